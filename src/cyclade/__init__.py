@@ -1,0 +1,1 @@
+"""Cyclic block coordinate descent with variance reduction."""
