@@ -1,0 +1,30 @@
+"""Regularisers: functions r of one block with a value, an exact prox and a distance to -∂r."""
+
+from cyclade.regularisers.adapters import PyProximal
+from cyclade.regularisers.base import Regulariser
+from cyclade.regularisers.constraints import L1Ball, L2Ball, Simplex
+from cyclade.regularisers.elementwise import L1, Box, ElasticNet, NonNegative, SquaredL2, Zero
+from cyclade.regularisers.groups import GroupL2
+from cyclade.regularisers.matrix import NuclearNorm
+from cyclade.regularisers.per_block import PerBlock, RegulariserLike, per_block
+from cyclade.regularisers.total_variation import TotalVariation1D
+
+__all__ = [
+    "L1",
+    "Box",
+    "ElasticNet",
+    "GroupL2",
+    "L1Ball",
+    "L2Ball",
+    "NonNegative",
+    "NuclearNorm",
+    "PerBlock",
+    "PyProximal",
+    "Regulariser",
+    "RegulariserLike",
+    "Simplex",
+    "SquaredL2",
+    "TotalVariation1D",
+    "Zero",
+    "per_block",
+]
