@@ -1,1 +1,76 @@
-"""Cyclic block coordinate descent with variance reduction."""
+"""Cyclade: cyclic block coordinate descent with variance reduction.
+
+Minimises F(x) = f(x) + r(x) over blocks x = (x^1, …, x^m), f smooth and possibly nonconvex, r
+separable with a prox. Start with `minimize`.
+"""
+
+from cyclade.blocks import Layout, Point
+from cyclade.certificate import certificate
+from cyclade.core import State, cycle, iterate, start
+from cyclade.minimize import minimize
+from cyclade.orders import Backward, Forward, Greedy, Random, Shuffled
+from cyclade.regularisers import (
+    L1,
+    Box,
+    ElasticNet,
+    GroupL2,
+    L1Ball,
+    L2Ball,
+    NonNegative,
+    NuclearNorm,
+    PerBlock,
+    PyProximal,
+    Regulariser,
+    Simplex,
+    SquaredL2,
+    TotalVariation1D,
+    Zero,
+)
+from cyclade.result import Result
+from cyclade.runner import Report
+from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Stream
+from cyclade.steps import Backtracking, Curvature, Fixed
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "L1",
+    "Backtracking",
+    "Backward",
+    "Box",
+    "Curvature",
+    "ElasticNet",
+    "FiniteSum",
+    "Fixed",
+    "Forward",
+    "Full",
+    "Greedy",
+    "GroupL2",
+    "L1Ball",
+    "L2Ball",
+    "Layout",
+    "Minibatch",
+    "NonNegative",
+    "NuclearNorm",
+    "Page",
+    "PerBlock",
+    "Point",
+    "PyProximal",
+    "Random",
+    "Regulariser",
+    "Report",
+    "Result",
+    "Shuffled",
+    "Simplex",
+    "SquaredL2",
+    "State",
+    "Stream",
+    "TotalVariation1D",
+    "Zero",
+    "__version__",
+    "certificate",
+    "cycle",
+    "iterate",
+    "minimize",
+    "start",
+]

@@ -1,0 +1,58 @@
+"""The little that differs between NumPy and torch arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+
+__all__ = [
+    "Array",
+    "all_finite",
+    "array_namespace",
+    "as_index",
+    "copier",
+    "kind",
+    "norm2",
+]
+
+Array: TypeAlias = Any
+"""A NumPy array or a torch tensor; a block keeps its library, dtype and device."""
+
+
+def copier(like: Array) -> Callable[[Array], Array]:
+    """The function that copies an array of the library of `like`."""
+    return _clone if is_torch_array(like) else np.copy
+
+
+def _clone(a: Array) -> Array:
+    return a.detach().clone()
+
+
+def as_index(index: np.ndarray[Any, Any], like: Array) -> Array:
+    """An integer index that arrays like `like` understand, on their device."""
+    if is_torch_array(like):
+        import torch
+
+        return torch.as_tensor(index, device=like.device)
+    return index
+
+
+def all_finite(a: Array) -> bool:
+    """Whether every entry of `a` is finite."""
+    xp = array_namespace(a)
+    return bool(xp.all(xp.isfinite(a)))
+
+
+def norm2(a: Array, weight: Array | float = 1.0) -> float:
+    """The squared weighted norm sum_i weight_i a_i^2."""
+    return float((weight * a * a).sum())
+
+
+def kind(a: object) -> str:
+    """Which array library `a` belongs to: "numpy", "torch" or ""."""
+    if is_numpy_array(a):
+        return "numpy"
+    return "torch" if is_torch_array(a) else ""

@@ -1,0 +1,100 @@
+"""Which iterate a run returns, in O(1) memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from cyclade.blocks import Point
+
+
+@dataclass
+class Seen:
+    """What a rule may look at after a cycle. `fun` is NaN in cycles where F was not evaluated."""
+
+    k: int
+    x: Point
+    change: float  # ‖x_k − x_{k−1}‖_Λ
+    fun: float
+
+
+class Rule(Protocol):
+    """Keeps one iterate."""
+
+    needs_change: bool
+    x: Point | None
+
+    def see(self, seen: Seen) -> None:
+        """Consider x_k."""
+
+
+class Last:
+    """The last iterate."""
+
+    needs_change = False
+
+    def __init__(self) -> None:
+        self.x: Point | None = None
+
+    def see(self, seen: Seen) -> None:
+        """Keep it."""
+        self.x = seen.x  # live: always the last
+
+
+class SmallestChange:
+    """Algorithm 1, line 8: the x_k with the smallest ‖x_k − x_{k−1}‖_Λ."""
+
+    needs_change = True
+
+    def __init__(self) -> None:
+        self.x: Point | None = None
+        self.smallest = math.inf
+
+    def see(self, seen: Seen) -> None:
+        """Keep x_k if it moved less than all before it."""
+        if self.x is None or seen.change <= self.smallest:
+            self.x, self.smallest = seen.x.copy(), seen.change
+
+
+class Uniform:
+    """Algorithm 2, line 10: an iterate drawn uniformly from x_1, …, x_K, whatever K will be."""
+
+    needs_change = False
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.x: Point | None = None
+        self.rng = rng
+
+    def see(self, seen: Seen) -> None:
+        """Keep x_k with probability 1/k, which leaves each of x_1, …, x_k with probability 1/k."""
+        if self.rng.random() * seen.k < 1.0:
+            self.x = seen.x.copy()
+
+
+class Best:
+    """The iterate with the smallest F among those where F was evaluated."""
+
+    needs_change = False
+
+    def __init__(self) -> None:
+        self.x: Point | None = None
+        self.fun = math.inf
+
+    def see(self, seen: Seen) -> None:
+        """Keep x_k if F(x_k) is the smallest so far."""
+        if seen.fun < self.fun or (self.x is None and not math.isnan(seen.fun)):
+            self.x, self.fun = seen.x.copy(), seen.fun
+
+
+def as_rule(returns: Any, deterministic: bool, rng: np.random.Generator) -> Rule:
+    """The rule named `returns`; "paper" is what the method's algorithm says."""
+    if returns == "paper":
+        return SmallestChange() if deterministic else Uniform(rng)
+    if returns == "last":
+        return Last()
+    if returns == "best":
+        return Best()
+    raise ValueError(f"returns={returns!r} is unknown: use 'paper', 'last' or 'best'")

@@ -1,0 +1,92 @@
+"""The lagged point: where each block's gradient estimate was formed.
+
+Line 6 of Algorithm 2 subtracts ∇^j f_i(x_{k−2,j}): the gradient at the very point where g^j_{k−2}
+was formed. Otherwise the error of g^j would no longer shrink with the steps (the Lemma on the
+estimator's variance uses exactly this). In a fixed order that point trails the current one by one
+cycle, so two points are enough. When the order changes between cycles it does not: blocks that came
+before j last time may come after it now.
+
+`Lag` covers every order with one mechanism: a tape of the updates made so far, back to the oldest
+estimate in use, and a cursor on it. To form ∇^j f at the right place the cursor moves there,
+undoing or redoing updates. In a fixed order that is one step forward per block, nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cyclade._arrays import Array
+from cyclade.blocks import Blocks, Point
+
+
+class Lag:
+    """A point that can stand wherever some g^j was formed."""
+
+    def __init__(self, x0: Point) -> None:
+        self.point = x0.copy()
+        self.tape: list[tuple[int, Array, Array]] = []  # updates (j, old, new), oldest first
+        self.first = 0  # how many updates have been dropped from the front of the tape
+        self.cursor = 0  # `point` is x after this many updates in all
+        self.formed = [0] * x0.layout.m  # g^j was formed at x after this many updates
+        self._at: Any = self.point  # what moves with the cursor: a sweep while one is boarded
+
+    def board(self, oracle: Any, sample: Any) -> None:
+        """Take gradients on `sample` from now on."""
+        self._at = oracle.sweep(self.point, sample)
+
+    def grad(self, j: int) -> Array:
+        """∇^j f_S at the point where g^j was last formed."""
+        self._seek(self.formed[j])
+        return self._at.grad(j)
+
+    def follow(self, j: int, old: Array, new: Array) -> None:
+        """G^j was formed at the current point, whose block j now moves from `old` to `new`."""
+        self.formed[j] = self.first + len(self.tape)
+        self.tape.append((j, old, new))
+
+    def trim(self) -> None:
+        """Forget updates older than every estimate; let go of the sample."""
+        oldest = min(self.formed)
+        self._seek(max(self.cursor, oldest))
+        self._at = self.point
+        del self.tape[: oldest - self.first]
+        self.first = oldest
+
+    def _seek(self, time: int) -> None:
+        while self.cursor < time:
+            j, _, new = self.tape[self.cursor - self.first]
+            self._at.set(j, new)
+            self.cursor += 1
+        while self.cursor > time:
+            self.cursor -= 1
+            j, old, _ = self.tape[self.cursor - self.first]
+            self._at.set(j, old)
+
+
+class Nothing:
+    """The lag and the estimates of a method that carries none over."""
+
+    def follow(self, j: int, old: Array, new: Array) -> None:
+        """Nothing follows."""
+
+    def set(self, j: int, u: Array) -> None:
+        """Nothing is kept."""
+
+    def trim(self) -> None:
+        """Nothing to forget."""
+
+
+class Stored(Blocks):
+    """M arrays, one per block."""
+
+    def __init__(self, arrays: Iterable[Array]) -> None:
+        self.arrays = list(arrays)
+
+    def get(self, j: int) -> Array:
+        """Array j."""
+        return self.arrays[j]
+
+    def set(self, j: int, u: Array) -> None:
+        """Replace array j."""
+        self.arrays[j] = u

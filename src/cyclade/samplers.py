@@ -1,0 +1,255 @@
+"""Which terms of f a cycle (or a block) sees, and whether it refreshes the estimate g.
+
+A sampler draws ``(sample, refresh)``. A sample is what the oracle takes: ``ALL``, an array of
+indices into the n terms, or a batch from a stream. ``refresh`` is the coin of Algorithm 2, line 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+Sample = Any
+
+
+class _All:
+    """The sample that is every term of the sum."""
+
+    def __repr__(self) -> str:
+        return "ALL"
+
+    def __reduce__(self) -> str:
+        return "ALL"  # stays a singleton when pickled
+
+
+ALL: Final = _All()
+
+
+class Sampler(Protocol):
+    """Draws the sample of a cycle (or of a block)."""
+
+    recursive: bool
+    """Whether g is ever carried over, so that the method needs a lagged point."""
+
+    def large(self, rng: np.random.Generator) -> Sample:
+        """A sample of the large size b: for g_{-1}, line 2 of Algorithm 2."""
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
+        """The next sample, and whether it refreshes g."""
+
+    def size(self, sample: Sample) -> float:
+        """How many terms `sample` has."""
+
+
+class Source(Protocol):
+    """Where samples of a given size come from: n terms, or a stream."""
+
+    n: float
+
+    def take(self, size: int, rng: np.random.Generator) -> Sample:
+        """A sample of `size` terms."""
+
+
+class FiniteSum:
+    """n terms; a batch is drawn uniformly without replacement (Lemma 1)."""
+
+    def __init__(self, n: int) -> None:
+        self.n: float = n
+
+    def take(self, size: int, rng: np.random.Generator) -> Sample:
+        """`size` distinct indices; all of them are simply `ALL`."""
+        if size == self.n:
+            return ALL
+        return rng.choice(int(self.n), size=size, replace=False, shuffle=False)
+
+
+class Stream:
+    """An endless source of samples, n = ∞ in the paper.
+
+    `source` is either a callable ``source(rng, size) -> batch``, or an iterable of single samples,
+    which `collate` puts together (default: `numpy.stack`, entry by entry for tuples and dicts). A
+    callable of the generator replays exactly from a seed; an iterator is as reproducible
+    as the iterator itself. A stream that ends raises `StreamEnded`.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> stream = Stream(lambda rng, size: rng.normal(size=size))
+    >>> stream.take(3, np.random.default_rng(0)).data.shape
+    (3,)
+    """
+
+    n: float = math.inf
+
+    def __init__(
+        self,
+        source: Callable[[np.random.Generator, int], Any] | Iterable[Any],
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
+        self._call: Callable[[np.random.Generator, int], Any] | None = None
+        self._iterator: Iterator[Any] | None = None
+        self._collate = collate or stack
+        if callable(source):
+            self._call = source
+        elif isinstance(source, Iterable):
+            self._iterator = iter(source)
+        else:
+            raise TypeError(
+                "stream must be an iterator of samples or a callable (rng, size) -> batch, "
+                f"got {type(source).__name__}"
+            )
+
+    def take(self, size: int, rng: np.random.Generator) -> Sample:
+        """The next `size` samples, as one batch."""
+        if self._call is not None:
+            return Batch(self._call(rng, size), size)
+        assert self._iterator is not None
+        items = [item for item, _ in zip(self._iterator, range(size), strict=False)]
+        if len(items) < size:
+            raise StreamEnded(f"the stream ended: {size} samples were wanted, {len(items)} came")
+        return Batch(self._collate(items), size)
+
+
+class Batch:
+    """A batch from a stream, with the number of samples in it."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self, data: Any, size: int) -> None:
+        self.data = data
+        self.size = size
+
+
+class StreamEnded(RuntimeError):
+    """A stream had fewer samples than were asked for."""
+
+
+def stack(items: list[Any]) -> Any:
+    """One batch from single samples: arrays are stacked; tuples and dicts entry by entry."""
+    first = items[0]
+    if isinstance(first, dict):
+        return {key: stack([item[key] for item in items]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(stack([item[i] for item in items]) for i in range(len(first)))
+    if type(first).__module__.startswith("torch"):
+        import torch
+
+        return torch.stack(items)
+    return np.stack(items)
+
+
+def _size_of(sample: Sample, n: float) -> float:
+    if sample is ALL:
+        return n
+    return float(sample.size if isinstance(sample, Batch) else len(sample))
+
+
+class Full:
+    """Every term, every time: the deterministic methods."""
+
+    recursive = False
+
+    def __init__(self, n: int = 1) -> None:
+        self.n = n
+
+    def __repr__(self) -> str:
+        return f"Full(n={self.n})"
+
+    def large(self, rng: np.random.Generator) -> Sample:
+        """All terms."""
+        return ALL
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
+        """All terms, always a fresh gradient."""
+        return ALL, True
+
+    def size(self, sample: Sample) -> float:
+        """Always n."""
+        return _size_of(sample, self.n)
+
+
+class Minibatch:
+    """b fresh terms each time: SGD and SCCD."""
+
+    recursive = False
+
+    def __init__(self, source: int | Source, b: int) -> None:
+        self.source = _source(source)
+        self.b = _batch_size("b", b, self.source.n)
+
+    def __repr__(self) -> str:
+        return f"Minibatch(n={self.source.n}, b={self.b})"
+
+    def large(self, rng: np.random.Generator) -> Sample:
+        """b terms."""
+        return self.source.take(self.b, rng)
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
+        """b terms, always a fresh gradient."""
+        return self.source.take(self.b, rng), True
+
+    def size(self, sample: Sample) -> float:
+        """How many terms `sample` has."""
+        return _size_of(sample, self.source.n)
+
+
+class Page:
+    """The PAGE estimator's draw: b terms with probability p, else b' terms (Algorithm 2, line 6).
+
+    Defaults are the paper's: b' = ⌊√b⌋ and p = b'/(b + b').
+
+    Example
+    -------
+    >>> Page(60_000, b=512)
+    Page(n=60000, b=512, b_small=22, p=0.0412)
+    """
+
+    recursive = True
+
+    def __init__(
+        self, source: int | Source, b: int, b_small: int | None = None, p: float | None = None
+    ) -> None:
+        self.source = _source(source)
+        self.b = _batch_size("b", b, self.source.n)
+        self.b_small = _batch_size(
+            "b_small", math.isqrt(self.b) if b_small is None else b_small, self.b, "b"
+        )
+        self.p = self.b_small / (self.b + self.b_small) if p is None else float(p)
+        if not 0.0 < self.p <= 1.0:
+            raise ValueError(f"p must be in (0, 1], got {p}")
+
+    def __repr__(self) -> str:
+        return f"Page(n={self.source.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g})"
+
+    def large(self, rng: np.random.Generator) -> Sample:
+        """b terms."""
+        return self.source.take(self.b, rng)
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
+        """The coin, then b or b' terms."""
+        # With p = 1 there is no coin to toss: the method, and its draws, are those of `Minibatch`.
+        refresh = self.p == 1.0 or rng.random() < self.p
+        return self.source.take(self.b if refresh else self.b_small, rng), refresh
+
+    def size(self, sample: Sample) -> float:
+        """How many terms `sample` has."""
+        return _size_of(sample, self.source.n)
+
+
+def _source(source: int | Source) -> Source:
+    if isinstance(source, int | np.integer):
+        if source < 1:
+            raise ValueError(f"n must be at least 1, got {source}")
+        return FiniteSum(int(source))
+    return source
+
+
+def _batch_size(name: str, size: Any, most: float, most_name: str = "n") -> int:
+    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {size!r}")
+    if not 1 <= size <= most:
+        raise ValueError(f"{name} must be between 1 and {most_name} = {most}, got {size}")
+    return int(size)
