@@ -76,8 +76,8 @@ def cycle(
         if not refresh:
             gj = g.get(j) + (gj - lag.grad(j))  # line 6, with probability 1 − p
         g.set(j, gj)
-        xj, t = now.get(j), steps.at(j, now, gj, reg)  # x^j_{k−1} and η Λ_j^{−1}
-        u = reg.prox(j, xj - t * gj, t)  # line 7
+        xj, (dj, t) = now.get(j), steps.at(j, now, gj, reg)  # x^j_{k−1}; g^j_{k−1}, η Λ_j^{−1}
+        u = reg.prox(j, xj - t * dj, t)  # line 7
         lag.follow(j, xj, u)  # x_{k−2,j} → x_{k−2,j+1}
         now.set(j, u)  # x_{k−1,j} → x_{k−1,j+1}
 

@@ -23,8 +23,11 @@ class Steps(Protocol):
     def begin(self, k: int) -> None:
         """Cycle k + 1 begins."""
 
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> Array | float:
-        """The step η Λ_j^{−1} to take from `now` along g^j: a scalar or a diagonal."""
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array | float]:
+        """The direction, and the step η Λ_j^{−1} (a scalar or a diagonal) to take along it.
+
+        The direction is g^j itself; only steps with momentum or clipping bend it.
+        """
 
     def current(self, j: int) -> Array | float:
         """The step as it stands, without looking at the point."""
@@ -92,9 +95,9 @@ class Fixed:
             self._rate = rate
             self._steps = [rate / Lambda for Lambda in self.Lambda]
 
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> Array | float:
-        """η Λ_j^{−1}."""
-        return self._steps[j]
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array | float]:
+        """g^j and η Λ_j^{−1}."""
+        return gj, self._steps[j]
 
     def current(self, j: int) -> Array | float:
         """η Λ_j^{−1}."""
@@ -157,18 +160,18 @@ class Backtracking:
         """L_j."""
         return self.L[j]
 
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> float:
-        """η / L_j for the first L_j that passes."""
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, float]:
+        """g^j, and η / L_j for the first L_j that passes."""
         xj, slope, value = now.get(j), now.grad(j), now.value()
         before = self.L[j]
         if not math.isfinite(value):
-            return self.current(j)  # nothing to compare with; the caller sees the value
+            return gj, self.current(j)  # nothing to compare with; the caller sees the value
         self.L[j] *= self.shrink
         for _ in range(self.most_trials):
             t = self.current(j)
             u = reg.prox(j, xj - t * gj, t) - xj
             if self._passes(j, now, xj, u, slope, value):
-                return t
+                return gj, t
             self.L[j] *= self.grow
         self.L[j] = before
         raise LineSearchError(
@@ -257,11 +260,11 @@ class Curvature:
         """L_j."""
         return self.L[j]
 
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> float:
-        """η / L_j, estimated first if it is due."""
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, float]:
+        """g^j and η / L_j, estimated first if it is due."""
         if self._due[j]:
             self.measure(j, now)
-        return self.current(j)
+        return gj, self.current(j)
 
     def measure(self, j: int, now: Any) -> None:
         """Estimate L_j on the sample of `now`."""
