@@ -161,10 +161,6 @@ def small_point(case: Case, rng: np.random.Generator) -> Vector:
     return u * (rng.uniform() / np.abs(u).sum())
 
 
-def box_point(case: Case, rng: np.random.Generator) -> Vector:
-    return np.clip(anywhere(case, rng), LOW, HIGH)
-
-
 ROWS = [list(range(3 * i, 3 * i + 3)) for i in range(4)]
 COLUMNS = [list(range(i, 12, 3)) for i in range(3)]
 RANK_ONE = np.outer([1.0, 2.0, 0.0, -1.0], [1.0, 0.0, 2.0])
@@ -252,7 +248,7 @@ CASES = [
         (4,),
         lambda z: (0, [z[[0, 1, 3]] >= LOW[[0, 1, 3]], z[[0, 2, 3]] <= HIGH[[0, 2, 3]]]),
         lambda s, u: box_subdifferential(s, u, LOW, HIGH),
-        box_point,
+        lambda case, rng: np.clip(anywhere(case, rng), LOW, HIGH),
         [np.array([-1.0, 0.0, 0.3, 0.5]), np.array([1.0, 5.0, -4.0, 0.5])],
     ),
     Case(

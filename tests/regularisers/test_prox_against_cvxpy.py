@@ -35,10 +35,11 @@ def test_value(case):
         assert case.reg.value(u) == pytest.approx(float(expected), abs=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
+CONSTRAINED = [case for case in CASES if case.model(cp.Variable(case.shape))[1]]
+
+
+@pytest.mark.parametrize("case", CONSTRAINED, ids=lambda case: case.name)
 def test_outside_the_domain(case):
-    if not case.model(cp.Variable(case.shape))[1]:
-        pytest.skip("finite everywhere")
     far = np.full(case.shape, -1e3)
     assert case.reg.value(far) == np.inf
     assert case.reg.distance(far, far) == np.inf

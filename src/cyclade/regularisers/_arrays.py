@@ -76,11 +76,12 @@ def as_diagonal(t: Any, u: Array, name: str) -> Array:
             f"{name} must be a positive number or an array of the block's shape "
             f"{tuple(u.shape)}, got {type(t).__name__ if shape is None else tuple(shape)}"
         )
-    xp = array_namespace(u, t)
+    if t.dtype != u.dtype:  # always so across libraries, which array_namespace then reports
+        t = array_namespace(u, t).astype(t, u.dtype)
     # A NaN makes both comparisons false, so this also rejects NaN.
     if not (t.min() > 0 and t.max() < math.inf):
         raise ValueError(f"every entry of {name} must be positive and finite")
-    return t if t.dtype == u.dtype else xp.astype(t, u.dtype)
+    return t
 
 
 class Parameter:
@@ -105,6 +106,12 @@ class Parameter:
         if key != self._key:
             self._cast, self._key = from_numpy(self.array, u), key
         return self._cast
+
+    def matching(self, u: Array, owner: str, name: str) -> Array:
+        """Return `like(u)`, after making sure that the shapes agree."""
+        if self.scalar is None and self.array.shape != u.shape:
+            self.check(tuple(u.shape), owner, name, "reg")
+        return self.like(u)
 
     def check(self, shape: tuple[int, ...], owner: str, name: str, where: str) -> None:
         """Raise ValueError if the array cannot act on a block of this shape."""

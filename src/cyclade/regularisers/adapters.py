@@ -56,7 +56,7 @@ class PyProximal(Regulariser):
                 f"{self!r}: PyProximal operators take scalar steps only, got an array; "
                 "use one step per block"
             )
-        return from_numpy(np.asarray(self.op.prox(_flat(u), t)), u).reshape(u.shape)
+        return from_numpy(np.array(self.op.prox(_flat(u), t)), u).reshape(u.shape)
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         return weighted_norm((u - self._prox(u - w * v, w)) / w, w)

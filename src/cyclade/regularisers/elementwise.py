@@ -68,13 +68,13 @@ class L1(Regulariser):
 
     def value(self, u: Array) -> float:
         """Return sum_i lam_i |u_i|."""
-        return float((abs(u) * self._lam.like(u)).sum())
+        return float((abs(u) * self._lam.matching(u, "L1", "lam")).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
-        return soft_threshold(u, self._lam.like(u) * t)
+        return soft_threshold(u, self._lam.matching(u, "L1", "lam") * t)
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
-        return weighted_norm(l1_residual(u, v, self._lam.like(u)), w)
+        return weighted_norm(l1_residual(u, v, self._lam.matching(u, "L1", "lam")), w)
 
     def check(self, shape: tuple[int, ...], where: str = "reg") -> None:
         """Raise ValueError if lam is an array of another shape than the block."""
@@ -180,21 +180,27 @@ class Box(Regulariser):
         return 0.0 if self._contains(u) else math.inf
 
     def _contains(self, u: Array) -> bool:
-        return bool(((u >= self._low.like(u)) & (u <= self._high.like(u))).all())
+        low, high = self._bounds(u)
+        return bool(((u >= low) & (u <= high)).all())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
-        return u.clip(self._low.like(u), self._high.like(u))
+        return u.clip(*self._bounds(u))
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         # The normal cone is s <= 0 at the lower bound, s >= 0 at the upper one, 0 between.
         xp = array_namespace(u)
-        residual = xp.where(u <= self._low.like(u), v.clip(None, 0.0), v)
-        residual = xp.where(u >= self._high.like(u), residual.clip(0.0, None), residual)
+        low, high = self._bounds(u)
+        residual = xp.where(u <= low, v.clip(None, 0.0), v)
+        residual = xp.where(u >= high, residual.clip(0.0, None), residual)
         return weighted_norm(residual, w)
 
     def check(self, shape: tuple[int, ...], where: str = "reg") -> None:
         """Raise ValueError if the bounds are arrays of another shape than the block."""
         self._low.check(shape, type(self).__name__, "low or high", where)
+
+    def _bounds(self, u: Array) -> tuple[Array, Array]:
+        low = self._low.matching(u, type(self).__name__, "low or high")
+        return low, self._high.like(u)
 
     def __repr__(self) -> str:
         return f"Box({self._low!r}, {self._high!r})"

@@ -224,6 +224,8 @@ class GroupL2(Regulariser):
         """Return lam times the weights: a number or a column for every matrix of `_split`."""
         if self._weights is None:
             return [self.lam] * len(pieces)
+        if len(self._weights.array) != sum(piece.shape[0] for piece in pieces):
+            self.check(tuple(u.shape))
         column = self.lam * self._weights.like(u).reshape(-1, 1)
         thresholds, start = [], 0
         for piece in pieces:

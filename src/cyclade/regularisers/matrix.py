@@ -16,7 +16,7 @@ from cyclade.regularisers._arrays import (
 )
 from cyclade.regularisers.base import Array, Regulariser
 
-_ITERATIONS = 20_000
+_ITERATIONS = 10_000
 
 
 def _clip_spectrum(m: Array, bound: float) -> Array:
@@ -48,7 +48,8 @@ def nearest_dual(target: Array, w: float | Array, bound: float, left: Array, rig
     relative_weights = w * step
     root_condition = math.sqrt(float(w.min()) * step)
     momentum_limit = (1.0 - root_condition) / (1.0 + root_condition)
-    tolerance = 4.0 * machine_epsilon(target)
+    # Rounding in the singular value decomposition grows with the dimension.
+    tolerance = 4.0 * math.sqrt(max(target.shape)) * machine_epsilon(target)
     current = _clip_spectrum(_drop_ranges(target, left, right), bound)
     point, theta = current, 1.0
     for _ in range(_ITERATIONS):
@@ -69,7 +70,7 @@ def nearest_dual(target: Array, w: float | Array, bound: float, left: Array, rig
         f"at a relative fixed-point residual of {residual / scale:.1e}; a diagonal that varies "
         "less, or a scalar, converges faster",
         RuntimeWarning,
-        stacklevel=5,
+        stacklevel=4,
     )
     return current
 

@@ -1,0 +1,187 @@
+"""Extreme sizes, ties, single entries, points already optimal."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from regulariser_cases import CASES, NAMES, anywhere, diagonal, optimality_gap, quick, seeds
+
+from cyclade.regularisers import (
+    L1,
+    Box,
+    GroupL2,
+    L1Ball,
+    L2Ball,
+    NonNegative,
+    NuclearNorm,
+    Simplex,
+    TotalVariation1D,
+)
+from cyclade.regularisers import matrix as matrix_module
+from cyclade.regularisers._roots import piecewise_linear_root, secular_root
+from cyclade.regularisers.total_variation import fused_prox
+
+SETS = [Simplex(2.0), L1Ball(1.5), L2Ball(1.5), NonNegative(), Box(-1.0, 0.5)]
+
+
+@pytest.mark.parametrize("t", [1e-12, 1e-6, 1e6, 1e12])
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_tiny_and_huge_steps(case, t):
+    rng = np.random.default_rng(0)
+    u = anywhere(case, rng)
+    for step in (t, t * diagonal(rng, case.shape)):
+        z = case.reg.prox(u, step)
+        assert np.isfinite(z).all()
+        assert case.reg.value(z) < np.inf
+        assert optimality_gap(case.reg, z, u, step) < 1e-10
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_zero_input(case):
+    u = np.zeros(case.shape)
+    for t in (0.5, diagonal(np.random.default_rng(0), case.shape)):
+        z = case.reg.prox(u, t)
+        v = (z - u) / t
+        assert case.reg.distance(z, v, t) <= 1e-12
+        if case.reg.value(u) == 0.0:
+            assert not z.any()
+
+
+@pytest.mark.parametrize("reg", SETS, ids=repr)
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8, 1e12])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 7, 5000])
+def test_projections_are_inside_and_idempotent(reg, size, dtype, n):
+    rng = np.random.default_rng(n)
+    offset = size * rng.standard_normal()
+    u = (offset + size * rng.standard_normal(n)).astype(dtype)
+    for t in (0.5, diagonal(rng, (n,), 2.0).astype(dtype)):
+        z = reg.prox(u, t)
+        assert z.dtype == dtype
+        assert reg.value(z) == 0.0
+        again = reg.prox(z, t)
+        np.testing.assert_allclose(again, z, rtol=100 * np.finfo(dtype).eps, atol=1e-5)
+        assert optimality_gap(reg, z, u, t) < 1e3 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("reg", [L1Ball(1.5), L2Ball(1.5), NonNegative(), Box(-1.0, 0.5)], ids=repr)
+def test_feasible_points_stay_exactly(reg):
+    u = np.array([0.25, 0.5, 0.0])
+    for t in (0.5, np.array([0.1, 1.0, 10.0])):
+        np.testing.assert_array_equal(reg.prox(u, t), u)
+
+
+def test_simplex_with_ties_and_a_common_offset():
+    np.testing.assert_allclose(Simplex(1.0).prox(np.full(4, 7.0), 1.0), 0.25)
+    z = Simplex(1.0).prox(1e9 + np.array([0.0, 0.5, 0.25]), np.ones(3))
+    np.testing.assert_allclose(z, Simplex(1.0).prox(np.array([0.0, 0.5, 0.25]), 1.0), atol=1e-12)
+
+
+def test_simplex_with_steps_of_very_different_sizes():
+    # c = 1/2 up to the 1e-12 that the first entry gives.
+    z = Simplex(1.0).prox(np.array([0.5, 1.0]), np.array([1e-12, 1.0]))
+    np.testing.assert_allclose(z, [0.5, 0.5], atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@quick
+@given(seed=seeds, is_diagonal=st.booleans())
+def test_short_total_variation_by_formula(n, seed, is_diagonal):
+    """One value stays; two values approach each other by lam t_i, at most until they meet."""
+    rng = np.random.default_rng(seed)
+    u = np.round(rng.standard_normal(n), 1)
+    t = diagonal(rng, (n,)) if is_diagonal else 0.8
+    reg = TotalVariation1D(0.6)
+    z = reg.prox(u, t)
+    assert optimality_gap(reg, z, u, t) < 1e-12
+    if n == 1:
+        np.testing.assert_allclose(z, u, atol=1e-15)
+    if n == 2:
+        steps = np.broadcast_to(t, 2)
+        dual = np.clip((u[1] - u[0]) / steps.sum(), -0.6, 0.6)
+        np.testing.assert_allclose(z, u + steps * dual * np.array([1.0, -1.0]), atol=1e-14)
+
+
+def test_total_variation_fuses_exactly_and_sees_exact_jumps():
+    rng = np.random.default_rng(0)
+    steps = np.repeat([0.0, 3.0, -1.0], 100)
+    noisy = steps + 0.1 * rng.standard_normal(300)
+    t = diagonal(rng, (300,), 0.3)
+    z = TotalVariation1D(2.0).prox(noisy, t)
+    assert len(np.unique(z)) < 10
+    assert optimality_gap(TotalVariation1D(2.0), z, noisy, t) < 1e-12
+    far = TotalVariation1D(1e6).prox(noisy, t)
+    assert len(np.unique(far)) == 1
+    np.testing.assert_allclose(far, np.sum(noisy / t) / np.sum(1 / t))
+    shifted = TotalVariation1D(2.0).prox(noisy + 1e8, t)
+    np.testing.assert_allclose(shifted - 1e8, z, atol=1e-6)
+
+
+def test_total_variation_without_some_edges_decouples():
+    rng = np.random.default_rng(1)
+    u, t = rng.standard_normal(10), diagonal(rng, (10,))
+    edges = np.full(9, 0.5)
+    edges[[3, 4]] = 0.0
+    z = fused_prox(u, t, edges)
+    parts = [fused_prox(u[a:b], t[a:b], np.full(b - a - 1, 0.5)) for a, b in [(0, 4), (5, 10)]]
+    np.testing.assert_allclose(z, np.concatenate([parts[0], u[4:5], parts[1]]), atol=1e-13)
+
+
+def test_long_total_variation():
+    rng = np.random.default_rng(2)
+    u, t = np.cumsum(rng.standard_normal(20_000)), diagonal(rng, (20_000,))
+    reg = TotalVariation1D(3.0)
+    assert optimality_gap(reg, reg.prox(u, t), u, t) < 1e-10
+
+
+def test_kinks_are_exact():
+    """A coordinate of 1e-30 is not zero, so its subgradient is not free."""
+    v = np.array([0.5])
+    assert L1(1.0).distance(np.array([0.0]), v) == 0.0
+    assert L1(1.0).distance(np.array([1e-30]), v) == 1.5
+    assert NonNegative().distance(np.array([0.0]), v) == 0.0
+    assert NonNegative().distance(np.array([1e-30]), v) == 0.5
+    assert GroupL2(1.0).distance(np.array([1e-200]), v) == 1.5
+    flat, stepped = np.zeros(2), np.array([0.0, 1e-30])
+    assert TotalVariation1D(1.0).distance(flat, np.array([0.5, -0.5])) == pytest.approx(0.0)
+    assert TotalVariation1D(1.0).distance(stepped, np.array([0.5, -0.5])) > 0.5
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (8, 6)])
+def test_nuclear_norm_of_thin_matrices(shape):
+    rng = np.random.default_rng(3)
+    u, t = 3 * rng.standard_normal(shape), diagonal(rng, shape)
+    reg = NuclearNorm(1.3)
+    z = reg.prox(u, t)
+    assert optimality_gap(reg, z, u, t) < 1e-11
+    if 1 in shape:  # then it is the l2 norm
+        np.testing.assert_allclose(z, GroupL2(1.3).prox(u, t), atol=1e-11)
+
+
+def test_nuclear_norm_warns_when_it_cannot_finish(monkeypatch):
+    monkeypatch.setattr(matrix_module, "_ITERATIONS", 3)
+    rng = np.random.default_rng(4)
+    with pytest.warns(RuntimeWarning, match="NuclearNorm: the dual problem for a diagonal step"):
+        NuclearNorm(0.5).prox(rng.standard_normal((5, 5)), diagonal(rng, (5, 5), 2.0))
+
+
+@quick
+@given(seed=seeds, slope=st.sampled_from([0.0, 0.3, 5.0]), n=st.integers(1, 40))
+def test_piecewise_linear_root(seed, slope, n):
+    rng = np.random.default_rng(seed)
+    knots, weights = np.round(rng.standard_normal(n), 1), diagonal(rng, (n,))
+    constant = 2.0 if slope == 0 else 3.0 * rng.standard_normal()
+    c = piecewise_linear_root(constant, slope, knots, weights)
+    value = constant + slope * c - np.sum(weights * np.maximum(knots - c, 0))
+    assert abs(value) < 1e-12 * (abs(constant) + weights.sum() * (1 + abs(c)))
+
+
+@quick
+@given(seed=seeds, decades=st.sampled_from([1.0, 6.0]), n=st.integers(1, 20))
+def test_secular_root(seed, decades, n):
+    rng = np.random.default_rng(seed)
+    a, b, c = (diagonal(rng, (3, n), decades) for _ in range(3))
+    x = secular_root(a, b, c)
+    h = np.sum((a / (b + c * x)) ** 2, axis=1)
+    at_zero = np.sum((a / b) ** 2, axis=1)
+    assert np.all(np.where(at_zero > 1, np.abs(h - 1) < 1e-12, x[:, 0] == 0))

@@ -1,0 +1,131 @@
+"""Bad input gives an error that names the argument, what is wrong and what is accepted."""
+
+import numpy as np
+import pytest
+import torch
+from regulariser_cases import CASES, NAMES
+
+from cyclade.regularisers import (
+    L1,
+    Box,
+    ElasticNet,
+    GroupL2,
+    L1Ball,
+    L2Ball,
+    NuclearNorm,
+    PyProximal,
+    Simplex,
+    SquaredL2,
+    TotalVariation1D,
+)
+
+nan, inf = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: L1(-1.0), r"L1: lam must be a finite number >= 0, got -1\.0"),
+        (lambda: L1(nan), "L1: lam must be a finite number >= 0, got nan"),
+        (lambda: L1([1.0, -1.0]), "L1: every entry of lam must be a finite number >= 0"),
+        (lambda: SquaredL2(inf), "SquaredL2: lam must be a finite number >= 0, got inf"),
+        (lambda: SquaredL2("a"), "SquaredL2: lam must be a finite number >= 0, got 'a'"),
+        (lambda: ElasticNet(1.0, -2.0), r"ElasticNet: l2 must be a finite number >= 0, got -2\.0"),
+        (lambda: GroupL2(-1), "GroupL2: lam must be a finite number >= 0, got -1"),
+        (lambda: GroupL2(1, [[0], []]), "GroupL2: group 1 must be a non-empty list of indices"),
+        (lambda: GroupL2(1, []), "GroupL2: groups must not be empty"),
+        (lambda: GroupL2(1, [[0, 1], [1]]), "GroupL2: groups overlap: index 1 repeats"),
+        (lambda: GroupL2(1, [[0.5]]), "GroupL2: group 0 must hold integers"),
+        (lambda: GroupL2(1, [[-1]]), "GroupL2: groups must hold indices >= 0, got -1"),
+        (lambda: GroupL2(1, 0.5), "GroupL2: groups must be None, an integer axis or a list"),
+        (lambda: GroupL2(1, 0, [-1.0]), "GroupL2: weights must be a list of finite numbers >= 0"),
+        (lambda: GroupL2(1, [[0], [1]], [1.0]), "one entry for each of the 2 groups, got 1"),
+        (lambda: Box(1.0, 0.0), r"Box: low must be <= high, got low=1\.0, high=0\.0"),
+        (lambda: Box(nan, 0.0), "Box: low and high must not be NaN"),
+        (lambda: Box(inf, inf), "Box: low must be < inf"),
+        (lambda: Box([0.0], [1.0, 2.0]), r"Box: low has shape \(1,\) but high has shape \(2,\)"),
+        (lambda: Simplex(0.0), r"Simplex: radius must be a finite number > 0, got 0\.0"),
+        (lambda: L2Ball(-1.0), r"L2Ball: radius must be a finite number > 0, got -1\.0"),
+        (lambda: L1Ball(inf), "L1Ball: radius must be a finite number > 0, got inf"),
+        (lambda: NuclearNorm(None), "NuclearNorm: lam must be a finite number >= 0, got None"),
+        (lambda: TotalVariation1D(nan), "TotalVariation1D: lam must be a finite number >= 0"),
+    ],
+)
+def test_parameters(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("reg", "shape", "message"),
+    [
+        (L1(np.ones(3)), (4,), r"reg\[0\]: L1: lam has shape \(3,\), but the block has shape"),
+        (Box(np.zeros(3), 1.0), (4,), r"reg\[0\]: Box: low or high has shape \(3,\)"),
+        (GroupL2(1.0, [[0], [2]]), (3,), r"reg\[0\]: GroupL2: groups miss index 1"),
+        (GroupL2(1.0, [[0], [5]]), (2,), r"reg\[0\]: GroupL2: index 5 is out of range"),
+        (GroupL2(1.0, 2), (2, 2), r"reg\[0\]: GroupL2: axis 2 is out of range for a block of"),
+        (GroupL2(1.0, 0, [1.0]), (2, 2), "weights must have one entry for each of the 2 groups"),
+        (NuclearNorm(1.0), (3,), r"reg\[0\]: NuclearNorm acts on matrix \(2-D\) blocks, but"),
+        (TotalVariation1D(1.0), (3, 3), r"reg\[0\]: TotalVariation1D acts on non-empty vector"),
+    ],
+)
+def test_shapes(reg, shape, message):
+    with pytest.raises(ValueError, match=message):
+        reg.check(shape, "reg[0]")
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_own_shape_is_accepted(case):
+    case.reg.check(case.shape)
+
+
+@pytest.mark.parametrize(
+    "reg",
+    [
+        NuclearNorm(1.0),
+        TotalVariation1D(1.0),
+        GroupL2(1.0, [[0, 1]]),
+        GroupL2(1.0, 0, [1.0]),
+        L1([1.0, 2.0]),
+        Box([1.0, 2.0], 3.0),
+    ],
+    ids=repr,
+)
+def test_wrong_shapes_are_caught_in_prox_too(reg):
+    with pytest.raises(ValueError, match="^reg: .*(block|groups)"):
+        reg.prox(np.ones((2, 2, 2)), 1.0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_steps_and_weights(case):
+    u = case.reg.prox(np.ones(case.shape), 1.0)
+    for bad in (0.0, -1.0, nan, inf, np.float64(-1.0), np.array(0.0)):
+        with pytest.raises(ValueError, match="the prox step t must be positive and finite, got"):
+            case.reg.prox(u, bad)
+        with pytest.raises(ValueError, match="the weight w must be positive and finite, got"):
+            case.reg.distance(u, u, bad)
+    for entry in (0.0, -1.0, nan, inf):
+        t = np.ones(case.shape)
+        t.flat[0] = entry
+        with pytest.raises(ValueError, match="every entry of the prox step t must be positive"):
+            case.reg.prox(u, t)
+    message = r"the prox step t must be a positive number or an array of the block's shape"
+    for bad in (np.ones(17), [1.0], None):
+        with pytest.raises(ValueError, match=message):
+            case.reg.prox(u, bad)
+    with pytest.raises(TypeError, match="namespace"):
+        case.reg.prox(u, torch.ones(case.shape))
+
+
+def test_representations():
+    shown = [repr(case.reg) for case in CASES]
+    assert shown[:4] == ["Zero()", "L1(0.7)", "L1(array of shape (5,))", "SquaredL2(0.7)"]
+    assert repr(GroupL2(1.0, 0, [1.0])) == "GroupL2(1, groups=0, weights=array of shape (1,))"
+    assert repr(GroupL2(1.0, [[0], [1]])) == "GroupL2(1, groups=<2 lists>)"
+    assert repr(Box(0.0, 1.0)) == "Box(0, 1)"
+    assert repr(L1Ball(1.5)) == "L1Ball(1.5)"
+
+
+def test_adapter_takes_operators_only():
+    with pytest.raises(TypeError, match="PyProximal: op must be a PyProximal operator"):
+        PyProximal(3)
