@@ -92,7 +92,7 @@ def test_own_shape_is_accepted(case):
     ids=repr,
 )
 def test_wrong_shapes_are_caught_in_prox_too(reg):
-    with pytest.raises(ValueError, match="^reg: .*(block|groups)"):
+    with pytest.raises(ValueError, match=r"^reg: .*(block|groups)"):
         reg.prox(np.ones((2, 2, 2)), 1.0)
 
 
