@@ -1,0 +1,335 @@
+"""Problems of a linear prediction: f(x) = (1/n) Σ_i φ(a_iᵀx, y_i) + α Σ_t x_t² / (1 + x_t²)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.blocks import Layout
+from cyclade.problems.base import (
+    Floats,
+    Indices,
+    Problem,
+    Rng,
+    as_table,
+    positive_or_one,
+    same_length,
+)
+from cyclade.problems.losses import Intensity, Logistic, Loss, Squared, Welsch
+from cyclade.theory import Constants, quadratic_constants, quadratic_Lambda
+
+
+class LinearModel(Problem):
+    """f(x) = (1/n) Σ_i φ(a_iᵀx, y_i) + α Σ_t x_t² / (1 + x_t²), any loss φ.
+
+    Parameters
+    ----------
+    A:
+        The rows a_i: an (n, d) array or SciPy sparse matrix.
+    y:
+        n labels, targets or measurements, whatever the loss takes.
+    loss:
+        φ, a `Loss`.
+    alpha:
+        The weight α ≥ 0 of the nonconvex penalty. It is part of every f_i, and smooth.
+    blocks:
+        As in `cyclade.minimize`; a number m of contiguous blocks is cut down to d.
+    reg:
+        r, as in `cyclade.minimize`.
+
+    L_j = sup|φ''| ‖A_{:,j}‖² / n + 2α bounds the curvature in block j everywhere, as the penalty's
+    second derivative (2 − 6x²)/(1 + x²)³ lies in [−½, 2].
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> from cyclade.problems import LinearModel, Squared
+    >>> problem = LinearModel([[1.0, 0.0], [0.0, 2.0]], [1.0, 4.0], Squared(), blocks=2)
+    >>> problem.L
+    [0.5, 2.0]
+    >>> problem.minimize(tol=1e-8).x
+    array([1., 2.])
+    """
+
+    def __init__(
+        self, A: Any, y: Any, loss: Loss, *, alpha: float = 0.0, blocks: Any = 10, reg: Any = None
+    ) -> None:
+        self.A, self.y = as_table("A", A, 2), as_table("y", y, 1)
+        self.n, self.d = self.A.shape
+        same_length(self.n, y=self.y)
+        if not alpha >= 0:
+            raise ValueError(f"alpha must be at least 0, got {alpha}")
+        if isinstance(blocks, int) and not isinstance(blocks, bool):
+            blocks = min(blocks, self.d)
+        self.loss, self.alpha, self.blocks, self.reg = loss, float(alpha), blocks, reg
+        self.layout = Layout.of(np.zeros(self.d), blocks)
+        self._columns = self.layout.flat_index()
+        self._all = _Rows(self.A, self.y, self._columns)
+        self._last: tuple[Indices, _Rows] | None = None
+
+    def x0(self, rng: Rng = 0) -> Floats:
+        """The origin, whatever `rng`."""
+        return np.zeros(self.d)
+
+    def fun(self, x: Floats, idx: Indices | None = None) -> float:
+        """The mean of f_i(x) over idx."""
+        rows = self._rows(idx)
+        return float(self._value(rows.A, rows.y, x))
+
+    def torch_fun(self, x: Any, idx: Any = None) -> Any:
+        """`fun` in torch, for a dense A; autograd differentiates it."""
+        A, y = (a.to(x.device, x.dtype) for a in self._tensors)
+        if idx is not None and len(idx) != self.n:
+            A, y = A[idx], y[idx]
+        return self._value(A, y, x)
+
+    def jac(self, x: Floats, idx: Indices | None = None) -> Floats:
+        """The mean of ∇f_i(x) over idx."""
+        rows = self._rows(idx)
+        gradient: Floats = rows.A.T @ self._slope(rows, x)
+        return gradient + self._penalty_slope(x)
+
+    def block_jac(self, x: Floats, j: int, idx: Indices | None = None) -> Floats:
+        """Block j of `jac`: one product with A and one with block j's columns."""
+        rows = self._rows(idx)
+        gradient: Floats = rows.columns(j).T @ self._slope(rows, x)
+        return gradient + self._penalty_slope(x[self._columns[j]])
+
+    @cached_property
+    def L(self) -> list[float] | None:
+        """sup|φ''| ‖A_{:,j}‖² / n + 2α for each block; None where φ'' is unbounded."""
+        bend = self.loss.curvature
+        if bend is None:
+            return None
+        norms = [_squared_norm(self._all.columns(j)) for j in range(self.layout.m)]
+        return [positive_or_one(bend * norm / self.n + 2.0 * self.alpha) for norm in norms]
+
+    def _value(self, A: Array, y: Array, x: Array) -> Array:
+        value = self.loss.value(A @ x, y).mean()
+        if self.alpha:
+            value = value + self.alpha * (x * x / (1.0 + x * x)).sum()
+        return value
+
+    def _slope(self, rows: _Rows, x: Floats) -> Floats:
+        slope: Floats = self.loss.slope(rows.A @ x, rows.y) / len(rows.y)
+        return slope
+
+    def _penalty_slope(self, x: Floats) -> Floats | float:
+        if not self.alpha:
+            return 0.0
+        return (2.0 * self.alpha) * x / (1.0 + x * x) ** 2
+
+    def _rows(self, idx: Indices | None) -> _Rows:
+        """The rows in idx; a cycle asks for the same ones at every block, so they are kept."""
+        idx = self._chosen(idx)
+        if idx is None:
+            return self._all
+        if self._last is None or not np.array_equal(self._last[0], idx):
+            rows = _Rows(self.A[idx], self.y[idx], self._columns)
+            self._last = (np.array(idx), rows)
+        return self._last[1]
+
+    @cached_property
+    def _tensors(self) -> tuple[Any, Any]:
+        import torch
+
+        if not isinstance(self.A, np.ndarray):
+            raise TypeError("torch_fun needs a dense A; give A.toarray() to the problem")
+        return torch.as_tensor(self.A), torch.as_tensor(self.y)
+
+
+class _Rows:
+    """Some rows of the data, and their columns by blocks, cut when first asked for."""
+
+    def __init__(self, A: Any, y: Floats, index: list[Any]) -> None:
+        self.A, self.y, self._index = A, y, index
+        self._cut: list[Any] = [None] * len(index)
+
+    def columns(self, j: int) -> Any:
+        """The columns of block j."""
+        if self._cut[j] is None:
+            self._cut[j] = self.A[:, self._index[j]]
+        return self._cut[j]
+
+
+def _squared_norm(A: Any) -> float:
+    """‖A‖² = the largest eigenvalue of AᵀA (or AAᵀ, whichever is smaller)."""
+    gram = A @ A.T if A.shape[0] < A.shape[1] else A.T @ A
+    dense = gram if isinstance(gram, np.ndarray) else gram.toarray()
+    return float(np.linalg.eigvalsh(dense)[-1])
+
+
+class LogisticRegression(LinearModel):
+    """f(x) = (1/n) Σ_i log(1 + exp(−y_i a_iᵀx)) + α Σ_t x_t² / (1 + x_t²), labels y_i = ±1.
+
+    The penalty is nonconvex: it presses small weights to zero and leaves large ones alone. Other
+    arguments as in `LinearModel`; A may be sparse.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> from cyclade import L1
+    >>> from cyclade.problems import LogisticRegression
+    >>> A = np.random.default_rng(0).normal(size=(100, 8))
+    >>> problem = LogisticRegression(A, np.sign(A[:, 0]), alpha=0.05, blocks=4, reg=L1(0.1))
+    >>> result = problem.minimize(tol=1e-6)
+    >>> result.success, np.flatnonzero(result.x)
+    (True, array([0]))
+    """
+
+    def __init__(
+        self, A: Any, y: Any, *, alpha: float = 0.1, blocks: Any = 10, reg: Any = None
+    ) -> None:
+        super().__init__(A, y, Logistic(), alpha=alpha, blocks=blocks, reg=reg)
+        if not (np.abs(self.y) == 1).all():
+            raise ValueError("y must hold labels −1 and 1")
+
+
+class RobustRegression(LinearModel):
+    """f(x) = (1/n) Σ_i φ(a_iᵀx − y_i) with a bounded φ: `Welsch`, `GemanMcClure` or `Tukey`.
+
+    Outliers stop mattering once they are far away, so f is not convex. Other arguments as in
+    `LinearModel`.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> from cyclade import L1
+    >>> from cyclade.problems import RobustRegression, Tukey
+    >>> A = np.random.default_rng(0).normal(size=(60, 8))
+    >>> y = 3.0 * A[:, 0]
+    >>> y[:10] = 100.0  # outliers
+    >>> result = RobustRegression(A, y, Tukey(), reg=L1(0.001)).minimize(tol=1e-6)
+    >>> result.success, np.abs(result.x).round(2)
+    (True, array([3., 0., 0., 0., 0., 0., 0., 0.]))
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        y: Any,
+        loss: Loss | None = None,
+        *,
+        alpha: float = 0.0,
+        blocks: Any = 10,
+        reg: Any = None,
+    ) -> None:
+        super().__init__(A, y, loss or Welsch(), alpha=alpha, blocks=blocks, reg=reg)
+
+
+class PhaseRetrieval(LinearModel):
+    """f(x) = (1/n) Σ_i ¼ ((a_iᵀx)² − y_i)²: find x, up to sign, from real intensities y_i ≥ 0.
+
+    The curvature is unbounded, so there is no L_j: `minimize` backtracks. `x0` is the spectral
+    start: the leading eigenvector of (1/n) Σ_i y_i a_i a_iᵀ, as long as the mean intensity says.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> from cyclade.problems import PhaseRetrieval
+    >>> A, x = np.random.default_rng(0).normal(size=(80, 4)), np.array([1.0, -2.0, 0.0, 0.5])
+    >>> found = PhaseRetrieval(A, (A @ x) ** 2, blocks=2).minimize(tol=1e-8).x
+    >>> np.abs(found).round(6)
+    array([1. , 2. , 0. , 0.5])
+    """
+
+    def __init__(self, A: Any, y: Any, *, blocks: Any = 10, reg: Any = None) -> None:
+        super().__init__(A, y, Intensity(), blocks=blocks, reg=reg)
+        if (self.y < 0).any():
+            raise ValueError("y must hold intensities, at least 0")
+
+    def x0(self, rng: Rng = 0) -> Floats:
+        """The spectral start, by power iteration from a random vector; `rng` settles the sign."""
+        v: Floats = np.random.default_rng(rng).standard_normal(self.d)
+        for _ in range(100):
+            v = self.A.T @ (self.y * (self.A @ v))
+            v /= np.linalg.norm(v) or 1.0
+        energy = float(np.mean(self._all.A.power(2) if self._sparse else self.A**2))
+        scaled: Floats = v * np.sqrt(self.y.mean() / energy)
+        return scaled
+
+    @property
+    def _sparse(self) -> bool:
+        return not isinstance(self.A, np.ndarray)
+
+
+class PLQuadratic(LinearModel):
+    """f(x) = (1/n) Σ_i ½ (a_iᵀx − y_i)² with fewer independent a_i than coordinates, and r = 0.
+
+    Its Hessian H = AᵀA/n is singular, so f is not strongly convex; yet it has the PŁ property
+
+        ‖∇f(x)‖²_{Λ^{−1}} ≥ 2μ (f(x) − f*),
+
+    where the largest μ is the smallest non-zero eigenvalue of Λ^{−1/2} H Λ^{−1/2}. With Λ_j = L_j I
+    and L_j = ‖H_jj‖, everything the analysis needs is known exactly.
+
+    Attributes: `hessian`; `f_star`; `x_star`, the least-norm minimiser; `mu`; `constants`, (L̂, L̃)
+    of f; `expected`, the (L_j), (L̂, L̃) of Assumptions 6 and 7 for the terms f_i.
+
+    Example
+    -------
+    >>> from cyclade.problems import PLQuadratic
+    >>> problem = PLQuadratic([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]], [0.0, 2.0], blocks=[1, 2])
+    >>> problem.L, problem.mu, problem.f_star
+    ([1.0, 1.0], 2.0, 0.5)
+    >>> problem.constants
+    Constants(L_hat=2.618, L_tilde=1.0)
+    """
+
+    def __init__(self, A: Any, y: Any, *, blocks: Any = 10) -> None:
+        super().__init__(A, y, Squared(), blocks=blocks)
+        if not isinstance(self.A, np.ndarray):
+            raise TypeError("PLQuadratic needs a dense A: its constants are")
+        self.hessian: Floats = self.A.T @ self.A / self.n
+        self.x_star: Floats = np.linalg.lstsq(self.A, self.y, rcond=None)[0]
+        self.f_star = self.fun(self.x_star)
+
+    @classmethod
+    def random(
+        cls, n: int = 40, d: int = 12, rank: int = 6, *, blocks: Any = 4, rng: Rng = 0
+    ) -> PLQuadratic:
+        """A random instance of the given rank, its targets off the range of A."""
+        if not 1 <= rank <= min(n, d):
+            raise ValueError(f"rank must be between 1 and min(n, d) = {min(n, d)}, got {rank}")
+        generator = np.random.default_rng(rng)
+        A = generator.standard_normal((n, rank)) @ generator.standard_normal((rank, d))
+        return cls(A / np.sqrt(rank), generator.standard_normal(n), blocks=blocks)
+
+    @property
+    def sizes(self) -> list[int]:
+        """d^1, …, d^m."""
+        return list(self.layout.sizes)
+
+    @cached_property
+    def mu(self) -> float:
+        """The PŁ constant of f in the norm of Λ^{−1}, Λ_j = L_j I."""
+        return self.pl_constant(self._checked_L)
+
+    def pl_constant(self, Lambda: list[float]) -> float:
+        """The PŁ constant in the norm of Λ^{−1}, for Λ_j = Lambda[j] I."""
+        root = np.empty(self.d)
+        for columns, value in zip(self._columns, Lambda, strict=True):
+            root[columns] = np.sqrt(value)
+        spectrum = np.linalg.eigvalsh(self.hessian / (root[:, None] * root))
+        noise = self.d * np.finfo(float).eps * spectrum[-1]
+        return float(spectrum[spectrum > 8.0 * noise][0])
+
+    @cached_property
+    def constants(self) -> Constants:
+        """L̂ and L̃ of f (Assumption 3 with equality), for Λ_j = L_j I."""
+        return quadratic_constants(self.hessian, self._checked_L, self.sizes)
+
+    @cached_property
+    def expected(self) -> tuple[list[float], Constants]:
+        """The L_j of Assumption 6, and with them the L̂ and L̃ of Assumption 7."""
+        terms = self.A[:, :, None] * self.A[:, None, :]
+        Lambda = quadratic_Lambda(terms, self.sizes).tolist()
+        return Lambda, quadratic_constants(terms, Lambda, self.sizes)
+
+    @property
+    def _checked_L(self) -> list[float]:
+        assert self.L is not None
+        return self.L
