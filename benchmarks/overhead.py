@@ -1,0 +1,199 @@
+"""What the loop costs: time per block of `cyclade.core.iterate` against a bare NumPy loop.
+
+The problem is separable: m least-squares terms of 200 rows each,
+
+    f(x) = Σ_j ‖C_j x^j − y_j‖² / 400,   r(x) = λ ‖x‖₁.
+
+Block j's gradient needs block j alone and costs 2 · 200 · d^j multiply-adds, so it hides little.
+Both loops call the same gradient function (`block_jac`) at the same points on the same samples; the
+bare loop is written out below by hand, with no oracle, layout or regulariser object. Both must walk
+the same trajectory before anything is timed. P-CCD sees all rows. VRO-CCD draws a large or a small
+batch of them for each cycle, 14 rows mostly, so its gradients are cheap and there are two a block.
+
+Times are medians over interleaved repeats, per block. Target: at most 1.3 times the bare loop at
+1,000 coordinates a block.
+
+    python benchmarks/overhead.py [--repeats 15] [--csv out/overhead.csv]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from cyclade import L1, Fixed, Forward, Full, Layout, Page, PerBlock, iterate, start
+from cyclade.oracles.callables import CallableOracle, Jacobian
+
+ROWS, LAM = 200, 1e-3
+SIZES = (1, 10, 100, 1000, 10_000)
+TARGET, TARGET_SIZE = 1.3, 1000
+
+
+class Separable:
+    """m least-squares problems of 200 rows, one per block; idx chooses rows in all of them."""
+
+    def __init__(self, size: int, m: int, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.size, self.m = size, m
+        self.C = rng.normal(size=(m, ROWS, size)) / np.sqrt(ROWS * max(size, ROWS))
+        self.y = rng.normal(size=(m, ROWS))
+        self.L = [float(np.linalg.norm(C, 2) ** 2 / ROWS) for C in self.C]
+        self.x0 = rng.normal(size=m * size)
+
+    def fun(self, x: Any, idx: Any) -> float:
+        """f: never called by the loops that are timed."""
+        raise NotImplementedError
+
+    def block_jac(self, x: Any, j: int, idx: Any) -> Any:
+        """∇^j f on the rows idx."""
+        C, y = self.C[j], self.y[j]
+        if len(idx) != ROWS:
+            C, y = C[idx], y[idx]
+        xj = x[j * self.size : (j + 1) * self.size]
+        return C.T @ (C @ xj - y) / len(idx)
+
+
+def ours(problem: Separable, vro: bool, seed: int = 0) -> Iterator[Any]:
+    """The library's loop; yields x, live."""
+    layout = Layout.of(problem.x0, [problem.size] * problem.m)
+    x0 = layout.point(problem.x0)
+    oracle = CallableOracle(
+        layout, Jacobian(problem.fun, None, problem.block_jac), ROWS, x0.leaves[0]
+    )
+    sampler: Any = Page(ROWS, b=ROWS) if vro else Full(ROWS)
+    state = start(oracle, x0, sampler, np.random.default_rng(seed))
+    reg, steps = PerBlock([L1(LAM)] * problem.m), Fixed(problem.L, eta=0.3 if vro else 1.0)
+    for moved in iterate(state, oracle, reg, steps, sampler, Forward()):
+        yield moved.x.leaves[0]
+
+
+def bare(problem: Separable, vro: bool, seed: int = 0) -> Iterator[Any]:
+    """Algorithms 1 and 2 by hand; yields x, live."""
+    return (bare_vro_ccd if vro else bare_p_ccd)(problem, seed)
+
+
+def bare_p_ccd(problem: Separable, seed: int) -> Iterator[Any]:
+    """Algorithm 1 with soft thresholding, and nothing else."""
+    cuts, x, everything = _cuts(problem), problem.x0.copy(), np.arange(ROWS)
+    steps = [1.0 / L for L in problem.L]
+    while True:
+        for j, cut in enumerate(cuts):
+            t = steps[j]
+            u = x[cut] - t * problem.block_jac(x, j, everything)
+            x[cut] = u - np.clip(u, -LAM * t, LAM * t)
+        yield x
+
+
+def bare_vro_ccd(problem: Separable, seed: int) -> Iterator[Any]:
+    """Algorithm 2, one draw per cycle, with soft thresholding; the lagged point is a second x."""
+    cuts, x, everything = _cuts(problem), problem.x0.copy(), np.arange(ROWS)
+    steps = [0.3 / L for L in problem.L]
+    sampler = Page(ROWS, b=ROWS)
+    _, rng, _ = np.random.default_rng(seed).spawn(3)
+    lag = x.copy()
+    g = [problem.block_jac(x, j, everything) for j in range(problem.m)]
+    while True:
+        sample, refresh = sampler.draw(rng)
+        idx = everything if refresh else sample
+        for j, cut in enumerate(cuts):
+            gj = problem.block_jac(x, j, idx)
+            if not refresh:
+                gj = g[j] + (gj - problem.block_jac(lag, j, idx))
+            g[j] = gj
+            lag[cut] = x[cut]
+            t = steps[j]
+            u = x[cut] - t * gj
+            x[cut] = u - np.clip(u, -LAM * t, LAM * t)
+        yield x
+
+
+def _cuts(problem: Separable) -> list[slice]:
+    return [slice(j * problem.size, (j + 1) * problem.size) for j in range(problem.m)]
+
+
+def check(problem: Separable, vro: bool, cycles: int = 12) -> None:
+    """Both loops must walk the same trajectory."""
+    pairs = zip(ours(problem, vro), bare(problem, vro), strict=False)
+    for k, (a, b) in enumerate(islice(pairs, cycles)):
+        if not np.allclose(a, b, rtol=1e-12, atol=1e-14):
+            raise AssertionError(f"the loops differ by {np.abs(a - b).max():g} in cycle {k + 1}")
+
+
+def seconds_per_block(loop: Iterator[Any], cycles: int, m: int) -> float:
+    """Time of `cycles` cycles, per block."""
+    begun = time.perf_counter()
+    for _ in islice(loop, cycles):
+        pass
+    return (time.perf_counter() - begun) / (cycles * m)
+
+
+def measure(size: int, vro: bool, repeats: int) -> tuple[float, float]:
+    """Median seconds per block of the library's loop and of the bare one, interleaved."""
+    m = max(4, min(50, 20_000 // size))
+    problem = Separable(size, m)
+    check(problem, vro)
+    loops: list[Callable[[], Iterator[Any]]] = [
+        lambda: ours(problem, vro),
+        lambda: bare(problem, vro),
+    ]
+    running = [loop() for loop in loops]
+    warm = max(seconds_per_block(loop, 2, m) for loop in running)
+    cycles = max(2, int(0.02 / (warm * m)))
+    times: list[list[float]] = [[], []]
+    for repeat in range(repeats):
+        running = [loop() for loop in loops]  # the same seed: the same draws in every repeat
+        for which in (0, 1) if repeat % 2 else (1, 0):
+            next(running[which])  # set-up is off the clock
+            times[which].append(seconds_per_block(running[which], cycles, m))
+    return float(np.median(times[0])), float(np.median(times[1]))
+
+
+def main() -> None:
+    """Measure, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--csv", type=Path, help="where to save the table")
+    options = parser.parse_args()
+    rows = []
+    with threadpool_limits(1):  # one thread: what is measured is the loop
+        for name, vro in (("P-CCD", False), ("VRO-CCD", True)):
+            for size in SIZES:
+                a, b = measure(size, vro, options.repeats)
+                rows.append((name, size, 1e6 * a, 1e6 * b, a / b, 1e6 * (a - b)))
+    show(rows)
+    if options.csv:
+        options.csv.parent.mkdir(parents=True, exist_ok=True)
+        with options.csv.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["method", "block", "iterate_us", "bare_us", "ratio", "extra_us"])
+            writer.writerows((n, s, *(f"{v:.4g}" for v in values)) for n, s, *values in rows)
+
+
+def show(rows: list[tuple[str, int, float, float, float, float]]) -> None:
+    """The table, and whether the target is met."""
+    table = Table(title=f"Time per block (µs), {ROWS} rows, l1, one thread")
+    for column in ("method", "block", "iterate", "bare loop", "ratio", "extra"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for name, size, a, b, ratio, extra in rows:
+        style = "bold" if size == TARGET_SIZE else ""
+        table.add_row(name, f"{size:,}", f"{a:.1f}", f"{b:.1f}", f"{ratio:.2f}", f"{extra:.1f}",
+                      style=style)  # fmt: skip
+    console = Console()
+    console.print(table)
+    worst = max(ratio for _, size, _, _, ratio, _ in rows if size == TARGET_SIZE)
+    met = "met" if worst <= TARGET else "not met"
+    console.print(f"Target {TARGET}x at {TARGET_SIZE:,} coordinates a block: {met} ({worst:.2f}x)")
+
+
+if __name__ == "__main__":
+    main()
