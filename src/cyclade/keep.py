@@ -75,7 +75,7 @@ class Uniform:
 
 
 class Best:
-    """The iterate with the smallest F among those where F was evaluated."""
+    """The iterate with the smallest F among those where F was evaluated, x_0 included."""
 
     needs_change = False
 

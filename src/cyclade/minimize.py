@@ -168,7 +168,8 @@ def minimize(
         steps.prepare(inner.sweep(x.copy(), evaluation_sample))
         history: dict[str, list[float]] = {name: [] for name in HISTORY}
         state = start(oracle, x, sampler, start_rng)
-        carried = Carried(chosen.name, state, {}, rule, Best(), history, oracle.gradients)
+        best = rule if isinstance(rule, Best) else Best()
+        carried = Carried(chosen.name, state, {}, rule, best, history, oracle.gradients)
     else:
         carried = _carried(resume, chosen, layout)
         steps.recall(carried.steps)

@@ -142,7 +142,8 @@ class Runner:
         bar = Bar(carried.method, limits.max_cycles, self.progress)
         before = state.x.copy()
         try:
-            with Interrupt() as interrupt, bar:
+            # Overflow is not worth a warning: what is not finite ends the run with a message.
+            with Interrupt() as interrupt, bar, np.errstate(over="ignore", invalid="ignore"):
                 self._stop_if_spent(state, before, math.nan)
                 while True:
                     before = state.x.copy()
@@ -166,8 +167,7 @@ class Runner:
         """One cycle, timed."""
         begun = time.perf_counter()
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                next(steps)
+            next(steps)
         except (LineSearchError, StreamEnded) as error:
             raise Stop(Ending(before, False, str(error), resumable=False)) from None
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -107,7 +108,7 @@ class Stream:
         if self._call is not None:
             return Batch(self._call(rng, size), size)
         assert self._iterator is not None
-        items = [item for item, _ in zip(self._iterator, range(size), strict=False)]
+        items = list(islice(self._iterator, size))
         if len(items) < size:
             raise StreamEnded(f"the stream ended: {size} samples were wanted, {len(items)} came")
         return Batch(self._collate(items), size)

@@ -134,7 +134,7 @@ class Backtracking:
     """
 
     needs: tuple[str, ...] = ("value", "hvp")
-    most_trials = 200
+    most_trials = 40  # doublings; past them a step is lost in rounding, and any gradient passes
 
     def __init__(
         self, L: Sequence[float], eta: Eta = 1.0, grow: float = 2.0, shrink: float = 0.8

@@ -1,0 +1,141 @@
+"""A small nonconvex problem in NumPy and torch, and helpers shared by the tests of the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cyclade import Fixed, Layout, iterate, start
+from cyclade.methods import as_method, make_sampler
+from cyclade.oracles.callables import Autograd, CallableOracle, Jacobian
+from cyclade.orders import as_order
+from cyclade.reference import run
+from cyclade.regularisers import per_block
+from cyclade.samplers import ALL, FiniteSum
+
+METHODS = ("P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD")
+ORDERS = ("forward", "backward", "shuffled", "random", "greedy")
+
+
+@dataclass
+class Logistic:
+    """Mean of log(1 + exp(−y a·x)), plus 0.1 Σ x²/(1+x²): smooth, nonconvex, with known L_j."""
+
+    n: int = 30
+    d: int = 12
+    seed: int = 0
+    A: Any = field(init=False)
+    y: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        self.A = rng.normal(size=(self.n, self.d)) @ (
+            np.eye(self.d) + 0.3 * rng.normal(size=(self.d, self.d))
+        )
+        self.y = np.sign(rng.normal(size=self.n))
+
+    def fun(self, x: Any, idx: Any) -> float:
+        margins = self.y[idx] * (self.A[idx] @ x)
+        return float(np.mean(np.logaddexp(0, -margins)) + 0.1 * np.sum(x**2 / (1 + x**2)))
+
+    def jac(self, x: Any, idx: Any) -> Any:
+        A, y = self.A[idx], self.y[idx]
+        weights = -y / (1 + np.exp(y * (A @ x)))
+        return A.T @ weights / len(idx) + 0.2 * x / (1 + x**2) ** 2
+
+    def torch_fun(self, x: Any, idx: Any) -> Any:
+        import torch
+
+        A, y = torch.as_tensor(self.A)[idx], torch.as_tensor(self.y)[idx]
+        margins = y * (A @ x)
+        return torch.nn.functional.softplus(-margins).mean() + 0.1 * (x**2 / (1 + x**2)).sum()
+
+    def lipschitz(self, index: list[Any]) -> list[float]:
+        return [float(np.linalg.norm(self.A[:, j], 2) ** 2 / (4 * self.n) + 0.2) for j in index]
+
+
+def blocks_of(d: int, m: int) -> list[Any]:
+    return [np.asarray(part) for part in np.array_split(np.arange(d), m)]
+
+
+def both(
+    problem: Logistic,
+    method: str,
+    order: str = "forward",
+    *,
+    m: int = 4,
+    index: list[Any] | None = None,
+    K: int = 12,
+    reg: Any = None,
+    Lambda: Any = None,
+    eta: float = 0.5,
+    seed: int = 1,
+    b: int | None = None,
+    b_small: int | None = None,
+    p: float | None = None,
+    backend: str = "numpy",
+) -> tuple[list[Any], Any]:
+    """The iterates of the real loop, and the trajectory of the reference, on the same draws."""
+    chosen = as_method(method, True)
+    index = blocks_of(problem.d, 1 if chosen.one_block else m) if index is None else index
+    Lambda = problem.lipschitz(index) if Lambda is None else Lambda
+    if chosen.deterministic:
+        b = b_small = p = None
+    elif chosen.draws == "minibatch":
+        b_small = p = None
+    x0 = np.linspace(-1, 1, problem.d)
+    regs = per_block(reg, len(index))
+    iterates = real(
+        problem, chosen, order, index, x0, regs, Lambda, eta, seed, b, b_small, p, K, backend
+    )
+
+    def grad(x: Any, sample: Any, j: int) -> Any:
+        idx = np.arange(problem.n) if sample is ALL else sample
+        return problem.jac(x, idx)[index[j]]
+
+    reference = run(
+        grad,
+        x0,
+        index,
+        regs.prox,
+        Lambda,
+        make_sampler(chosen, FiniteSum(problem.n), b, b_small, p),
+        as_order(order, len(index)),
+        K=K,
+        eta=eta,
+        resample=chosen.resample,
+        rng=np.random.default_rng(seed),
+    )
+    return iterates, reference
+
+
+def real(
+    problem, chosen, order, index, x0, regs, Lambda, eta, seed, b, b_small, p, K, backend
+) -> list[Any]:
+    """x_0, …, x_K of `core.iterate`, as NumPy vectors."""
+    if backend == "torch":
+        import torch
+
+        x0 = torch.as_tensor(x0)
+        Lambda = [L if isinstance(L, float) else torch.as_tensor(L) for L in Lambda]
+        derivatives: Any = Autograd(problem.torch_fun)
+    else:
+        derivatives = Jacobian(problem.fun, problem.jac)
+    layout = Layout.of(x0, [list(map(int, j)) for j in index])
+    x = layout.point(x0)
+    oracle = CallableOracle(layout, derivatives, problem.n, x.leaves[0])
+    sampler = make_sampler(chosen, FiniteSum(problem.n), b, b_small, p)
+    state = start(oracle, x, sampler, np.random.default_rng(seed))
+    cycles = iterate(
+        state, oracle, regs, Fixed(Lambda, eta), sampler, as_order(order, layout.m), chosen.resample
+    )
+    found = [np.asarray(state.x.whole())]
+    for _ in range(K):
+        found.append(np.asarray(next(cycles).x.whole()))
+    return found
+
+
+def largest_difference(iterates: list[Any], reference: Any) -> float:
+    return max(float(np.max(np.abs(a - b))) for a, b in zip(iterates, reference.x, strict=True))

@@ -1,0 +1,182 @@
+"""Bad input: an error that names the argument and what is accepted, before any work starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cyclade import L1, NuclearNorm, minimize
+
+
+def fun(x: Any, *idx: Any) -> float:
+    return 0.5 * float(np.sum(np.asarray(x) ** 2))
+
+
+def jac(x: Any, *idx: Any) -> Any:
+    return x
+
+
+ZEROS = np.zeros(4)
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("nan in x0", {"x0": np.array([0.0, np.nan])}, "x0 contains NaN or infinity"),
+    ("inf in a named array", {"x0": {"w": np.array([np.inf])}}, r"x0\['w'\] contains NaN"),
+    ("empty x0", {"x0": np.zeros(0)}, "x0 is empty"),
+    ("no arrays", {"x0": {}}, "holds no arrays"),
+    ("text", {"x0": np.array(["a"])}, "x0 must be an array of real numbers"),
+    ("complex x0", {"x0": np.zeros(2, dtype=complex)}, "real numbers, got dtype complex"),
+    ("integer tensor", {"x0": torch.zeros(2, dtype=torch.int64), "jac": None}, "real floating"),
+    ("mixed libraries", {"x0": [np.zeros(2), torch.zeros(2)]}, "mixes array libraries"),
+    ("sizes that do not add up", {"blocks": [1, 2]}, "add up to 3, but x0 has 4"),
+    ("a size of zero", {"blocks": [0, 4]}, "every size must be at least 1"),
+    ("no blocks", {"blocks": []}, "blocks is empty"),
+    ("too many blocks", {"blocks": 5}, "between 1 and d = 4"),
+    ("overlap", {"blocks": [[0, 1], [1, 2, 3]]}, "blocks overlap: indices 1 "),
+    ("twice in one block", {"blocks": [[0, 0, 1], [2, 3]]}, "blocks overlap: indices 0 "),
+    ("missing", {"blocks": [[0, 1], [3]]}, "blocks miss indices 2:"),
+    ("outside", {"blocks": [[0, 1, 2, 4]]}, r"blocks\[0\] has indices outside 0 … 3"),
+    ("float indices", {"blocks": [[0.5, 1.0]]}, "list of integer indices"),
+    ("unknown word", {"blocks": "layers"}, "blocks='layers' is unknown"),
+    ("wrong type of blocks", {"blocks": 1.5}, "blocks must be"),
+    (
+        "unknown name",
+        {"x0": {"a": ZEROS, "b": ZEROS}, "blocks": ["a", "c"]},
+        r"blocks names 'c', which x0 has not; it has \['a', 'b'\]",
+    ),
+    ("name missing", {"x0": {"a": ZEROS, "b": ZEROS}, "blocks": ["a"]}, r"blocks miss \['b'\]"),
+    (
+        "name twice",
+        {"x0": {"a": ZEROS, "b": ZEROS}, "blocks": [["a", "b"], "b"]},
+        r"blocks overlap: \['b'\]",
+    ),
+    ("unknown method", {"method": "Adam"}, "method='Adam' is unknown: use one of P-CCD, SCCD"),
+    ("method of a wrong type", {"method": 3}, "method must be one of"),
+    ("unknown order", {"order": "sideways"}, "order='sideways' is unknown: use one of forward"),
+    ("order misses a block", {"order": [0, 0], "blocks": 2}, "each of the 2 blocks"),
+    ("L of zero", {"L": 0.0}, r"L\[0\] must be positive and finite, got 0"),
+    ("negative L_j", {"L": [1.0, -1.0], "blocks": 2}, r"L\[1\] must be positive and finite"),
+    ("L of the wrong length", {"L": [1.0], "blocks": 2}, "one entry for each of the 2 blocks"),
+    ("diagonal of the wrong shape", {"L": [np.ones(3)]}, r"L\[0\] must have the shape \(4,\)"),
+    ("diagonal with a zero", {"L": [np.array([1.0, 0, 1, 1])]}, "positive and finite in every"),
+    ("unknown L", {"L": "newton"}, "L='newton' is unknown"),
+    ("L for other names", {"L": {"q": 1.0}}, "L must have the blocks' names"),
+    ("eta of zero", {"eta": 0.0}, "eta must be positive and finite"),
+    ("eta of a wrong type", {"eta": "fast"}, "eta must be a positive number or a function"),
+    ("p of zero", {"n": 9, "p": 0.0}, r"p must be in \(0, 1\], got 0.0"),
+    ("p above one", {"n": 9, "p": 1.5}, r"p must be in \(0, 1\]"),
+    ("b above n", {"n": 9, "b": 10}, "b must be between 1 and n = 9, got 10"),
+    ("b' above b", {"n": 9, "b": 4, "b_small": 5}, "b_small must be between 1 and b = 4, got 5"),
+    ("b of zero", {"n": 9, "b": 0}, "b must be between 1"),
+    ("b a float", {"n": 9, "b": 2.5}, "b must be an integer"),
+    ("b without a sum", {"b": 3}, "b means nothing to P-CCD"),
+    ("p for SGD", {"n": 9, "method": "SGD", "p": 0.5}, "p means nothing to SGD"),
+    ("a sum needed", {"method": "VR-CCD"}, "method='VR-CCD' needs a sum"),
+    ("n of zero", {"n": 0}, "n must be at least 1"),
+    ("n a float", {"n": 3.5}, "n must be a whole number"),
+    ("n and stream", {"n": 3, "stream": iter([])}, "not both"),
+    ("stream of a wrong type", {"stream": 3}, "stream must be an iterator"),
+    ("P-CCD on a stream", {"stream": iter([]), "method": "P-CCD"}, "needs a finite f"),
+    ("no jac", {"jac": None}, "a NumPy x0 needs the gradient of fun"),
+    ("jac not callable", {"jac": 3}, "jac must be callable"),
+    ("fun not callable", {"fun": 3}, "fun must be callable"),
+    (
+        "jac of the wrong length",
+        {"jac": lambda x: np.zeros(3)},
+        r"shapes \[\(4,\)\], got an array of shape \(3,\)",
+    ),
+    ("jac of the wrong kind", {"jac": lambda x: None}, "jac must return the gradient"),
+    ("jac with NaN", {"jac": lambda x: x * np.nan}, "gradient of fun at x0 has NaN"),
+    (
+        "block_jac of the wrong shape",
+        {"jac": None, "block_jac": lambda x, j: np.zeros(1), "blocks": 2},
+        r"block_jac returned shape \(1,\)",
+    ),
+    (
+        "fun returns a vector",
+        {"fun": lambda x: x},
+        r"fun must return a scalar, got an array of shape \(4,\)",
+    ),
+    ("fun returns NaN", {"fun": lambda x: np.nan}, r"fun\(x0\) is nan"),
+    ("fun returns text", {"fun": lambda x: "three"}, "fun must return a real number"),
+    (
+        "torch fun returns a vector",
+        {"fun": lambda x: x, "x0": torch.zeros(4), "jac": None},
+        r"fun must return a scalar, got a tensor of shape \(4,\)",
+    ),
+    (
+        "torch fun returns a float",
+        {"fun": lambda x: 1.0, "x0": torch.zeros(4), "jac": None},
+        "scalar torch tensor",
+    ),
+    ("jac for torch", {"x0": torch.zeros(4)}, "jac and block_jac are for NumPy"),
+    ("args not a tuple", {"args": [1]}, "args must be a tuple"),
+    ("negative tol", {"tol": -1.0}, "tol must be at least 0"),
+    ("tol of a wrong type", {"tol": "small"}, "tol must be a number"),
+    ("nothing stops it", {"tol": None, "max_cycles": None}, "nothing would stop the run"),
+    ("every of zero", {"every": 0}, "every must be a whole number"),
+    ("unknown return rule", {"returns": "first"}, "returns='first' is unknown"),
+    ("reg of a wrong type", {"reg": 3.0}, "reg"),
+    ("too many regs", {"reg": [L1(1.0), L1(1.0)]}, "reg has 2 entries for 1 blocks"),
+    ("nuclear norm of a vector", {"reg": NuclearNorm(1.0)}, "reg"),
+    ("resume of a wrong type", {"resume": 3}, "resume must be the `state` of a Result"),
+]
+
+
+@pytest.mark.parametrize(("case", "options", "message"), BAD, ids=[case for case, *_ in BAD])
+def test_bad_input(case: str, options: dict[str, Any], message: str) -> None:
+    settings: dict[str, Any] = {"fun": fun, "x0": ZEROS, "jac": jac, **options}
+    calls = 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return settings["fun"](*args)
+
+    function = settings.pop("fun")
+    x0 = settings.pop("x0")
+    settings["fun"] = function
+    with pytest.raises((ValueError, TypeError), match=message):
+        minimize(
+            counted if callable(function) else function,
+            x0,
+            **{k: v for k, v in settings.items() if k != "fun"},
+        )
+    assert calls <= 1  # at most one look at x0
+
+
+def test_nan_during_the_run_returns_the_last_finite_iterate() -> None:
+    res = minimize(
+        lambda x: float(np.sum(x**4)), np.full(3, 2.0), jac=lambda x: 4 * x**3, L=1e-3, tol=1e-8
+    )
+    assert not res.success
+    assert "not finite" in res.message
+    assert np.isfinite(res.x).all()
+    assert np.isfinite(res.fun)
+
+
+def test_a_fun_that_turns_nan() -> None:
+    def log_barrier(x: Any) -> float:
+        with np.errstate(invalid="ignore"):
+            return float(-np.log(x).sum() + x.sum())
+
+    res = minimize(log_barrier, np.full(2, 0.9), jac=lambda x: 1 - 1 / x, L=0.05, tol=1e-8, every=1)
+    assert not res.success
+    assert np.isfinite(res.fun)
+    assert "not finite" in res.message
+
+
+def test_a_wrong_gradient_is_told_from_the_line_search() -> None:
+    res = minimize(lambda x: float(np.sum(x**2)), np.ones(2), jac=lambda x: -2 * x)
+    assert not res.success
+    assert "check that jac is the gradient of fun" in res.message
+
+
+def test_resuming_another_problem_is_refused() -> None:
+    res = minimize(fun, ZEROS + 1, jac=jac, tol=None, max_cycles=2)
+    with pytest.raises(ValueError, match="resume has blocks of shapes"):
+        minimize(fun, np.ones(3), jac=jac, resume=res.state)
+    with pytest.raises(ValueError, match="resume is a state of P-CCD, not of SCCD"):
+        minimize(fun, ZEROS, jac=jac, n=4, method="SCCD", resume=res.state)

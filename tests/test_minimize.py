@@ -1,0 +1,420 @@
+"""The front door: inputs of every shape, stopping, results, interrupts and resuming."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from cyclade import L1, Fixed, NonNegative, NuclearNorm, minimize
+from small import METHODS, ORDERS, Logistic
+
+PROBLEM = Logistic()
+
+
+def least_squares(n: int = 40, d: int = 9) -> tuple[Any, Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    A, y = rng.normal(size=(n, d)), rng.normal(size=n)
+    return A, y, lambda x: 0.5 * np.mean((A @ x - y) ** 2), lambda x: A.T @ (A @ x - y) / n
+
+
+def solve(**options: Any) -> Any:
+    settings: dict[str, Any] = {"jac": PROBLEM.jac, "n": PROBLEM.n, "blocks": 4, "reg": L1(0.02)}
+    return minimize(PROBLEM.fun, np.zeros(PROBLEM.d), **{**settings, **options})
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_reaches_a_stationary_point(method: str, order: str) -> None:
+    res = solve(method=method, order=order, b=None if method == "P-CCD" else 30, max_cycles=6000)
+    assert res.success, res.message
+    assert res.certificate <= 1e-10
+    assert res.certificate_kind == "exact"
+    assert res.fun == pytest.approx(solve(tol=1e-9).fun, abs=1e-9)
+
+
+def test_the_lasso_of_scikit_learn() -> None:
+    from sklearn.linear_model import Lasso
+
+    A, y, fun, jac = least_squares()
+    res = minimize(fun, np.zeros(9), jac=jac, blocks="coordinates", reg=L1(0.05), tol=1e-9)
+    expected = Lasso(alpha=0.05, fit_intercept=False, tol=1e-12).fit(A, y).coef_
+    np.testing.assert_allclose(res.x, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_array_keeps_its_shape_and_dtype_and_x0_is_untouched(dtype: Any) -> None:
+    A, y, *_ = (np.asarray(a, dtype=dtype) for a in least_squares()[:2])
+    x0 = np.zeros((3, 3), dtype=dtype)
+    res = minimize(
+        lambda x: 0.5 * np.mean((A @ x.ravel() - y) ** 2),
+        x0,
+        jac=lambda x: (A.T @ (A @ x.ravel() - y) / 40).reshape(3, 3),
+        blocks=[4, 5],
+        tol=1e-3,
+    )
+    assert res.success
+    assert res.x.shape == (3, 3)
+    assert res.x.dtype == dtype
+    assert not x0.any()
+
+
+@pytest.mark.parametrize("container", [list, tuple])
+def test_lists_and_tuples_of_arrays(container: Any) -> None:
+    A, y, fun, jac = least_squares()
+
+    def gradient(x: Any) -> Any:
+        g = jac(np.concatenate(x))
+        return [g[:4], g[4:]]
+
+    x0 = container([np.zeros(4), np.zeros(5)])
+    res = minimize(lambda x: fun(np.concatenate(x)), x0, jac=gradient)
+    assert isinstance(res.x, container)
+    np.testing.assert_allclose(np.concatenate(res.x), np.linalg.lstsq(A, y)[0], atol=1e-4)
+
+
+def test_a_dict_of_torch_tensors_with_named_blocks_and_regularisers() -> None:
+    A, y, *_ = least_squares()
+    At, yt = torch.as_tensor(A), torch.as_tensor(y)
+    x0 = {"w": torch.zeros(9, dtype=torch.float64), "c": torch.zeros((), dtype=torch.float64)}
+    res = minimize(
+        lambda x: 0.5 * ((At @ x["w"] + x["c"] - yt) ** 2).mean(),
+        x0,
+        blocks=["c", "w"],
+        reg={"w": NonNegative()},
+    )
+    assert res.success
+    assert set(res.x) == {"w", "c"}
+    assert res.x["c"].shape == ()
+    assert (res.x["w"] >= 0).all()
+    assert not x0["w"].requires_grad
+
+
+def test_names_may_be_grouped_into_one_block() -> None:
+    x0 = {"a": torch.ones(2), "b": torch.ones(3, 2), "c": torch.ones(1)}
+    res = minimize(
+        lambda x: sum((v**2).sum() for v in x.values()), x0, blocks=[["a", "c"], "b"], tol=1e-3
+    )
+    assert res.success
+    assert res.x["b"].shape == (3, 2)
+    assert len(res.Lambda) == 2
+
+
+def test_a_matrix_block_with_a_nuclear_norm() -> None:
+    rng = np.random.default_rng(0)
+    target = np.outer(rng.normal(size=6), rng.normal(size=5)) + 0.1 * rng.normal(size=(6, 5))
+    res = minimize(
+        lambda x: 0.5 * np.sum((x["M"] - target) ** 2),
+        {"M": np.zeros((6, 5))},
+        jac=lambda x: {"M": x["M"] - target},
+        reg=NuclearNorm(1.0),
+    )
+    assert res.success
+    assert np.linalg.matrix_rank(res.x["M"], tol=1e-6) == 1
+
+
+def test_jac_true_and_args_and_block_jac() -> None:
+    A, y, fun, jac = least_squares()
+    both = minimize(lambda x: (fun(x), jac(x)), np.zeros(9), jac=True, blocks=3)
+    extra = minimize(
+        lambda x, A, y: 0.5 * np.mean((A @ x - y) ** 2),
+        np.zeros(9),
+        jac=lambda x, A, y: A.T @ (A @ x - y) / 40,
+        args=(A, y),
+        blocks=3,
+    )
+    block = minimize(fun, np.zeros(9), blocks=3, block_jac=lambda x, j: jac(x)[3 * j : 3 * j + 3])
+    np.testing.assert_array_equal(both.x, extra.x)
+    np.testing.assert_array_equal(both.x, block.x)
+
+
+def test_a_stream_from_a_callable_and_from_an_iterator() -> None:
+    truth = np.array([1.0, -2.0, 0.0, 0.5])
+
+    def draw(rng: np.random.Generator, size: int) -> Any:
+        X = rng.normal(size=(size, 4))
+        return X, X @ truth + 0.1 * rng.normal(size=size)
+
+    def fun(x: Any, batch: Any) -> float:
+        return 0.5 * np.mean((batch[0] @ x - batch[1]) ** 2)
+
+    def jac(x: Any, batch: Any) -> Any:
+        return batch[0].T @ (batch[0] @ x - batch[1]) / len(batch[1])
+
+    options: dict[str, Any] = {"jac": jac, "blocks": 2, "tol": None, "max_cycles": 300, "b": 200}
+    res = minimize(fun, np.zeros(4), stream=draw, returns="last", **options)
+    np.testing.assert_allclose(res.x, truth, atol=0.05)
+    assert res.success
+    assert "estimate on 200 samples" in res.certificate_kind
+
+    def forever() -> Any:
+        rng = np.random.default_rng(0)
+        while True:
+            X, y = draw(rng, 1)
+            yield X[0], y[0]
+
+    res = minimize(fun, np.zeros(4), stream=forever(), returns="last", **options)
+    np.testing.assert_allclose(res.x, truth, atol=0.05)
+
+
+def test_a_stream_that_ends_returns_what_it_has() -> None:
+    samples = [np.array([1.0])] * 100
+    res = minimize(
+        lambda x, batch: 0.5 * np.mean((x - batch) ** 2),
+        np.zeros(1),
+        jac=lambda x, batch: np.mean(x - batch, axis=0),
+        stream=samples,
+        b=10,
+        method="SCCD",
+        tol=None,
+    )
+    assert not res.success
+    assert "the stream ended" in res.message
+    assert np.isfinite(res.x).all()
+
+
+# ----------------------------------------------------------------------------- stopping and results
+
+
+def test_stopping_by_each_limit() -> None:
+    assert "max_cycles = 3" in solve(max_cycles=3, tol=None).message
+    assert solve(max_cycles=3, tol=None).success  # no tolerance was asked for
+    assert not solve(max_cycles=3).success
+    by_samples = solve(max_samples=200, tol=None, method="SCCD", b=7)
+    assert 200 <= by_samples.samples < 200 + 7.001
+    assert "max_seconds" in solve(max_seconds=0.01, max_cycles=None, tol=1e-300).message
+    by_change = solve(change_tol=1e-3, tol=None, method="P-CCD")
+    assert by_change.success
+    assert "change_tol" in by_change.message
+
+
+def test_the_history_is_a_table() -> None:
+    res = solve(method="VRO-CCD", every=5, max_cycles=40, tol=None)
+    table = pd.DataFrame(res.history)
+    assert list(table.columns) == ["cycle", "samples", "seconds", "fun", "certificate", "change"]
+    assert list(table["cycle"]) == [0, 5, 10, 15, 20, 25, 30, 35, 40]
+    assert table["samples"].is_monotonic_increasing
+    assert table["fun"].iloc[-1] < table["fun"].iloc[0]
+
+
+def test_the_result_prints_well() -> None:
+    text = str(solve())
+    assert text.startswith("VRO-CCD result")
+    for word in ("success: True", "certificate", "cycles", "samples", "array of shape (12,)"):
+        assert word in text
+
+
+def test_samples_count_component_gradients() -> None:
+    n = PROBLEM.n
+    assert solve(method="P-CCD", L=5.0, max_cycles=7, tol=None).samples == pytest.approx(7 * n)
+    assert solve(method="SCCD", b=4, max_cycles=7, tol=None).samples == pytest.approx(28)
+    page = solve(method="VRO-CCD", b=20, b_small=3, p=1e-12, max_cycles=7, tol=None)
+    assert page.samples == pytest.approx(20 + 7 * 2 * 3)  # g_{-1}, then two points per small step
+    greedy = solve(method="P-CCD", L=5.0, order="greedy", max_cycles=2, tol=None)
+    assert greedy.samples == pytest.approx(2 * 4 * n)  # a whole gradient for each of 4 turns
+    assert greedy.prox_calls == 2 * 4 * 5
+
+
+def test_return_rules() -> None:
+    options: dict[str, Any] = {"method": "SCCD", "b": 2, "max_cycles": 60, "tol": None, "every": 1}
+    seen: list[Any] = []
+    last = solve(returns="last", callback=lambda report: seen.append(report.x), **options)
+    np.testing.assert_array_equal(last.x, seen[-1])
+    best = solve(returns="best", **options)
+    assert best.fun == min(best.history["fun"])
+    drawn = solve(**options)
+    assert any(np.array_equal(drawn.x, x) for x in seen)
+    pccd = solve(method="P-CCD", max_cycles=9, tol=None, every=1, order="random")
+    k = int(np.nanargmin(pccd.history["change"]))
+    assert pccd.fun == pccd.history["fun"][k]
+
+
+def test_the_uniform_draw_is_uniform() -> None:
+    from cyclade.blocks import Layout
+    from cyclade.keep import Seen, Uniform
+
+    rng, counts = np.random.default_rng(0), np.zeros(5)
+    layout = Layout.of(np.zeros(1))
+    points = [layout.point(np.array([float(k)])) for k in range(1, 6)]
+    for _ in range(5000):
+        rule = Uniform(rng)
+        for k, x in enumerate(points, start=1):
+            rule.see(Seen(k, x, 0.0, 0.0))
+        assert rule.x is not None
+        counts[int(rule.x.whole()[0]) - 1] += 1
+    assert np.abs(counts - 1000).max() < 120  # four standard deviations
+
+
+def test_callbacks_may_stop_the_run() -> None:
+    res = solve(callback=lambda report: report.cycle == 4, tol=None)
+    assert res.cycles == 4
+    assert "callback" in res.message
+
+
+def test_progress_shows_and_leaves_the_path_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    quiet, shown = solve(), solve(progress=True)
+    np.testing.assert_array_equal(quiet.x, shown.x)
+    assert "VRO-CCD" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------- interrupts and resuming
+
+
+def test_ctrl_c_ends_after_the_cycle_with_the_best_so_far() -> None:
+    def press(report: Any) -> None:
+        if report.cycle == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    res = solve(callback=press, tol=None, max_cycles=500, every=1)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not res.success
+    assert "interrupted after cycle 6" in res.message
+    assert res.fun == min(res.history["fun"])
+    assert res.state is not None
+
+
+def test_an_interrupt_in_the_middle_of_a_cycle() -> None:
+    calls = 0
+
+    def fun(x: Any, idx: Any) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == 40:
+            raise KeyboardInterrupt
+        return PROBLEM.fun(x, idx)
+
+    res = minimize(fun, np.zeros(12), jac=PROBLEM.jac, n=30, blocks=4, method="P-CCD", tol=None)
+    assert not res.success
+    assert "interrupted in cycle" in res.message
+    assert res.state is None
+    assert np.isfinite(res.fun)
+
+
+@pytest.mark.parametrize("L", [None, "backtracking", 4.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_resuming_is_exact(method: str, L: Any) -> None:
+    b = None if method == "P-CCD" else 10
+    options: dict[str, Any] = {"method": method, "order": "shuffled", "b": b, "L": L, "tol": None}
+    whole = solve(max_cycles=17, **options)
+    half = solve(max_cycles=8, **options)
+    state = pickle.loads(pickle.dumps(half.state))
+    rest = solve(max_cycles=17, resume=state, **options)
+    np.testing.assert_array_equal(whole.x, rest.x)
+    assert rest.cycles == 17
+    assert rest.samples == whole.samples
+    assert rest.prox_calls == whole.prox_calls
+    again = solve(max_cycles=17, resume=half.state, **options)  # the state is not used up
+    np.testing.assert_array_equal(whole.x, again.x)
+
+
+# ----------------------------------------------------------------------------------------- accuracy
+
+
+def test_backtracking_finds_block_constants_and_comes_down_again() -> None:
+    A, _, fun, jac = least_squares()
+    res = minimize(fun, np.zeros(9), jac=jac, blocks=3, L="backtracking", tol=1e-10)
+    exact = [np.linalg.norm(A[:, 3 * j : 3 * j + 3], 2) ** 2 / 40 for j in range(3)]
+    assert res.success
+    for found, L in zip(res.Lambda, exact, strict=True):
+        assert 0.1 * L < found <= 2 * L
+
+
+def test_estimated_constants_are_the_block_curvatures() -> None:
+    A, y, *_ = least_squares()
+    exact = [np.linalg.norm(A[:, 3 * j : 3 * j + 3], 2) ** 2 / 40 for j in range(3)]
+    At, yt = torch.as_tensor(A), torch.as_tensor(y)
+    from cyclade import Curvature
+
+    steps = Curvature(3, iterations=200)
+    by_torch = minimize(
+        lambda x: 0.5 * ((At @ x - yt) ** 2).mean(),
+        torch.zeros(9, dtype=torch.float64),
+        blocks=3,
+        L=steps,
+        max_cycles=2,
+        tol=None,
+    )
+    np.testing.assert_allclose(by_torch.Lambda, exact, rtol=1e-3)
+    by_numpy = minimize(
+        lambda x: 0.5 * np.mean((A @ x - y) ** 2), np.zeros(9),
+        jac=lambda x: A.T @ (A @ x - y) / 40, blocks=3, L="estimate", max_cycles=2, tol=None,
+    )  # fmt: skip
+    np.testing.assert_allclose(by_numpy.Lambda, exact, rtol=0.05)
+
+
+def test_curvature_follows_the_point() -> None:
+    """f = x⁴/4 has curvature 3x²: estimated again every cycle, L shrinks with x."""
+    from cyclade import Curvature
+
+    def fun(x: torch.Tensor) -> torch.Tensor:
+        return (x**4).sum() / 4
+
+    once = minimize(fun, torch.full((1,), 3.0), L=Curvature(1), max_cycles=30, tol=None)
+    often = minimize(fun, torch.full((1,), 3.0), L=Curvature(1, every=1), max_cycles=30, tol=None)
+    assert once.Lambda[0] == pytest.approx(27, rel=1e-3)
+    assert often.Lambda[0] < 0.1
+    assert often.fun < once.fun
+
+
+def test_a_learning_rate_schedule() -> None:
+    seen: list[int] = []
+
+    def eta(k: int) -> float:
+        seen.append(k)
+        return 0.5 / (1 + k)
+
+    solve(method="SCCD", b=5, L=4.0, eta=eta, max_cycles=4, tol=None)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_diagonal_steps_solve_a_badly_scaled_problem_faster() -> None:
+    scale = np.array([1.0, 100.0, 1e4])
+    options: dict[str, Any] = {"jac": lambda x: scale * (x - 1), "tol": 1e-6, "max_cycles": 2000}
+    diagonal = minimize(
+        lambda x: 0.5 * np.sum(scale * (x - 1) ** 2), np.zeros(3), L=[scale], **options
+    )
+    scalar = minimize(lambda x: 0.5 * np.sum(scale * (x - 1) ** 2), np.zeros(3), L=1e4, **options)
+    assert diagonal.cycles <= 2
+    assert not scalar.success
+
+
+def test_page_and_sgd_keep_every_blocks_own_regulariser_and_metric() -> None:
+    x0 = {"a": np.ones(2), "b": np.ones((2, 2))}
+    data = np.random.default_rng(0).normal(size=(8, 2))
+
+    def jac(x: Any, idx: Any) -> Any:
+        return {"a": x["a"] - data[idx].mean(0), "b": 9 * (x["b"] + 1)}
+
+    def fun(x: Any, idx: Any) -> float:
+        spread = 0.5 * np.mean(np.sum((x["a"] - data[idx]) ** 2, axis=1))
+        return float(spread + 4.5 * np.sum((x["b"] + 1) ** 2))
+
+    res = minimize(
+        fun, x0, jac=jac, n=8, method="PAGE", reg={"a": L1(0.1), "b": NonNegative()},
+        L={"a": 1.0, "b": 9.0},
+    )  # fmt: skip
+    assert res.success
+    mean = data.mean(0)
+    np.testing.assert_allclose(
+        res.x["a"], np.sign(mean) * np.maximum(abs(mean) - 0.1, 0), atol=1e-4
+    )
+    np.testing.assert_array_equal(res.x["b"], 0)
+
+
+def test_a_steps_object_is_taken_as_it_is() -> None:
+    given = solve(L=Fixed([4.0] * 4, 0.3))
+    named = solve(L=4.0, eta=0.3)
+    np.testing.assert_array_equal(given.x, named.x)
+
+
+def test_gpu_or_cpu_the_device_and_dtype_of_torch_are_kept() -> None:
+    res = minimize(lambda x: ((x - 1) ** 2).sum(), torch.zeros(3, dtype=torch.float32), tol=1e-3)
+    assert res.x.dtype == torch.float32
+    assert res.x.device.type == "cpu"

@@ -1,0 +1,160 @@
+"""Tests of the tests: each way of breaking the loop is caught by the checks that should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+import watched
+from cyclade import core, orders
+from cyclade.lag import Lag
+
+Check = Callable[[], None]
+
+
+def drop_the_lag(
+    turns: Iterable[int], now: Any, lag: Any, g: Any, reg: Any, steps: Any, refresh: bool
+) -> None:
+    """Line 6 without its last term: g grows instead of following the gradient."""
+    for j in turns:
+        gj = now.grad(j)
+        if not refresh:
+            gj = g.get(j) + 0.5 * gj
+        _finish(j, gj, now, lag, g, reg, steps)
+
+
+def never_correct(
+    turns: Iterable[int], now: Any, lag: Any, g: Any, reg: Any, steps: Any, refresh: bool
+) -> None:
+    """Without the correction: g stays what the last refresh made it."""
+    for j in turns:
+        gj = now.grad(j) if refresh else g.get(j)
+        _finish(j, gj, now, lag, g, reg, steps)
+
+
+def stale_gradient(
+    turns: Iterable[int], now: Any, lag: Any, g: Any, reg: Any, steps: Any, refresh: bool
+) -> None:
+    """All gradients from the start of the cycle: Jacobi in place of Gauss–Seidel."""
+    order = list(turns)
+    at_start = {j: now.grad(j) for j in order}
+    for j in order:
+        gj = at_start[j]
+        if not refresh:
+            gj = g.get(j) + (gj - lag.grad(j))
+        _finish(j, gj, now, lag, g, reg, steps)
+
+
+def forget_the_estimate(
+    turns: Iterable[int], now: Any, lag: Any, g: Any, reg: Any, steps: Any, refresh: bool
+) -> None:
+    """A small batch treated as if it were a large one: no variance reduction at all."""
+    for j in turns:
+        _finish(j, now.grad(j), now, lag, g, reg, steps)
+
+
+def double_step(
+    turns: Iterable[int], now: Any, lag: Any, g: Any, reg: Any, steps: Any, refresh: bool
+) -> None:
+    """The prox with half the step that the gradient took."""
+    for j in turns:
+        gj = now.grad(j)
+        if not refresh:
+            gj = g.get(j) + (gj - lag.grad(j))
+        g.set(j, gj)
+        xj, (dj, t) = now.get(j), steps.at(j, now, gj, reg)
+        u = reg.prox(j, xj - 2.2 * t * dj, t)
+        lag.follow(j, xj, u)
+        now.set(j, u)
+
+
+def _finish(j: int, gj: Any, now: Any, lag: Any, g: Any, reg: Any, steps: Any) -> None:
+    g.set(j, gj)
+    xj, (dj, t) = now.get(j), steps.at(j, now, gj, reg)
+    u = reg.prox(j, xj - t * dj, t)
+    lag.follow(j, xj, u)
+    now.set(j, u)
+
+
+CYCLES: list[tuple[Any, list[Check]]] = [
+    (
+        drop_the_lag,
+        [
+            watched.check_trajectories,
+            watched.check_exact_when_full,
+            watched.check_variance_recursion,
+        ],
+    ),
+    (never_correct, [watched.check_trajectories, watched.check_exact_when_full]),
+    (
+        stale_gradient,
+        [watched.check_trajectories, watched.check_descent, watched.check_exact_when_full],
+    ),
+    (forget_the_estimate, [watched.check_trajectories, watched.check_variance_recursion]),
+    (double_step, [watched.check_trajectories, watched.check_descent, watched.check_theorem_1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "check"),
+    [(mutant, check) for mutant, checks in CYCLES for check in checks],
+    ids=lambda f: f.__name__,
+)
+def test_a_broken_cycle_is_caught(
+    mutant: Any, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "cycle", mutant)
+    with pytest.raises(AssertionError):
+        check()
+
+
+class OneCycleBehind(Lag):
+    """The lagged point that is right only in a fixed order: always one cycle behind."""
+
+    def grad(self, j: int) -> Any:
+        return self._at.grad(j)
+
+    def follow(self, j: int, old: Any, new: Any) -> None:
+        self._at.set(j, old)
+
+    def trim(self) -> None:
+        self._at = self.point
+
+
+class NeverMoves(Lag):
+    """A lagged point that stays at x_0."""
+
+    def follow(self, j: int, old: Any, new: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("lag", [OneCycleBehind, NeverMoves])
+@pytest.mark.parametrize("check", [watched.check_trajectories, watched.check_exact_when_full])
+def test_a_broken_lag_is_caught(lag: Any, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "Lag", lag)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_one_cycle_behind_is_right_in_a_fixed_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two points of the design are enough there, and the tape does the same."""
+    from small import Logistic, both, largest_difference
+
+    monkeypatch.setattr(core, "Lag", OneCycleBehind)
+    for order in ("forward", "backward"):
+        iterates, reference = both(Logistic(), "VRO-CCD", order, b=16, b_small=4, p=0.3)
+        assert largest_difference(iterates, reference) < 1e-13
+
+
+def test_a_frozen_order_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order that says it shuffles but does not: caught by what it does to the path."""
+    from small import Logistic, both
+
+    shuffled, _ = both(Logistic(), "P-CCD", "shuffled")
+    forward, _ = both(Logistic(), "P-CCD", "forward")
+    assert abs(shuffled[-1] - forward[-1]).max() > 1e-6
+    monkeypatch.setitem(orders.ORDERS, "shuffled", orders.Forward)
+    frozen, _ = both(Logistic(), "P-CCD", "shuffled")
+    assert abs(frozen[-1] - forward[-1]).max() == 0.0

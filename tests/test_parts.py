@@ -1,0 +1,127 @@
+"""Blocks, samplers, orders and steps, each alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cyclade import Backtracking, Fixed, Layout, Minibatch, Page, Stream
+from cyclade.orders import ORDERS, as_order
+from cyclade.samplers import ALL, FiniteSum, StreamEnded
+from cyclade.steps import power_iteration
+
+
+@pytest.mark.parametrize(
+    "blocks", [None, "each", "coordinates", 3, [2, 4], [[5, 0], [1, 2, 3, 4]], np.array([3, 3])]
+)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_points_round_trip(blocks: Any, library: str) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    given: Any = torch.as_tensor(x) if library == "torch" else x
+    layout = Layout.of(given, blocks)
+    point = layout.point(given)
+    assert sum(layout.sizes) == 6
+    np.testing.assert_array_equal(point.whole(), x)
+    other = point.copy()
+    for j in range(layout.m):
+        block = point.get(j)
+        assert tuple(block.shape) == layout.block_shapes[j]
+        other.set(j, 2 * block)
+    np.testing.assert_array_equal(other.whole(), 2 * x)
+    np.testing.assert_array_equal(point.whole(), x)
+    flat = np.concatenate([np.asarray(b).ravel() for b in layout.split(given)])
+    index = [np.arange(6)[i].ravel() for i in layout.flat_index()]
+    np.testing.assert_array_equal(flat, x.ravel()[np.concatenate(index)])
+
+
+def test_a_block_once_read_does_not_change() -> None:
+    layout = Layout.of(np.zeros(4), 2)
+    point = layout.point(np.arange(4.0))
+    block = point.get(0)
+    point.set(0, np.array([9.0, 9.0]))
+    np.testing.assert_array_equal(block, [0.0, 1.0])
+
+
+def test_minibatches_are_without_replacement_and_full_batches_are_all() -> None:
+    rng = np.random.default_rng(0)
+    sampler = Minibatch(50, 49)
+    for _ in range(20):
+        sample, refresh = sampler.draw(rng)
+        assert refresh
+        assert len(set(sample.tolist())) == 49
+        assert sampler.size(sample) == 49
+    assert Minibatch(50, 50).draw(rng) == (ALL, True)
+
+
+def test_page_defaults_are_the_papers() -> None:
+    sampler = Page(50_000, 512)
+    assert sampler.b_small == 22
+    assert sampler.p == 22 / 534
+    assert Page(1, 1).b_small == 1
+
+
+def test_the_coin_has_probability_p_and_the_right_batch_size() -> None:
+    rng, sampler = np.random.default_rng(0), Page(100, 20, 4, 0.3)
+    draws = [sampler.draw(rng) for _ in range(4000)]
+    assert abs(np.mean([refresh for _, refresh in draws]) - 0.3) < 0.03
+    assert {(len(sample), refresh) for sample, refresh in draws} == {(20, True), (4, False)}
+
+
+def test_streams_stack_tuples_dicts_and_tensors() -> None:
+    rng = np.random.default_rng(0)
+    pairs = Stream((np.ones(2), {"y": torch.zeros(3)}) for _ in range(5))
+    x, rest = pairs.take(4, rng).data
+    assert x.shape == (4, 2)
+    assert rest["y"].shape == (4, 3)
+    with pytest.raises(StreamEnded, match="4 samples were wanted, 1 came"):
+        pairs.take(4, rng)
+
+
+def test_a_stream_of_scalars_loses_no_sample_between_batches() -> None:
+    stream = Stream(iter(np.arange(10.0)))
+    rng = np.random.default_rng(0)
+    taken = [stream.take(size, rng).data.tolist() for size in (3, 2, 5)]
+    assert [value for batch in taken for value in batch] == list(range(10))
+
+
+def test_orders() -> None:
+    rng = np.random.default_rng(0)
+    turns = {name: list(as_order(name, 4).turns(4, rng, lambda: [0, 5, 2, 5])) for name in ORDERS}
+    assert turns["forward"] == [0, 1, 2, 3]
+    assert turns["backward"] == [3, 2, 1, 0]
+    assert sorted(turns["shuffled"]) == [0, 1, 2, 3]
+    assert len(turns["random"]) == 4
+    assert turns["greedy"] == [1, 1, 1, 1]
+    assert list(as_order([2, 0, 1], 3).turns(3, rng, lambda: [])) == [2, 0, 1]
+    many = {tuple(as_order("shuffled", 3).turns(3, rng, lambda: [])) for _ in range(100)}
+    assert len(many) == 6
+
+
+def test_power_iteration_finds_the_norm_also_of_indefinite_operators() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(8, 8))
+    A = A + A.T
+    norm, vector = power_iteration(lambda v: A @ v, rng.normal(size=8), 5000, tol=1e-14)
+    assert norm == pytest.approx(np.linalg.norm(A, 2), rel=1e-5)
+    assert np.linalg.norm(vector) == pytest.approx(1.0)
+    assert power_iteration(lambda v: 0 * v, np.ones(3), 5)[0] == 0.0
+
+
+def test_steps_refuse_nonsense() -> None:
+    with pytest.raises(ValueError, match="grow must be larger than 1"):
+        Backtracking([1.0], grow=1.0)
+    with pytest.raises(ValueError, match="shrink must be in"):
+        Backtracking([1.0], shrink=0.0)
+    with pytest.raises(ValueError, match="eta must be positive"):
+        Fixed([1.0], eta=math.inf)
+
+
+def test_finite_sums_draw_uniformly() -> None:
+    rng, counts = np.random.default_rng(0), np.zeros(7)
+    for _ in range(3000):
+        counts[FiniteSum(7).take(3, rng)] += 1
+    assert np.abs(counts / 3000 - 3 / 7).max() < 0.04
