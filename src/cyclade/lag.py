@@ -17,14 +17,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from cyclade._arrays import Array
-from cyclade.blocks import Blocks, Point
+from cyclade.blocks import Blocks
 
 
 class Lag:
     """A point that can stand wherever some g^j was formed."""
 
-    def __init__(self, x0: Point) -> None:
-        self.point = x0.copy()
+    def __init__(self, x0: Any) -> None:  # a Point, or what can be read and copied like one
+        self.point: Any = x0.copy()
         self.tape: list[tuple[int, Array, Array]] = []  # updates (j, old, new), oldest first
         self.first = 0  # how many updates have been dropped from the front of the tape
         self.cursor = 0  # `point` is x after this many updates in all

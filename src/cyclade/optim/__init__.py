@@ -1,0 +1,17 @@
+"""Cyclic optimizers for PyTorch models: exact block updates on one batch."""
+
+from cyclade.optim.batches import PageBatchSampler
+from cyclade.optim.cyclic import NotFiniteError
+from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim.stages import CutWarning
+
+__all__ = [
+    "PAGE",
+    "SCCD",
+    "SGD",
+    "VRCCD",
+    "VROCCD",
+    "CutWarning",
+    "NotFiniteError",
+    "PageBatchSampler",
+]

@@ -1,0 +1,507 @@
+"""The shell: a `torch.optim.Optimizer` whose step is `core.cycle` along a staged sweep."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cyclade import core
+from cyclade.lag import Lag, Nothing
+from cyclade.optim import partition
+from cyclade.optim.batches import as_batches, as_inputs
+from cyclade.optim.capture import Graphs
+from cyclade.optim.costs import cycle_cost, sgd_cost, stage_costs
+from cyclade.optim.lags import OneCycleBehind, Rewound
+from cyclade.optim.net import Batch, Block, FlatPoint, InPlace, LivePoint, Loss, Net
+from cyclade.optim.prox import NetProx, net_regularisers
+from cyclade.optim.stages import Chain, cut
+from cyclade.optim.steps import PRECONDITIONERS, NetSteps
+from cyclade.optim.sweep import ClosureSweep, StagedSweep, exact_autocast
+from cyclade.orders import Backward, Custom, Forward, as_order
+from cyclade.regularisers import Regulariser
+
+
+class NotFiniteError(RuntimeError):
+    """The loss is NaN or infinite; the step was not applied."""
+
+
+class CyclicOptimizer(Optimizer):
+    """Block after block, each along its exact gradient at the partly updated point, on one batch.
+
+    The base of `SCCD`, `VROCCD`, `VRCCD`, `PAGE` and `SGD`, which see for the parameters.
+    """
+
+    name = "cyclic"
+    one_block = False
+    recursive = False  # carries an estimate g and a lagged point from step to step
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_fn: Loss | None = None,
+        lr: float | Tensor | Sequence[float] = 1e-2,
+        *,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        clip_norm: float | None = None,
+        maximize: bool = False,
+        precondition: str | None = None,
+        reg: Regulariser | Mapping[str, Regulariser] | None = None,
+        blocks: int | Iterable[Any] | None = None,
+        max_overhead: float | None = None,
+        order: Any = "forward",
+        example: Any = None,
+        stages: Sequence[nn.Module] | None = None,
+        capture: bool = False,
+        compile: bool = False,
+        curvature_every: int = 100,
+        curvature_iterations: int = 10,
+        damping: float = 1e-3,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
+        if loss_fn is not None and not callable(loss_fn):
+            raise TypeError(f"loss_fn must be callable or None, got {type(loss_fn).__name__}")
+        _check_numbers(weight_decay, momentum, nesterov, clip_norm, precondition)
+        inputs = None if example is None else as_inputs(example)
+        chain = cut(model, example=inputs, stages=stages)
+        if compile:
+            chain.compile()
+        self._costs = None if inputs is None else stage_costs(chain, inputs)
+        chosen = self._blocks(model, chain, blocks, max_overhead, order)
+        self.net = Net(model, loss_fn, chain, chosen)
+        defaults = {
+            "lr": lr if isinstance(lr, Tensor) else 0.0, "weight_decay": float(weight_decay),
+            "momentum": momentum, "nesterov": nesterov, "clip_norm": clip_norm,
+            "maximize": maximize, "precondition": precondition, "damping": damping,
+            "beta2": beta2, "eps": eps,
+        }  # fmt: skip
+        groups = [
+            {"params": self.net.block_parameters(j), "name": block.name, "lr": rate}
+            for j, (block, rate) in enumerate(zip(chosen, _rates(lr, len(chosen)), strict=True))
+        ]
+        self._built = False
+        super().__init__(groups, defaults)
+        self._built = True
+        self.order = as_order(order, self.net.m)
+        self._fixed = isinstance(self.order, Forward | Backward | Custom)
+        self._point = LivePoint(self.net)
+        self._reg = NetProx(net_regularisers(reg, self.net), self._decay)
+        self._steps = NetSteps(self.net, self.param_groups, self._slot, self._rate)
+        self._order_rng = np.random.default_rng(seed)
+        self.cycles = 0
+        self.draws = 0  # batches used: where a sampler should stand when a run resumes
+        self._curvature = (curvature_every, curvature_iterations)
+        self._sign = -1.0 if maximize else 1.0
+        self._verified = self._warned = False
+        self._trail: Any = None
+        self._graphs: Graphs | None = None
+        self._device_numbers: dict[tuple[str, int], Tensor] = {}
+        if capture:
+            self._prepare_capture()
+
+    # ------------------------------------------------------------------------------ the blocks
+
+    def _blocks(
+        self, model: nn.Module, chain: Chain, blocks: Any, max_overhead: float | None, order: Any
+    ) -> list[Block]:
+        if blocks is not None and max_overhead is not None:
+            raise ValueError("give blocks or max_overhead, not both")
+        parts = partition.layers(model, chain)
+        if self.one_block:
+            return partition.merged(parts, [0])
+        if isinstance(blocks, int) and not isinstance(blocks, bool):
+            return (
+                parts
+                if blocks == len(parts)
+                else partition.into(parts, self._known_costs(), blocks)
+            )
+        if max_overhead is not None:
+            return partition.under(parts, self._known_costs(), max_overhead, _direction(order))
+        if blocks is None:
+            return parts
+        if isinstance(blocks, str) or not isinstance(blocks, Iterable):
+            raise TypeError(
+                "blocks must be a number, or a list of modules, their names, or lists of these, "
+                f"got {type(blocks).__name__}"
+            )
+        return partition.named(model, chain, blocks)
+
+    def _known_costs(self) -> list[float]:
+        if self._costs is None:
+            raise ValueError(
+                "blocks=k and max_overhead weigh the layers by their cost, which needs example=, "
+                "an input batch of the usual shape"
+            )
+        return self._costs
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Only while the optimizer is being built: the blocks are fixed by the model."""
+        if self._built:
+            raise ValueError("the blocks are fixed when the optimizer is built; build a new one")
+        super().add_param_group(param_group)
+
+    @property
+    def predicted_overhead(self) -> float:
+        """Multiply-adds of a cycle over those of an SGD step; NaN before the first batch."""
+        if self._costs is None:
+            return math.nan
+        cost = cycle_cost(self._costs, self.net.starts, _direction(self.order))
+        return cost / sgd_cost(self._costs)
+
+    def __repr__(self) -> str:
+        share = [math.nan] * self.net.m
+        if self._costs is not None:
+            costs = partition.layer_costs(self.net.blocks, self._costs)
+            share = [cost / max(sum(costs), 1e-300) for cost in costs]
+        width = max(len(block.name) for block in self.net.blocks)
+        rows = [f"{'block':>5}  {'name':<{width}}  {'parameters':>11}  {'cost':>6}  {'lr':>9}"]
+        for j, group in enumerate(self.param_groups):
+            size = sum(p.numel() for p in group["params"])
+            cost = "?" if math.isnan(share[j]) else f"{share[j]:.1%}"
+            rows.append(
+                f"{j:>5}  {group['name']:<{width}}  {size:>11,}  {cost:>6}  "
+                f"{float(group['lr']):>9.3g}"
+            )
+        overhead = self.predicted_overhead
+        predicted = (
+            "known after the first step" if math.isnan(overhead) else f"{overhead:.2f}x an SGD step"
+        )
+        head = (
+            f"{type(self).__name__}: {self.net.m} blocks, {len(self.net.chain.stages)} stages "
+            f"(cut by {self.net.chain.how}), order {type(self.order).__name__.lower()}"
+        )
+        return "\n".join([head, *rows, f"predicted cost of a cycle: {predicted}"])
+
+    # -------------------------------------------------------------------------------- one step
+
+    @torch.no_grad()
+    def step(self, inputs: Any = None, target: Any = None, *, refresh: bool | None = None) -> Any:
+        """One cycle on a batch; returns the loss at its start.
+
+        ``step(x, y)``; a tuple x is spread over the model's arguments, a dict gives keywords. A
+        list of such pairs is one batch in micro-batches. ``step(closure)`` runs the closure once
+        per block, for models that cannot be cut.
+        """
+        if inputs is None:
+            raise TypeError(
+                f"{type(self).__name__}.step needs the batch, step(x, y), or a closure: it runs "
+                "the model itself, once per block. GradScaler.step and trainers that call step() "
+                "without arguments do not fit; bfloat16 autocast needs no scaler"
+            )
+        _refuse_half()
+        if callable(inputs) and not isinstance(inputs, Tensor):
+            return self._closure_step(inputs, refresh)
+        batches = as_batches(inputs, target)
+        moved = self.net.moved()
+        if moved is not None:
+            raise RuntimeError(
+                f"the storage or shape of {moved} changed after the optimizer was built (by .to(), "
+                "a new .data, or pruning): build the optimizer afterwards"
+            )
+        with exact_autocast():
+            self._look_once(batches)
+            size = sum(batch.size for batch in batches)
+            loss = self._move(batches, self._refreshes(size, refresh))
+        self.draws += 1
+        return loss
+
+    def _refreshes(self, size: int, refresh: bool | None) -> bool:
+        """Whether a batch of this size refreshes g; without g, every batch does."""
+        return True
+
+    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
+        """One cycle on these batches."""
+        self._measure_curvature(batches)
+        loss = self._cycle(self._turns(), batches, refresh)
+        self._finish_cycle()
+        return loss
+
+    def _finish_cycle(self) -> None:
+        self.cycles += 1
+
+    def _turns(self) -> list[int] | None:
+        """The turns of the next cycle; None when they can only be chosen on the way (greedy)."""
+        if not self._fixed and type(self.order).__name__ == "Greedy":
+            return None
+        return list(self.order.turns(self.net.m, self._order_rng, list))
+
+    def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
+        if self._graphs is None:
+            return self._run(turns, batches, refresh, check=True)
+        self._sync_device_numbers()
+        kind = (refresh, None if turns is None else tuple(turns), self.net.model.training)
+        return self._graphs.run(
+            kind, batches, lambda copies: self._run(turns, copies, refresh, check=False)
+        )
+
+    def _run(
+        self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
+    ) -> Tensor:
+        """`core.cycle` over staged sweeps of the live and the lagged point."""
+        replays = self._replays(batches)
+        now = self._sweep(self._point, batches, replays, live=True)
+        trail = self._lag()
+        if not refresh:
+            trail.board(self._sweep(trail.point, batches, replays, live=False))
+        self._core(turns, Checked(now, replays) if check else now, trail, refresh)
+        assert now.loss is not None
+        return now.loss
+
+    def _replays(self, batches: list[Batch]) -> list[Any]:
+        return [self.net.chain.replay() for _ in batches]
+
+    def _sweep(
+        self, point: Any, batches: list[Batch], replays: list[Any], *, live: bool
+    ) -> StagedSweep:
+        keep = not isinstance(self.order, Forward)
+        return StagedSweep(self.net, point, batches, replays, live=live, keep=keep, sign=self._sign)
+
+    def _checked_sweep(self, batches: list[Batch]) -> Checked:
+        replays = self._replays(batches)
+        return Checked(self._sweep(self._point, batches, replays, live=True), replays)
+
+    def _core(self, turns: list[int] | None, now: Any, trail: Any, refresh: bool) -> None:
+        visit: Iterable[int]
+        if turns is None:
+            m = self.net.m
+            visit = self.order.turns(
+                m, self._order_rng, lambda: core.scores(now, self._reg, self._steps, m)
+            )
+        else:
+            visit = turns
+        core.cycle(visit, now, trail, self._estimates(), self._reg, self._steps, refresh)
+        trail.trim()
+
+    def _closure_step(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"step(closure) runs the closure once for each of the {self.net.m} blocks; "
+                "step(x, y) does the same for far less",
+                stacklevel=4,
+            )
+        if refresh is None and self.recursive:
+            raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
+        now = ClosureSweep(self.net, self._point, closure, sign=self._sign)
+        again = self._refreshes(0, True if refresh is None else refresh)
+        trail = self._lag()
+        if not again:
+            trail.board(ClosureSweep(self.net, trail.point, closure, sign=self._sign))
+        self._closure_cycle(now, trail, again)
+        self.draws += 1
+        assert now.loss is not None
+        return now.loss
+
+    def _closure_cycle(self, now: Any, trail: Any, refresh: bool) -> None:
+        self._core(self._turns(), Checked(now, []), trail, refresh)
+        self._finish_cycle()
+
+    def _look_once(self, batches: list[Batch]) -> None:
+        """On the first batch: make sure the chain is the model, and count its cost."""
+        if not self._verified:
+            inputs = batches[0].inputs
+            self.net.chain.verify(inputs)
+            if self._costs is None:
+                self._costs = stage_costs(self.net.chain, inputs)
+            self._verified = True
+
+    def _measure_curvature(self, batches: list[Batch]) -> None:
+        every, iterations = self._curvature
+        wanted = any(group["precondition"] == "curvature" for group in self.param_groups)
+        if wanted and self.cycles % every == 0:
+            sweep = self._sweep(self._point, batches, self._replays(batches), live=False)
+            self._steps.measure(sweep, iterations)
+
+    # ----------------------------------------------------------------------------------- state
+
+    def _slot(self, j: int, name: str, make: Callable[[], Any]) -> Any:
+        """Block j's place `name` in the optimizer's state, kept with its first parameter."""
+        state = self.state[self.param_groups[j]["params"][0]]
+        if name not in state:
+            state[name] = make()
+        return state[name]
+
+    def _slots(self, name: str) -> list[Tensor]:
+        """One vector a block in the optimizer's state, made from x on first use."""
+        found = []
+        for j in range(self.net.m):
+            found.append(self._slot(j, name, functools.partial(self._point.get, j)))
+        return found
+
+    def _estimates(self) -> Any:
+        return InPlace(self._slots("g")) if self.recursive else Nothing()
+
+    def _lag(self) -> Any:
+        """The lagged point: two points in a fixed order, a tape otherwise."""
+        if not self.recursive:
+            return Nothing()
+        if self._trail is None:
+            point = FlatPoint(self.net, self._slots("lag"))
+            if self._fixed:
+                capturing = self._graphs is not None
+                self._trail = OneCycleBehind(point, torch.cuda.Stream() if capturing else None)  # type: ignore[no-untyped-call]
+            else:
+                self._trail = Rewound(Lag(self._point), point)
+        return self._trail
+
+    def _decay(self, j: int) -> Any:
+        decay = self.param_groups[j]["weight_decay"]
+        return decay if self._graphs is None else self._device_number("weight_decay", j)
+
+    def _rate(self, j: int) -> Any:
+        rate = self.param_groups[j]["lr"]
+        return rate if self._graphs is None else self._device_number("lr", j)
+
+    def _device_number(self, name: str, j: int) -> Tensor:
+        key = (name, j)
+        if key not in self._device_numbers:
+            like = self.param_groups[j]["params"][0]
+            self._device_numbers[key] = like.new_full((), float(self.param_groups[j][name]))
+        return self._device_numbers[key]
+
+    def _sync_device_numbers(self) -> None:
+        """Bring lr and weight decay to the device, where graphs read them."""
+        for j, group in enumerate(self.param_groups):
+            for name in ("lr", "weight_decay"):
+                number = self._device_number(name, j)
+                value = group[name]
+                if isinstance(value, Tensor):
+                    number.copy_(value)
+                elif self._last.get((name, j)) != value:
+                    self._last[(name, j)] = value
+                    number.fill_(value)
+
+    def _prepare_capture(self) -> None:
+        if not self._fixed:
+            raise ValueError("capture=True needs an order that stays: forward, backward or a list")
+        self._last: dict[tuple[str, int], float] = {}
+        parameters = list(self.net.parameters.values())
+        if all(p.is_cuda for p in parameters):
+            if self.net.chain.random:
+                raise ValueError(
+                    "capture=True cannot repeat random masks within a cycle: set dropout to 0, or "
+                    "capture=False"
+                )
+            self._graphs = Graphs()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything: per-block tensors, counters, the order's generator and the tape."""
+        state = super().state_dict()
+        state["cyclade"] = {
+            "cycles": self.cycles,
+            "draws": self.draws,
+            "order_rng": json.dumps(self._order_rng.bit_generator.state),
+            "trail": self._trail.memory() if isinstance(self._trail, Rewound) else {},
+            **self._more_state(),
+        }
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on exactly where `state_dict` was taken."""
+        if "cyclade" not in state_dict:
+            raise ValueError(
+                f"this is not a state_dict of {type(self).__name__}: no 'cyclade' in it"
+            )
+        mine = state_dict["cyclade"]
+        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        self._steps = NetSteps(self.net, self.param_groups, self._slot, self._rate)
+        self.cycles, self.draws = int(mine["cycles"]), int(mine["draws"])
+        self._order_rng.bit_generator.state = json.loads(mine["order_rng"])
+        self._trail = None
+        self._load_more(mine)
+        if mine["trail"]:
+            self._lag().recall(mine["trail"])
+        if self._graphs is not None:
+            self._graphs.clear()
+
+    def _more_state(self) -> dict[str, Any]:
+        return {}
+
+    def _load_more(self, mine: dict[str, Any]) -> None:
+        pass
+
+
+class Checked:
+    """A sweep that refuses to go on from a loss that is not finite, before anything has moved."""
+
+    def __init__(self, sweep: Any, replays: list[Any]) -> None:
+        self._sweep, self._replays = sweep, replays
+        self.get, self.set = sweep.get, sweep.set
+        self._first = True
+
+    @property
+    def loss(self) -> Tensor:
+        """The loss where the sweep began."""
+        return self._sweep.loss  # type: ignore[no-any-return]
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j, if the loss is finite."""
+        gj: Tensor = self._sweep.grad(j)
+        if self._first:
+            self._first = False
+            if not bool(torch.isfinite(self._sweep.loss)):
+                for replay in self._replays:
+                    replay.undo()
+                raise NotFiniteError(
+                    f"the loss is {float(self._sweep.loss)}: the step was not applied"
+                )
+        return gj
+
+
+def _check_numbers(
+    weight_decay: Any, momentum: Any, nesterov: Any, clip_norm: Any, precondition: Any
+) -> None:
+    if not (isinstance(weight_decay, int | float) and weight_decay >= 0):
+        raise ValueError(f"weight_decay must be at least 0, got {weight_decay!r}")
+    if not 0 <= momentum < 1:
+        raise ValueError(f"momentum must be in [0, 1), got {momentum}")
+    if nesterov and momentum == 0:
+        raise ValueError("nesterov=True needs a momentum")
+    if clip_norm is not None and not clip_norm > 0:
+        raise ValueError(f"clip_norm must be positive or None, got {clip_norm}")
+    if precondition not in PRECONDITIONERS:
+        raise ValueError(f"precondition must be one of {PRECONDITIONERS}, got {precondition!r}")
+
+
+def _rates(lr: Any, m: int) -> list[Any]:
+    rates = list(lr) if isinstance(lr, list | tuple) else [lr] * m
+    if len(rates) != m:
+        raise ValueError(
+            f"lr must be one number, or one for each of the {m} blocks, got {len(rates)}"
+        )
+    for rate in rates:
+        if not isinstance(rate, int | float | Tensor) or isinstance(rate, bool):
+            raise TypeError(f"lr must be a number or a tensor, got {type(rate).__name__}")
+        if not float(rate) >= 0:
+            raise ValueError(f"lr must be at least 0, got {float(rate)}")
+    if isinstance(lr, Tensor):  # one tensor per group, so that schedulers may differ
+        return [lr.clone() for _ in rates]
+    return rates
+
+
+def _direction(order: Any) -> str:
+    backward = order == "backward" or isinstance(order, Backward)
+    return "backward" if backward else "forward"
+
+
+def _refuse_half() -> None:
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
+            raise ValueError(
+                "float16 autocast needs a GradScaler, which cannot scale block after block: use "
+                "bfloat16"
+            )

@@ -1,0 +1,82 @@
+"""The lagged point of a net, one cycle behind in a fixed order, on a stream of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cyclade.lag import Lag
+from cyclade.optim.net import FlatPoint
+
+
+class OneCycleBehind:
+    """x_{k−2,j} in a fixed order: when block j is done, its old value moves in (in place).
+
+    With a fixed order this is exactly `cyclade.lag.Lag`, in the least memory and without a tape, so
+    that a CUDA graph can hold it. On CUDA its gradients run on a second stream beside those of the
+    current point: they depend on the lagged point alone.
+    """
+
+    def __init__(self, point: FlatPoint, side: Any = None) -> None:
+        self.point = point
+        self._side = side
+        self._moved: Any = None
+        self._sweep: Any = None
+
+    def board(self, sweep: Any) -> None:
+        """Take gradients from this sweep over `point`."""
+        self._sweep = sweep
+        self._mark()
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j at the lagged point."""
+        if self._side is None:
+            return self._sweep.grad(j)  # type: ignore[no-any-return]
+        self._side.wait_event(self._moved)
+        with torch.cuda.stream(self._side):
+            gj: Tensor = self._sweep.grad(j)
+        torch.cuda.current_stream().wait_stream(self._side)
+        return gj
+
+    def follow(self, j: int, old: Tensor, new: Tensor) -> None:
+        """Block j of the lagged point becomes `old`."""
+        (self.point if self._sweep is None else self._sweep).set(j, old)
+        self._mark()
+
+    def trim(self) -> None:
+        """Let go of the batch."""
+        self._sweep = None
+
+    def _mark(self) -> None:
+        if self._side is not None:
+            self._moved = torch.cuda.current_stream().record_event()
+
+
+class Rewound:
+    """`cyclade.lag.Lag` for orders that change: a tape with a cursor, over the state's tensors."""
+
+    def __init__(self, lag: Lag, point: FlatPoint) -> None:
+        lag.point = lag._at = point
+        self.lag, self.point = lag, point
+        self.follow, self.grad, self.trim = lag.follow, lag.grad, lag.trim
+
+    def board(self, sweep: Any) -> None:
+        """Take gradients from this sweep over the lag's point."""
+        self.lag._at = sweep
+
+    def memory(self) -> dict[str, Any]:
+        """The tape and where it stands; the point itself is in the optimizer's state."""
+        lag = self.lag
+        return {
+            "tape": list(lag.tape), "first": lag.first, "cursor": lag.cursor,
+            "formed": list(lag.formed),
+        }  # fmt: skip
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take up what `memory` gave."""
+        lag, like = self.lag, self.point.flats[0]
+        lag.tape = [(j, old.to(like), new.to(like)) for j, old, new in memory["tape"]]
+        lag.first, lag.cursor = memory["first"], memory["cursor"]
+        lag.formed = list(memory["formed"])

@@ -1,0 +1,182 @@
+"""The five optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from cyclade.optim.batches import page_sizes
+from cyclade.optim.cyclic import Checked, CyclicOptimizer
+from cyclade.optim.net import Batch
+
+_PARAMETERS = """
+
+    Parameters
+    ----------
+    model:
+        Any `nn.Module`; it is cut into stages (see `cyclade.optim.stages`).
+    loss_fn:
+        ``loss_fn(output, target)``, a mean over the batch; None if the model returns its own loss.
+    lr, weight_decay, momentum, nesterov, clip_norm, maximize:
+        As in `torch.optim`, one param group per block (lr may be a list, one per block). Weight
+        decay is the prox of (weight_decay / 2) ‖x‖²; clip_norm clips each block's gradient.
+    precondition:
+        Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
+        by a warm power iteration every cycle; "curvature", the norm of the block Hessian (plus
+        `damping`) by power iteration every `curvature_every` cycles; "adam", a diagonal second
+        moment (`beta2`, `eps`).
+    reg:
+        A regulariser on all weights (parameters with two or more dimensions), or a dict from
+        parameter or module names.
+    blocks:
+        None: one block per layer. A number: layers merged into that many blocks of balanced cost.
+        A list of modules, module names, parameter names, or lists of these.
+    max_overhead:
+        The finest blocks whose predicted cost is at most this many SGD steps.
+    order:
+        "forward" (input to output), "backward", "shuffled", "random", "greedy", or block numbers.
+    example:
+        A batch of inputs, for blocks by cost and for models that only torch.export can cut.
+    stages:
+        Modules that, applied one after the other, are the model.
+    capture:
+        On CUDA: the whole cycle as a CUDA graph.
+    compile:
+        torch.compile every stage.
+    seed:
+        Of the random orders."""
+
+
+class SCCD(CyclicOptimizer):
+    """Stochastic cyclic coordinate descent: every block in turn, all on the same batch.
+
+    Example
+    -------
+    >>> import torch
+    >>> from torch import nn
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    >>> opt = SCCD(model, nn.functional.mse_loss, lr=0.1)
+    >>> x, y = torch.randn(16, 4), torch.randn(16, 1)
+    >>> first = opt.step(x, y)
+    >>> for _ in range(20):
+    ...     loss = opt.step(x, y)
+    >>> bool(loss < first)
+    True
+    """
+
+    name = "SCCD"
+
+
+class SGD(CyclicOptimizer):
+    """SGD on the same engine: one block, for a fair comparison."""
+
+    name = "SGD"
+    one_block = True
+
+
+class VROCCD(CyclicOptimizer):
+    """Variance-reduced cyclic descent with one batch per cycle (Algorithm 2, VRO-CCD).
+
+    A batch of at least `b` samples refreshes the estimates g; one of at least `b_small` corrects
+    them by the difference between the current and the lagged point. Feed it from a
+    `PageBatchSampler`. The very first batch must be large: it forms g_{−1} and moves nothing.
+    """
+
+    name = "VRO-CCD"
+    recursive = True
+
+    def __init__(self, *args: Any, b: int | None = None, b_small: int | None = None, **kw: Any):
+        self.b, self.b_small = page_sizes(b, b_small)
+        self._formed = False
+        super().__init__(*args, **kw)
+
+    def _refreshes(self, size: int, refresh: bool | None) -> bool:
+        if refresh is None:
+            if size < self.b_small:
+                raise ValueError(
+                    f"a batch of {size} is smaller than b_small = {self.b_small}: use drop_last, "
+                    "a PageBatchSampler, or refresh="
+                )
+            refresh = size >= self.b
+        if not self._formed and not refresh:
+            raise ValueError(
+                f"the first batch must be a large one (b = {self.b}): it forms the first estimate "
+                f"of the gradient; got {size}"
+            )
+        return refresh
+
+    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
+        if self._formed:
+            return super()._move(batches, refresh)
+        return self._form(self._checked_sweep(batches))
+
+    def _closure_cycle(self, now: Any, trail: Any, refresh: bool) -> None:
+        if self._formed:
+            super()._closure_cycle(now, trail, refresh)
+        else:
+            self._form(Checked(now, []))
+
+    def _form(self, now: Checked) -> Tensor:
+        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
+        g = self._estimates()
+        self._lag()
+        for j in range(self.net.m):
+            g.set(j, now.grad(j))
+        self._formed = True
+        return now.loss
+
+    def _more_state(self) -> dict[str, Any]:
+        return {"formed": self._formed, **super()._more_state()}
+
+    def _load_more(self, mine: dict[str, Any]) -> None:
+        super()._load_more(mine)
+        self._formed = bool(mine["formed"])
+
+
+class PAGE(VROCCD):
+    """PAGE on the same engine: VRO-CCD with one block."""
+
+    name = "PAGE"
+    one_block = True
+
+
+class VRCCD(VROCCD):
+    """Variance-reduced cyclic descent with a fresh batch and coin for every block (VR-CCD).
+
+    Each step moves one block, the next in the order; a cycle is as many steps as there are blocks.
+    """
+
+    name = "VR-CCD"
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self._pending: list[int] = []
+        super().__init__(*args, **kw)
+        if self._turns() is None:
+            raise ValueError("VRCCD cannot take order='greedy': its blocks see different batches")
+
+    def _turns(self) -> list[int] | None:
+        if self.__dict__.get("_pending"):
+            return [self._pending[0]]
+        whole = super()._turns()
+        if whole is None:
+            return None
+        self._pending = whole
+        return [whole[0]]
+
+    def _finish_cycle(self) -> None:
+        del self._pending[0]
+        if not self._pending:
+            self.cycles += 1
+
+    def _more_state(self) -> dict[str, Any]:
+        return {"pending": list(self._pending), **super()._more_state()}
+
+    def _load_more(self, mine: dict[str, Any]) -> None:
+        super()._load_more(mine)
+        self._pending = list(mine["pending"])
+
+
+for _optimizer in (SCCD, SGD, VROCCD, PAGE, VRCCD):
+    _optimizer.__doc__ = (_optimizer.__doc__ or "").rstrip() + _PARAMETERS + "\n    "

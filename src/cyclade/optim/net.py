@@ -1,0 +1,177 @@
+"""A model, its loss and its blocks: what the sweeps of the net optimizers move along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cyclade.optim.stages import Chain, Inputs
+
+Loss = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch: what the model is called with, the target, and its share of the batch."""
+
+    inputs: Inputs
+    target: Any
+    weight: float
+    size: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """The parameters of one block, and the stage where the first of them is used."""
+
+    name: str
+    params: tuple[str, ...]  # qualified names
+    start: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Net:
+    """The chain of stages with its parameters by name, cut into blocks."""
+
+    def __init__(
+        self, model: nn.Module, loss_fn: Loss | None, chain: Chain, blocks: Sequence[Block]
+    ) -> None:
+        self.model, self.loss_fn, self.chain = model, loss_fn, chain
+        self.blocks = list(blocks)
+        self.m = len(self.blocks)
+        self.parameters = dict(model.named_parameters())
+        self.starts = [block.start for block in self.blocks]
+        # Detached views of the live parameters: they share storage, so they are always current.
+        self.live = {name: p.detach() for name, p in self.parameters.items()}
+
+    def block_parameters(self, j: int) -> list[nn.Parameter]:
+        """The parameters of block j."""
+        return [self.parameters[name] for name in self.blocks[j].params]
+
+    def shapes(self, j: int) -> list[torch.Size]:
+        """The shapes of the parameters of block j."""
+        return [p.shape for p in self.block_parameters(j)]
+
+    def loss(self, env: Any, batch: Batch) -> Tensor:
+        """The loss of the model's output (or the loss that the model returns itself)."""
+        output = self.chain.output(env)
+        if self.loss_fn is not None:
+            loss = self.loss_fn(output, batch.target)
+        else:
+            loss = own_loss(output)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            got = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"the loss must be a scalar tensor, got {got}")
+        return loss.reshape(())
+
+    def moved(self) -> str | None:
+        """The name of a parameter whose storage was replaced since the net was built, if any."""
+        for name, p in self.parameters.items():
+            if p.data_ptr() != self.live[name].data_ptr() or p.shape != self.live[name].shape:
+                return name
+        return None
+
+
+def own_loss(output: Any) -> Any:
+    """The loss in the output of a model that computes it itself."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, dict) and "loss" in output:
+        return output["loss"]
+    if getattr(output, "loss", None) is not None:
+        return output.loss
+    if isinstance(output, tuple | list):
+        scalars = [a for a in output if isinstance(a, Tensor) and a.numel() == 1]
+        if len(scalars) == 1:
+            return scalars[0]
+    raise ValueError(
+        "loss_fn is None, so the model must return its loss: a scalar tensor, or a dict or object "
+        f"with `loss`; got {type(output).__name__}"
+    )
+
+
+def flatten(tensors: Sequence[Tensor]) -> Tensor:
+    """One new vector that holds all the tensors."""
+    return torch.cat([t.reshape(-1) for t in tensors])
+
+
+def unflatten(flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """Views of a vector in the given shapes."""
+    pieces = torch.split(flat, [shape.numel() for shape in shapes])
+    return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+class LivePoint:
+    """x: the model's own parameters, read as one vector a block and written in place."""
+
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.layout = net  # `layout.m` is all that a lag asks for
+        self._params: list[list[Tensor]] = [[*net.block_parameters(j)] for j in range(net.m)]
+        self._shapes = [net.shapes(j) for j in range(net.m)]
+
+    def get(self, j: int) -> Tensor:
+        """A copy of block j."""
+        return flatten([p.detach() for p in self._params[j]])
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Write block j into the parameters."""
+        with torch.no_grad():
+            torch._foreach_copy_(self._params[j], unflatten(u, self._shapes[j]))
+
+    def copy(self) -> FlatPoint:
+        """The same value in storage of its own."""
+        return FlatPoint(self.net, [self.get(j) for j in range(self.net.m)])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every parameter by name."""
+        return self.net.live
+
+
+class FlatPoint:
+    """A second point, one vector a block: the lagged point, which lives in optimizer state."""
+
+    def __init__(self, net: Net, flats: list[Tensor]) -> None:
+        self.net, self.flats = net, flats
+        self.layout = net
+        self._views: dict[str, Tensor] = dict(net.live)
+        for j, flat in enumerate(flats):
+            views = unflatten(flat, net.shapes(j))
+            self._views.update(zip(net.blocks[j].params, views, strict=True))
+
+    def get(self, j: int) -> Tensor:
+        """A copy of block j."""
+        return self.flats[j].clone()
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Write block j."""
+        self.flats[j].copy_(u)
+
+    def copy(self) -> FlatPoint:
+        """The same value in storage of its own."""
+        return FlatPoint(self.net, [flat.clone() for flat in self.flats])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every parameter by name; those in no block are the model's own."""
+        return self._views
+
+
+class InPlace:
+    """One vector a block, overwritten in place: the estimates g."""
+
+    def __init__(self, flats: list[Tensor]) -> None:
+        self.flats = flats
+
+    def get(self, j: int) -> Tensor:
+        """Vector j itself."""
+        return self.flats[j]
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Overwrite vector j."""
+        self.flats[j].copy_(u)

@@ -1,0 +1,131 @@
+"""Which parameters form which block: by layer, by module or name, or by cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from cyclade.optim.costs import balance, finest_under
+from cyclade.optim.net import Block
+from cyclade.optim.stages import Chain
+
+
+def first_uses(model: nn.Module, chain: Chain) -> dict[str, int]:
+    """The first stage that uses each trained parameter; one that none uses counts to the last."""
+    uses: dict[str, int] = {}
+    for i, stage in enumerate(chain.stages):
+        for name in stage.params:
+            uses.setdefault(name, i)
+    last = len(chain.stages) - 1
+    return {n: uses.get(n, last) for n, p in model.named_parameters() if p.requires_grad}
+
+
+def layers(model: nn.Module, chain: Chain) -> list[Block]:
+    """One block per module that owns trained parameters, in the order in which they are used."""
+    uses = first_uses(model, chain)
+    if not uses:
+        raise ValueError("the model has no parameter that requires a gradient")
+    owned: dict[str, list[str]] = {}
+    for name in uses:
+        owned.setdefault(name.rpartition(".")[0], []).append(name)
+    return in_order([_block(owner or "(model)", names, uses) for owner, names in owned.items()])
+
+
+def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
+    """Blocks from modules, module names or parameter names, or lists of these."""
+    uses = first_uses(model, chain)
+    modules = dict(model.named_modules())
+    paths = {id(module): path for path, module in modules.items()}
+    canonical = {id(p): name for name, p in model.named_parameters()}
+    made: list[Block] = []
+    seen: dict[str, str] = {}
+    for number, entry in enumerate(blocks):
+        members = entry if isinstance(entry, list | tuple | set) else [entry]
+        names: list[str] = []
+        labels: list[str] = []
+        for member in members:
+            label, found = _members(member, modules, paths, canonical, uses)
+            labels.append(label)
+            names += found
+        label = "+".join(labels)
+        if not names:
+            raise ValueError(f"blocks[{number}] ({label}) has no trained parameters")
+        for name in names:
+            if name in seen:
+                raise ValueError(f"blocks overlap: {name} is in both {seen[name]!r} and {label!r}")
+            seen[name] = label
+        made.append(_block(label, names, uses))
+    missing = [name for name in uses if name not in seen]
+    if missing:
+        some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+        raise ValueError(f"blocks miss {some}: every trained parameter needs a block")
+    return made
+
+
+def _members(
+    member: Any, modules: dict[str, nn.Module], paths: dict[int, str], canonical: dict[int, str],
+    uses: dict[str, int],
+) -> tuple[str, list[str]]:  # fmt: skip
+    if isinstance(member, str):
+        if member in uses:
+            return member, [member]
+        if member not in modules:
+            raise ValueError(
+                f"blocks names {member!r}, which is neither a module nor a trained parameter of "
+                f"the model; its modules are {[path for path in modules if path]}"
+            )
+        path = member
+    elif isinstance(member, nn.Module):
+        if id(member) not in paths:
+            raise ValueError(f"blocks has a {type(member).__name__} that is not in the model")
+        path = paths[id(member)]
+    else:
+        raise TypeError(
+            f"blocks must hold modules, their names, or lists of these, got {type(member).__name__}"
+        )
+    found = [canonical[id(p)] for p in modules[path].parameters() if canonical[id(p)] in uses]
+    return path or "(model)", found
+
+
+def merged(parts: list[Block], starts: list[int]) -> list[Block]:
+    """Consecutive blocks joined; `starts` are the first members of the new blocks."""
+    ends = [*starts[1:], len(parts)]
+    made = []
+    for a, b in zip(starts, ends, strict=True):
+        group = parts[a:b]
+        name = group[0].name if len(group) == 1 else f"{group[0].name} … {group[-1].name}"
+        params = tuple(name for part in group for name in part.params)
+        made.append(Block(name, params, min(part.start for part in group)))
+    return made
+
+
+def layer_costs(parts: list[Block], stage_costs: list[float]) -> list[float]:
+    """The cost of the stages from each layer's first to the next layer's."""
+    ends = [*[part.start for part in parts[1:]], len(stage_costs)]
+    first = [0, *[part.start for part in parts[1:]]]
+    return [sum(stage_costs[a:b]) for a, b in zip(first, ends, strict=True)]
+
+
+def into(parts: list[Block], stage_costs: list[float], k: int) -> list[Block]:
+    """The layers merged into k blocks whose largest cost is smallest."""
+    if not 1 <= k <= len(parts):
+        raise ValueError(f"blocks={k}: the model has {len(parts)} layers with parameters")
+    return merged(parts, balance(layer_costs(parts, stage_costs), k))
+
+
+def under(parts: list[Block], stage_costs: list[float], budget: float, order: str) -> list[Block]:
+    """The finest merge of the layers whose predicted overhead is at most `budget`."""
+    if not budget >= 1:
+        raise ValueError(f"max_overhead must be at least 1, got {budget}")
+    return merged(parts, finest_under(layer_costs(parts, stage_costs), budget, order))
+
+
+def in_order(parts: list[Block]) -> list[Block]:
+    """Sorted by first use; layers used in the same stage keep their order of definition."""
+    return sorted(parts, key=lambda block: block.start)
+
+
+def _block(name: str, names: list[str], uses: dict[str, int]) -> Block:
+    return Block(name, tuple(names), min(uses[n] for n in names))

@@ -1,0 +1,88 @@
+"""The separable r of a net: weight decay as the prox it is, and regularisers on chosen weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from cyclade.optim.net import Net
+from cyclade.regularisers import Regulariser, Zero
+from cyclade.regularisers.joined import Joined
+
+
+class NetProx:
+    """r^j(u) = (wd_j / 2) ‖u‖² + Σ r_i over the block's regularised parameters.
+
+    Both at once is exact: the prox of the sum with step t is the prox of the second with step
+    t / (1 + t·wd), at u / (1 + t·wd).
+    """
+
+    def __init__(self, regs: list[Regulariser], decay: Callable[[int], Any]) -> None:
+        self.regs = regs
+        self._plain = [isinstance(reg, Zero) for reg in regs]
+        self._decay = decay  # the weight decay of block j, a number or a device tensor
+
+    def prox(self, j: int, u: Tensor, t: Any) -> Tensor:
+        """The prox of r^j."""
+        decay = self._decay(j)
+        if not isinstance(decay, float) or decay > 0.0:
+            shrink = 1.0 + t * decay
+            u, t = u / shrink, t / shrink
+        return u if self._plain[j] else self.regs[j].prox(u, t)
+
+    def value(self, j: int, u: Tensor) -> float:
+        """r^j(u)."""
+        decay = float(self._decay(j))
+        return 0.5 * decay * float((u * u).sum()) + self.regs[j].value(u)
+
+
+def net_regularisers(
+    reg: Regulariser | Mapping[str, Regulariser] | None, net: Net
+) -> list[Regulariser]:
+    """One regulariser a block.
+
+    A single `reg` acts on every parameter with at least two dimensions (weights, not biases or
+    normalisation scales); a mapping names parameters, or modules whose weights are meant.
+    """
+    names = [name for block in net.blocks for name in block.params]
+    chosen: dict[str, Regulariser] = {}
+    if isinstance(reg, Mapping):
+        modules = dict(net.model.named_modules())
+        for key, one in reg.items():
+            _require(one, f"reg[{key!r}]")
+            if key in names:
+                chosen[key] = one
+            elif key in modules:
+                inside = [n for n in names if n.startswith(f"{key}.") and _is_weight(net, n)]
+                chosen.update(dict.fromkeys(inside, one))
+            else:
+                raise ValueError(
+                    f"reg names {key!r}, which is neither a trained parameter nor a module"
+                )
+    elif reg is not None:
+        _require(reg, "reg")
+        chosen = dict.fromkeys([name for name in names if _is_weight(net, name)], reg)
+    return [_of_block(net, j, chosen) for j in range(net.m)]
+
+
+def _of_block(net: Net, j: int, chosen: Mapping[str, Regulariser]) -> Regulariser:
+    parts, start = [], 0
+    for name in net.blocks[j].params:
+        shape = tuple(net.parameters[name].shape)
+        size = net.parameters[name].numel()
+        if name in chosen:
+            chosen[name].check(shape, f"reg (for {name})")
+            parts.append((slice(start, start + size), shape, chosen[name]))
+        start += size
+    return Joined(parts) if parts else Zero()
+
+
+def _is_weight(net: Net, name: str) -> bool:
+    return net.parameters[name].dim() >= 2
+
+
+def _require(reg: Any, label: str) -> None:
+    if not isinstance(reg, Regulariser):
+        raise TypeError(f"{label} must be a Regulariser, got {type(reg).__name__}")

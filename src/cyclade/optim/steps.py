@@ -1,0 +1,187 @@
+"""Direction and step of each block of a net: lr, Λ_j, momentum, clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cyclade.optim.net import Net
+
+PRECONDITIONERS = (None, "spectral", "curvature", "adam")
+
+
+class NetSteps:
+    """η Λ_j^{−1} with η the lr of block j's param group, and the direction g^j, bent if asked.
+
+    `slot(j, name, make)` is block j's place `name` in the optimizer's state, made on first use;
+    `rate(j)` is its lr, a number or (under capture) a device tensor.
+    """
+
+    needs: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        net: Net,
+        groups: list[dict[str, Any]],
+        slot: Callable[[int, str, Callable[[], Any]], Any],
+        rate: Callable[[int], Any],
+    ) -> None:
+        self._net, self._groups, self._slot, self._rate = net, groups, slot, rate
+
+    def begin(self, k: int) -> None:
+        """Nothing depends on k."""
+
+    def prepare(self, at_x0: Any) -> None:
+        """Nothing to learn before the first cycle."""
+
+    def memory(self) -> dict[str, Any]:
+        """All of it is in the optimizer's state."""
+        return {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """All of it is in the optimizer's state."""
+
+    def at(self, j: int, now: Any, gj: Tensor, reg: Any) -> tuple[Tensor, Any]:
+        """The direction and the step η Λ_j^{−1}."""
+        group = self._groups[j]
+        if group["precondition"] == "adam":
+            self._second_moment(j, gj, group["beta2"])
+        if group["precondition"] == "spectral":
+            self._power_iteration(j)
+        return self._direction(j, gj, group), self.current(j)
+
+    def current(self, j: int) -> Any:
+        """The step as it stands."""
+        Lambda = self.metric(j)
+        rate = self._rate(j)
+        return rate if isinstance(Lambda, float) else rate / Lambda
+
+    def metric(self, j: int) -> Any:
+        """Λ_j: 1, a number on the device, or a diagonal."""
+        precondition = self._groups[j]["precondition"]
+        if precondition is None:
+            return 1.0
+        if precondition == "adam":
+            return self._adam(j)
+        if precondition == "curvature":
+            return self._slot(j, "curvature", lambda: self._scalar(j, 1.0))
+        return self._spread(j, self._slot(j, "sigma", lambda: self._first_sigma(j)))
+
+    # ------------------------------------------------------------------------------- direction
+
+    def _direction(self, j: int, gj: Tensor, group: dict[str, Any]) -> Tensor:
+        clip, momentum = group["clip_norm"], group["momentum"]
+        if clip is not None:
+            gj = gj * (clip / gj.norm().clamp(min=clip))
+        if momentum:
+            buffer = self._slot(j, "momentum_buffer", lambda: torch.zeros_like(gj))
+            buffer.mul_(momentum).add_(gj)
+            gj = gj + momentum * buffer if group["nesterov"] else buffer.clone()
+        return gj
+
+    # ------------------------------------------------------------------- Λ_j by second moments
+
+    def _second_moment(self, j: int, gj: Tensor, beta2: float) -> None:
+        moment = self._slot(j, "second_moment", lambda: torch.zeros_like(gj))
+        moment.mul_(beta2).addcmul_(gj, gj, value=1 - beta2)
+        self._slot(j, "updates", lambda: self._scalar(j, 0.0)).add_(1)
+
+    def _adam(self, j: int) -> Tensor:
+        state, group = self._slot, self._groups[j]
+        like = self._net.block_parameters(j)[0]
+        size = sum(p.numel() for p in self._net.block_parameters(j))
+        moment = state(j, "second_moment", lambda: like.new_zeros(size))
+        updates = state(j, "updates", lambda: self._scalar(j, 0.0)).clamp(min=1)
+        corrected: Tensor = moment / (1 - group["beta2"] ** updates)
+        return corrected.sqrt_().add_(group["eps"])
+
+    # -------------------------------------------------------------- Λ_j by the weights' norms
+
+    def _matrices(self, j: int) -> list[Tensor]:
+        """The weights of linear and convolution layers of block j, as matrices."""
+        names = self._net.blocks[j].params
+        return [self._net.live[n].flatten(1) for n in names if self._net.parameters[n].dim() >= 2]
+
+    def _power_iteration(self, j: int, iterations: int = 1) -> None:
+        """Improve σ(W) of block j's weights by warm power iterations."""
+        sigma = self._slot(j, "sigma", lambda: self._first_sigma(j))
+        vectors = self._slot(j, "vectors", lambda: [])
+        for i, (W, u) in enumerate(zip(self._matrices(j), vectors, strict=True)):
+            sigma[i].copy_(warm_norm(W, u, iterations))
+
+    def _first_sigma(self, j: int) -> Tensor:
+        """σ(W) from a cold start, and the vectors that later iterations start from."""
+        matrices = self._matrices(j)
+        like = self._net.block_parameters(j)[0]
+        vectors = []
+        for W in matrices:
+            # A fixed start, so that runs repeat; the row sums are rarely orthogonal to the top.
+            u = W.sum(dim=1) + W.norm() / W.shape[0]
+            vectors.append(u / u.norm().clamp(min=torch.finfo(W.dtype).tiny))
+        self._slot(j, "vectors", lambda: vectors)
+        found = [warm_norm(W, u, 30) for W, u in zip(matrices, vectors, strict=True)]
+        return torch.stack(found) if found else like.new_ones(0)
+
+    def _spread(self, j: int, sigma: Tensor) -> Any:
+        """σ for every parameter: a bias shares its layer's; a layer without a matrix has 1."""
+        names, params = self._net.blocks[j].params, self._net.block_parameters(j)
+        layers = [name.rpartition(".")[0] for name in names]
+        matrices = [layer for layer, p in zip(layers, params, strict=True) if p.dim() >= 2]
+        if not matrices:
+            return 1.0
+        if len(matrices) == 1 and set(layers) == set(matrices):
+            return sigma[0]
+        one = sigma.new_ones(())
+        return torch.cat(
+            [
+                (sigma[matrices.index(layer)] if layer in matrices else one).expand(p.numel())
+                for layer, p in zip(layers, params, strict=True)
+            ]
+        )
+
+    # ------------------------------------------------------------------- Λ_j by the curvature
+
+    def measure(self, sweep: Any, iterations: int) -> None:
+        """L_j of every block by warm power iteration on its Hessian, on the batch of `sweep`."""
+        for j in range(self._net.m):
+            group = self._groups[j]
+            if group["precondition"] != "curvature":
+                continue
+            L = self._slot(j, "curvature", lambda j=j: self._scalar(j, 1.0))  # type: ignore[misc]
+            v = self._slot(j, "hessian_vector", lambda j=j: self._unit(j))  # type: ignore[misc]
+            norm = v.norm()
+            for _ in range(iterations):
+                w = sweep.hvp(j, v)
+                norm = w.norm()
+                if not bool(norm > 0) or not bool(torch.isfinite(norm)):
+                    break
+                v.copy_(w / norm)
+            L.copy_(norm + group["damping"])
+
+    def _unit(self, j: int) -> Tensor:
+        """A fixed start for the power iteration."""
+        params = self._net.block_parameters(j)
+        size = sum(p.numel() for p in params)
+        generator = torch.Generator().manual_seed(j)
+        v = torch.randn(size, generator=generator, dtype=torch.float64)
+        unit: Tensor = v / v.norm()
+        return unit.to(dtype=params[0].dtype, device=params[0].device)
+
+    def _scalar(self, j: int, value: float) -> Tensor:
+        return self._net.block_parameters(j)[0].new_full((), value)
+
+
+def warm_norm(W: Tensor, u: Tensor, iterations: int) -> Tensor:
+    """σ(W) from below by power iteration from `u`, which is improved in place."""
+    tiny = torch.finfo(W.dtype).tiny
+    sigma = W.new_ones(())
+    for _ in range(iterations):
+        v = W.T @ u
+        v = v / v.norm().clamp(min=tiny)
+        w = W @ v
+        sigma = w.norm().clamp(min=tiny)
+        u.copy_(w / sigma)
+    return sigma
