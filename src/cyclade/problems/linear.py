@@ -128,7 +128,7 @@ class LinearModel(Problem):
         if idx is None:
             return self._all
         if self._last is None or not np.array_equal(self._last[0], idx):
-            rows = _Rows(self.A[idx], self.y[idx], self._columns)
+            rows = _Rows(_small(self.A[idx]), self.y[idx], self._columns)
             self._last = (np.array(idx), rows)
         return self._last[1]
 
@@ -153,6 +153,11 @@ class _Rows:
         if self._cut[j] is None:
             self._cut[j] = self.A[:, self._index[j]]
         return self._cut[j]
+
+
+def _small(A: Any) -> Any:
+    """A few sparse rows as a dense array, which is faster while it is small."""
+    return A if isinstance(A, np.ndarray) or A.shape[0] * A.shape[1] > 2**20 else A.toarray()
 
 
 def _squared_norm(A: Any) -> float:
