@@ -1,0 +1,226 @@
+"""The chain of stages a model is cut into, and its replay on one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cyclade.optim.stages import randomness
+from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
+from cyclade.optim.stages.part import Env, Guard, Part, StageInfo
+from cyclade.optim.stages.program import PROGRAM, Program, build, mode, shapes
+from cyclade.optim.stages.randomness import MAYBE, YES, RngState
+from cyclade.optim.stages.slots import Names
+
+__all__ = ["Chain", "Replay"]
+
+_MOST = 8  # cuts kept for different modes and calls
+
+
+@dataclass
+class _Cut:
+    """A program, and the conditions under which it holds."""
+
+    mode: tuple[Any, ...]
+    called: Signature | None
+    shapes: tuple[Any, ...]
+    program: Program
+
+
+class Chain:
+    """A model as stages run one after the other.
+
+    ``stages`` lists them with their parameters, ``how`` says how the model was cut. The model
+    is cut anew when its mode (training flags, device) or the kind of call changes; the list of
+    stages must stay the same then.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        how: str,
+        program: Program,
+        *,
+        example: Inputs | None = None,
+        stages: Sequence[tuple[str, nn.Module]] = (),
+    ) -> None:
+        self.model = model
+        self.how = how
+        self.stages: list[StageInfo] = program.infos
+        self._given = list(stages)
+        self._names = Names(model)
+        self._compile: dict[str, Any] | None = None
+        called, leaves = (None, []) if example is None else signature(example)
+        if how == "fx" and called is None:
+            called = guess(model)
+        fixed = shapes(leaves) if how == "export" else ()
+        self._cuts = [_Cut(mode(model), called if self._depends else None, fixed, program)]
+
+    @property
+    def _depends(self) -> bool:
+        """Whether the cut depends on how the model is called."""
+        return self.how in ("fx", "export")
+
+    @property
+    def random(self) -> bool:
+        """Whether a stage draws random numbers in the model's present mode.
+
+        Python code that cannot be looked into counts until ``verify`` has watched it.
+        """
+        return any(
+            part.random == YES or (part.random == MAYBE and part.drew is not False)
+            for part in self._present().parts
+        )
+
+    def start(self, inputs: Inputs) -> Env:
+        """The env before the first stage."""
+        called, leaves = signature(inputs)
+        return self._program(inputs, called, leaves).enter(inputs, leaves)
+
+    def replay(self) -> Replay:
+        """A fresh replay, for the stages of one batch in one cycle."""
+        return Replay()
+
+    def output(self, env: Env) -> Any:
+        """What the model returns, from the env after the last stage."""
+        program: Program = env[PROGRAM]
+        return program.leave(env)
+
+    def verify(self, inputs: Inputs) -> None:
+        """Compare the stages with the model and with themselves on a real batch, bit for bit.
+
+        Raises a ValueError that names the first stage that differs. Model and random
+        generators are left as they were.
+        """
+        from cyclade.optim.stages.verifying import verify
+
+        verify(self, inputs)
+
+    def compile(self, **options: Any) -> None:
+        """Run every stage through ``torch.compile`` from now on."""
+        self._compile = options
+        for cut in self._cuts:
+            for part in cut.program.parts:
+                part.compile(**options)
+
+    def _present(self) -> Program:
+        """The latest cut for the model's present mode."""
+        now = mode(self.model)
+        for cut in self._cuts:
+            if cut.mode == now:
+                return cut.program
+        latest = self._cuts[0]
+        if self.how == "export":
+            raise ValueError(
+                "the model's mode (training or eval, device) has changed since it was exported: "
+                "call start() with a batch first"
+            )
+        program = self._recut(None, latest.called)
+        self._cuts.insert(0, _Cut(now, latest.called, (), program))
+        return program
+
+    def _program(self, inputs: Inputs, called: Signature, leaves: list[Any]) -> Program:
+        now = mode(self.model)
+        wanted = called if self._depends else None
+        fixed = shapes(leaves) if self.how == "export" else ()
+        for k, cut in enumerate(self._cuts):
+            if cut.mode == now and cut.called == wanted and cut.shapes == fixed:
+                if k:
+                    self._cuts.insert(0, self._cuts.pop(k))
+                return cut.program
+        program = self._recut(inputs, called)
+        self._cuts.insert(0, _Cut(now, wanted, fixed, program))
+        del self._cuts[_MOST:]
+        return program
+
+    def _recut(self, inputs: Inputs | None, called: Signature | None) -> Program:
+        try:
+            program = build(self.how, self._names, called, inputs, self._given)
+        except Exception as error:
+            raise ValueError(
+                f"the model was cut with {self.how!r}, but not in its present mode or for this "
+                f"kind of call: {type(error).__name__}: {error}. Give example= when cutting, in "
+                "the mode used for training"
+            ) from error
+        if program.infos != self.stages:
+            old, new = [s.name for s in self.stages], [s.name for s in program.infos]
+            raise ValueError(
+                "the model has other stages in its present mode or for this kind of call: "
+                f"{new} instead of {old}. Give example= when cutting, in the mode used for training"
+            )
+        if self._compile is not None:
+            for part in program.parts:
+                part.compile(**self._compile)
+        return program
+
+
+@dataclass
+class _Memory:
+    """How a stage's first run in a replay began."""
+
+    buffers: dict[Any, Tensor | None]
+    rng: RngState | None
+    moved: bool = False
+
+
+class Replay:
+    """Runs stages on one batch, again and again, as if the model had been called once.
+
+    Buffers such as running statistics move with a stage's first live run only; random draws of
+    its first run are repeated by all later ones.
+    """
+
+    def __init__(self) -> None:
+        self._program: Program | None = None
+        self._memory: dict[int, _Memory] = {}
+
+    def run(self, i: int, env: Env, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
+        """The env after stage ``i``, from the env before it.
+
+        ``tensors`` maps canonical parameter names to the tensors to use; the model's own
+        parameters stand in for missing ones, as constants. With ``live=False`` buffers are not
+        moved. The env given is not changed.
+        """
+        program: Program = env[PROGRAM]
+        part = program.parts[i]
+        if part.quiet:
+            return part.run(env, tensors, None)
+        if self._program is None:
+            self._program = program
+        elif self._program is not program:
+            raise ValueError("one Replay serves one batch: call chain.replay() for each")
+        memory = self._memory.get(i)
+        first = memory is None
+        if memory is None:
+            memory = self._memory[i] = _remember(part, env)
+        guard: Guard | None = None
+        if part.state:
+            if memory.moved or not live:
+                guard = {s: None if b is None else b.clone() for s, b in memory.buffers.items()}
+            memory.moved = memory.moved or live
+        if first or memory.rng is None:
+            return part.run(env, tensors, guard)
+        with randomness.repeated(memory.rng):
+            return part.run(env, tensors, guard)
+
+
+def _remember(part: Part, env: Env) -> _Memory:
+    buffers = {
+        slot: None if slot in part.idle else slot.get().detach().clone() for slot in part.state
+    }
+    rng = None
+    settled = part.random == MAYBE and part.drew is False and _capturing()
+    if part.random and not settled:
+        values = [env[name] for name in part.reads if name in env]
+        own = [slot.get() for slot in (*part.direct, *part.swapped)]
+        rng = randomness.save(randomness.devices_of(values, own))
+    return _Memory(buffers, rng)
+
+
+def _capturing() -> bool:
+    """Whether a CUDA graph is being captured, when generators cannot be asked for their state."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

@@ -1,0 +1,147 @@
+"""What a graph node does besides returning a value: writing in place, viewing, drawing."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch._ops import OpOverload
+
+from cyclade.optim.stages.randomness import NO, YES, module_randomness
+
+__all__ = ["base", "elementwise", "randomness", "written"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_INPLACE_OPERATORS = _words(
+    "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor setitem"
+)
+_ARITHMETIC = _words("add sub mul div truediv iadd isub imul itruediv add_ sub_ mul_ div_")
+_VIEWS = _words(
+    "view view_as reshape reshape_as flatten unflatten transpose t permute squeeze unsqueeze T mT "
+    "expand expand_as getitem getattr chunk split split_with_sizes tensor_split unbind select "
+    "narrow slice movedim moveaxis swapaxes swapdims contiguous to type type_as float double half "
+    "bfloat16 cpu cuda detach alias dropout identity Identity Flatten Unflatten Dropout diagonal "
+    "real imag unfold as_strided ravel squeeze_ unsqueeze_"
+)
+_DRAWS = _words(
+    "rand randn randint randperm normal bernoulli bernoulli_ multinomial poisson normal_ uniform_ "
+    "exponential_ random_ cauchy_ geometric_ log_normal_ rand_like randn_like randint_like "
+    "gumbel_softmax fractional_max_pool2d fractional_max_pool3d binomial native_dropout"
+)
+_TRAINING_DRAWS = _words(
+    "dropout dropout_ dropout1d dropout2d dropout3d alpha_dropout alpha_dropout_ feature_dropout "
+    "feature_alpha_dropout feature_alpha_dropout_ feature_dropout_ rrelu rrelu_ "
+    "multi_head_attention_forward"
+)
+_NORMS = {"batch_norm": "training", "instance_norm": "use_input_stats"}
+
+
+def _name(node: fx.Node, modules: dict[str, nn.Module]) -> str:
+    """The bare name of what a node calls."""
+    if node.op == "call_method":
+        return str(node.target)
+    if node.op == "call_module":
+        return type(modules[str(node.target)]).__name__
+    if isinstance(node.target, OpOverload):
+        return str(node.target._schema.name).rpartition("::")[2]
+    return str(getattr(node.target, "__name__", ""))
+
+
+def _arguments(node: fx.Node) -> dict[str, Any]:
+    """The arguments of a function node by name, as far as its signature is known."""
+    if isinstance(node.target, OpOverload):
+        schema = node.target._schema.arguments
+        bound = {a.name: a.default_value for a in schema if a.has_default_value()}
+        bound.update(zip((a.name for a in schema), node.args, strict=False))
+        return {**bound, **node.kwargs}
+    try:
+        found = inspect.signature(node.target).bind(*node.args, **node.kwargs)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return {**dict(enumerate_names(node.args)), **node.kwargs}
+    found.apply_defaults()
+    return dict(found.arguments)
+
+
+def enumerate_names(args: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Names for the arguments of a builtin, which has no signature; the first is its input."""
+    return [("input" if k == 0 else f"arg{k}", value) for k, value in enumerate(args)]
+
+
+def _first(node: fx.Node) -> Any:
+    return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
+
+
+def written(node: fx.Node, modules: dict[str, nn.Module]) -> list[fx.Node]:
+    """The nodes whose values a node writes to in place."""
+    found: list[Any] = []
+    name = _name(node, modules)
+    if node.op == "call_module":
+        if getattr(modules[str(node.target)], "inplace", False):
+            found.append(_first(node))
+    elif node.op == "call_method":
+        if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
+            found.append(node.args[0])
+    elif node.op == "call_function":
+        arguments = _arguments(node)
+        if isinstance(node.target, OpOverload):
+            for argument in node.target._schema.arguments:
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    found.append(arguments.get(argument.name))
+        elif (name in _INPLACE_OPERATORS and node.target.__module__ == "_operator") or (
+            name.endswith("_") and not name.endswith("__")
+        ):
+            found.append(_first(node))
+        if arguments.get("inplace") is True:
+            found.append(_first(node))
+        found.append(node.kwargs.get("out"))
+        if name in _NORMS and arguments.get(_NORMS[name], True) is not False:
+            # Running statistics are written without the schema saying so.
+            found += [arguments.get("running_mean"), arguments.get("running_var")]
+    return [value for value in found if isinstance(value, fx.Node)]
+
+
+def base(node: fx.Node, modules: dict[str, nn.Module]) -> fx.Node | None:
+    """The node whose memory a node's value may share, or None."""
+    if node.op not in ("call_function", "call_method", "call_module"):
+        return None
+    overwritten = written(node, modules)
+    if overwritten:
+        return overwritten[0]
+    first = _first(node)
+    is_view = _name(node, modules) in _VIEWS
+    return first if is_view and isinstance(first, fx.Node) else None
+
+
+def elementwise(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
+    """Whether a node is plain arithmetic, such as adding a bias or scaling by a gain."""
+    return node.op != "call_module" and _name(node, modules) in _ARITHMETIC
+
+
+def randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
+    """NO, MAYBE or YES: does a node draw random numbers?"""
+    if node.op == "call_module":
+        return module_randomness(modules[str(node.target)])
+    name = _name(node, modules)
+    if name in _DRAWS:
+        return YES
+    arguments = _arguments(node) if node.op == "call_function" else {}
+    if name in _TRAINING_DRAWS:
+        training = arguments.get("training", arguments.get("train", True))
+        p = arguments.get("p", arguments.get("dropout_p", 0.5))
+        return NO if training is False or p == 0 else YES
+    if name == "scaled_dot_product_attention":
+        positional = node.args[4] if len(node.args) > 4 else 0.0
+        p = node.kwargs.get("dropout_p", positional)
+        return NO if isinstance(p, (int, float)) and p == 0 else YES
+    if (
+        isinstance(node.target, OpOverload)
+        and torch.Tag.nondeterministic_seeded in node.target.tags
+    ):
+        return YES
+    return NO

@@ -1,0 +1,84 @@
+"""Cutting with ``torch.export``: for models whose Python code ``torch.fx`` cannot follow."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export.graph_signature import InputKind, OutputKind
+
+from cyclade.optim.stages.inputs import Inputs
+from cyclade.optim.stages.preserve import preserved
+from cyclade.optim.stages.slots import Names, Slot
+from cyclade.optim.stages.tracing import Traced
+
+__all__ = ["export"]
+
+_PARAMETER_LIKE = (InputKind.PARAMETER, InputKind.BUFFER)
+_VALUE = (InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ)
+
+
+def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
+    """Record ``model``'s forward on ``inputs``, whose shapes become part of the record."""
+    if model._forward_hooks or model._forward_pre_hooks:
+        raise ValueError("the model itself has forward hooks, which the stages would skip")
+    with preserved(model), torch.enable_grad(), _quiet():
+        program = torch.export.export(model, inputs.args, dict(inputs.kwargs), strict=False)
+    graph = program.graph
+    signature = program.graph_signature
+    direct: dict[fx.Node, Slot] = {}
+    constants: dict[fx.Node, Any] = {}
+    called: list[fx.Node | None] = []
+    by_target: dict[str, fx.Node] = {}
+    for node, spec in zip(graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
+        if spec.kind in _PARAMETER_LIKE:
+            slot = names.slot(str(spec.target))
+            if slot is None:
+                raise ValueError(f"torch.export names an unknown parameter {spec.target!r}")
+            direct[node] = slot
+            by_target[str(spec.target)] = node
+        elif spec.kind in _VALUE:
+            constants[node] = program.constants[str(spec.target)]
+        elif spec.kind is InputKind.USER_INPUT:
+            called.append(node)
+        else:
+            raise ValueError(f"torch.export made an input of unknown kind {spec.kind.name}")
+    for node in graph.find_nodes(op="get_attr"):
+        constants[node] = getattr(program.graph_module, str(node.target))
+    outputs = _outputs(graph, signature, by_target)
+    return Traced(graph, called, direct, constants, {}, outputs, program.call_spec.out_spec)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch.export's report of a failure off the screen: the caller tells the reason."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _outputs(graph: fx.Graph, signature: Any, by_target: dict[str, fx.Node]) -> list[Any]:
+    """The leaves of the result; changed buffers are written back inside the graph."""
+    end = graph.output_node()
+    outputs: list[Any] = []
+    returned: Any = end.args[0]
+    for value, spec in zip(returned, signature.output_specs, strict=True):
+        if spec.kind is OutputKind.USER_OUTPUT:
+            outputs.append(value)
+        elif spec.kind is OutputKind.BUFFER_MUTATION:
+            with graph.inserting_before(end):
+                graph.call_method("copy_", (by_target[spec.target], value))
+        else:
+            raise ValueError(f"torch.export made an output of unknown kind {spec.kind.name}")
+    return outputs

@@ -1,0 +1,75 @@
+"""What a model is called with, and how two calls are told apart."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+__all__ = ["RUNTIME", "Inputs", "Signature", "guess", "signature"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The positional and keyword arguments of one call of the model."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Runtime:
+    """Stands for a value known only when the stages run."""
+
+    def __repr__(self) -> str:
+        return "RUNTIME"
+
+
+RUNTIME = _Runtime()
+_STATIC = (type(None), bool, int, str, torch.dtype, torch.device)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The structure of a call: which leaves are values, and the constants a trace bakes in.
+
+    None, booleans, whole numbers and strings steer Python control flow (``if targets is not
+    None``), so they belong to the trace; tensors, floats and everything else are values.
+    """
+
+    spec: Any
+    leaves: tuple[Any, ...]
+
+    def arguments(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The (args, kwargs) with ``values`` in the places of the leaves."""
+        args, kwargs = pytree.tree_unflatten(values, self.spec)
+        return args, kwargs
+
+
+def _leaf(value: Any) -> Any:
+    return value if type(value) in _STATIC else RUNTIME
+
+
+def signature(inputs: Inputs) -> tuple[Signature, list[Any]]:
+    """The signature of a call, and its leaves."""
+    leaves, spec = pytree.tree_flatten((tuple(inputs.args), dict(inputs.kwargs)))
+    return Signature(spec, tuple(_leaf(v) for v in leaves)), leaves
+
+
+def guess(model: nn.Module) -> Signature:
+    """The signature assumed before the first batch: required arguments only, all of them values."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for parameter in inspect.signature(model.forward).parameters.values():
+        if parameter.default is not parameter.empty:
+            continue
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            args.append(RUNTIME)
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            kwargs[parameter.name] = RUNTIME
+    leaves, spec = pytree.tree_flatten((tuple(args), kwargs))
+    return Signature(spec, tuple(leaves))

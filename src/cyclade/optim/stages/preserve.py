@@ -1,0 +1,102 @@
+"""Leaving a model as it was found: attributes, buffers, random state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cyclade.optim.stages import randomness
+
+__all__ = ["Keep", "preserved"]
+
+_COPIED = (list, dict, set)
+
+
+def _refill(container: Any, content: Any) -> None:
+    """Give a list, dict or set its old content back, in place."""
+    container.clear()
+    if isinstance(container, list):
+        container.extend(content)
+    else:
+        container.update(content)
+
+
+class Keep:
+    """A record of a model's Python attributes, buffer values and of the random generators."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = list(model.named_modules())
+        self._attributes = [dict(module.__dict__) for _, module in self._modules]
+        # The registries (_buffers, _modules, ...) are dicts among the attributes.
+        self._contents = [
+            {k: v.copy() for k, v in saved.items() if type(v) in _COPIED}
+            for saved in self._attributes
+        ]
+        self._buffers = [
+            (b, b.detach().clone(), version(b)) for b in model.buffers() if type(b) is Tensor
+        ]
+        self._rng = randomness.save(randomness.devices_of(list(model.parameters())))
+
+    def tensors(self) -> None:
+        """Restore buffers and generators, but not what Python code has stored."""
+        for saved, contents in zip(self._attributes, self._contents, strict=True):
+            _refill(saved["_buffers"], contents["_buffers"])
+        for buffer, value, seen in self._buffers:
+            # Batch norm moves its statistics without counting it as a write.
+            if version(buffer) != seen or not torch.equal(buffer, value):
+                with torch.no_grad():
+                    buffer.copy_(value)
+        randomness.restore(self._rng)
+
+    def everything(self) -> None:
+        """Restore all."""
+        for (_, module), saved, contents in zip(
+            self._modules, self._attributes, self._contents, strict=True
+        ):
+            for name, content in contents.items():
+                _refill(saved[name], content)
+            module.__dict__.clear()
+            module.__dict__.update(saved)
+        self.tensors()
+
+    def changed(self) -> list[str]:
+        """Names of the Python attributes that differ from the record."""
+        names = []
+        for (path, module), saved, contents in zip(
+            self._modules, self._attributes, self._contents, strict=True
+        ):
+            for name in {**saved, **module.__dict__}:
+                old, now = saved.get(name), module.__dict__.get(name)
+                if old is not now or (name in contents and not _alike(contents[name], now)):
+                    names.append(f"{path}.{name}" if path else name)
+        return names
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two containers hold the same objects."""
+    if len(a) != len(b):
+        return False
+    if isinstance(a, dict):
+        return all(k in b and b[k] is v for k, v in a.items())
+    if isinstance(a, list):
+        return all(x is y for x, y in zip(a, b, strict=True))
+    return bool(a == b)
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor has been written to; inference tensors do not count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+@contextmanager
+def preserved(model: nn.Module) -> Iterator[Keep]:
+    """Run a block of code that must leave no trace in ``model`` or the generators."""
+    keep = Keep(model)
+    try:
+        yield keep
+    finally:
+        keep.everything()

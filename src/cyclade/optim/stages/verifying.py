@@ -1,0 +1,194 @@
+"""Checking on a real batch that replaying the stages is the same as calling the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.utils import _pytree as pytree
+
+from cyclade.optim.stages import randomness
+from cyclade.optim.stages.chain import Chain, Replay, _Memory
+from cyclade.optim.stages.inputs import Inputs
+from cyclade.optim.stages.part import Env
+from cyclade.optim.stages.preserve import Keep, preserved
+from cyclade.optim.stages.program import PROGRAM, Program
+
+__all__ = ["verify"]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two (nested) values are equal bit for bit, NaN included."""
+    left, left_spec = pytree.tree_flatten(a)
+    right, right_spec = pytree.tree_flatten(b)
+    if len(left) != len(right) or left_spec != right_spec:
+        return False
+    return all(_same_leaf(x, y) for x, y in zip(left, right, strict=True))
+
+
+def _same_leaf(x: Any, y: Any) -> bool:
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+        return bool(((x == y) | ((x != x) & (y != y))).all())
+    if x is y or isinstance(x, Program):
+        return x is y
+    if getattr(type(x), "__eq__", None) is object.__eq__:
+        # Nothing to compare by: objects made anew in each run.
+        return type(x) is type(y)
+    return bool(x == y)
+
+
+def _copy(value: Any) -> Any:
+    """Fresh tensors, because a model may write to its inputs."""
+    return pytree.tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, value)
+
+
+def _call(model: nn.Module, inputs: Inputs) -> Any:
+    return model(*_copy(tuple(inputs.args)), **_copy(dict(inputs.kwargs)))
+
+
+def _buffers(model: nn.Module) -> dict[str, Tensor]:
+    return {name: b.detach().clone() for name, b in model.named_buffers()}
+
+
+def verify(chain: Chain, inputs: Inputs) -> None:
+    """See ``Chain.verify``."""
+    model = chain.model
+    with preserved(model) as keep, torch.no_grad():
+        expected = _copy(_call(model, inputs))
+        moved = _buffers(model)
+        _check_repeatable(model, inputs, keep, expected)
+        keep.everything()
+        env = _run(chain, inputs)
+        if not _same(chain.output(env), expected):
+            keep.everything()
+            where = _first_difference(chain, inputs, keep)
+            raise ValueError(
+                f"the stages do not compute what the model computes: they differ {where}. Give "
+                "stages=, or step with a closure"
+            )
+        now = _buffers(model)
+        for name, value in moved.items():
+            if not _same(value, now[name]):
+                raise ValueError(
+                    f"the stages leave the buffer {name!r} other than the model does: "
+                    f"{_owner(model, name)} keeps a state that cannot be repeated"
+                )
+
+
+def _check_repeatable(model: nn.Module, inputs: Inputs, keep: Keep, expected: Any) -> None:
+    """Refuse a model whose output depends on what its Python code has stored."""
+    changed = keep.changed()
+    keep.tensors()
+    if not _same(_call(model, inputs), expected):
+        what = f" (forward changes {', '.join(changed)})" if changed else ""
+        raise ValueError(
+            f"two calls of {type(model).__name__} on the same batch differ, with the same buffers "
+            f"and random state{what}: it keeps Python state, or an operation is not deterministic"
+        )
+
+
+def _run(chain: Chain, inputs: Inputs) -> Env:
+    """Run every stage twice in one replay, comparing."""
+    env = chain.start(Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs))))
+    program: Program = env[PROGRAM]
+    replay = chain.replay()
+    # torch may take another kernel for a detached weight, even without gradients.
+    own = dict(chain.model.named_parameters())
+    for i, part in enumerate(program.parts):
+        before = randomness.save(randomness.devices_of(list(env.values())))
+        given = _copy(env)
+        after = replay.run(i, env, own)
+        part.drew = not randomness.same(before, randomness.save(_accelerators(before)))
+        live = [slot.get().detach().clone() for slot in part.state]
+        _check_state(replay, i, env, after, own)
+        again = replay.run(i, env, own)
+        name = f"stage {i} ({part.info.name!r})"
+        if not _same(env, given):
+            raise ValueError(f"{name} writes to the values it is given, which no replay survives")
+        if not _same(after, again):
+            raise ValueError(
+                f"{name} differs when it is run again on the same batch: it keeps a state that "
+                "cannot be repeated. Put it in eval mode, or step with a closure"
+            )
+        if not _same(live, [slot.get() for slot in part.state]):
+            raise ValueError(f"{name} moves its buffers again when it is replayed")
+        env = after
+    return env
+
+
+def _accelerators(state: randomness.RngState) -> set[torch.device]:
+    return {device for device in state if device.type != "cpu"}
+
+
+def _check_state(replay: Replay, i: int, env: Env, after: Env, own: Mapping[str, Tensor]) -> None:
+    """Refuse a stage whose output depends on a buffer that it has itself just moved."""
+    program: Program = env[PROGRAM]
+    part = program.parts[i]
+    feeding = [slot for slot in part.state if slot not in part.idle]
+    memory = replay._memory.get(i)
+    if not feeding or memory is None:
+        return
+    probe = Replay()
+    probe._program = program
+    buffers = {slot: None if slot in part.idle else slot.get().clone() for slot in part.state}
+    probe._memory[i] = _Memory(buffers, memory.rng, moved=True)
+    if not _same(probe.run(i, env, own), after):
+        names = ", ".join(repr(slot.name) for slot in feeding)
+        raise ValueError(
+            f"stage {i} ({part.info.name!r}) changes a buffer that its own output depends on (one "
+            f"of {names}), so its replays would differ: put that module in eval mode, or step "
+            "with a closure"
+        )
+
+
+@contextmanager
+def _recording(record: list[tuple[nn.Module, Any]]) -> Iterator[None]:
+    handle = register_module_forward_hook(
+        lambda module, args, output: record.append((module, _copy(output)))
+    )
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _first_difference(chain: Chain, inputs: Inputs, keep: Keep) -> str:
+    """Where the stages part from the model, as far as the layers they call can tell."""
+    paths = {module: path for path, module in chain.model.named_modules()}
+    plain: list[tuple[nn.Module, Any]] = []
+    staged: list[tuple[nn.Module, Any]] = []
+    with _recording(plain):
+        _call(chain.model, inputs)
+    keep.everything()
+    env = chain.start(Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs))))
+    replay = chain.replay()
+    own = dict(chain.model.named_parameters())
+    ends = []
+    with _recording(staged):
+        for i in range(len(chain.stages)):
+            env = replay.run(i, env, own)
+            ends.append(len(staged))
+    leaves = {module for module, _ in staged if module in paths}
+    mine = [(k, m, out) for k, (m, out) in enumerate(staged) if m in leaves]
+    theirs = [(m, out) for m, out in plain if m in leaves]
+    for (k, module, out), (other, value) in zip(mine, theirs, strict=False):
+        if module is not other or not _same(out, value):
+            i = next(i for i, end in enumerate(ends) if k < end)
+            return f"first in stage {i} ({chain.stages[i].name!r}), at module {paths[module]!r}"
+    return f"after the last layer of stage {len(ends) - 1} ({chain.stages[-1].name!r})"
+
+
+def _owner(model: nn.Module, name: str) -> str:
+    path = name.rpartition(".")[0]
+    module = model.get_submodule(path)
+    return (
+        f"module {path!r} ({type(module).__name__})"
+        if path
+        else f"the model ({type(model).__name__})"
+    )

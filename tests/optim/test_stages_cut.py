@@ -1,0 +1,335 @@
+"""Chains compute what their models compute, with the stages one would expect."""
+
+from __future__ import annotations
+
+import collections
+import warnings
+from collections.abc import Callable
+
+import models
+import pytest
+import torch
+from torch import nn
+
+from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, cut
+from cyclade.optim.stages.program import PROGRAM
+
+
+def run(chain: Chain, inputs: Inputs, tensors: dict[str, torch.Tensor] | None = None) -> Env:
+    env = chain.start(inputs)
+    replay = chain.replay()
+    for i in range(len(chain.stages)):
+        env = replay.run(i, env, tensors or {})
+    return env
+
+
+def images(size: int = 16) -> Inputs:
+    return Inputs((torch.randn(3, 3, size, size),))
+
+
+def words() -> Inputs:
+    return Inputs((torch.randint(0, 31, (3, 9)),))
+
+
+def words_and_targets() -> Inputs:
+    return Inputs((torch.randint(0, 31, (3, 9)),), {"targets": torch.randint(0, 31, (3, 9))})
+
+
+def rows(width: int = 6) -> Inputs:
+    return Inputs((torch.randn(4, width),))
+
+
+def dicts() -> Inputs:
+    return Inputs(({"x": torch.randn(4, 4), "z": torch.randn(4, 3)},), {"scale": 0.5})
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs], str]] = {
+    "mlp": (models.mlp, lambda: Inputs((torch.randn(5, 3, 4),)), "sequential"),
+    "lenet": (models.LeNet, lambda: images(32), "fx"),
+    "resnet": (lambda: models.ResNet18(4), images, "fx"),
+    "vit": (models.ViT, images, "fx"),
+    "gpt": (models.GPT, words, "fx"),
+    "gpt loss": (models.GPT, words_and_targets, "fx"),
+    "reused": (models.Reused, rows, "fx"),
+    "raw": (models.RawAttention, lambda: Inputs((torch.randn(2, 7, 8),)), "fx"),
+    "dict": (models.DictModel, dicts, "fx"),
+    "shape": (models.ShapeSwitch, rows, "export"),
+    "dropped": (models.Dropped, rows, "fx"),
+}
+
+
+def equal(a: object, b: object) -> bool:
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_output_equals_the_models_bit_for_bit(case: str, training: bool) -> None:
+    make, batch, how = CASES[case]
+    torch.manual_seed(0)
+    model, inputs = make().train(training), batch()
+    chain = cut(model, example=inputs)
+    assert chain.how == how
+    chain.verify(inputs)
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        # The model's own parameters, as it uses them: a detached weight may take another kernel.
+        output = chain.output(run(chain, inputs, dict(model.named_parameters())))
+        torch.set_rng_state(state)
+        expected = model(*inputs.args, **inputs.kwargs)
+    assert equal(output, expected)
+    assert type(output) is type(expected)
+    used = {name for stage in chain.stages for name in stage.params}
+    assert used == {name for name, _ in model.named_parameters()}
+
+
+def test_lenet_has_its_parameters_and_stages() -> None:
+    model = models.LeNet()
+    assert sum(p.numel() for p in model.parameters()) == 62_006
+    chain = cut(model)
+    assert [s.name for s in chain.stages] == ["conv1", "conv2", "fc1", "fc2", "fc3"]
+    assert chain.stages[2].params == ("fc1.weight", "fc1.bias")
+
+
+def test_stages_of_a_residual_net_are_its_layers() -> None:
+    chain = cut(models.ResNet18(4, depth=1))
+    names = [s.name for s in chain.stages]
+    assert names[:4] == ["conv1", "bn1", "layers.0.conv1", "layers.0.bn1"]
+    assert "layers.1.shortcut.1" in names
+    assert names[-1] == "linear"
+
+
+def test_direct_parameters_and_tied_weights_are_stages() -> None:
+    vit = cut(models.ViT(depth=1))
+    assert vit.stages[1].name == "cls_token"
+    assert vit.stages[1].params == ("cls_token", "pos_embedding")
+    assert vit.stages[3].name == "blocks.0.attention"
+    gpt = cut(models.GPT(depth=1))
+    assert gpt.stages[0].params == ("wte.weight",)
+    assert gpt.stages[-1].name == "lm_head"
+    assert gpt.stages[-1].params == ("wte.weight",)
+    reused = cut(models.Reused())
+    assert [s.name for s in reused.stages] == ["a", "b", "a@2"]
+    assert reused.stages[0].params == reused.stages[2].params
+
+
+def test_env_holds_only_what_is_still_needed() -> None:
+    chain = cut(models.LeNet())
+    env = chain.start(images(32))
+    replay = chain.replay()
+    for i in range(5):
+        before = dict(env)
+        after = replay.run(i, env, {})
+        assert env == before
+        assert len(after) == 2  # one activation and the note of the program
+        env = after
+    chain = cut(models.ResNet18(4, depth=1))
+    env = chain.start(images())
+    replay = chain.replay()
+    sizes = []
+    for i in range(len(chain.stages)):
+        env = replay.run(i, env, {})
+        sizes.append(sum(isinstance(v, torch.Tensor) for v in env.values()))
+    assert max(sizes) == 2
+    assert sizes[-1] == 1
+
+
+def test_the_call_is_found_out_at_the_first_batch() -> None:
+    chain = cut(models.GPT())
+    plain, loss = words(), words_and_targets()
+    assert isinstance(chain.output(run(chain, plain)), torch.Tensor)
+    assert len(chain.output(run(chain, loss))) == 2
+    assert chain.how == "fx"
+    with pytest.raises(AssertionError, match="too long"):
+        # The model's own checks are skipped by the stages, not by the model.
+        models.GPT()(torch.zeros(1, 13, dtype=torch.long))
+
+
+def test_dropout_flags_in_function_calls_follow_the_mode() -> None:
+    model = models.Dropped()
+    chain = cut(model)
+    assert chain.random
+    inputs = rows()
+    run(chain, inputs)
+    model.eval()
+    assert not chain.random
+    assert torch.equal(chain.output(run(chain, inputs)), model(*inputs.args))
+    model.train()
+    assert chain.random
+
+
+def test_other_stages_in_another_mode_are_an_error() -> None:
+    class Auxiliary(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.b(self.a(x)) if self.training else self.a(x)
+
+    model = Auxiliary()
+    chain = cut(model)
+    model.eval()
+    with pytest.raises(ValueError, match=r"other stages .* \['a'\] instead of \['a', 'b'\]"):
+        chain.start(rows(3))
+
+
+def test_sequential_of_blocks_is_cut_finer_by_fx() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), models.BasicBlock(4, 8, 2), nn.Flatten())
+    assert len(cut(model).stages) == 7
+    odd = nn.Sequential(nn.Linear(6, 6), models.ValueSwitch(), nn.Linear(3, 2))
+    chain = cut(odd)
+    assert chain.how == "sequential"
+    assert [s.name for s in chain.stages] == ["0", "1", "2"]
+    chain.verify(rows())
+
+
+def test_stages_given_by_the_user() -> None:
+    model = models.LeNet()
+
+    class Head(nn.Module):
+        def __init__(self, net: models.LeNet) -> None:
+            super().__init__()
+            self.net = net.fc1, net.fc2, net.fc3
+            self.layers = nn.ModuleList(self.net)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            a, b, c = self.net
+            return c(torch.relu(b(torch.relu(a(x.flatten(1))))))
+
+    pool = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
+    chain = cut(model, stages=[model.conv1, pool, model.conv2, pool, Head(model)])
+    assert chain.how == "stages"
+    assert [s.name for s in chain.stages] == ["conv1", "conv2", "stage4"]
+    chain.verify(images(32))
+    with pytest.raises(ValueError, match=r"leave out parameters.*fc1\.weight"):
+        cut(model, stages=[model.conv1, model.conv2])
+    with pytest.raises(ValueError, match="not a parameter of the model"):
+        cut(model, stages=[model, nn.Linear(2, 2)])
+    with pytest.raises(ValueError, match=r"stages\[0\] is a function"):
+        cut(model, stages=[run])  # type: ignore[list-item]
+    wrong = cut(model, stages=[model.conv1, pool, model.conv2, Head(model)])
+    with pytest.raises(RuntimeError):
+        wrong.verify(images(32))
+
+
+def test_whole_model_with_a_warning_that_says_why() -> None:
+    with pytest.warns(CutWarning, match=r"ValueSwitch.*fx: TraceError.*give example="):
+        chain = cut(models.ValueSwitch())
+    assert chain.how == "whole"
+    inputs = rows()
+    with pytest.warns(CutWarning, match=r"export: .*give stages="):
+        cut(models.ValueSwitch(), example=inputs)
+    assert chain.random  # nothing known yet
+    chain.verify(inputs)
+    assert not chain.random
+    model = models.LeNet()
+    model.register_forward_hook(lambda *a: None)
+    with pytest.warns(CutWarning, match="forward hooks"):
+        cut(model)
+
+
+def test_export_is_cut_anew_for_other_shapes() -> None:
+    model = models.ShapeSwitch()
+    chain = cut(model, example=rows())
+    for n in (4, 2, 5):
+        inputs = Inputs((torch.randn(n, 6),))
+        chain.verify(inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chain.how == "export"
+
+
+def test_gradients_switched_off_inside_go_to_export() -> None:
+    class Teacher(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                y = torch.tanh(self.a(x))
+            return self.b(self.a(x)) * y
+
+    model, inputs = Teacher().double(), Inputs((torch.randn(4, 6, dtype=torch.double),))
+    with pytest.warns(CutWarning, match="switches gradients off"):
+        cut(model)
+    chain = cut(model, example=inputs)
+    assert chain.how == "export"
+    weight = model.a.weight.detach().requires_grad_()
+    out = chain.output(run(chain, inputs, {"a.weight": weight}))
+    (found,) = torch.autograd.grad(out.sum(), weight)
+    (expected,) = torch.autograd.grad(model(*inputs.args).sum(), model.a.weight)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_tracing_leaves_the_model_alone() -> None:
+    class Recorder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 6)
+            self.seen: list[object] = []
+            self.last: object = None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.last = self.a(x)
+            self.seen.append(self.last)
+            return self.last + torch.zeros(6)
+
+    model = Recorder()
+    cut(model).verify(rows())
+    assert model.last is None
+    assert model.seen == []
+    assert not any("constant" in name for name in vars(model))
+
+
+def test_outputs_of_other_types() -> None:
+    Pair = collections.namedtuple("Pair", "left right")
+
+    class Structured(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor, flag: bool = False) -> object:
+            y = self.a(x)
+            return [Pair(y, (None, 3)), {"w": self.a.weight, "flag": flag}]
+
+    model, inputs = Structured(), Inputs((torch.randn(4, 6),), {"flag": True})
+    out = cut(model).output(run(cut(model), inputs))
+    pair, rest = out
+    assert type(pair) is Pair
+    assert pair.right == (None, 3)
+    assert rest["w"] is model.a.weight
+    assert rest["flag"] is True
+
+
+def test_moving_the_model_moves_the_stages() -> None:
+    model = models.RawAttention()
+    chain = cut(model)
+    x = torch.randn(2, 7, 8)
+    run(chain, Inputs((x,)))
+    model.double()
+    out = chain.output(run(chain, Inputs((x.double(),))))
+    assert torch.equal(out, model(x.double()))
+
+
+def test_envs_are_not_mixed_up() -> None:
+    chain = cut(models.LeNet())
+    env = chain.start(images(32))
+    with pytest.raises(ValueError, match="does not stand before stage 'fc1'"):
+        chain.replay().run(2, env, {})
+    assert PROGRAM in env
+
+
+def test_compiled_stages() -> None:
+    model, inputs = models.ResNet18(4, depth=1), images()
+    chain = cut(model)
+    chain.compile(backend="eager")
+    chain.verify(inputs)

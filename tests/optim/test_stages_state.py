@@ -1,0 +1,292 @@
+"""Buffers move once per replay, draws repeat, and what cannot be repeated is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import models
+import pytest
+import torch
+import torch.nn.functional as F
+from test_stages_cut import images, rows, run, words_and_targets
+from torch import Tensor, nn
+
+from cyclade.optim.stages import Inputs, cut
+
+
+def buffers(model: nn.Module) -> dict[str, Tensor]:
+    return {name: b.clone() for name, b in model.named_buffers()}
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Counting(nn.Module):
+    """A buffer that forward writes to, and that nothing depends on."""
+
+    def __init__(self, *, feeds: bool = False) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.feeds = feeds
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.b(torch.tanh(self.a(x)))
+        self.count += 1
+        self.count.add_(x.mean())
+        return y * self.count if self.feeds else y
+
+
+@pytest.mark.parametrize(
+    ("how", "momentum"),
+    # A cumulative average needs the count as a number, which export cannot follow.
+    [*[(h, 0.1) for h in ("fx", "export", "whole", "sequential")], ("fx", None), ("whole", None)],
+)
+def test_statistics_move_once(how: str, momentum: float | None) -> None:
+    torch.manual_seed(0)
+    if how == "fx":
+        model, inputs = models.ResNet18(3, depth=1), images()
+        chain = cut(model)
+    elif how == "export":
+        model, inputs = models.ShapeSwitch(), rows()
+        chain = cut(model, example=inputs)
+    elif how == "whole":
+        model, inputs = nn.ModuleList([models.ShapeSwitch()])[0], rows()
+        with pytest.warns(UserWarning, match="could not be cut"):
+            chain = cut(model)
+    else:
+        model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+        inputs = rows()
+        chain = cut(model)
+    assert chain.how == how
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.momentum = momentum
+    twin = copy.deepcopy(model)
+    chain.verify(inputs)
+    assert same(buffers(model), buffers(twin))
+    for _ in range(2):
+        expected = twin(*inputs.args).detach()
+        envs = [chain.start(inputs)]
+        replay = chain.replay()
+        for i in range(len(chain.stages)):
+            replay.run(i, envs[-1], {}, live=False)
+            envs.append(replay.run(i, envs[-1], {}))
+        assert torch.equal(chain.output(envs[-1]), expected)
+        for start in range(len(chain.stages)):
+            env = envs[start]
+            for i in range(start, len(chain.stages)):
+                env = replay.run(i, env, {}, live=bool(start % 2))
+            assert torch.equal(chain.output(env), expected)
+        assert same(buffers(model), buffers(twin))
+
+
+def test_a_norm_used_twice_moves_twice() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.norm(torch.tanh(self.norm(x)) + x)
+
+    model, inputs = Twice(), rows()
+    twin = copy.deepcopy(model)
+    chain = cut(model)
+    assert [s.name for s in chain.stages] == ["norm", "norm@2"]
+    chain.verify(inputs)
+    run(chain, inputs)
+    twin(*inputs.args)
+    assert same(buffers(model), buffers(twin))
+
+
+@pytest.mark.parametrize("how", ["fx", "whole"])
+def test_other_buffers_move_once(how: str) -> None:
+    model, inputs = Counting(), rows()
+    chain = cut(model) if how == "fx" else cut(model, stages=[model])
+    assert chain.how == ("fx" if how == "fx" else "stages")
+    chain.verify(inputs)
+    assert model.count == 0
+    replay = chain.replay()
+    for _ in range(3):
+        env = chain.start(inputs)
+        for i in range(len(chain.stages)):
+            env = replay.run(i, env, {})
+    torch.testing.assert_close(model.count, 1 + inputs.args[0].mean())
+
+
+def test_buffers_that_feed_their_own_output_are_refused() -> None:
+    model = Counting(feeds=True)
+    with pytest.raises(ValueError, match=r"\('b'\) changes a buffer.*'count'.*eval mode"):
+        cut(model).verify(rows())
+    assert model.count == 0
+
+
+DROPOUTS = {
+    "dropped": (models.Dropped, rows),
+    "gpt": (lambda: models.GPT(dropout=0.3), words_and_targets),
+    "vit": (lambda: models.ViT(dropout=0.3, depth=1), images),
+    "sequential": (
+        lambda: nn.Sequential(nn.Linear(6, 30), nn.Dropout(), nn.ReLU(), nn.Linear(30, 2)),
+        rows,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DROPOUTS)
+def test_masks_repeat_and_the_generator_moves_once(case: str) -> None:
+    make, batch = DROPOUTS[case]
+    model, inputs = make(), batch()
+    chain = cut(model, example=inputs)
+    assert chain.random
+    chain.verify(inputs)
+    own = dict(model.named_parameters())  # detached weights may take another kernel
+    state = torch.get_rng_state()
+    expected = model(*inputs.args, **inputs.kwargs)
+    expected = expected[0] if isinstance(expected, tuple) else expected
+    after = torch.get_rng_state()
+    assert not torch.equal(state, after)
+    torch.set_rng_state(state)
+    envs = [chain.start(inputs)]
+    replay = chain.replay()
+    for i in range(len(chain.stages)):
+        envs.append(replay.run(i, envs[-1], own))
+    assert torch.equal(torch.get_rng_state(), after)
+    for start in range(len(chain.stages)):
+        env = envs[start]
+        for i in range(start, len(chain.stages)):
+            env = replay.run(i, env, own)
+        out = chain.output(env)
+        assert torch.equal(out[0] if isinstance(out, tuple) else out, expected)
+    assert torch.equal(torch.get_rng_state(), after)
+    another = chain.output(run(chain, inputs))
+    assert not torch.equal(another[0] if isinstance(another, tuple) else another, expected)
+
+
+def test_random_functions_are_seen() -> None:
+    class Noisy(nn.Module):
+        def __init__(self, kind: str) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.kind = kind
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.a(x)
+            if self.kind == "like":
+                x = x + torch.randn_like(x)
+            elif self.kind == "factory":
+                x = x + torch.randn(6)
+            elif self.kind == "method":
+                x = x * torch.full_like(x, 0.5).bernoulli()
+            elif self.kind == "off":
+                x = F.dropout(x, 0.5, training=False)
+            return self.b(x)
+
+    for kind in ("like", "factory", "method", "off"):
+        chain = cut(Noisy(kind))
+        assert chain.how == "fx"
+        assert chain.random == (kind != "off"), kind
+        chain.verify(rows())
+
+
+def test_one_replay_serves_one_batch() -> None:
+    model = models.GPT(dropout=0.1)
+    chain = cut(model)
+    loss = words_and_targets()
+    replay = chain.replay()
+    replay.run(1, replay.run(0, chain.start(loss), {}), {})
+    env = chain.replay().run(0, chain.start(Inputs(loss.args)), {})
+    with pytest.raises(ValueError, match="one Replay serves one batch"):
+        replay.run(1, env, {})
+
+
+class Remembers(nn.Module):
+    """Python state that feeds the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(6, 6)
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.a(x) / self.calls
+
+
+def refused(model: nn.Module, inputs: Inputs) -> None:
+    cut(model).verify(inputs)
+
+
+REFUSED = {
+    "spectral": (
+        lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6))),
+        r"module '0\.parametrizations\.weight\.0' \(_SpectralNorm\) runs a power iteration",
+    ),
+    "max_norm": (
+        lambda: nn.Sequential(nn.Embedding(5, 3, max_norm=1.0)),
+        r"'0' \(Embedding\) rewrites its weight in forward \(max_norm\)",
+    ),
+    "lazy": (
+        lambda: nn.Sequential(nn.Linear(6, 6), nn.LazyLinear(3)),
+        r"'1' \(LazyLinear\) is not initialised yet",
+    ),
+    "parallel": (lambda: nn.DataParallel(nn.Linear(6, 6)), r"give the inner \.module"),
+    "python state": (Remembers, r"forward changes calls\): it keeps Python state"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_by_name(case: str) -> None:
+    make, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        refused(make(), rows())
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_old_hooks_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"'0' \(Linear\) runs a power iteration.*remove_spectral"):
+        refused(nn.Sequential(nn.utils.spectral_norm(nn.Linear(6, 6))), rows())
+    with pytest.raises(ValueError, match=r"'0' \(Linear\) keeps its computed weight"):
+        refused(nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 6))), rows())
+
+
+def test_a_spectral_norm_in_eval_mode_and_weight_norm_are_fine() -> None:
+    model = nn.Sequential(
+        nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6)),
+        nn.utils.parametrizations.weight_norm(nn.Linear(6, 6)),
+    )
+    model[0].eval()
+    chain = cut(model)
+    chain.verify(rows())
+    assert chain.stages[1].params[-1] == "1.parametrizations.weight.original1"
+    model.train()
+    with pytest.raises(ValueError, match="power iteration"):
+        chain.start(rows())
+
+
+def test_verify_names_the_stage_that_differs() -> None:
+    model = models.LeNet()
+    chain = cut(model)
+    chain.verify(images(32))
+    model.fc2.forward = lambda x: F.linear(x, model.fc2.weight) * torch.rand(())
+    with pytest.raises(ValueError, match=r"stage 3 \('fc2'\) differs when it is run again"):
+        chain.verify(images(32))
+
+
+def test_verify_names_the_layer_where_the_model_does_something_else() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6))
+    chain = cut(model, stages=[model[0], nn.Tanh(), model[1], model[2]])
+    with pytest.raises(ValueError, match=r"first in stage 1 \('1'\), at module '1'"):
+        chain.verify(rows())
+
+
+def test_verify_leaves_no_trace() -> None:
+    model, inputs = models.ResNet18(3, depth=1), images()
+    model.register_buffer("extra", torch.zeros(2))
+    before, state, kept = buffers(model), torch.get_rng_state(), inputs.args[0].clone()
+    cut(model).verify(inputs)
+    assert same(before, buffers(model))
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.equal(kept, inputs.args[0])
+    assert model.training
