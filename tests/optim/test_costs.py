@@ -61,6 +61,7 @@ def test_the_figures_of_lenet() -> None:
     assert cycle_cost(LENET, starts, "backward") == sum(2 * c * i for i, c in enumerate(LENET, 1))
     assert overhead(LENET, starts, "forward") == pytest.approx(1.68, abs=5e-3)
     assert overhead(LENET, starts, "backward") == pytest.approx(1.27, abs=5e-3)
+    assert cycle_cost(LENET, starts, "backward", keep=False) == total - LENET[-1]
     assert overhead(LENET, starts, prune=False) == pytest.approx(5.0)
     assert overhead(LENET, starts, cache=False) == pytest.approx(2.67, abs=5e-3)
     assert overhead(LENET, [0]) == 1.0
@@ -111,16 +112,17 @@ def test_balance_is_best(costs: list[float], data: st.DataObject) -> None:
     st.lists(st.integers(0, 50).map(float), min_size=1, max_size=7),
     st.floats(1.0, 4.0),
     st.sampled_from(["forward", "backward"]),
+    st.booleans(),
 )
-def test_finest_is_finest(costs: list[float], budget: float, order: str) -> None:
-    found = finest_under(costs, budget, order)
+def test_finest_is_finest(costs: list[float], budget: float, order: str, keep: bool) -> None:
+    found = finest_under(costs, budget, order, keep=keep)
     m = len(costs)
-    assert overhead(costs, found, order) <= budget
-    cheapest = min(overhead(costs, p, order) for p in partitions(m, len(found)))
-    assert overhead(costs, found, order) == pytest.approx(cheapest)
+    assert overhead(costs, found, order, keep=keep) <= budget
+    cheapest = min(overhead(costs, p, order, keep=keep) for p in partitions(m, len(found)))
+    assert overhead(costs, found, order, keep=keep) == pytest.approx(cheapest)
     if len(found) < m:
         finer = partitions(m, len(found) + 1)
-        assert min(overhead(costs, p, order) for p in finer) > budget
+        assert min(overhead(costs, p, order, keep=keep) for p in finer) > budget
 
 
 def test_budgets_on_lenet() -> None:

@@ -328,8 +328,54 @@ def test_envs_are_not_mixed_up() -> None:
     assert PROGRAM in env
 
 
-def test_compiled_stages() -> None:
-    model, inputs = models.ResNet18(4, depth=1), images()
+def test_plain_attributes_are_not_frozen_into_the_stages() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 6)
+            self.temperature = 1.0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.a(x) / self.temperature
+
+    model, inputs = Scaled(), rows()
     chain = cut(model)
-    chain.compile(backend="eager")
+    for temperature in (1.0, 0.5, 1.0):
+        model.temperature = temperature
+        assert torch.equal(chain.output(run(chain, inputs)), model(*inputs.args))
+
+
+def test_stacks_of_transformer_layers_are_cut_by_export() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+    model = nn.ModuleDict({"n": nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)})["n"]
+    inputs = Inputs((torch.randn(2, 5, 8),))
+    chain = cut(model, example=inputs)
+    assert chain.how == "export"
+    assert len(chain.stages) == 12
+    assert chain.random
     chain.verify(inputs)
+    assert len(cut(nn.Sequential(model)).stages) == 1
+
+
+def test_compiled_stages() -> None:
+    model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2))
+    inputs = rows()
+    chain = cut(model)
+    chain.compile(backend="aot_eager")
+    chain.verify(inputs)
+    replay = chain.replay()
+    plain = {name: p.detach() for name, p in model.named_parameters()}
+    with torch.no_grad():
+        envs = [chain.start(inputs)]
+        for i in range(3):
+            envs.append(replay.run(i, envs[-1], plain))
+    assert model[1].num_batches_tracked == 1
+    for i, name in enumerate(("0.weight", "1.bias", "3.weight")):
+        wanted = plain[name].clone().requires_grad_()
+        env = envs[i]
+        for k in range(i, 3):
+            env = replay.run(k, env, {**plain, name: wanted})
+        (found,) = torch.autograd.grad(chain.output(env).square().sum(), wanted)
+        loss = torch.func.functional_call(model, {name: wanted}, inputs.args).square().sum()
+        torch.testing.assert_close(found, torch.autograd.grad(loss, wanted)[0])
+    assert model[1].num_batches_tracked == 4  # once by the stages, three times by the model

@@ -50,7 +50,7 @@ _EXTRA = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _cpu_atten
 def stage_costs(chain: Chain, inputs: Inputs) -> list[float]:
     """Multiply-adds of each stage's forward; model and random generators are left alone."""
     costs = []
-    with preserved(chain.model), torch.no_grad():
+    with chain.eager(), preserved(chain.model), torch.no_grad():
         env = chain.start(inputs)
         replay = chain.replay()
         for i in range(len(chain.stages)):
@@ -99,10 +99,13 @@ def cycle_cost(
     *,
     cache: bool = True,
     prune: bool = True,
+    keep: bool = True,
 ) -> float:
     """Multiply-adds of one exact cycle over the blocks that begin at ``starts``.
 
     Without ``cache`` every block pays a full forward; without ``prune`` also a full backward.
+    Without ``keep`` a block's own forward is computed again at its turn, even where the one
+    computed on the way to a later block would still hold (backward order).
     In forward order with one block per stage this is sum c_i (2i+1) - c_m for i = 1..m: nothing
     is carried over the last stage.
     """
@@ -110,11 +113,15 @@ def cycle_cost(
     if not prune:
         return len(blocks) * sgd_cost(costs, min(starts))
     orders = _orders(order, len(blocks))
-    return sum(_simulate(costs, blocks, o, cache) for o in orders) / len(orders)
+    return sum(_simulate(costs, blocks, o, cache, keep) for o in orders) / len(orders)
 
 
 def _simulate(
-    costs: Sequence[float], blocks: Sequence[tuple[int, int]], order: Sequence[int], cache: bool
+    costs: Sequence[float],
+    blocks: Sequence[tuple[int, int]],
+    order: Sequence[int],
+    cache: bool,
+    keep: bool,
 ) -> float:
     """Follow the env through one cycle."""
     total = 0.0
@@ -132,7 +139,7 @@ def _simulate(
             total += sum(costs[reach:s])
             kept.update(start_of[i] for i in range(reach, s) if i in start_of)
             reach = s
-        if j not in kept:
+        if not keep or j not in kept:
             total += own
         total += 2 * after + 2 * own - costs[s]
         # The update of block j spoils everything behind it.
@@ -189,7 +196,9 @@ def _partitions(size: Any, most: int, join: Any) -> dict[int, tuple[list[int], f
     return found
 
 
-def finest_under(costs: Sequence[float], budget: float, order: Order = "forward") -> list[int]:
+def finest_under(
+    costs: Sequence[float], budget: float, order: Order = "forward", *, keep: bool = True
+) -> list[int]:
     """The starts of as many contiguous blocks as a cycle of overhead ``budget`` can pay for.
 
     For each number of blocks the cheapest boundaries are used. With ``budget`` below 1 nothing
@@ -202,11 +211,11 @@ def finest_under(costs: Sequence[float], budget: float, order: Order = "forward"
     after = edges[-1] - edges
     # Per block [s, e), without what all partitions share: see the head of this file.
     price = 2 * after[:, None] - np.append(c, 0.0)[:, None] + own
-    if order != "backward":
+    if order != "backward" or not keep:
         price = price + np.where(np.arange(m + 1) < m, own, 0.0)
     candidates = _partitions(price, m, np.add)
     for k in range(m, 1, -1):
         starts = candidates[k][0]
-        if overhead(costs, starts, order) <= budget:
+        if overhead(costs, starts, order, keep=keep) <= budget:
             return starts
     return [0]

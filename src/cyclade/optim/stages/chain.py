@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from cyclade.optim.stages import randomness
 from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
 from cyclade.optim.stages.part import Env, Guard, Part, StageInfo
-from cyclade.optim.stages.program import PROGRAM, Program, build, mode, shapes
+from cyclade.optim.stages.program import PROGRAM, Mode, Program, build, shapes
 from cyclade.optim.stages.randomness import MAYBE, YES, RngState
 from cyclade.optim.stages.slots import Names
 
@@ -35,8 +36,8 @@ class Chain:
     """A model as stages run one after the other.
 
     ``stages`` lists them with their parameters, ``how`` says how the model was cut. The model
-    is cut anew when its mode (training flags, device) or the kind of call changes; the list of
-    stages must stay the same then.
+    is cut anew when its mode (training flags, device, plain attributes) or the kind of call
+    changes; the list of stages must stay the same then.
     """
 
     def __init__(
@@ -53,12 +54,13 @@ class Chain:
         self.stages: list[StageInfo] = program.infos
         self._given = list(stages)
         self._names = Names(model)
+        self._mode = Mode(model)
         self._compile: dict[str, Any] | None = None
         called, leaves = (None, []) if example is None else signature(example)
         if how == "fx" and called is None:
             called = guess(model)
         fixed = shapes(leaves) if how == "export" else ()
-        self._cuts = [_Cut(mode(model), called if self._depends else None, fixed, program)]
+        self._cuts = [_Cut(self._mode.now(), called if self._depends else None, fixed, program)]
 
     @property
     def _depends(self) -> bool:
@@ -103,13 +105,27 @@ class Chain:
     def compile(self, **options: Any) -> None:
         """Run every stage through ``torch.compile`` from now on."""
         self._compile = options
+        self._apply_compile()
+
+    @contextmanager
+    def eager(self) -> Iterator[None]:
+        """Run the stages as they are for a while, for comparing bits and counting operations."""
+        options, self._compile = self._compile, None
+        self._apply_compile()
+        try:
+            yield
+        finally:
+            self._compile = options
+            self._apply_compile()
+
+    def _apply_compile(self) -> None:
         for cut in self._cuts:
             for part in cut.program.parts:
-                part.compile(**options)
+                part.compile(self._compile)
 
     def _present(self) -> Program:
         """The latest cut for the model's present mode."""
-        now = mode(self.model)
+        now = self._mode.now()
         for cut in self._cuts:
             if cut.mode == now:
                 return cut.program
@@ -124,7 +140,7 @@ class Chain:
         return program
 
     def _program(self, inputs: Inputs, called: Signature, leaves: list[Any]) -> Program:
-        now = mode(self.model)
+        now = self._mode.now()
         wanted = called if self._depends else None
         fixed = shapes(leaves) if self.how == "export" else ()
         for k, cut in enumerate(self._cuts):
@@ -152,9 +168,8 @@ class Chain:
                 "the model has other stages in its present mode or for this kind of call: "
                 f"{new} instead of {old}. Give example= when cutting, in the mode used for training"
             )
-        if self._compile is not None:
-            for part in program.parts:
-                part.compile(**self._compile)
+        for part in program.parts:
+            part.compile(self._compile)
         return program
 
 

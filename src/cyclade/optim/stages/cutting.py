@@ -16,6 +16,9 @@ from cyclade.optim.stages.slots import Names, parameter_names
 __all__ = ["CutWarning", "cut"]
 
 
+_STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
+
+
 class CutWarning(UserWarning):
     """The model could not be cut into stages, so that every replay runs all of it."""
 
@@ -44,6 +47,9 @@ def cut(
     elif is_sequential:
         # fx may see into blocks that are one stage each otherwise.
         ways = ["fx", "sequential", "export"]
+    elif example is not None and any(isinstance(m, _STACKS) for m in model.modules()):
+        # One layer to fx, many to export.
+        ways = ["export", "fx"]
     else:
         ways = ["fx", "export"]
     called = guess(model) if example is None else signature(example)[0]

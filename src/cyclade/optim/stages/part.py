@@ -68,10 +68,16 @@ class Part:
         self.unsure = opaque
         self.copies = False
         self._forward: Callable[..., Any] = body.forward
+        self._compiled: Callable[..., Any] | None = None
 
-    def compile(self, **options: Any) -> None:
-        """Run the stage through ``torch.compile`` from now on."""
-        self._forward = torch.compile(self.body, **options)
+    def compile(self, options: Mapping[str, Any] | None) -> None:
+        """Run the stage through ``torch.compile`` from now on; as it is with None."""
+        if options is None:
+            self._forward = self.body.forward
+            return
+        if self._compiled is None:
+            self._compiled = torch.compile(self.body, **options)
+        self._forward = self._compiled
 
     def run(self, env: Env, tensors: Mapping[str, Tensor], guard: Guard | None) -> Env:
         """The env after this stage."""

@@ -14,8 +14,10 @@ from cyclade.optim.stages.part import Env, Part
 from cyclade.optim.stages.slots import Names
 from cyclade.optim.stages.splitting import split
 
-__all__ = ["PROGRAM", "Program", "build", "mode", "shapes"]
+__all__ = ["PROGRAM", "Mode", "Program", "build", "shapes"]
 
+_PLAIN = (bool, int, float, str, type(None))
+_RATES = ("p", "dropout")
 PROGRAM = "%program"  # the env's note of the cut it belongs to; no value can have this name
 
 
@@ -42,11 +44,35 @@ class Program:
         return env
 
 
-def mode(model: nn.Module) -> tuple[Any, ...]:
-    """What of a model's present condition a trace bakes in: training flags and device."""
-    first = next(model.parameters(), None)
-    device = None if first is None else (first.device, first.dtype)
-    return (device, *(module.training for module in model.modules()))
+class Mode:
+    """What of a model's condition a cut bakes in: device, training flags, plain attributes.
+
+    A forward may branch on any number or flag that a module carries, so a change of one (a
+    temperature, a switch) must lead to a new cut. Layers of torch.nn read theirs when called;
+    only their dropout rates decide how a stage is treated.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = list(model.modules())
+        self._first = next(
+            ((m, k) for m in self._modules for k, p in m._parameters.items() if p is not None), None
+        )
+        self._fields: list[tuple[dict[str, Any], str]] = []
+        for module in self._modules:
+            plain = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn."))
+            for name, value in vars(module).items():
+                watched = name in _RATES if plain else not name.startswith("_")
+                if watched and name != "training" and isinstance(value, _PLAIN):
+                    self._fields.append((vars(module), name))
+
+    def now(self) -> tuple[Any, ...]:
+        """The present condition."""
+        where: Any = None
+        if self._first is not None:
+            tensor = self._first[0]._parameters[self._first[1]]
+            where = None if tensor is None else (tensor.device, tensor.dtype)
+        flags = [module.training for module in self._modules]
+        return (where, *flags, *[fields.get(name) for fields, name in self._fields])
 
 
 def shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:
