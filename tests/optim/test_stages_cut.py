@@ -357,6 +357,7 @@ def test_stacks_of_transformer_layers_are_cut_by_export() -> None:
     assert len(cut(nn.Sequential(model)).stages) == 1
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own
 def test_compiled_stages() -> None:
     model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2))
     inputs = rows()
