@@ -7,6 +7,7 @@ import copy
 import models
 import pytest
 import torch
+import torch.fx
 import torch.nn.functional as F
 from test_stages_cut import images, rows, run, words_and_targets
 from torch import Tensor, nn
@@ -188,6 +189,31 @@ def test_random_functions_are_seen() -> None:
         assert chain.how == "fx"
         assert chain.random == (kind != "off"), kind
         chain.verify(rows())
+
+
+def thinned(x: Tensor, training: bool) -> Tensor:
+    return x * torch.bernoulli(torch.full_like(x, 0.5)) if training else x
+
+
+torch.fx.wrap("thinned")
+
+
+def test_functions_kept_whole_may_draw() -> None:
+    class Thinned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(thinned(self.a(x), self.training))
+
+    model = Thinned()
+    chain = cut(model)
+    assert chain.random
+    chain.verify(rows())
+    assert chain.random
+    model.eval()
+    assert not chain.random
 
 
 def test_one_replay_serves_one_batch() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 from torch._ops import OpOverload
 
-from cyclade.optim.stages.randomness import NO, YES, module_randomness
+from cyclade.optim.stages.randomness import MAYBE, NO, YES, module_randomness
 
 __all__ = ["base", "elementwise", "randomness", "written"]
 
@@ -144,4 +144,13 @@ def randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
         and torch.Tag.nondeterministic_seeded in node.target.tags
     ):
         return YES
+    if node.op == "call_function" and not _is_known(node.target):
+        # A function kept whole by torch.fx.wrap: its code is not seen.
+        return NO if arguments.get("training") is False else MAYBE
     return NO
+
+
+def _is_known(function: Any) -> bool:
+    """Whether a function comes with Python or torch, so that its name tells what it does."""
+    home = str(getattr(function, "__module__", None) or "torch")
+    return home.partition(".")[0] in ("torch", "_operator", "builtins", "math")
