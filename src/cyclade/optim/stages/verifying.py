@@ -27,7 +27,7 @@ _OTHER_KERNELS = 1e4  # and runs of different ones
 
 
 def _same(a: Any, b: Any, *, loose: float = 0) -> bool:
-    """Whether two (nested) values are equal, NaN included: bit for bit, or to ``loose`` roundings."""
+    """Whether two (nested) values are equal: bit for bit, or up to ``loose`` roundings."""
     left, left_spec = pytree.tree_flatten(a)
     right, right_spec = pytree.tree_flatten(b)
     if len(left) != len(right) or left_spec != right_spec:
