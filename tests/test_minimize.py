@@ -134,6 +134,20 @@ def test_jac_true_and_args_and_block_jac() -> None:
     np.testing.assert_array_equal(both.x, block.x)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("order", ["forward", "greedy"])
+def test_block_jac_follows_the_same_path_as_jac(method: str, order: str) -> None:
+    def block_jac(x: Any, j: int, idx: Any) -> Any:
+        assert not x.flags.writeable
+        return PROBLEM.jac(x, idx)[3 * j : 3 * j + 3]
+
+    b = None if method == "P-CCD" else 9
+    options: dict[str, Any] = {"method": method, "order": order, "b": b, "max_cycles": 12}
+    by_jac = solve(tol=None, **options)
+    by_block = solve(tol=None, jac=None, block_jac=block_jac, **options)
+    np.testing.assert_allclose(by_jac.x, by_block.x, atol=1e-14)
+
+
 def test_a_stream_from_a_callable_and_from_an_iterator() -> None:
     truth = np.array([1.0, -2.0, 0.0, 0.5])
 

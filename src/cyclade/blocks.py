@@ -135,6 +135,12 @@ class Point:
         """All m blocks."""
         return [self.get(j) for j in range(self.layout.m)]
 
+    def view(self) -> Any:
+        """x as `whole` gives it, but without a copy: read-only, and true until the next `set`."""
+        layout = self.layout
+        views = zip(self.leaves, layout.shapes, strict=True)
+        return layout.structured([_read_only(a).reshape(shape) for a, shape in views])
+
     def whole(self) -> Any:
         """A copy of x in the structure and shapes the user gave."""
         layout = self.layout
@@ -246,6 +252,12 @@ class Layout:
     def shares(self) -> list[float]:
         """d^j / d: the part of a whole gradient that block j's gradient is."""
         return [size / self.d for size in self.sizes]
+
+
+def _read_only(a: Array) -> Array:
+    seen = a.view()
+    seen.flags.writeable = False
+    return seen
 
 
 class _Rebuild:

@@ -21,7 +21,7 @@ def as_steps(
         if eta is not None:
             raise ValueError("eta is part of the Steps object given as L: set it there")
         return L  # type: ignore[no-any-return]
-    eta = (1.0 if deterministic else 0.3) if eta is None else eta
+    eta = (1.0 if deterministic else 0.15) if eta is None else eta
     if L is None:
         L = "backtracking" if deterministic else "estimate"
     if isinstance(L, str):

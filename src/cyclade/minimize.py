@@ -82,6 +82,7 @@ def minimize(
         ``(value, gradient)``.
     block_jac:
         Block j of the gradient alone, called as ``block_jac(x, j)`` or ``block_jac(x, j, idx)``.
+        Here x is a read-only view, true during the call only: copy it to keep it.
     n, stream:
         A finite sum of n terms; or samples without end, from ``stream(rng, size)`` or an iterator
         of single samples.
@@ -96,7 +97,7 @@ def minimize(
         Hessians at x0 (default otherwise); or a `Steps` object.
     eta:
         The learning rate η, or a function of the number of cycles done. Default: 1 for P-CCD and
-        0.3 otherwise. The step of block j is η Λ_j^{−1}.
+        0.15 otherwise. The step of block j is η Λ_j^{−1}.
     order:
         "forward", "backward", "shuffled", "random" (with replacement), "greedy"
         (Gauss–Southwell), or a list of block numbers.
@@ -146,6 +147,10 @@ def minimize(
     regs = per_block(reg, user_layout.m, names=user_layout.names, shapes=user_layout.block_shapes)
     layout, regs = _joined(user_layout, regs, x0) if chosen.one_block else (user_layout, regs)
     x = layout.point(x0)
+    if block_jac is not None and chosen.one_block:
+        block_jac = _all_blocks(block_jac, user_layout)
+    if order == "greedy" and callable(jac):
+        block_jac = None  # its turns look at all blocks, which one call of jac gives
     derivatives = _derivatives(fun, jac, block_jac, x, args)
     sampler = make_sampler(chosen, source, b, b_small, p)
     inner = CallableOracle(layout, derivatives, None if source is None else source.n, x.leaves[0])
@@ -218,6 +223,19 @@ def _joined(user: Layout, regs: PerBlock, x0: Any) -> tuple[Layout, PerBlock]:
     parts = list(zip(user.flat_index(), user.block_shapes, regs.regs, strict=True))
     layout = Layout.of(x0, [user.d] if user.labels == [""] else [user.labels])
     return layout, PerBlock([Joined(parts)])
+
+
+def _all_blocks(block_jac: Callable[..., Any], user: Layout) -> Callable[..., Any]:
+    """`block_jac` of the one block that is all of x, from that of the user's blocks."""
+
+    def whole(x: Any, _: int, *args: Any) -> Array:
+        parts = [np.asarray(block_jac(x, j, *args)) for j in range(user.m)]
+        gradient = np.empty(user.d, dtype=parts[0].dtype)
+        for index, part in zip(user.flat_index(), parts, strict=True):
+            gradient[index] = part.reshape(-1)
+        return gradient if user.m > 1 else parts[0]
+
+    return whole
 
 
 def _derivatives(

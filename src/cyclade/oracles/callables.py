@@ -183,7 +183,9 @@ class Jacobian:
     """Derivatives of a NumPy function from the gradient the user gives.
 
     `jac` returns the whole gradient, structured like x; or `block_jac(x, j, …)` returns block j of
-    it alone, which is cheaper. Hessian-vector products are central differences of gradients.
+    it alone, which is cheaper. `fun` and `jac` get a copy of x. `block_jac`, the fast path, gets a
+    read-only view that is true during the call only: a copy would cost d where it may cost d^j.
+    Hessian-vector products are central differences of gradients.
     """
 
     def __init__(
@@ -203,7 +205,7 @@ class Jacobian:
         """∇^j f_S(x)."""
         if self.block_jac is None:
             return self.grads(x, args)[j]
-        gj = np.asarray(self.block_jac(x.whole(), j, *args))
+        gj = np.asarray(self.block_jac(x.view(), j, *args))
         shape = x.layout.block_shapes[j]
         if gj.shape != shape:
             raise ValueError(f"block_jac returned shape {gj.shape} for block {j} of shape {shape}")
