@@ -3,6 +3,7 @@
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.cyclic import NotFiniteError
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "CutWarning",
     "NotFiniteError",
     "PageBatchSampler",
+    "spectral_normalise",
 ]

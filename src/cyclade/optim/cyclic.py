@@ -19,10 +19,11 @@ from cyclade.lag import Lag, Nothing
 from cyclade.optim import partition
 from cyclade.optim.batches import as_batches, as_inputs
 from cyclade.optim.capture import Graphs
-from cyclade.optim.costs import cycle_cost, sgd_cost, stage_costs
+from cyclade.optim.costs import overhead, stage_costs
 from cyclade.optim.lags import OneCycleBehind, Rewound
 from cyclade.optim.net import Batch, Block, FlatPoint, InPlace, LivePoint, Loss, Net
 from cyclade.optim.prox import NetProx, net_regularisers
+from cyclade.optim.spectral import spectral_norms
 from cyclade.optim.stages import Chain, cut
 from cyclade.optim.steps import PRECONDITIONERS, NetSteps
 from cyclade.optim.sweep import ClosureSweep, StagedSweep, exact_autocast
@@ -108,6 +109,7 @@ class CyclicOptimizer(Optimizer):
         self._sign = -1.0 if maximize else 1.0
         self._verified = self._warned = False
         self._trail: Any = None
+        self._norms = spectral_norms(model)
         self._graphs: Graphs | None = None
         self._device_numbers: dict[tuple[str, int], Tensor] = {}
         if capture:
@@ -159,8 +161,7 @@ class CyclicOptimizer(Optimizer):
         """Multiply-adds of a cycle over those of an SGD step; NaN before the first batch."""
         if self._costs is None:
             return math.nan
-        cost = cycle_cost(self._costs, self.net.starts, _direction(self.order))
-        return cost / sgd_cost(self._costs)
+        return overhead(self._costs, self.net.starts, _direction(self.order), keep=False)
 
     def __repr__(self) -> str:
         share = [math.nan] * self.net.m
@@ -171,15 +172,13 @@ class CyclicOptimizer(Optimizer):
         rows = [f"{'block':>5}  {'name':<{width}}  {'parameters':>11}  {'cost':>6}  {'lr':>9}"]
         for j, group in enumerate(self.param_groups):
             size = sum(p.numel() for p in group["params"])
-            cost = "?" if math.isnan(share[j]) else f"{share[j]:.1%}"
+            part = "?" if math.isnan(share[j]) else f"{share[j]:.1%}"
             rows.append(
-                f"{j:>5}  {group['name']:<{width}}  {size:>11,}  {cost:>6}  "
+                f"{j:>5}  {group['name']:<{width}}  {size:>11,}  {part:>6}  "
                 f"{float(group['lr']):>9.3g}"
             )
-        overhead = self.predicted_overhead
-        predicted = (
-            "known after the first step" if math.isnan(overhead) else f"{overhead:.2f}x an SGD step"
-        )
+        cost = self.predicted_overhead
+        predicted = "known after the first step" if math.isnan(cost) else f"{cost:.2f}x an SGD step"
         head = (
             f"{type(self).__name__}: {self.net.m} blocks, {len(self.net.chain.stages)} stages "
             f"(cut by {self.net.chain.how}), order {type(self.order).__name__.lower()}"
@@ -252,7 +251,9 @@ class CyclicOptimizer(Optimizer):
         self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
     ) -> Tensor:
         """`core.cycle` over staged sweeps of the live and the lagged point."""
-        replays = self._replays(batches)
+        for norm, weight in self._norms:
+            norm.advance(weight)
+        replays = self._replays(batches, undoable=check)
         now = self._sweep(self._point, batches, replays, live=True)
         trail = self._lag()
         if not refresh:
@@ -261,8 +262,8 @@ class CyclicOptimizer(Optimizer):
         assert now.loss is not None
         return now.loss
 
-    def _replays(self, batches: list[Batch]) -> list[Any]:
-        return [self.net.chain.replay() for _ in batches]
+    def _replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
+        return [self.net.chain.replay(undoable=undoable) for _ in batches]
 
     def _sweep(
         self, point: Any, batches: list[Batch], replays: list[Any], *, live: bool
@@ -271,7 +272,7 @@ class CyclicOptimizer(Optimizer):
         return StagedSweep(self.net, point, batches, replays, live=live, keep=keep, sign=self._sign)
 
     def _checked_sweep(self, batches: list[Batch]) -> Checked:
-        replays = self._replays(batches)
+        replays = self._replays(batches, undoable=True)
         return Checked(self._sweep(self._point, batches, replays, live=True), replays)
 
     def _core(self, turns: list[int] | None, now: Any, trail: Any, refresh: bool) -> None:
@@ -493,9 +494,14 @@ def _rates(lr: Any, m: int) -> list[Any]:
     return rates
 
 
-def _direction(order: Any) -> str:
-    backward = order == "backward" or isinstance(order, Backward)
-    return "backward" if backward else "forward"
+def _direction(order: Any) -> str | list[int]:
+    """The order as the cost model knows it; random and greedy ones count as shuffled."""
+    if isinstance(order, Custom):
+        return order.sequence
+    if isinstance(order, list | tuple):
+        return list(order)
+    name = order if isinstance(order, str) else type(order).__name__.lower()
+    return name if name in ("forward", "backward") else "shuffled"
 
 
 def _refuse_half() -> None:

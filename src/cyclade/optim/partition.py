@@ -115,11 +115,11 @@ def into(parts: list[Block], stage_costs: list[float], k: int) -> list[Block]:
     return merged(parts, balance(layer_costs(parts, stage_costs), k))
 
 
-def under(parts: list[Block], stage_costs: list[float], budget: float, order: str) -> list[Block]:
+def under(parts: list[Block], stage_costs: list[float], budget: float, order: Any) -> list[Block]:
     """The finest merge of the layers whose predicted overhead is at most `budget`."""
     if not budget >= 1:
         raise ValueError(f"max_overhead must be at least 1, got {budget}")
-    return merged(parts, finest_under(layer_costs(parts, stage_costs), budget, order))
+    return merged(parts, finest_under(layer_costs(parts, stage_costs), budget, order, keep=False))
 
 
 def in_order(parts: list[Block]) -> list[Block]:

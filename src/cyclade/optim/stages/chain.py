@@ -83,9 +83,9 @@ class Chain:
         called, leaves = signature(inputs)
         return self._program(inputs, called, leaves).enter(inputs, leaves)
 
-    def replay(self) -> Replay:
+    def replay(self, *, undoable: bool = False) -> Replay:
         """A fresh replay, for the stages of one batch in one cycle."""
-        return Replay()
+        return Replay(undoable)
 
     def output(self, env: Env) -> Any:
         """What the model returns, from the env after the last stage."""
@@ -189,9 +189,19 @@ class Replay:
     its first run are repeated by all later ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, undoable: bool = False) -> None:
         self._program: Program | None = None
         self._memory: dict[int, _Memory] = {}
+        self._undoable = undoable
+        self._before: list[tuple[Tensor, Tensor]] = []  # buffers that moved, and as they were
+
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Put the buffers back as they were before this replay moved them."""
+        if not self._undoable:
+            raise ValueError("only a replay made with undoable=True can be undone")
+        for buffer, value in self._before:
+            buffer.copy_(value)
 
     def run(self, i: int, env: Env, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
         """The env after stage ``i``, from the env before it.
@@ -216,6 +226,9 @@ class Replay:
         if part.state:
             if memory.moved or not live:
                 guard = {s: None if b is None else b.clone() for s, b in memory.buffers.items()}
+            elif self._undoable:
+                live_buffers = [slot.get() for slot in part.state]
+                self._before += [(b, b.detach().clone()) for b in live_buffers]
             memory.moved = memory.moved or live
         if first or memory.rng is None:
             return part.run(env, tensors, guard)

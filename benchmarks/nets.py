@@ -1,0 +1,209 @@
+"""What a cycle costs on neural nets, beside SGD: one run, ratios.
+
+For each model: an eager `torch.optim.SGD` step (what users run today), one step of our engine with
+one block (SGD), an exact cycle (SCCD), and a cycle by full passes (one whole forward and backward
+per block). For LeNet also PAGE and VRO-CCD on small batches. Next to the times: the ratio that the
+multiply-add count predicts, and peak memory. On CUDA also with `capture=True`.
+
+Times are medians over repeats that visit the contestants in turn; only ratios mean anything on a
+shared CPU.
+
+    python benchmarks/nets.py                 # LeNet on the CPU
+    python benchmarks/nets.py --device cuda --models lenet resnet gpt --out nets.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import nets_models
+from cyclade.optim import PAGE, SCCD, SGD, VROCCD
+
+Step = Callable[[], Any]
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument(
+        "--models", nargs="+", default=["lenet"], choices=["lenet", "resnet", "gpt"]
+    )
+    parser.add_argument("--repeats", type=int, default=None)
+    parser.add_argument("--batch", type=int, default=None, help="batch size (default 512; gpt 32)")
+    parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: no CUDA device is available")
+    rows: list[dict[str, Any]] = []
+    for name in options.models:
+        rows += measure(name, options.device, options.repeats, options.batch)
+    show(rows)
+    if options.out is not None:
+        about = {"torch": torch.__version__, "device": device_name(options.device)}
+        options.out.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+
+
+def measure(name: str, device: str, repeats: int | None, size: int | None) -> list[dict[str, Any]]:
+    """All contestants on one model."""
+    make, data, blocks, default = CASES[name]
+    size = size or default
+    repeats = repeats or (30 if device == "cuda" else 7)
+    x, y = data(size, device)
+    predicted: dict[str, float] = {}
+    steps: dict[str, Step] = {}
+
+    def fresh() -> nn.Module:
+        torch.manual_seed(0)
+        return make().to(device)
+
+    def add(label: str, opt: Any, inputs: Any, target: Any) -> None:
+        steps[label] = lambda: opt.step(inputs, target)
+        opt.step(inputs, target)
+        predicted[label] = opt.predicted_overhead
+
+    model = fresh()
+    peer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    steps["torch SGD"] = lambda: torch_step(model, peer, x, y)
+    predicted["torch SGD"] = 1.0
+    kw: dict[str, Any] = {"lr": 1e-3, "weight_decay": 5e-4}
+    cyclic = {**kw, "blocks": blocks, "example": x} if blocks else kw
+    modes = [False, True] if device == "cuda" else [False]
+    for capture in modes:
+        suffix = ", captured" if capture else ""
+        add(f"SGD{suffix}", SGD(fresh(), F.cross_entropy, capture=capture, **kw), x, y)
+        for order in ("forward", "backward"):
+            opt = SCCD(fresh(), F.cross_entropy, capture=capture, order=order, **cyclic)
+            add(f"SCCD {order}{suffix}", opt, x, y)
+    full = SCCD(fresh(), F.cross_entropy, **cyclic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        steps["full pass per block"] = lambda: full.step(lambda: backward(full.net.model, x, y))
+        steps["full pass per block"]()
+    predicted["full pass per block"] = float(full.net.m)
+    if name == "lenet":
+        small = 22
+        for capture in modes:
+            suffix = ", captured" if capture else ""
+            for cls, label in ((PAGE, "PAGE"), (VROCCD, "VRO-CCD")):
+                opt = cls(fresh(), F.cross_entropy, b=size, b_small=small, capture=capture, **kw)
+                opt.step(x, y)
+                add(f"{label} b'={small}{suffix}", opt, x[:small], y[:small])
+    times, memory = timed(steps, repeats, device)
+    base = {False: times["SGD"], True: times.get("SGD, captured", times["SGD"])}
+    rows = []
+    for label in steps:
+        captured = label.endswith("captured")
+        rows.append({
+            "model": name, "batch": size, "step": label, "ms": 1e3 * times[label],
+            "vs torch SGD": times[label] / times["torch SGD"],
+            "vs our SGD": times[label] / base[captured],
+            "multiply-adds": predicted[label], "memory vs torch SGD": memory.get(label),
+        })  # fmt: skip
+    return rows
+
+
+def torch_step(model: nn.Module, opt: torch.optim.Optimizer, x: Any, y: Any) -> None:
+    """The step users run today."""
+    opt.zero_grad(set_to_none=True)
+    F.cross_entropy(model(x), y).backward()
+    opt.step()
+
+
+def backward(model: nn.Module, x: Any, y: Any) -> Any:
+    """The closure users write: a forward and a backward through the whole model."""
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    return loss
+
+
+def timed(
+    steps: dict[str, Step], repeats: int, device: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median seconds of each step, visited in turn; and peak memory over torch SGD's on CUDA."""
+    inner = 10 if device == "cuda" else 1
+    found: dict[str, list[float]] = {label: [] for label in steps}
+    for step in steps.values():
+        for _ in range(6):  # past warm-up and capture
+            step()
+    for _ in range(repeats):
+        for label, step in steps.items():
+            synchronize(device)
+            begun = time.perf_counter()
+            for _ in range(inner):
+                step()
+            synchronize(device)
+            found[label].append((time.perf_counter() - begun) / inner)
+    peaks: dict[str, float] = {}
+    if device == "cuda":
+        for label, step in steps.items():
+            synchronize(device)
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            step()
+            synchronize(device)
+            peaks[label] = torch.cuda.max_memory_allocated() - before
+    base = peaks.get("torch SGD", 1.0)
+    # A captured step allocates in its graph's own pool, where this does not see it.
+    memory = {k: v / base for k, v in peaks.items() if not k.endswith("captured")}
+    return {k: statistics.median(v) for k, v in found.items()}, memory
+
+
+def synchronize(device: str) -> None:
+    """Wait for the device."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def device_name(device: str) -> str:
+    """What the times were measured on."""
+    return torch.cuda.get_device_name() if device == "cuda" else "cpu"
+
+
+def images(size: int, device: str) -> tuple[Any, Any]:
+    """Random CIFAR-10 images."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(size, 3, 32, 32, generator=generator)
+    return x.to(device), torch.randint(0, 10, (size,), generator=generator).to(device)
+
+
+def tokens(size: int, device: str) -> tuple[Any, Any]:
+    """Random token sequences with the class of each as target."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 5000, (size, 256), generator=generator)
+    return x.to(device), torch.randint(0, 5000, (size,), generator=generator).to(device)
+
+
+CASES: dict[str, tuple[Any, Any, int | None, int]] = {
+    "lenet": (nets_models.LeNet, images, None, 512),
+    "resnet": (nets_models.ResNet18, images, 4, 512),
+    "gpt": (nets_models.GPT, tokens, 4, 32),
+}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """A plain table."""
+    head = f"{'model':<7} {'batch':>5}  {'step':<24} {'ms':>9} {'/torch':>7} {'/ours':>7}"
+    print(f"{head} {'predicted':>9} {'memory':>7}")
+    for row in rows:
+        memory = row["memory vs torch SGD"]
+        print(
+            f"{row['model']:<7} {row['batch']:>5}  {row['step']:<24} {row['ms']:>9.3f} "
+            f"{row['vs torch SGD']:>7.2f} {row['vs our SGD']:>7.2f} {row['multiply-adds']:>9.2f} "
+            f"{'' if memory is None else f'{memory:.3f}':>7}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,566 @@
+"""What every optimizer must do: schedulers, groups, state, dtypes, micro-batches, errors."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from cyclade import L1, GroupL2
+from cyclade.optim import (
+    PAGE,
+    SCCD,
+    SGD,
+    VRCCD,
+    VROCCD,
+    CutWarning,
+    NotFiniteError,
+    PageBatchSampler,
+    spectral_normalise,
+)
+
+ALL = [SCCD, SGD, VROCCD, PAGE, VRCCD]
+RECURSIVE = (VROCCD, PAGE, VRCCD)
+
+
+def net(dtype: Any = torch.float64) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 3))
+    return layers.to(dtype)
+
+
+def batch(size: int, seed: int = 0, dtype: Any = torch.float64) -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, 6, generator=generator, dtype=torch.float64).to(dtype)
+    return x, torch.randint(0, 3, (size,), generator=generator)
+
+
+def build(cls: Any, model: Any, **options: Any) -> Any:
+    if cls in RECURSIVE:
+        options = {"b": 16, "b_small": 4, **options}
+    return cls(model, F.cross_entropy, **{"lr": 0.1, **options})
+
+
+def sizes(cls: Any, steps: int) -> list[int]:
+    return [16] + [16 if cls not in RECURSIVE or k % 3 == 0 else 4 for k in range(steps)]
+
+
+def train(opt: Any, steps: int, first: int = 0, scheduler: Any = None) -> list[float]:
+    losses = []
+    for k, size in enumerate(sizes(type(opt), first + steps)[first:], start=first):
+        losses.append(float(opt.step(*batch(size, k))))
+        if scheduler is not None:
+            scheduler.step()
+    return losses
+
+
+def values(model: nn.Module) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(torch.equal(p, q) for p, q in zip(values(a), values(b), strict=True))
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_it_is_a_torch_optimizer_and_trains(cls: Any) -> None:
+    model = net()
+    opt = build(cls, model)
+    assert isinstance(opt, torch.optim.Optimizer)
+    assert len(opt.param_groups) == (1 if cls in (SGD, PAGE) else 3)
+    assert sum(p.numel() for g in opt.param_groups for p in g["params"]) == 119
+    x, y = batch(16)
+    first = float(opt.step(x, y))
+    for _ in range(60):
+        last = float(opt.step(x, y))
+    assert last < 0.9 * first
+
+
+def test_sgd_is_torch_sgd_with_weight_decay_as_a_prox() -> None:
+    ours, theirs = net(), net()
+    opt = build(SGD, ours, weight_decay=0.1)
+    for k in range(10):
+        x, y = batch(16, k)
+        opt.step(x, y)
+        loss = F.cross_entropy(theirs(x), y)
+        grads = torch.autograd.grad(loss, list(theirs.parameters()))
+        with torch.no_grad():
+            for p, g in zip(theirs.parameters(), grads, strict=True):
+                p.copy_((p - 0.1 * g) / (1 + 0.1 * 0.1))
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_momentum_is_torchs(nesterov: bool) -> None:
+    ours, theirs = net(), net()
+    opt = build(SGD, ours, momentum=0.9, nesterov=nesterov)
+    peer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, nesterov=nesterov)
+    for k in range(10):
+        x, y = batch(16, k)
+        opt.step(x, y)
+        peer.zero_grad()
+        F.cross_entropy(theirs(x), y).backward()
+        peer.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-13, rtol=0)
+
+
+@pytest.mark.parametrize("tensor_lr", [False, True])
+@pytest.mark.parametrize("cls", ALL)
+def test_schedulers_change_the_step(cls: Any, tensor_lr: bool) -> None:
+    lr: Any = torch.tensor(0.1, dtype=torch.float64) if tensor_lr else 0.1
+    scheduled, plain = net(), net()
+    a, b = build(cls, scheduled, lr=lr), build(cls, plain)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(a, T_max=10)
+    train(a, 6, scheduler=schedule)
+    train(b, 6)
+    assert not same(scheduled, plain)
+    manual = net()
+    c = build(cls, manual)
+    for k, size in enumerate(sizes(cls, 6)):
+        for group in c.param_groups:
+            group["lr"] = 0.05 * (1 + torch.cos(torch.tensor(torch.pi * k / 10)).item())
+        c.step(*batch(size, k))
+    for p, q in zip(scheduled.parameters(), manual.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("cls", [SCCD, VROCCD, VRCCD])
+def test_groups_with_different_lr_and_decay(cls: Any) -> None:
+    model = net()
+    opt = build(cls, model, lr=[0.1, 0.0, 0.1])
+    before = values(model)
+    train(opt, 6)
+    after = values(model)
+    moved = [bool((a != b).any()) for a, b in zip(before, after, strict=True)]
+    assert moved == [True, True, False, False, True, True]
+    opt.param_groups[0]["weight_decay"] = 1e6
+    train(opt, 3)
+    assert float(model[0].weight.detach().abs().max()) < 1e-3
+
+
+@pytest.mark.parametrize("order", ["forward", "shuffled"])
+@pytest.mark.parametrize("precondition", [None, "spectral", "curvature", "adam"])
+@pytest.mark.parametrize("cls", ALL)
+def test_a_resumed_run_is_bit_identical(cls: Any, precondition: Any, order: str) -> None:
+    options = {
+        "precondition": precondition, "order": order, "momentum": 0.5, "weight_decay": 0.01,
+        "curvature_every": 3, "lr": 0.01,
+    }  # fmt: skip
+    whole = net()
+    train(build(cls, whole, **options), 13)
+    for stop in (1, 4, 8):
+        model = net()
+        opt = build(cls, model, **options)
+        train(opt, stop - 1)
+        file = io.BytesIO()
+        torch.save({"model": model.state_dict(), "opt": opt.state_dict()}, file)
+        file.seek(0)
+        saved = torch.load(file, weights_only=True)
+        fresh = net()
+        fresh.load_state_dict(saved["model"])
+        again = build(cls, fresh, **options)
+        again.load_state_dict(saved["opt"])
+        assert again.draws == stop
+        train(again, 13 - stop, first=stop)
+        assert same(whole, fresh)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_frozen_parameters_are_left_alone(cls: Any) -> None:
+    model = net()
+    model[2].weight.requires_grad_(False)
+    opt = build(cls, model)
+    before = values(model)
+    train(opt, 6)
+    moved = [bool((a != b).any()) for a, b in zip(before, values(model), strict=True)]
+    assert moved == [True, True, False, True, True, True]
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_parameters_of_odd_layout(cls: Any) -> None:
+    odd, plain = net(), net()
+    odd[0].weight.data = odd[0].weight.data.t().contiguous().t()
+    assert not odd[0].weight.is_contiguous()
+    train(build(cls, odd), 6)
+    train(build(cls, plain), 6)
+    for p, q in zip(odd.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-13, rtol=0)
+
+
+def test_channels_last_convolutions() -> None:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).double()
+    last = copy.deepcopy(plain).to(memory_format=torch.channels_last)
+    x, y = torch.randn(8, 3, 6, 6, dtype=torch.float64), torch.randint(0, 3, (8,))
+    a, b = build(SCCD, plain), build(SCCD, last)
+    for _ in range(5):
+        a.step(x, y)
+        b.step(x.to(memory_format=torch.channels_last), y)
+    assert last[0].weight.is_contiguous(memory_format=torch.channels_last)
+    for p, q in zip(plain.parameters(), last.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_bfloat16_and_autocast(cls: Any) -> None:
+    low = net(torch.bfloat16)
+    opt = build(cls, low)
+    for k, size in enumerate(sizes(cls, 6)):
+        loss = opt.step(*batch(size, k, torch.bfloat16))
+    assert torch.isfinite(loss)
+    assert low[0].weight.dtype == torch.bfloat16
+    mixed = net(torch.float32)
+    opt = build(cls, mixed)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for k, size in enumerate(sizes(cls, 6)):
+            loss = opt.step(*batch(size, k, torch.float32))
+    assert torch.isfinite(loss)
+    assert mixed[0].weight.dtype == torch.float32
+
+
+def test_autocast_does_not_remember_old_weights() -> None:
+    """The last block must see the first one's new weights, as it does without autocast."""
+    exact, mixed = net(torch.float32), net(torch.float32)
+    x, y = batch(16, dtype=torch.float32)
+    a, b = build(SCCD, exact, lr=5.0), build(SCCD, mixed, lr=5.0)
+    a.step(x, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        b.step(x, y)
+    for p, q in zip(exact.parameters(), mixed.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_micro_batches_are_one_large_batch(cls: Any) -> None:
+    whole, parts = net(), net()
+    a, b = build(cls, whole), build(cls, parts)
+    for k, size in enumerate(sizes(cls, 6)):
+        x, y = batch(size, k)
+        loss_a = a.step(x, y)
+        loss_b = b.step([(x[:1], y[:1]), (x[1:3], y[1:3]), (x[3:], y[3:])])
+        assert float(loss_a) == pytest.approx(float(loss_b), abs=1e-14)
+    for p, q in zip(whole.parameters(), parts.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-13, rtol=0)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_maximize_and_clipping(cls: Any) -> None:
+    model = net()
+    opt = build(cls, model, maximize=True, clip_norm=0.5)
+    x, y = batch(16)
+    first = float(opt.step(x, y))
+    for _ in range(30):
+        last = float(opt.step(x, y))
+    assert last > first
+    clipped = net()
+    opt = build(cls, clipped, clip_norm=1e-9, lr=1.0)
+    before = values(clipped)
+    train(opt, 3)
+    for p, q in zip(before, values(clipped), strict=True):
+        assert float((p - q).norm()) < 1e-8
+
+
+def test_spectral_steps_follow_the_norm_of_the_weights() -> None:
+    model = net()
+    opt = build(SCCD, model, precondition="spectral")
+    for k in range(30):
+        opt.step(*batch(16, k))
+    for j, layer in enumerate((0, 2, 4)):
+        norm = torch.linalg.matrix_norm(model[layer].weight.detach(), 2)
+        torch.testing.assert_close(opt._steps.metric(j), norm, rtol=0.05, atol=0)
+
+
+def test_curvature_is_the_norm_of_the_block_hessian() -> None:
+    model = net()
+    opt = build(SCCD, model, precondition="curvature", curvature_iterations=300, damping=0.0)
+    x, y = batch(16)
+    names = [n for n, _ in model.named_parameters()]
+    params = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    def loss(weight: torch.Tensor, bias: torch.Tensor, layer: str) -> torch.Tensor:
+        given = {**params, f"{layer}.weight": weight, f"{layer}.bias": bias}
+        return F.cross_entropy(torch.func.functional_call(model, given, (x,)), y)
+
+    exact = []
+    for layer in ("0", "2", "4"):
+        weight, bias = params[f"{layer}.weight"], params[f"{layer}.bias"]
+
+        def flat(
+            v: torch.Tensor, weight: Any = weight, bias: Any = bias, layer: str = layer
+        ) -> Any:
+            w, b = v[: weight.numel()].view_as(weight), v[weight.numel() :].view_as(bias)
+            return loss(w, b, layer)
+
+        point = torch.cat([weight.reshape(-1), bias])
+        H = torch.autograd.functional.hessian(flat, point)
+        exact.append(torch.linalg.matrix_norm(H, 2))
+    opt.step(x, y)
+    assert len(names) == 6
+    for j, norm in enumerate(exact):
+        torch.testing.assert_close(opt._steps.metric(j), norm, rtol=1e-3, atol=0)
+
+
+def test_adam_steps_have_the_size_of_the_lr_at_first() -> None:
+    model = net()
+    before = values(model)
+    build(SCCD, model, precondition="adam", lr=1e-3).step(*batch(16))
+    steps = torch.cat(
+        [(p - q).abs().reshape(-1) for p, q in zip(before, values(model), strict=True)]
+    )
+    assert float(steps.median()) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_regularisers_make_weights_and_rows_zero() -> None:
+    model = net()
+    train(build(SCCD, model, reg=L1(0.5)), 30)
+    assert float((model[0].weight.detach() == 0).double().mean()) > 0.5
+    assert float((model[0].bias.detach() == 0).double().mean()) == 0
+    model = net()
+    train(build(VROCCD, model, reg={"0": GroupL2(1.0, groups=0)}), 40)
+    dead = (model[0].weight.detach() == 0).all(dim=1)
+    assert int(dead.sum()) >= 1
+    assert not (model[2].weight.detach() == 0).any()
+
+
+def test_batch_norm_statistics_move_once_per_cycle() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)).double()
+    plain = copy.deepcopy(model)
+    x, y = batch(16)
+    opt = build(SCCD, model)
+    opt.step(x, y)
+    plain(x)
+    torch.testing.assert_close(model[1].running_mean, plain[1].running_mean)
+    torch.testing.assert_close(model[1].running_var, plain[1].running_var)
+    assert int(model[1].num_batches_tracked) == 1
+
+
+def test_dropout_masks_repeat_within_a_cycle() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 50), nn.Dropout(0.5), nn.Linear(50, 3)).double()
+    frozen = copy.deepcopy(model)
+    x, y = batch(16)
+    opt = build(SCCD, model, lr=0.0)
+    torch.manual_seed(5)
+    opt.step(x, y)
+    after = torch.rand(3)
+    torch.manual_seed(5)
+    frozen(x)
+    assert torch.equal(after, torch.rand(3))  # as if the model had run once
+
+
+def test_spectral_normalisation_as_a_reparametrisation() -> None:
+    model = spectral_normalise(net())
+    opt = build(SCCD, model)
+    losses = train(opt, 30)
+    assert losses[-1] < losses[0]
+    norm = torch.linalg.matrix_norm(model[2].weight.detach(), 2)
+    assert float(norm) == pytest.approx(1.0, abs=0.02)
+
+
+def test_the_table_of_blocks() -> None:
+    model = net()
+    opt = build(SCCD, model, example=batch(4)[0])
+    text = repr(opt)
+    assert "SCCD: 3 blocks, 3 stages (cut by sequential), order forward" in text
+    assert "predicted cost of a cycle: 1." in text
+    assert "known after the first step" in repr(build(SCCD, net()))
+
+
+def test_blocks_by_cost_and_by_budget() -> None:
+    example = batch(4)[0]
+    assert build(SCCD, net(), blocks=2, example=example).net.m == 2
+    tight = build(SCCD, net(), max_overhead=1.2, example=example)
+    loose = build(SCCD, net(), max_overhead=10.0, example=example)
+    assert tight.predicted_overhead <= 1.2
+    assert loose.net.m == 3
+    assert tight.net.m < 3
+
+
+# ------------------------------------------------------------------------------------- the sampler
+
+
+def test_the_page_sampler_is_a_function_of_seed_and_position() -> None:
+    first, again = (
+        PageBatchSampler(100, 20, 4, 0.3, seed=1),
+        PageBatchSampler(100, 20, 4, 0.3, seed=1),
+    )
+    whole = [b for _ in range(3) for b in first]
+    head = [b for b, _ in zip(again, range(5), strict=False)]
+    assert whole[:5] == head
+    resumed = PageBatchSampler(100, 20, 4, 0.3, seed=0)
+    resumed.load_state_dict({"seed": 1, "position": 5})
+    assert whole[5 : 5 + len(resumed)] == list(resumed)
+    assert {len(b) for b in whole} == {20, 4}
+    assert len(whole[0]) == 20
+    assert all(len(set(b)) == len(b) for b in whole)
+    large = sum(
+        len(b) == 20
+        for b in [PageBatchSampler(100, 20, 4, 0.3, seed=2).draw(k) for k in range(2000)]
+    )
+    assert abs(large / 2000 - 0.3) < 0.04
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_page_sampler_in_a_data_loader(workers: int) -> None:
+    x, y = batch(64)
+    dataset = torch.utils.data.TensorDataset(x, y)
+    sampler = PageBatchSampler(64, 16, 4, 0.3, seed=3)
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=sampler, num_workers=workers)
+    model = net()
+    opt = build(VROCCD, model)
+    for _ in range(2):
+        for inputs, target in loader:
+            opt.step(inputs, target)
+    assert opt.draws == 2 * len(sampler)
+    plain = net()
+    twin = build(VROCCD, plain)
+    for k in range(opt.draws):
+        index = sampler.draw(k)
+        twin.step(x[index], y[index])
+    assert same(model, plain)
+
+
+# ----------------------------------------------------------------------------------------- errors
+
+ERRORS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "unknown module",
+        {"blocks": ["0", "layer9"]},
+        "blocks names 'layer9', which is neither a module",
+    ),
+    (
+        "a name fragment",
+        {"blocks": ["0", "2", "weigh"]},
+        "neither a module nor a trained parameter",
+    ),
+    ("overlap", {"blocks": ["0", ["2", "4"], "4"]}, "blocks overlap: 4.weight is in both"),
+    ("missing", {"blocks": ["0", "2"]}, "blocks miss 4.weight, 4.bias: every trained parameter"),
+    ("a stranger", {"blocks": [nn.Linear(2, 2)]}, "has a Linear that is not in the model"),
+    (
+        "no parameters",
+        {"blocks": ["0", "1", "2", "4"]},
+        r"blocks\[1\] \(1\) has no trained parameters",
+    ),
+    ("a wrong type", {"blocks": [3.5]}, "blocks must hold modules"),
+    ("a string", {"blocks": "layers"}, "blocks must be a number, or a list"),
+    ("too many", {"blocks": 7, "example": batch(2)[0]}, "the model has 3 layers"),
+    ("cost without example", {"blocks": 2}, "needs example="),
+    ("budget without example", {"max_overhead": 1.5}, "needs example="),
+    (
+        "a budget below one",
+        {"max_overhead": 0.5, "example": batch(2)[0]},
+        "max_overhead must be at least 1",
+    ),
+    ("both", {"max_overhead": 2.0, "blocks": 2}, "not both"),
+    ("negative lr", {"lr": -1.0}, "lr must be at least 0"),
+    ("too many lrs", {"lr": [0.1, 0.1]}, "one for each of the 3 blocks"),
+    ("momentum", {"momentum": 1.0}, r"momentum must be in \[0, 1\)"),
+    ("nesterov", {"nesterov": True}, "nesterov=True needs a momentum"),
+    ("clip_norm", {"clip_norm": 0.0}, "clip_norm must be positive"),
+    ("weight decay", {"weight_decay": -1.0}, "weight_decay must be at least 0"),
+    ("precondition", {"precondition": "newton"}, "precondition must be one of"),
+    ("order", {"order": "up"}, "order='up' is unknown"),
+    ("reg", {"reg": 0.1}, "reg must be a Regulariser"),
+    ("reg of a stranger", {"reg": {"layer9": L1(0.1)}}, "reg names 'layer9'"),
+    ("capture of a changing order", {"capture": True, "order": "shuffled"}, "an order that stays"),
+]
+
+
+@pytest.mark.parametrize(("case", "options", "message"), ERRORS, ids=[case for case, *_ in ERRORS])
+def test_bad_arguments(case: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        build(SCCD, net(), **options)
+
+
+def test_bad_steps() -> None:
+    x, y = batch(16)
+    with pytest.raises(TypeError, match=r"SCCD\.step needs the batch"):
+        build(SCCD, net()).step()
+    opt = build(VROCCD, net())
+    with pytest.raises(ValueError, match="the first batch must be a large one"):
+        opt.step(x[:4], y[:4])
+    opt.step(x, y)
+    with pytest.raises(ValueError, match="a batch of 2 is smaller than b_small = 4"):
+        opt.step(x[:2], y[:2])
+    with (
+        pytest.raises(ValueError, match="cannot see the batch size: give refresh"),
+        pytest.warns(UserWarning, match="runs the closure"),
+    ):
+        opt.step(lambda: F.cross_entropy(opt.net.model(x), y))
+    with pytest.raises(ValueError, match="give b=, the size of a large batch"):
+        VROCCD(net(), F.cross_entropy)
+    vector = SCCD(net(), lambda out, target: F.cross_entropy(out, target, reduction="none"))
+    with pytest.raises(ValueError, match=r"the loss must be a scalar tensor, got \(16,\)"):
+        vector.step(x, y)
+    with pytest.raises(ValueError, match="must return its loss"):
+        SCCD(nn.Sequential(nn.LSTM(6, 2)).double()).step(x)
+    with pytest.raises(ValueError, match="the blocks are fixed"):
+        opt.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    with pytest.raises(ValueError, match="not a state_dict of VROCCD"):
+        opt.load_state_dict(torch.optim.SGD(net().parameters(), lr=0.1).state_dict())
+    with (
+        torch.autocast("cpu", dtype=torch.float16),
+        pytest.raises(ValueError, match="use bfloat16"),
+    ):
+        build(SCCD, net(torch.float32)).step(x.float(), y)
+    moved = net()
+    opt = build(SCCD, moved)
+    moved[0].weight.data = torch.zeros(8, 6, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"the storage or shape of 0.weight changed"):
+        opt.step(x, y)
+
+
+def test_greedy_fits_not_vrccd() -> None:
+    with pytest.raises(ValueError, match="VRCCD cannot take order='greedy'"):
+        build(VRCCD, net(), order="greedy")
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_loss_that_is_not_finite_changes_nothing(cls: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
+    opt = build(cls, model, momentum=0.9)
+    train(opt, 4)
+    model_before = copy.deepcopy(model.state_dict())
+    state_before = copy.deepcopy(opt.state_dict())
+    x, y = batch(16)
+    with pytest.raises(NotFiniteError, match="the loss is nan: the step was not applied"):
+        opt.step(x * torch.nan, y)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, model_before[name]), name
+    after = opt.state_dict()
+    for key, slots in state_before["state"].items():
+        for name, value in slots.items():
+            assert torch.equal(value, after["state"][key][name]), name
+    assert state_before["cyclade"] == after["cyclade"]
+    opt.step(x, y)
+
+
+def test_a_model_that_cannot_be_cut_says_why_and_still_works() -> None:
+    class Switch(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.a(x)
+            return self.b(x if x.detach().sum() > 0 else -x)
+
+    torch.manual_seed(0)
+    model = Switch().double()
+    with pytest.warns(CutWarning):
+        opt = SCCD(model, F.cross_entropy, lr=0.1)
+    assert opt.net.m == 2
+    x, y = batch(16)
+    first = float(opt.step(x, y))
+    for _ in range(20):
+        last = float(opt.step(x, y))
+    assert last < first
