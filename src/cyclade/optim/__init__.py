@@ -3,6 +3,8 @@
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.cyclic import NotFiniteError
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim.pruning import PruneReport, prune
+from cyclade.optim.sparsity import SparsityReport, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning
 
@@ -15,5 +17,9 @@ __all__ = [
     "CutWarning",
     "NotFiniteError",
     "PageBatchSampler",
+    "PruneReport",
+    "SparsityReport",
+    "prune",
+    "sparsity",
     "spectral_normalise",
 ]

@@ -100,7 +100,7 @@ class CyclicOptimizer(Optimizer):
         self.order = as_order(order, self.net.m)
         self._fixed = isinstance(self.order, Forward | Backward | Custom)
         self._point = LivePoint(self.net)
-        self._reg = NetProx(net_regularisers(reg, self.net), self._decay)
+        self._reg = NetProx(net_regularisers(reg, self.net), self._shrink)
         self._steps = NetSteps(self.net, self.param_groups, self._slot, self._rate)
         self._order_rng = np.random.default_rng(seed)
         self.cycles = 0
@@ -359,9 +359,14 @@ class CyclicOptimizer(Optimizer):
                 self._trail = Rewound(Lag(self._point), point)
         return self._trail
 
-    def _decay(self, j: int) -> Any:
+    def _shrink(self, j: int, t: Any) -> Any:
+        """1 + t·wd for block j; None without weight decay."""
         decay = self.param_groups[j]["weight_decay"]
-        return decay if self._graphs is None else self._device_number("weight_decay", j)
+        if self._graphs is None:
+            return 1.0 + t * decay if decay > 0.0 else None
+        if t is self._device_numbers.get(("lr", j)):  # without Λ_j it is known on the host
+            return self._device_number("shrink", j)
+        return 1.0 + t * self._device_number("weight_decay", j)
 
     def _rate(self, j: int) -> Any:
         rate = self.param_groups[j]["lr"]
@@ -371,15 +376,17 @@ class CyclicOptimizer(Optimizer):
         key = (name, j)
         if key not in self._device_numbers:
             like = self.param_groups[j]["params"][0]
-            self._device_numbers[key] = like.new_full((), float(self.param_groups[j][name]))
+            self._device_numbers[key] = like.new_full(
+                (), float(_number(self.param_groups[j], name))
+            )
         return self._device_numbers[key]
 
     def _sync_device_numbers(self) -> None:
         """Bring lr and weight decay to the device, where graphs read them."""
         for j, group in enumerate(self.param_groups):
-            for name in ("lr", "weight_decay"):
+            for name in ("lr", "weight_decay", "shrink"):
                 number = self._device_number(name, j)
-                value = group[name]
+                value = _number(group, name)
                 if isinstance(value, Tensor):
                     number.copy_(value)
                 elif self._last.get((name, j)) != value:
@@ -461,6 +468,11 @@ class Checked:
                     f"the loss is {float(self._sweep.loss)}: the step was not applied"
                 )
         return gj
+
+
+def _number(group: dict[str, Any], name: str) -> Any:
+    """A number of a param group: its lr, its weight decay, or what the decay divides by."""
+    return 1.0 + group["lr"] * group["weight_decay"] if name == "shrink" else group[name]
 
 
 def _check_numbers(

@@ -19,23 +19,19 @@ class NetProx:
     t / (1 + t·wd), at u / (1 + t·wd).
     """
 
-    def __init__(self, regs: list[Regulariser], decay: Callable[[int], Any]) -> None:
+    def __init__(self, regs: list[Regulariser], shrink: Callable[[int, Any], Any]) -> None:
         self.regs = regs
         self._plain = [isinstance(reg, Zero) for reg in regs]
-        self._decay = decay  # the weight decay of block j, a number or a device tensor
+        self._shrink = shrink  # (j, t) ↦ 1 + t·wd_j, or None where there is no weight decay
 
     def prox(self, j: int, u: Tensor, t: Any) -> Tensor:
         """The prox of r^j."""
-        decay = self._decay(j)
-        if not isinstance(decay, float) or decay > 0.0:
-            shrink = 1.0 + t * decay
-            u, t = u / shrink, t / shrink
-        return u if self._plain[j] else self.regs[j].prox(u, t)
-
-    def value(self, j: int, u: Tensor) -> float:
-        """r^j(u)."""
-        decay = float(self._decay(j))
-        return 0.5 * decay * float((u * u).sum()) + self.regs[j].value(u)
+        shrink = self._shrink(j, t)
+        if shrink is not None:
+            u = u / shrink
+        if self._plain[j]:
+            return u
+        return self.regs[j].prox(u, t if shrink is None else t / shrink)
 
 
 def net_regularisers(

@@ -70,9 +70,10 @@ class StagedSweep:
             found: Sequence[Tensor | None] = [None] * len(leaves)
             if loss.requires_grad:
                 found = torch.autograd.grad(loss, leaves, allow_unused=True)
-            gj = self._flat(found, leaves) * (batch.weight * self._sign)
+            gj = self._scaled(self._flat(found, leaves), batch)
             total = gj if total is None else total + gj
-            losses.append(loss.detach() * batch.weight)
+            if self.loss is None:
+                losses.append(loss.detach() * batch.weight)
         assert total is not None
         if self.loss is None:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
@@ -93,7 +94,7 @@ class StagedSweep:
             ]
             if terms:
                 found = torch.autograd.grad(torch.stack(terms).sum(), leaves, allow_unused=True)
-                total = total + self._flat(found, leaves).detach() * (batch.weight * self._sign)
+                total = total + self._scaled(self._flat(found, leaves).detach(), batch)
         return total
 
     def _advance(self, i: int, stage: int) -> Any:
@@ -123,6 +124,10 @@ class StagedSweep:
             for s in range(net.starts[j], len(net.chain.stages)):
                 env = self._replays[i].run(s, env, tensors, live=self._live)
             return leaves, net.loss(env, self._batches[i])
+
+    def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
+        scale = batch.weight * self._sign
+        return gj if scale == 1.0 else gj * scale
 
     @staticmethod
     def _flat(found: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> Tensor:
