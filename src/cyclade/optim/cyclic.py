@@ -81,6 +81,7 @@ class CyclicOptimizer(Optimizer):
         chain = cut(model, example=inputs, stages=stages)
         if compile:
             chain.compile()
+            loss_fn = None if loss_fn is None else torch.compile(loss_fn)
         self._costs = None if inputs is None else stage_costs(chain, inputs)
         chosen = self._blocks(model, chain, blocks, max_overhead, order)
         self.net = Net(model, loss_fn, chain, chosen)

@@ -43,7 +43,7 @@ _PARAMETERS = """
     capture:
         On CUDA: the whole cycle as a CUDA graph.
     compile:
-        torch.compile every stage.
+        torch.compile every stage, and the loss.
     seed:
         Of the random orders."""
 

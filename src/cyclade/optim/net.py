@@ -49,6 +49,7 @@ class Net:
         self.starts = [block.start for block in self.blocks]
         # Detached views of the live parameters: they share storage, so they are always current.
         self.live = {name: p.detach() for name, p in self.parameters.items()}
+        self._one: Tensor | None = None
 
     def block_parameters(self, j: int) -> list[nn.Parameter]:
         """The parameters of block j."""
@@ -69,6 +70,12 @@ class Net:
             got = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise ValueError(f"the loss must be a scalar tensor, got {got}")
         return loss.reshape(())
+
+    def one(self, loss: Tensor) -> Tensor:
+        """The 1 that backward passes start from, made once: autograd would fill one each time."""
+        if self._one is None or self._one.dtype != loss.dtype or self._one.device != loss.device:
+            self._one = torch.ones_like(loss)
+        return self._one
 
     def moved(self) -> str | None:
         """The name of a parameter whose storage was replaced since the net was built, if any."""

@@ -31,7 +31,8 @@ class NetProx:
             u = u / shrink
         if self._plain[j]:
             return u
-        return self.regs[j].prox(u, t if shrink is None else t / shrink)
+        z: Tensor = self.regs[j].prox(u, t if shrink is None else t / shrink)
+        return z
 
 
 def net_regularisers(

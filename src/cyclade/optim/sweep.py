@@ -69,7 +69,8 @@ class StagedSweep:
             leaves, loss = self._suffix(i, j, env)
             found: Sequence[Tensor | None] = [None] * len(leaves)
             if loss.requires_grad:
-                found = torch.autograd.grad(loss, leaves, allow_unused=True)
+                one = self._net.one(loss)
+                found = torch.autograd.grad(loss, leaves, one, allow_unused=True)
             gj = self._scaled(self._flat(found, leaves), batch)
             total = gj if total is None else total + gj
             if self.loss is None:
