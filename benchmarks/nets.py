@@ -45,7 +45,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=None)
     parser.add_argument("--batch", type=int, default=None, help="batch size (default 512; gpt 32)")
     parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
+    parser.add_argument("--tf32", action="store_true", help="TensorFloat-32 matrix products")
     options = parser.parse_args()
+    if options.tf32:
+        torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True  # for every contestant
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: no CUDA device is available")
@@ -54,7 +57,10 @@ def main() -> None:
         rows += measure(name, options.device, options.repeats, options.batch)
     show(rows)
     if options.out is not None:
-        about = {"torch": torch.__version__, "device": device_name(options.device)}
+        about = {
+            "torch": torch.__version__, "device": device_name(options.device),
+            "tf32": options.tf32,
+        }  # fmt: skip
         options.out.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 
 
@@ -137,7 +143,7 @@ def timed(
     steps: dict[str, Step], repeats: int, device: str
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Median seconds of each step, visited in turn; and peak memory over torch SGD's on CUDA."""
-    inner = 10 if device == "cuda" else 1
+    inner = 20 if device == "cuda" else 1
     found: dict[str, list[float]] = {label: [] for label in steps}
     for step in steps.values():
         for _ in range(6):  # past warm-up and capture

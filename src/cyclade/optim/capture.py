@@ -40,7 +40,7 @@ class Graphs:
         leaves, spec = pytree.tree_flatten(calls)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         plain = tuple(repr(leaf) for leaf in leaves if not isinstance(leaf, Tensor))
-        key = (kind, tuple((t.shape, t.dtype) for t in tensors), plain, str(spec))
+        key = (kind, tuple((t.shape, t.dtype) for t in tensors), plain, spec)
         ready = self._ready.get(key)
         if ready is None:
             ran = self._ran[key] = self._ran.get(key, 0) + 1

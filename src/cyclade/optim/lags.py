@@ -22,36 +22,42 @@ class OneCycleBehind:
     def __init__(self, point: FlatPoint, side: Any = None) -> None:
         self.point = point
         self._side = side
-        self._moved: Any = None
+        self._held: list[Tensor] = []  # what the side stream still reads, kept from being reused
         self._sweep: Any = None
 
     def board(self, sweep: Any) -> None:
         """Take gradients from this sweep over `point`."""
         self._sweep = sweep
-        self._mark()
+        if self._side is not None:
+            self._side.wait_stream(torch.cuda.current_stream())
 
     def grad(self, j: int) -> Tensor:
         """∇^j at the lagged point."""
         if self._side is None:
             return self._sweep.grad(j)  # type: ignore[no-any-return]
-        self._side.wait_event(self._moved)
         with torch.cuda.stream(self._side):
             gj: Tensor = self._sweep.grad(j)
         torch.cuda.current_stream().wait_stream(self._side)
+        self._held.append(gj)
         return gj
 
     def follow(self, j: int, old: Tensor, new: Tensor) -> None:
         """Block j of the lagged point becomes `old`."""
-        (self.point if self._sweep is None else self._sweep).set(j, old)
-        self._mark()
+        target = self.point if self._sweep is None else self._sweep
+        if self._side is None:
+            target.set(j, old)
+            return
+        self._side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._side):
+            target.set(j, old)
+        self._held.append(old)
 
     def trim(self) -> None:
-        """Let go of the batch."""
+        """Let go of the batch; nothing is left running beside the main stream."""
         self._sweep = None
-
-    def _mark(self) -> None:
         if self._side is not None:
-            self._moved = torch.cuda.current_stream().record_event()
+            torch.cuda.current_stream().wait_stream(self._side)
+            self._held.clear()
 
 
 class Rewound:
