@@ -1,0 +1,134 @@
+"""Many runs: side by side in processes on the CPU, one after the other on a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+
+from cyclade.experiments.about import resolve
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.display import Display
+from cyclade.experiments.errors import ExperimentError
+from cyclade.experiments.folder import RunFolder, RunResult
+from cyclade.experiments.run import run
+
+_POLL = 0.5  # seconds between looks at the histories of runs in other processes
+
+
+def run_many(
+    configs: Iterable[RunConfig],
+    root: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+) -> list[RunResult]:
+    """Every config in its own folder ``root/config.slug()``; results in the order given.
+
+    Runs that are done are read, others start or go on where they stopped, so the same call resumes
+    everything. On the CPU `jobs` processes work side by side (default: the cores at hand over the
+    threads of a run); on a GPU one run follows the other. A run that fails does not stop the
+    others: its error is raised when they are done. Scripts must call this under
+    ``if __name__ == "__main__":``, as always with processes.
+    """
+    root = Path(root)
+    configs = list(configs)
+    chosen = list({config.slug(): config for config in configs}.values())
+    for config in chosen:  # before any work: folders of other configs, devices that are not there
+        resolve(config.device)
+        place = RunFolder(root / config.slug())
+        if place.path.exists():
+            place.claim(config)
+    waiting = [c for c in chosen if RunFolder(root / c.slug()).done() is None]
+    on_cpu = [c for c in waiting if resolve(c.device).type == "cpu"]
+    on_gpu = [c for c in waiting if resolve(c.device).type != "cpu"]
+    failures: dict[RunConfig, Exception] = {}
+    with Display(progress) as display:
+        processes = jobs or _cores() // max((c.threads for c in on_cpu), default=1)
+        if min(processes, len(on_cpu)) > 1:
+            failures |= _side_by_side(on_cpu, root, data_dir, processes, display)
+        else:
+            on_gpu = on_cpu + on_gpu
+        failures |= _one_by_one(on_gpu, root, data_dir, display)
+    if failures:
+        raise _joined(failures)
+    return [RunFolder(root / config.slug()).result() for config in configs]
+
+
+def _one_by_one(
+    configs: list[RunConfig], root: Path, data_dir: str | Path | None, display: Display
+) -> dict[RunConfig, Exception]:
+    failures: dict[RunConfig, Exception] = {}
+    for config in configs:
+        try:
+            run(
+                config,
+                root / config.slug(),
+                data_dir=data_dir,
+                watch=lambda row, config=config: display.show(config, row),  # type: ignore[misc]
+            )
+        except Exception as error:
+            failures[config] = error
+        display.end(config)
+    return failures
+
+
+def _side_by_side(
+    configs: list[RunConfig],
+    root: Path,
+    data_dir: str | Path | None,
+    jobs: int,
+    display: Display,
+) -> dict[RunConfig, Exception]:
+    failures: dict[RunConfig, Exception] = {}
+    pool = ProcessPoolExecutor(min(jobs, len(configs)), mp_context=get_context("spawn"))
+    try:
+        running: dict[Future[None], RunConfig] = {
+            pool.submit(_work, config, root / config.slug(), data_dir): config for config in configs
+        }
+        while running:
+            ended = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED).done
+            for config in running.values():
+                rows = RunFolder(root / config.slug()).history()
+                display.show(config, rows[-1] if rows else None)
+            for future in ended:
+                config = running.pop(future)
+                error = future.exception()
+                if isinstance(error, Exception):
+                    failures[config] = error
+                display.end(config)
+    except BaseException:  # an interrupt: what is on disk is whole, so the workers may just end
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return failures
+
+
+def _work(config: RunConfig, folder: Path, data_dir: str | Path | None) -> None:
+    """In a process of its own; the result is read from the folder."""
+    run(config, folder, data_dir=data_dir)
+
+
+def _cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _joined(failures: dict[RunConfig, Exception]) -> Exception:
+    """One error for all; a single one is passed on as it is."""
+    if len(failures) == 1:
+        return next(iter(failures.values()))
+    lines = "; ".join(f"{config.slug()}: {error}" for config, error in failures.items())
+    kind = (
+        ExperimentError
+        if all(isinstance(e, ExperimentError) for e in failures.values())
+        else RuntimeError
+    )
+    return kind(f"{len(failures)} runs failed: {lines}")

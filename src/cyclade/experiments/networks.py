@@ -1,0 +1,56 @@
+"""The LeNets: two convolutions, three fully connected layers, five stages and five blocks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from cyclade.experiments.data import check_name
+from cyclade.optim import spectral_normalise
+
+
+def lenet(channels: int, padding: int, flat: int, hidden: tuple[int, int]) -> nn.Sequential:
+    """LeNet-5 with ReLU and max-pooling: conv 6·5x5, conv 16·5x5, and three linear layers."""
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(channels, 6, 5, padding=padding),
+            relu1=nn.ReLU(),
+            pool1=nn.MaxPool2d(2),
+            conv2=nn.Conv2d(6, 16, 5),
+            relu2=nn.ReLU(),
+            pool2=nn.MaxPool2d(2),
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(flat, hidden[0]),
+            relu3=nn.ReLU(),
+            fc2=nn.Linear(hidden[0], hidden[1]),
+            relu4=nn.ReLU(),
+            fc3=nn.Linear(hidden[1], 10),
+        )
+    )
+
+
+def network(dataset: str, *, seed: int = 0, spectral: bool = False) -> nn.Sequential:
+    """The LeNet for a data set, on the CPU, initialised from `seed` as torch does by default.
+
+    With `spectral` the weights of the fully connected layers are reparametrised as W/σ(W). The
+    global random generator is left as it was.
+
+    Example
+    -------
+    >>> [sum(p.numel() for p in network(name).parameters()) for name in ("cifar10", "mnist")]
+    [62006, 61706]
+    """
+    check_name(dataset)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if dataset == "cifar10":
+            model = lenet(channels=3, padding=0, flat=16 * 5 * 5, hidden=(120, 84))
+        elif dataset == "mnist":
+            model = lenet(channels=1, padding=2, flat=16 * 5 * 5, hidden=(120, 84))
+        else:  # digits, 16x16: half the width
+            model = lenet(channels=1, padding=2, flat=16 * 2 * 2, hidden=(60, 42))
+    if spectral:
+        spectral_normalise(model)
+    return model

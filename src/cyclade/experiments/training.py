@@ -1,0 +1,218 @@
+"""Training: the optimizer of a config, one epoch at a time, and what is measured around it."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.costs import CURVATURE_EVERY, CURVATURE_ITERATIONS, Prices, Spent
+from cyclade.experiments.data import Dataset, Split
+from cyclade.experiments.draws import Coins, Sampling, Shuffled
+from cyclade.experiments.errors import ConfigError
+from cyclade.experiments.folder import Row
+from cyclade.experiments.networks import network
+from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, NotFiniteError
+
+OPTIMIZERS: dict[str, Any] = {
+    "SGD": SGD, "SCCD": SCCD, "PAGE": PAGE, "VRO-CCD": VROCCD, "VR-CCD": VRCCD,
+}  # fmt: skip
+
+_EVALUATED = 5000  # images at once
+
+
+@contextmanager
+def repeatable(threads: int) -> Iterator[None]:
+    """So many CPU threads, and GPU kernels that give the same bits every time."""
+    before = torch.get_num_threads()
+    cudnn = torch.backends.cudnn
+    deterministic, benchmark = cudnn.deterministic, cudnn.benchmark
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    torch.set_num_threads(threads)
+    cudnn.deterministic, cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        cudnn.deterministic, cudnn.benchmark = deterministic, benchmark
+
+
+def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
+    """The optimizer of a config for this model; `example` is a batch of images."""
+    options: dict[str, Any] = {
+        "lr": config.lr,
+        "weight_decay": config.weight_decay,
+        "momentum": config.momentum,
+        "precondition": "spectral" if config.spectral == "step" else config.precondition,
+        "curvature_every": CURVATURE_EVERY,
+        "curvature_iterations": CURVATURE_ITERATIONS,
+        "seed": config.seed,
+        "example": example,
+    }
+    steady = config.order in ("forward", "backward") or isinstance(config.order, tuple)
+    options["capture"] = config.capture and steady and example.is_cuda
+    if config.recursive:
+        options |= {"b": config.batch, "b_small": config.b_small}
+    order = list(config.order) if isinstance(config.order, tuple) else config.order
+    blocks = list(config.blocks) if isinstance(config.blocks, tuple) else config.blocks
+    try:
+        return OPTIMIZERS[config.method](
+            model, F.cross_entropy, order=order, blocks=blocks, **options
+        )
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def sampling(config: RunConfig, n: int) -> Sampling:
+    """Where the batches of a config come from, for n training images."""
+    try:
+        if config.recursive:
+            return Coins(n, config.batch, config.b_small, config.p, config.seed)
+        return Shuffled(n, config.batch, config.seed)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"batch = {config.batch} for {n} training images: {error}") from error
+
+
+def rate(config: RunConfig, k: int, steps: int) -> float:
+    """The learning rate of step k, counted from 0, of a run of so many steps."""
+    if config.schedule == "constant":
+        return config.lr
+    return 0.5 * config.lr * (1.0 + math.cos(math.pi * k / steps))
+
+
+class Training:
+    """A run in memory: a model, its optimizer, and what they have used so far."""
+
+    def __init__(self, config: RunConfig, data: Dataset, device: torch.device) -> None:
+        if config.held_out > 0:
+            data = data.held_out(config.held_out)
+        self.config, self.data, self.device = config, data, device
+        self.model = network(
+            config.dataset, seed=config.seed, spectral=config.spectral == "reparam"
+        )
+        self.model.to(device)
+        self.optimizer = optimizer(config, self.model, data.train.images[:1])
+        self.sampling = sampling(config, len(data.train))
+        self._prices = Prices(config, self.optimizer, data.train.images[:1])
+        self.spent = Spent()
+        self.seconds = 0.0
+        self.epoch = 0
+        self.diverged = False
+
+    def start(self) -> Row:
+        """The state before the first step."""
+        return self._measure(None)
+
+    def train_epoch(self) -> Row:
+        """One epoch more. A loss that is not finite ends the run: see `diverged`."""
+        draws = self.sampling.epoch(self.epoch)
+        losses: list[Tensor] = []
+        self._synchronise()
+        began = time.perf_counter()
+        try:
+            if self.epoch == 0:
+                self._form()
+            total = self.config.epochs * self.sampling.steps
+            groups, step = self.optimizer.param_groups, self.optimizer.step
+            k = self.epoch * self.sampling.steps
+            for images, labels, refresh in draws.gathered(self.data.train):
+                lr = rate(self.config, k, total)
+                for group in groups:
+                    group["lr"] = lr
+                losses.append(step(images, labels, refresh=refresh))
+                k += 1
+        except NotFiniteError:
+            self.diverged = True
+        self._synchronise()
+        self.seconds += time.perf_counter() - began
+        done = len(losses)
+        self._prices.pay(self.spent, draws.sizes[:done], draws.refresh[:done])
+        self.epoch += 1
+        mean = _weighted_mean(losses, draws.sizes[:done])
+        row = self._measure(mean)
+        if not math.isfinite(row.train_loss) or not math.isfinite(mean):
+            self.diverged = True
+        return row
+
+    def _form(self) -> None:
+        """g_{−1}, for the methods that have one; nothing moves."""
+        first = self.sampling.first()
+        if first is not None:
+            for images, labels, refresh in first.gathered(self.data.train):
+                self.optimizer.step(images, labels, refresh=refresh)
+            self._prices.pay_formation(self.spent, first.sizes[0])
+
+    def _measure(self, batch_loss: float | None) -> Row:
+        config, steps = self.config, self.sampling.steps
+        train_loss, train_accuracy = evaluate(self.model, self.data.train)
+        held = None if self.data.held is None else evaluate(self.model, self.data.held)[1]
+        return Row(
+            epoch=self.epoch,
+            cycles=self.optimizer.cycles,
+            samples_paper=self.spent.samples_paper,
+            samples=self.spent.samples,
+            multiply_adds=self.spent.multiply_adds,
+            seconds=self.seconds,
+            lr=rate(config, self.epoch * steps, config.epochs * steps),
+            batch_loss=batch_loss,
+            train_loss=train_loss,
+            train_accuracy=train_accuracy,
+            held_out_accuracy=held,
+            test_accuracy=evaluate(self.model, self.data.test)[1],
+        )
+
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on: tensors and plain values only."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "spent": vars(self.spent),
+            "seconds": self.seconds,
+            "epoch": self.epoch,
+            "diverged": self.diverged,
+            "device": self.device.type,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Stand where `state` was taken."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.spent = Spent(**state["spent"])
+        self.seconds, self.epoch = float(state["seconds"]), int(state["epoch"])
+        self.diverged = bool(state["diverged"])
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, split: Split) -> tuple[float, float]:
+    """Mean cross-entropy and accuracy on a whole set, in eval mode."""
+    training = model.training
+    model.eval()
+    loss = torch.zeros((), dtype=torch.float64, device=split.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=split.labels.device)
+    for images, labels in zip(
+        torch.split(split.images, _EVALUATED), torch.split(split.labels, _EVALUATED), strict=True
+    ):
+        scores = model(images)
+        loss += F.cross_entropy(scores, labels, reduction="sum").double()
+        right += (scores.argmax(dim=1) == labels).sum()
+    model.train(training)
+    return float(loss) / len(split), int(right) / len(split)
+
+
+def _weighted_mean(losses: list[Tensor], sizes: list[int]) -> float:
+    if not losses:
+        return math.nan
+    weights = torch.tensor(sizes, dtype=torch.float64)
+    return float((torch.stack(losses).double().cpu() * weights).sum() / weights.sum())
