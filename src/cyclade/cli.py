@@ -12,7 +12,7 @@ import cyclade
 if TYPE_CHECKING:
     from cyclade.experiments import RunConfig, RunResult
 
-BAD_INPUT, INTERRUPTED = 2, 130
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 _DATA_DIR = "where the data lies (default: $CYCLADE_DATA, else cyclade in the user's cache)"
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from cyclade.experiments import ExperimentError
     except ImportError as error:
         print(f"cyclade: {error}: pip install 'cyclade[experiments]'", file=sys.stderr)
-        return 1
+        return FAILED
     try:
         chosen.command(chosen)
     except ExperimentError as error:
@@ -35,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
-        return 1
+        return FAILED
+    except OSError as error:
+        print(f"cyclade: {error}", file=sys.stderr)
+        return FAILED
     return 0
 
 

@@ -28,10 +28,6 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
     if all(locate(name, root).values()):
         return verify(name, root)
     target = root / OFFICIAL[name].folder
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{target} cannot be made: {error.strerror or error}") from error
     for download in OFFICIAL[name].downloads:
         if name == "mnist" and locate(name, root)[download.name.removesuffix(".gz")] is not None:
             continue
@@ -98,6 +94,7 @@ def _unpack(archive: Path, name: str, target: Path) -> None:
     """The files of the data set, and nothing else, out of a tar archive."""
     wanted = {file.name for file in OFFICIAL[name].files}
     try:
+        target.mkdir(parents=True, exist_ok=True)
         with tarfile.open(archive) as tar:
             for member in tar:
                 base = Path(member.name).name

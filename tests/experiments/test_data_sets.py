@@ -1,0 +1,279 @@
+"""Loading, splitting and fetching the data sets."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.server
+import io
+import shutil
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from synthetic import cifar, expect, mnist, write
+
+from cyclade.experiments import DATASETS, DataError, fetch, load, network, verify
+from cyclade.experiments.official import OFFICIAL, data_folder
+
+
+@pytest.mark.parametrize("folder", ["MNIST/raw", ".", "mnist"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_mnist_is_found_read_and_normalised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, compressed: bool
+) -> None:
+    contents, arrays = mnist()
+    expect(monkeypatch, "mnist", contents)
+    if compressed:
+        write(tmp_path / folder, {f"{n}.gz": gzip.compress(c) for n, c in contents.items()})
+    else:
+        write(tmp_path / folder, contents)
+    data = load("mnist", tmp_path)
+    assert (len(data.train), len(data.test), data.shape) == (40, 10, (1, 28, 28))
+    assert data.train.labels.tolist() == arrays["train-labels-idx1-ubyte"].tolist()
+    x = arrays["train-images-idx3-ubyte"]
+    wanted = (arrays["t10k-images-idx3-ubyte"] - x.mean()) / x.std()
+    np.testing.assert_allclose(data.test.images[:, 0].numpy(), wanted, atol=1e-5)
+
+
+def test_cifar_is_normalised_by_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents, images, labels = cifar()
+    expect(monkeypatch, "cifar10", contents)
+    write(tmp_path / "cifar-10-batches-bin", contents)
+    data = load("cifar10", tmp_path)
+    assert (len(data.train), len(data.test), data.shape) == (100, 20, (3, 32, 32))
+    torch.testing.assert_close(data.train.images.mean((0, 2, 3)), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        data.train.images.std((0, 2, 3), correction=0), torch.ones(3), atol=1e-5, rtol=0
+    )
+    assert data.train.labels.tolist() == labels[:5].reshape(-1).tolist()
+    raw = images[5].astype(float)
+    order = data.test.images[:, 1].flatten().argsort(stable=True)
+    assert (np.diff(raw[:, 1].reshape(-1)[order.numpy()]) >= 0).all()
+
+
+def test_missing_truncated_and_damaged_files_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents, _, _ = cifar()
+    expect(monkeypatch, "cifar10", contents)
+    with pytest.raises(DataError, match=r"data_batch_1.bin, .* not found below .*`cyclade data"):
+        load("cifar10", tmp_path)
+    folder = tmp_path / "cifar-10-batches-bin"
+    write(folder, contents)
+    file = folder / "data_batch_3.bin"
+    file.write_bytes(contents["data_batch_3.bin"][: -3073 * 2])
+    with pytest.raises(DataError, match=r"data_batch_3.bin is cut short: 55,314 bytes"):
+        load("cifar10", tmp_path)
+    file.write_bytes(b"\x05" + contents["data_batch_3.bin"][1:-1] + b"\x05")
+    with pytest.raises(DataError, match=r"data_batch_3.bin is damaged: its sha256"):
+        verify("cifar10", tmp_path)
+
+
+def test_unknown_names() -> None:
+    for call in (load, fetch, verify, network):
+        with pytest.raises(DataError, match="unknown data set 'cifar': digits, mnist, cifar10"):
+            call("cifar")  # type: ignore[operator]
+
+
+def test_digits_are_split_once_and_for_all() -> None:
+    a, b = load("digits"), load("digits")
+    assert torch.equal(a.train.images, b.train.images)
+    assert a.shape == (1, 16, 16)
+    assert set(a.test.labels.tolist()) == set(range(10))
+    assert fetch("digits") is None
+    assert verify("digits") is None
+
+
+def test_held_out_images_come_from_the_training_set() -> None:
+    data = load("digits")
+    part = data.held_out(0.2)
+    assert part.held is not None
+    assert len(part.held) == 287
+    assert len(part.train) + len(part.held) == len(data.train)
+    assert part.test is data.test
+
+    def rows(images: Any) -> list[bytes]:
+        return sorted(row.tobytes() for row in images.numpy())
+
+    together = torch.cat([part.train.images, part.held.images])
+    assert rows(together) == rows(data.train.images)
+    again, other = data.held_out(0.2), data.held_out(0.2, seed=1)
+    assert again.held is not None
+    assert other.held is not None
+    assert torch.equal(again.held.images, part.held.images)
+    assert not torch.equal(other.held.images, part.held.images)
+    for fraction in (0.0, 1.0, 1e-9, -1.0):
+        with pytest.raises(ValueError, match="fraction must be in"):
+            data.held_out(fraction)
+
+
+def test_the_folder_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CYCLADE_DATA", "elsewhere")
+    assert data_folder(None) == Path("elsewhere")
+    assert data_folder("here") == Path("here")
+    monkeypatch.delenv("CYCLADE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert data_folder(None) == Path("cache/cyclade")
+
+
+@pytest.mark.parametrize(("name", "size"), [("cifar10", 62_006), ("mnist", 61_706)])
+def test_the_lenets_have_their_parameters(name: str, size: int) -> None:
+    assert sum(p.numel() for p in network(name).parameters()) == size
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_networks_repeat_and_leave_the_generator_alone(name: str) -> None:
+    shape = {"digits": (1, 16, 16), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}[name]
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    a, b, c = network(name, seed=1), network(name, seed=1), network(name, seed=2)
+    assert torch.equal(torch.get_rng_state(), before)
+    x = torch.ones(2, *shape)
+    assert a(x).shape == (2, 10)
+    assert torch.equal(a(x), b(x))
+    assert not torch.equal(a(x), c(x))
+    normal = network(name, spectral=True)
+    sigma = torch.linalg.matrix_norm(normal.fc1.weight.detach(), 2)  # type: ignore[union-attr]
+    assert float(sigma) == pytest.approx(1, abs=0.05)
+
+
+# ------------------------------------------------------------------------------------- fetching
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A web server over a folder."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=str(folder))
+    ) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{made.server_address[1]}/", folder
+        made.shutdown()
+        thread.join()
+
+
+def serve(
+    monkeypatch: pytest.MonkeyPatch, name: str, url: str, folder: Path, files: dict[str, bytes]
+) -> None:
+    """Put files behind `url`, and let the downloads of a data set point there."""
+    write(folder, files)
+    downloads = tuple(
+        replace(
+            download,
+            urls=(f"{url}nothing-here", f"{url}{download.name}"),
+            known_hash="md5:" + hashlib.md5(files[download.name]).hexdigest(),
+        )
+        for download in OFFICIAL[name].downloads
+    )
+    monkeypatch.setitem(OFFICIAL, name, replace(OFFICIAL[name], downloads=downloads))
+
+
+def tar(contents: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in {"../../evil.bin": b"!", **contents}.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def stub_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pooch as far as we use it, on urllib, for machines without it."""
+    import urllib.request
+
+    def retrieve(url: str, known_hash: str, fname: str, path: Path, progressbar: Any) -> str:
+        with urllib.request.urlopen(url) as stream:
+            content = stream.read()
+        if "md5:" + hashlib.md5(content).hexdigest() != known_hash:
+            raise ValueError("hash of downloaded file does not match")
+        Path(path).mkdir(parents=True, exist_ok=True)
+        (Path(path) / fname).write_bytes(content)
+        return str(Path(path) / fname)
+
+    logger = SimpleNamespace(setLevel=lambda level: None)
+    stub = SimpleNamespace(retrieve=retrieve, get_logger=lambda: logger)
+    monkeypatch.setitem(sys.modules, "pooch", stub)
+
+
+@pytest.fixture(params=["stub", "pooch"])
+def pooch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "stub":
+        stub_pooch(monkeypatch)
+    else:
+        pytest.importorskip("pooch")
+
+
+@pytest.mark.usefixtures("pooch")
+def test_fetching_cifar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: tuple[str, Path]
+) -> None:
+    contents, _, _ = cifar()
+    expect(monkeypatch, "cifar10", contents)
+    serve(monkeypatch, "cifar10", *server, {"cifar-10-binary.tar.gz": tar(contents)})
+    folder = fetch("cifar10", tmp_path / "data")
+    assert folder == tmp_path / "data" / "cifar-10-batches-bin"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(contents)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["cifar-10-batches-bin"]
+    shutil.rmtree(server[1])
+    assert fetch("cifar10", tmp_path / "data") == folder  # nothing to download any more
+
+
+@pytest.mark.usefixtures("pooch")
+def test_fetching_mnist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: tuple[str, Path]
+) -> None:
+    contents, _ = mnist()
+    expect(monkeypatch, "mnist", contents)
+    files = {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
+    serve(monkeypatch, "mnist", *server, files)
+    first = "train-images-idx3-ubyte"
+    write(tmp_path, {first: contents[first]})  # what is there already is not fetched again
+    fetch("mnist", tmp_path)
+    raw = tmp_path / "MNIST" / "raw"
+    assert sorted(path.name for path in raw.iterdir()) == sorted(set(files) - {f"{first}.gz"})
+    assert len(load("mnist", tmp_path).train) == 40
+
+
+@pytest.mark.usefixtures("pooch")
+def test_a_download_that_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: tuple[str, Path]
+) -> None:
+    contents, _, _ = cifar()
+    expect(monkeypatch, "cifar10", contents)
+    archive = tar(contents)
+    serve(monkeypatch, "cifar10", *server, {"cifar-10-binary.tar.gz": archive})
+    write(server[1], {"cifar-10-binary.tar.gz": archive[:-10]})
+    with pytest.raises(DataError, match=r"could not be fetched \(.*nothing-here.*hash"):
+        fetch("cifar10", tmp_path / "data")
+    write(tmp_path / "data", {"cifar-10-binary.tar.gz": archive[:-10]})
+    with pytest.raises(DataError, match=r"cifar-10-binary.tar.gz is damaged: its md5"):
+        fetch("cifar10", tmp_path / "data")
+    write(tmp_path / "data", {"cifar-10-binary.tar.gz": archive})  # the user's own: used and kept
+    fetch("cifar10", tmp_path / "data")
+    assert (tmp_path / "data" / "cifar-10-binary.tar.gz").exists()
+
+
+def test_fetching_without_pooch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(DataError, match=r"fetching needs pooch: pip install pooch. Or put"):
+        fetch("cifar10", tmp_path / "data")
+    assert not (tmp_path / "data").exists()

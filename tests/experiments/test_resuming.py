@@ -1,0 +1,170 @@
+"""A run that was stopped, at whatever moment, ends bit for bit like one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cyclade.experiments import METHODS, FolderError, Row, RunConfig, run
+from cyclade.experiments.folder import RunFolder
+from cyclade.experiments.training import Training
+
+SMALL = RunConfig(batch=400, epochs=2, lr=0.02, device="cpu")
+
+
+def outcome(folder: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Everything a run leaves, but for its seconds."""
+    place = RunFolder(folder)
+    state = place.load(torch.device("cpu"))
+    assert state is not None
+    rows = [replace(row, seconds=0.0) for row in place.history()]
+    return rows, {"model": state["model"], "state": state["optimizer"]["state"]}
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def assert_same_end(a: Path, b: Path) -> None:
+    (rows, state), (other_rows, other_state) = outcome(a), outcome(b)
+    assert rows == other_rows
+    assert same(state, other_state)
+    assert (a / "done").read_bytes() == (b / "done").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *[{"method": method} for method in METHODS],
+        {"spectral": "step", "momentum": 0.5},
+        {"spectral": "reparam", "held_out": 0.2},
+        {"precondition": "curvature", "lr": 1e-4},
+        {"precondition": "adam"},
+        {"method": "VRO-CCD", "order": "shuffled"},
+        {"method": "VR-CCD", "order": "random", "spectral": "step"},
+        {"order": "greedy"},
+    ],
+)
+def test_an_interrupted_run(changes: dict[str, Any], tmp_path: Path) -> None:
+    config = replace(SMALL, **changes)
+    run(config, tmp_path / "whole")
+
+    for stop in (0, 1):
+
+        def interrupt(row: Row, stop: int = stop) -> None:
+            if row.epoch == stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path / "parts", watch=interrupt)
+    run(config, tmp_path / "parts")
+    assert_same_end(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_an_interrupt_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(SMALL, method="VRO-CCD")
+    run(config, tmp_path / "whole")
+    measure = Training._measure
+
+    def interrupted(self: Training, loss: float | None) -> Row:
+        if self.epoch == 2:
+            raise KeyboardInterrupt
+        return measure(self, loss)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "_measure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path / "parts")
+    assert [row.epoch for row in RunFolder(tmp_path / "parts").history()] == [0, 1]
+    run(config, tmp_path / "parts")
+    assert_same_end(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_death_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies before, or after, each file takes its place."""
+    config = replace(SMALL, epochs=2)
+    run(config, tmp_path / "whole")
+    replace_file, deaths = os.replace, 0
+    for number in range(100):
+        for after in (False, True):
+            writes = 0
+
+            def dying(*args: Any, number: int = number, after: bool = after) -> None:
+                nonlocal writes
+                writes += 1
+                if writes == number + 1 and not after:
+                    raise SystemExit
+                replace_file(*args)
+                if writes == number + 1:
+                    raise SystemExit
+
+            folder = tmp_path / f"{number}-{after}"
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "replace", dying)
+                try:
+                    run(config, folder)
+                except SystemExit:
+                    deaths += 1
+            run(config, folder)
+            assert_same_end(tmp_path / "whole", folder)
+        if writes <= number:
+            break
+    assert deaths == 2 * 8  # config, about, history, two epochs of two files, done
+
+
+def test_a_killed_process(tmp_path: Path) -> None:
+    config = replace(SMALL, method="VRO-CCD", epochs=9, batch=200, lr=0.005)
+    (tmp_path / "c.toml").write_text(config.to_toml())
+    folder = tmp_path / "killed"
+    command = [
+        sys.executable, "-m", "cyclade.cli", "run", str(tmp_path / "c.toml"), "--out", str(folder),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        for _ in range(600):
+            if process.poll() is not None or (
+                folder.exists() and len(RunFolder(folder).history()) >= 3
+            ):
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (folder / "done").exists()
+    assert 3 <= len(RunFolder(folder).history()) < 10
+    run(config, folder)
+    run(config, tmp_path / "whole")
+    assert_same_end(tmp_path / "whole", folder)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    (tmp_path / "done").unlink()
+    content = (tmp_path / "checkpoint.pt").read_bytes()
+    (tmp_path / "checkpoint.pt").write_bytes(content[: len(content) // 2])
+    with pytest.raises(FolderError, match=r"checkpoint.pt is damaged .* delete it"):
+        run(SMALL, tmp_path)
+
+
+def test_a_checkpoint_of_another_device(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    (tmp_path / "done").unlink()
+    place = RunFolder(tmp_path)
+    state = place.load(torch.device("cpu"))
+    assert state is not None
+    place.save({**state, "device": "cuda"})
+    with pytest.raises(FolderError, match="was begun on cuda, and here the device is cpu"):
+        run(SMALL, tmp_path)
