@@ -1,7 +1,7 @@
 """Cyclic optimizers for PyTorch models: exact block updates on one batch."""
 
 from cyclade.optim.batches import PageBatchSampler
-from cyclade.optim.cyclic import NotFiniteError
+from cyclade.optim.checked import NotFiniteError
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.pruning import PruneReport, prune
 from cyclade.optim.sparsity import SparsityReport, sparsity

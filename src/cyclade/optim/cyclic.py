@@ -17,22 +17,21 @@ from torch.optim import Optimizer
 from cyclade import core
 from cyclade.lag import Lag, Nothing
 from cyclade.optim import partition
+from cyclade.optim.arguments import check_numbers, direction, rates_of, refuse_half
 from cyclade.optim.batches import as_batches, as_inputs
 from cyclade.optim.capture import Graphs
+from cyclade.optim.checked import Checked
 from cyclade.optim.costs import overhead, stage_costs
+from cyclade.optim.device_numbers import DeviceNumbers
 from cyclade.optim.lags import OneCycleBehind, Rewound
 from cyclade.optim.net import Batch, Block, FlatPoint, InPlace, LivePoint, Loss, Net
 from cyclade.optim.prox import NetProx, net_regularisers
 from cyclade.optim.spectral import spectral_norms
 from cyclade.optim.stages import Chain, cut
-from cyclade.optim.steps import PRECONDITIONERS, NetSteps
+from cyclade.optim.steps import NetSteps
 from cyclade.optim.sweep import ClosureSweep, StagedSweep, exact_autocast
-from cyclade.orders import Backward, Custom, Forward, as_order
+from cyclade.orders import Backward, Custom, Forward, Greedy, as_order
 from cyclade.regularisers import Regulariser
-
-
-class NotFiniteError(RuntimeError):
-    """The loss is NaN or infinite; the step was not applied."""
 
 
 class CyclicOptimizer(Optimizer):
@@ -76,7 +75,7 @@ class CyclicOptimizer(Optimizer):
             raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
         if loss_fn is not None and not callable(loss_fn):
             raise TypeError(f"loss_fn must be callable or None, got {type(loss_fn).__name__}")
-        _check_numbers(weight_decay, momentum, nesterov, clip_norm, precondition)
+        check_numbers(weight_decay, momentum, nesterov, clip_norm, precondition)
         inputs = None if example is None else as_inputs(example)
         chain = cut(model, example=inputs, stages=stages)
         if compile:
@@ -93,7 +92,7 @@ class CyclicOptimizer(Optimizer):
         }  # fmt: skip
         groups = [
             {"params": self.net.block_parameters(j), "name": block.name, "lr": rate}
-            for j, (block, rate) in enumerate(zip(chosen, _rates(lr, len(chosen)), strict=True))
+            for j, (block, rate) in enumerate(zip(chosen, rates_of(lr, len(chosen)), strict=True))
         ]
         self._built = False
         super().__init__(groups, defaults)
@@ -112,7 +111,7 @@ class CyclicOptimizer(Optimizer):
         self._trail: Any = None
         self._norms = spectral_norms(model)
         self._graphs: Graphs | None = None
-        self._device_numbers: dict[tuple[str, int], Tensor] = {}
+        self._numbers: DeviceNumbers | None = None
         if capture:
             self._prepare_capture()
 
@@ -133,7 +132,7 @@ class CyclicOptimizer(Optimizer):
                 else partition.into(parts, self._known_costs(), blocks)
             )
         if max_overhead is not None:
-            return partition.under(parts, self._known_costs(), max_overhead, _direction(order))
+            return partition.under(parts, self._known_costs(), max_overhead, direction(order))
         if blocks is None:
             return parts
         if isinstance(blocks, str) or not isinstance(blocks, Iterable):
@@ -162,7 +161,7 @@ class CyclicOptimizer(Optimizer):
         """Multiply-adds of a cycle over those of an SGD step; NaN before the first batch."""
         if self._costs is None:
             return math.nan
-        return overhead(self._costs, self.net.starts, _direction(self.order), keep=False)
+        return overhead(self._costs, self.net.starts, direction(self.order), keep=False)
 
     def __repr__(self) -> str:
         share = [math.nan] * self.net.m
@@ -202,7 +201,7 @@ class CyclicOptimizer(Optimizer):
                 "the model itself, once per block. GradScaler.step and trainers that call step() "
                 "without arguments do not fit; bfloat16 autocast needs no scaler"
             )
-        _refuse_half()
+        refuse_half()
         if callable(inputs) and not isinstance(inputs, Tensor):
             return self._closure_step(inputs, refresh)
         batches = as_batches(inputs, target)
@@ -235,14 +234,15 @@ class CyclicOptimizer(Optimizer):
 
     def _turns(self) -> list[int] | None:
         """The turns of the next cycle; None when they can only be chosen on the way (greedy)."""
-        if not self._fixed and type(self.order).__name__ == "Greedy":
+        if isinstance(self.order, Greedy):
             return None
         return list(self.order.turns(self.net.m, self._order_rng, list))
 
     def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
         if self._graphs is None:
             return self._run(turns, batches, refresh, check=True)
-        self._sync_device_numbers()
+        assert self._numbers is not None
+        self._numbers.sync()
         kind = (refresh, None if turns is None else tuple(turns), self.net.model.training)
         return self._graphs.run(
             kind, batches, lambda copies: self._run(turns, copies, refresh, check=False)
@@ -362,42 +362,19 @@ class CyclicOptimizer(Optimizer):
 
     def _shrink(self, j: int, t: Any) -> Any:
         """1 + t·wd for block j; None without weight decay."""
-        decay = self.param_groups[j]["weight_decay"]
-        if self._graphs is None:
+        if self._numbers is None:
+            decay = self.param_groups[j]["weight_decay"]
             return 1.0 + t * decay if decay > 0.0 else None
-        if t is self._device_numbers.get(("lr", j)):  # without Λ_j it is known on the host
-            return self._device_number("shrink", j)
-        return 1.0 + t * self._device_number("weight_decay", j)
+        if t is self._numbers.get("lr", j):  # without Λ_j it is known on the host
+            return self._numbers.get("shrink", j)
+        return 1.0 + t * self._numbers.get("weight_decay", j)
 
     def _rate(self, j: int) -> Any:
-        rate = self.param_groups[j]["lr"]
-        return rate if self._graphs is None else self._device_number("lr", j)
-
-    def _device_number(self, name: str, j: int) -> Tensor:
-        key = (name, j)
-        if key not in self._device_numbers:
-            like = self.param_groups[j]["params"][0]
-            self._device_numbers[key] = like.new_full(
-                (), float(_number(self.param_groups[j], name))
-            )
-        return self._device_numbers[key]
-
-    def _sync_device_numbers(self) -> None:
-        """Bring lr and weight decay to the device, where graphs read them."""
-        for j, group in enumerate(self.param_groups):
-            for name in ("lr", "weight_decay", "shrink"):
-                number = self._device_number(name, j)
-                value = _number(group, name)
-                if isinstance(value, Tensor):
-                    number.copy_(value)
-                elif self._last.get((name, j)) != value:
-                    self._last[(name, j)] = value
-                    number.fill_(value)
+        return self.param_groups[j]["lr"] if self._numbers is None else self._numbers.get("lr", j)
 
     def _prepare_capture(self) -> None:
         if not self._fixed:
             raise ValueError("capture=True needs an order that stays: forward, backward or a list")
-        self._last: dict[tuple[str, int], float] = {}
         parameters = list(self.net.parameters.values())
         if all(p.is_cuda for p in parameters):
             if self.net.chain.random:
@@ -406,6 +383,7 @@ class CyclicOptimizer(Optimizer):
                     "capture=False"
                 )
             self._graphs = Graphs()
+            self._numbers = DeviceNumbers(self.param_groups)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything: per-block tensors, counters, the order's generator and the tape."""
@@ -436,91 +414,10 @@ class CyclicOptimizer(Optimizer):
             self._lag().recall(mine["trail"])
         if self._graphs is not None:
             self._graphs.clear()
+            self._numbers = DeviceNumbers(self.param_groups)
 
     def _more_state(self) -> dict[str, Any]:
         return {}
 
     def _load_more(self, mine: dict[str, Any]) -> None:
         pass
-
-
-class Checked:
-    """A sweep that refuses to go on from a loss that is not finite, before anything has moved."""
-
-    def __init__(self, sweep: Any, replays: list[Any]) -> None:
-        self._sweep, self._replays = sweep, replays
-        self.get, self.set = sweep.get, sweep.set
-        self._first = True
-
-    @property
-    def loss(self) -> Tensor:
-        """The loss where the sweep began."""
-        return self._sweep.loss  # type: ignore[no-any-return]
-
-    def grad(self, j: int) -> Tensor:
-        """∇^j, if the loss is finite."""
-        gj: Tensor = self._sweep.grad(j)
-        if self._first:
-            self._first = False
-            if not bool(torch.isfinite(self._sweep.loss)):
-                for replay in self._replays:
-                    replay.undo()
-                raise NotFiniteError(
-                    f"the loss is {float(self._sweep.loss)}: the step was not applied"
-                )
-        return gj
-
-
-def _number(group: dict[str, Any], name: str) -> Any:
-    """A number of a param group: its lr, its weight decay, or what the decay divides by."""
-    return 1.0 + group["lr"] * group["weight_decay"] if name == "shrink" else group[name]
-
-
-def _check_numbers(
-    weight_decay: Any, momentum: Any, nesterov: Any, clip_norm: Any, precondition: Any
-) -> None:
-    if not (isinstance(weight_decay, int | float) and weight_decay >= 0):
-        raise ValueError(f"weight_decay must be at least 0, got {weight_decay!r}")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum must be in [0, 1), got {momentum}")
-    if nesterov and momentum == 0:
-        raise ValueError("nesterov=True needs a momentum")
-    if clip_norm is not None and not clip_norm > 0:
-        raise ValueError(f"clip_norm must be positive or None, got {clip_norm}")
-    if precondition not in PRECONDITIONERS:
-        raise ValueError(f"precondition must be one of {PRECONDITIONERS}, got {precondition!r}")
-
-
-def _rates(lr: Any, m: int) -> list[Any]:
-    rates = list(lr) if isinstance(lr, list | tuple) else [lr] * m
-    if len(rates) != m:
-        raise ValueError(
-            f"lr must be one number, or one for each of the {m} blocks, got {len(rates)}"
-        )
-    for rate in rates:
-        if not isinstance(rate, int | float | Tensor) or isinstance(rate, bool):
-            raise TypeError(f"lr must be a number or a tensor, got {type(rate).__name__}")
-        if not float(rate) >= 0:
-            raise ValueError(f"lr must be at least 0, got {float(rate)}")
-    if isinstance(lr, Tensor):  # one tensor per group, so that schedulers may differ
-        return [lr.clone() for _ in rates]
-    return rates
-
-
-def _direction(order: Any) -> str | list[int]:
-    """The order as the cost model knows it; random and greedy ones count as shuffled."""
-    if isinstance(order, Custom):
-        return order.sequence
-    if isinstance(order, list | tuple):
-        return list(order)
-    name = order if isinstance(order, str) else type(order).__name__.lower()
-    return name if name in ("forward", "backward") else "shuffled"
-
-
-def _refuse_half() -> None:
-    for device in ("cuda", "cpu"):
-        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
-            raise ValueError(
-                "float16 autocast needs a GradScaler, which cannot scale block after block: use "
-                "bfloat16"
-            )

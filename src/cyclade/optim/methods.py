@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from cyclade.optim.batches import page_sizes
-from cyclade.optim.cyclic import Checked, CyclicOptimizer
+from cyclade.optim.checked import Checked
+from cyclade.optim.cyclic import CyclicOptimizer
 from cyclade.optim.net import Batch
 
 _PARAMETERS = """
