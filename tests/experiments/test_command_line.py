@@ -103,6 +103,23 @@ def test_truncated_data(
     assert file.stat().st_size == 5000
 
 
+def test_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cyclade.experiments.training import Training
+
+    def interrupted(self: Training) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "train_epoch", interrupted)
+        assert main(["run", *QUICK, "--out", str(tmp_path)]) == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
+    assert main(["show", str(tmp_path)]) == 0
+    assert "unfinished" in capsys.readouterr().out
+    assert main(["run", *QUICK, "--out", str(tmp_path)]) == 0
+
+
 def test_other_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown data set 'cifar'" in failing(capsys, "data", "cifar")
     assert "is not a folder" in failing(capsys, "show", str(tmp_path / "nowhere"))

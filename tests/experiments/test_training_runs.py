@@ -125,11 +125,11 @@ def test_the_learning_rate_follows_a_cosine() -> None:
     ],
 )
 def test_options_reach_the_optimizer(changes: dict[str, Any], tmp_path: Path) -> None:
-    plain = run(replace(SMALL, method=changes.get("method", "SCCD")), tmp_path / "plain")
-    config = RunConfig.from_dict({"batch": 128, "epochs": 2, "device": "cpu", **changes})
-    changed = run(config, tmp_path / "changed")
+    base = {"batch": 400, "epochs": 1, "device": "cpu", "lr": 0.02}
+    plain = RunConfig.from_dict({**base, "method": changes.get("method", "SCCD")})
+    changed = run(RunConfig.from_dict({**base, **changes}), tmp_path / "changed")
     assert changed.status == "finished"
-    assert changed.last.train_loss != plain.last.train_loss
+    assert changed.last.train_loss != run(plain, tmp_path / "plain").last.train_loss
 
 
 def test_seeds_repeat_and_differ(tmp_path: Path) -> None:
@@ -181,6 +181,7 @@ def test_bad_configs_make_no_folder(tmp_path: Path) -> None:
         ({"blocks": 9}, r"blocks=9: the model has 5 layers"),
         ({"blocks": ("conv9",)}, r"conv9.* neither a module nor a trained parameter"),
         ({"order": (0, 7)}, r"order"),
+        ({"held_out": 1e-6}, r"held_out = 1e-06: fraction must be in \(0, 1\) and leave images"),
     ):
         with pytest.raises(ConfigError, match=message):
             run(replace(SMALL, **changes), tmp_path / "run")
@@ -200,11 +201,15 @@ def test_many_runs(tmp_path: Path) -> None:
     assert run_many(configs, tmp_path, progress=False) == results
     assert {f: (f / "checkpoint.pt").stat().st_mtime_ns for f in stamps} == stamps
     assert len(find_runs(tmp_path)) == 3
+    started = json.loads((results[0].folder / "about.json").read_text())["starts"]
+    assert [start["side_by_side"] for start in started] == [2]
     too_large = replace(SMALL, batch=5000)
     third = replace(SMALL, seed=2, epochs=1)
     with pytest.raises(ConfigError, match="batch = 5000"):
         run_many([too_large, third], tmp_path, jobs=1, progress=False)
     assert RunFolder(tmp_path / third.slug()).done() is not None
+    with pytest.raises(ConfigError, match="jobs must be at least 1, got 0"):
+        run_many(configs, tmp_path, jobs=0)
 
 
 def test_evaluation_is_in_eval_mode_and_restores() -> None:

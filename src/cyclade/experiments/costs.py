@@ -28,9 +28,9 @@ class Prices:
 
     A small step of the recursive methods evaluates its b' samples at two points: 2b' samples, where
     the paper counts b'. The multiply-adds of a cycle follow `cyclade.optim.costs`. A step of VR-CCD
-    moves one block and is priced at the mean over the blocks, which is exact over whole cycles;
-    random orders are priced as shuffled ones; a greedy turn as the gradient of every block and its
-    own; a product with the block Hessian as two gradients.
+    draws for one block and moves it; it is priced at the mean over the blocks, which is exact over
+    whole cycles. Random orders are priced as shuffled ones; a greedy turn as the gradient of every
+    block and its own; a product with the block Hessian as two gradients.
     """
 
     def __init__(self, config: RunConfig, optimizer: Any, image: Tensor) -> None:

@@ -16,6 +16,11 @@ class Display:
         self._progress: Any = _progress() if shown and sys.stdout.isatty() else None
         self._tasks: dict[str, Any] = {}
 
+    @property
+    def shown(self) -> bool:
+        """Whether anybody sees it."""
+        return self._progress is not None
+
     def __enter__(self) -> Display:
         if self._progress is not None:
             self._progress.start()

@@ -20,7 +20,7 @@ from cyclade.samplers import Page
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 _SHUFFLE, _COINS, _BATCHES, _FIRST = range(4)  # independent streams of random numbers
-_GATHERED = 8192  # images gathered at once
+_GATHERED = {"cpu": 512, "cuda": 8192}  # images at once: caches want few, kernel launches many
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Draws:
     def gathered(self, split: Split) -> Iterator[tuple[Tensor, Tensor, bool]]:
         """Images, labels and coin of each step."""
         index = torch.from_numpy(self.indices).to(split.labels.device)
-        first = at = 0
+        first, at, most = 0, 0, _GATHERED.get(index.device.type, 512)
         while first < len(self.sizes):
             last, end = first, at
-            while last < len(self.sizes) and (last == first or end - at < _GATHERED):
+            while last < len(self.sizes) and (last == first or end - at < most):
                 end += self.sizes[last]
                 last += 1
             sizes, chosen = self.sizes[first:last], index[at:end]

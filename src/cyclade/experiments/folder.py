@@ -193,7 +193,7 @@ def find_runs(root: str | Path) -> list[RunResult]:
     root = Path(root)
     if not root.is_dir():
         raise FolderError(f"{root} is not a folder")
-    found = sorted(path.parent for path in root.rglob(CONFIG))
+    found = sorted(p.parent for p in root.rglob(CONFIG) if p.with_name(ABOUT).exists())
     return [RunFolder(path).result() for path in found]
 
 

@@ -1,17 +1,19 @@
-"""Many runs: side by side in processes on the CPU, one after the other on a GPU."""
+"""Many runs, side by side in processes."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.display import Display
-from cyclade.experiments.errors import ExperimentError
+from cyclade.experiments.errors import ConfigError, ExperimentError
 from cyclade.experiments.folder import RunFolder, RunResult
 from cyclade.experiments.run import run
 
@@ -29,37 +31,38 @@ def run_many(
     """Every config in its own folder ``root/config.slug()``; results in the order given.
 
     Runs that are done are read, others start or go on where they stopped, so the same call resumes
-    everything. On the CPU `jobs` processes work side by side (default: the cores at hand over the
-    threads of a run); on a GPU one run follows the other. A run that fails does not stop the
+    everything. `jobs` processes work side by side. By default these are as many as the cores at
+    hand allow on the CPU, and one on a GPU, so that its seconds are those of a run alone; small
+    nets leave a GPU idle most of the time, and many more fit. A run that fails does not stop the
     others: its error is raised when they are done. Scripts must call this under
     ``if __name__ == "__main__":``, as always with processes.
     """
-    root = Path(root)
-    configs = list(configs)
+    root, configs = Path(root), list(configs)
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs must be at least 1, got {jobs}")
     chosen = list({config.slug(): config for config in configs}.values())
+    waiting: dict[str, list[RunConfig]] = {}
     for config in chosen:  # before any work: folders of other configs, devices that are not there
-        resolve(config.device)
+        device = resolve(config.device)
         place = RunFolder(root / config.slug())
         if place.path.exists():
             place.claim(config)
-    waiting = [c for c in chosen if RunFolder(root / c.slug()).done() is None]
-    on_cpu = [c for c in waiting if resolve(c.device).type == "cpu"]
-    on_gpu = [c for c in waiting if resolve(c.device).type != "cpu"]
+        if place.done() is None:
+            waiting.setdefault(device.type, []).append(config)
     failures: dict[RunConfig, Exception] = {}
     with Display(progress) as display:
-        processes = jobs or _cores() // max((c.threads for c in on_cpu), default=1)
-        if min(processes, len(on_cpu)) > 1:
-            failures |= _side_by_side(on_cpu, root, data_dir, processes, display)
-        else:
-            on_gpu = on_cpu + on_gpu
-        failures |= _one_by_one(on_gpu, root, data_dir, display)
+        for kind, group in waiting.items():
+            fitting = 1 if kind != "cpu" else max(1, _cores() // max(c.threads for c in group))
+            processes = min(jobs or fitting, len(group))
+            work = _one_by_one if processes == 1 else _side_by_side
+            failures |= work(group, root, data_dir, processes, display)
     if failures:
         raise _joined(failures)
     return [RunFolder(root / config.slug()).result() for config in configs]
 
 
 def _one_by_one(
-    configs: list[RunConfig], root: Path, data_dir: str | Path | None, display: Display
+    configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
 ) -> dict[RunConfig, Exception]:
     failures: dict[RunConfig, Exception] = {}
     for config in configs:
@@ -68,7 +71,7 @@ def _one_by_one(
                 config,
                 root / config.slug(),
                 data_dir=data_dir,
-                watch=lambda row, config=config: display.show(config, row),  # type: ignore[misc]
+                watch=partial(display.show, config),
             )
         except Exception as error:
             failures[config] = error
@@ -77,21 +80,18 @@ def _one_by_one(
 
 
 def _side_by_side(
-    configs: list[RunConfig],
-    root: Path,
-    data_dir: str | Path | None,
-    jobs: int,
-    display: Display,
+    configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
 ) -> dict[RunConfig, Exception]:
     failures: dict[RunConfig, Exception] = {}
-    pool = ProcessPoolExecutor(min(jobs, len(configs)), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_deaf)
     try:
         running: dict[Future[None], RunConfig] = {
-            pool.submit(_work, config, root / config.slug(), data_dir): config for config in configs
+            pool.submit(_work, config, root / config.slug(), data_dir, jobs): config
+            for config in configs
         }
         while running:
             ended = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED).done
-            for config in running.values():
+            for config in running.values() if display.shown else ():
                 rows = RunFolder(root / config.slug()).history()
                 display.show(config, rows[-1] if rows else None)
             for future in ended:
@@ -109,9 +109,14 @@ def _side_by_side(
     return failures
 
 
-def _work(config: RunConfig, folder: Path, data_dir: str | Path | None) -> None:
+def _work(config: RunConfig, folder: Path, data_dir: str | Path | None, jobs: int) -> None:
     """In a process of its own; the result is read from the folder."""
-    run(config, folder, data_dir=data_dir)
+    run(config, folder, data_dir=data_dir, side_by_side=jobs)
+
+
+def _deaf() -> None:
+    """An interrupt is the parent's affair: it ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _cores() -> int:

@@ -26,13 +26,15 @@ def run(
     *,
     data_dir: str | Path | None = None,
     watch: Watch | None = None,
+    side_by_side: int = 1,
 ) -> RunResult:
     """Train as `config` says and keep everything in `folder`.
 
     If the folder holds a part of this very run, training goes on after its last whole epoch, and
     ends bit for bit as if it had never stopped (on the same hardware; seconds excepted). If the run
     is done, its result is read. A folder of another config is an error, and nothing is touched. A
-    loss that is not finite ends the run with the status "diverged".
+    loss that is not finite ends the run with the status "diverged". `side_by_side`, the number of
+    runs that share the machine, is noted in ``about.json``: it bears on the seconds.
     """
     place = RunFolder(folder)
     device = resolve(config.device)
@@ -40,12 +42,12 @@ def run(
         place.claim(config)
         if place.done() is not None:
             return place.result()
-    with repeatable(config.threads):
+    with repeatable(device, config.threads):
         data = _load(config.dataset, None if data_dir is None else Path(data_dir), device)
         training = Training(config, data, device)
         place.claim(config)
         rows = _take_up(training, place)
-        place.add_start(about(device, training.epoch))
+        place.add_start({**about(device, training.epoch), "side_by_side": side_by_side})
         place.write_history(rows)
         if watch is not None:
             watch(rows[-1])

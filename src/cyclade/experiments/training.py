@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -30,8 +30,8 @@ _EVALUATED = 5000  # images at once
 
 
 @contextmanager
-def repeatable(threads: int) -> Iterator[None]:
-    """So many CPU threads, and GPU kernels that give the same bits every time."""
+def repeatable(device: torch.device, threads: int) -> Iterator[None]:
+    """On this device, with so many CPU threads, and kernels that give the same bits every time."""
     before = torch.get_num_threads()
     cudnn = torch.backends.cudnn
     deterministic, benchmark = cudnn.deterministic, cudnn.benchmark
@@ -39,7 +39,8 @@ def repeatable(threads: int) -> Iterator[None]:
     torch.set_num_threads(threads)
     cudnn.deterministic, cudnn.benchmark = True, False
     try:
-        yield
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            yield
     finally:
         torch.set_num_threads(before)
         cudnn.deterministic, cudnn.benchmark = deterministic, benchmark
@@ -93,7 +94,10 @@ class Training:
 
     def __init__(self, config: RunConfig, data: Dataset, device: torch.device) -> None:
         if config.held_out > 0:
-            data = data.held_out(config.held_out)
+            try:
+                data = data.held_out(config.held_out)
+            except ValueError as error:
+                raise ConfigError(f"held_out = {config.held_out}: {error}") from error
         self.config, self.data, self.device = config, data, device
         self.model = network(
             config.dataset, seed=config.seed, spectral=config.spectral == "reparam"
