@@ -37,11 +37,11 @@ class Display:
         name = config.slug()
         values = {
             "completed": row.epoch,
-            "loss": f"{row.train_loss:.4f}",
-            "accuracy": f"{row.test_accuracy:.4f}",
+            "loss": f"{row.train_loss:.3f}",
+            "accuracy": f"{row.test_accuracy:.3f}",
         }
         if name not in self._tasks:
-            title = f"{config.dataset} {config.method} lr {config.lr:g} seed {config.seed}"
+            title = f"{config.method} lr {config.lr:g} seed {config.seed}"
             self._tasks[name] = self._progress.add_task(title, total=config.epochs, **values)
         else:
             self._progress.update(self._tasks[name], **values)
@@ -61,9 +61,9 @@ def _progress() -> Any:
         return None
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=10),
         TextColumn("{task.completed:g}/{task.total:g}"),
-        TextColumn("loss {task.fields[loss]}  test accuracy {task.fields[accuracy]}"),
+        TextColumn("loss {task.fields[loss]} test {task.fields[accuracy]}"),
         TimeElapsedColumn(),
         Left(),
     )
