@@ -233,13 +233,18 @@ def test_samples_count_component_gradients() -> None:
     greedy = solve(method="P-CCD", L=5.0, order="greedy", max_cycles=2, tol=None)
     assert greedy.samples == pytest.approx(2 * 4 * n)  # a whole gradient for each of 4 turns
     assert greedy.prox_calls == 2 * 4 * 5
+    assert greedy.values == greedy.hvps == 0
+    assert solve(method="P-CCD", max_cycles=3, tol=None).values >= 2 * 3 * 4 * n
+    assert solve(method="SCCD", max_cycles=1, tol=None).hvps > 0
 
 
 def test_return_rules() -> None:
     options: dict[str, Any] = {"method": "SCCD", "b": 2, "max_cycles": 60, "tol": None, "every": 1}
     seen: list[Any] = []
-    last = solve(returns="last", callback=lambda report: seen.append(report.x), **options)
+    last = solve(returns="last", callback=seen.append, **options)
+    seen = [report.x for report in seen]  # a report may be kept
     np.testing.assert_array_equal(last.x, seen[-1])
+    assert not np.array_equal(seen[0], seen[-1])
     best = solve(returns="best", **options)
     assert best.fun == min(best.history["fun"])
     drawn = solve(**options)

@@ -170,11 +170,13 @@ def minimize(
     _check_start(inner, x, evaluation_sample)
     oracle = Counting(inner, sampler, layout.shares())
     if resume is None:
-        steps.prepare(inner.sweep(x.copy(), evaluation_sample))
+        steps.prepare(oracle.sweep(x.copy(), evaluation_sample))
+        oracle.gradients = 0.0  # a look at x_0 is not part of the method
         history: dict[str, list[float]] = {name: [] for name in HISTORY}
         state = start(oracle, x, sampler, start_rng)
         best = rule if isinstance(rule, Best) else Best()
-        carried = Carried(chosen.name, state, {}, rule, best, history, oracle.gradients)
+        carried = Carried(chosen.name, state, {}, rule, best, history)
+        carried.gradients, carried.hvps = oracle.gradients, oracle.hvps
     else:
         carried = _carried(resume, chosen, layout)
         steps.recall(carried.steps)
@@ -194,6 +196,8 @@ def minimize(
         method=chosen.name,
         cycles=carried.state.k,
         samples=carried.gradients,
+        values=carried.values,
+        hvps=carried.hvps,
         prox_calls=carried.prox_calls,
         seconds=carried.seconds,
         Lambda=[steps.metric(j) for j in range(layout.m)],

@@ -31,6 +31,9 @@ class Result:
         The method, by its name in the paper.
     cycles, samples, prox_calls:
         Cycles done; component gradients evaluated (see `cyclade.counting`); proxes evaluated.
+    values, hvps:
+        Function values (by line searches) and Hessian-vector products (by curvature estimates),
+        counted in samples too; zero with given steps.
     seconds:
         Time spent in cycles; evaluating F and the certificate for the history is not counted.
     Lambda:
@@ -52,6 +55,8 @@ class Result:
     method: str
     cycles: int
     samples: float
+    values: float
+    hvps: float
     prox_calls: int
     seconds: float
     Lambda: list[Any]
@@ -66,6 +71,7 @@ class Result:
             ("certificate", f"{self.certificate:.3g}  ({self.certificate_kind})"),
             ("cycles", self.cycles),
             ("samples", f"{self.samples:.10g}"),
+            ("values", f"{self.values:.10g}"),
             ("prox_calls", self.prox_calls),
             ("seconds", f"{self.seconds:.3g}"),
             ("x", _shapes(self.x)),

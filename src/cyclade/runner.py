@@ -49,6 +49,8 @@ class Carried:
     best: Best
     history: dict[str, list[float]]
     gradients: float = 0.0
+    values: float = 0.0
+    hvps: float = 0.0
     prox_calls: int = 0
     seconds: float = 0.0
 
@@ -57,7 +59,8 @@ class Carried:
 class Report:
     """What a callback is given after each cycle; return True from it to stop the run.
 
-    `fun` and `certificate` are those of the last evaluation (see `every`); `x` is a copy.
+    `fun` and `certificate` are those of the last evaluation (see `every`); `x` is a copy of x_k in
+    the structure of x0.
     """
 
     cycle: int
@@ -66,12 +69,7 @@ class Report:
     fun: float
     certificate: float
     change: float
-    _x: Point = field(repr=False)
-
-    @property
-    def x(self) -> Any:
-        """x_k in the structure of x0."""
-        return self._x.whole()
+    x: Any = field(repr=False)
 
 
 @dataclass
@@ -117,7 +115,9 @@ class Runner:
         self._last_fun = self._last_certificate = math.nan
         self._prox = CountingProx(reg)
         self._prox.calls = carried.prox_calls
-        oracle.gradients = carried.gradients
+        oracle.gradients, oracle.values, oracle.hvps = (
+            carried.gradients, carried.values, carried.hvps,
+        )  # fmt: skip
 
     def evaluate(self, x: Point) -> tuple[float, float]:
         """F(x) and its certificate; not counted as part of the run."""
@@ -160,6 +160,7 @@ class Runner:
             message = f"interrupted in cycle {state.k + 1}; the best so far is returned"
             ending = Ending(self._best(before), False, message, resumable=False)
         carried.gradients, carried.prox_calls = self.oracle.gradients, self._prox.calls
+        carried.values, carried.hvps = self.oracle.values, self.oracle.hvps
         carried.steps = self.steps.memory()
         return ending
 
@@ -241,7 +242,7 @@ class Runner:
     def _report(self, seen: Seen) -> Report:
         return Report(
             seen.k, self.oracle.gradients, self.carried.seconds, self._last_fun,
-            self._last_certificate, seen.change, seen.x,
+            self._last_certificate, seen.change, seen.x.whole(),
         )  # fmt: skip
 
     def _returned(self, x: Point) -> Point:

@@ -365,6 +365,34 @@ def test_spectral_normalisation_as_a_reparametrisation() -> None:
     assert float(norm) == pytest.approx(1.0, abs=0.02)
 
 
+class TwoTowers(nn.Module):
+    """Takes two inputs, and a scale by keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.top = nn.Linear(6, 4), nn.Linear(3, 4), nn.Linear(4, 3)
+
+    def forward(self, a: Any, b: Any, scale: float = 1.0) -> Any:
+        return self.top(torch.tanh(self.left(a) + scale * self.right(b)))
+
+
+@pytest.mark.parametrize("form", ["tuple", "dict"])
+def test_inputs_may_be_tuples_or_dicts(form: str) -> None:
+    torch.manual_seed(0)
+    model = TwoTowers().double()
+    plain = copy.deepcopy(model)
+    a, y = batch(16)
+    b = torch.randn(16, 3, dtype=torch.float64)
+    inputs: Any = (a, b) if form == "tuple" else {"a": a, "b": b, "scale": 0.5}
+    opt = build(SCCD, model, lr=0.1)
+    expected = F.cross_entropy(plain(a, b, 1.0 if form == "tuple" else 0.5), y)
+    assert float(opt.step(inputs, y)) == pytest.approx(float(expected.detach()), abs=1e-14)
+    assert opt.net.m == 3
+    for _ in range(30):
+        loss = opt.step(inputs, y)
+    assert loss < expected
+
+
 def test_the_table_of_blocks() -> None:
     model = net()
     opt = build(SCCD, model, example=batch(4)[0])
