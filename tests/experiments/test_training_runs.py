@@ -37,12 +37,12 @@ COLUMNS = (
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains(method: str, tmp_path: Path) -> None:
-    config = RunConfig(method=method, lr=LR[method], batch=16, epochs=2, device="cpu")
+    config = RunConfig(method=method, lr=LR[method], batch=16, epochs=1, device="cpu")
     result = run(config, tmp_path / "run")
     assert result.status == "finished"
-    losses = [row.train_loss for row in result.history]
-    assert losses[2] < losses[1] < losses[0]
-    assert [row.epoch for row in result.history] == [0, 1, 2]
+    first, last = result.history
+    assert (first.epoch, last.epoch) == (0, 1)
+    assert last.train_loss < first.train_loss - 0.003
     assert result.history == run(config, tmp_path / "run").history  # done: read, not run
 
 
