@@ -132,7 +132,7 @@ def test_death_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_killed_process(tmp_path: Path) -> None:
-    config = replace(SMALL, method="VRO-CCD", epochs=7, batch=200, lr=0.005)
+    config = replace(SMALL, method="VRO-CCD", epochs=7, batch=200, p=0.2, lr=0.005)
     (tmp_path / "c.toml").write_text(config.to_toml())
     folder = tmp_path / "killed"
     command = [
