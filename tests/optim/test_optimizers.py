@@ -307,6 +307,25 @@ def test_curvature_is_the_norm_of_the_block_hessian() -> None:
         torch.testing.assert_close(opt._steps.metric(j), norm, rtol=1e-3, atol=0)
 
 
+@pytest.mark.parametrize("cls", ALL)
+def test_curvature_is_measured_when_due_and_on_large_batches_only(cls: Any) -> None:
+    opt = build(cls, net(), precondition="curvature", curvature_every=2, lr=0.01)
+    seen: list[tuple[int, int]] = []
+    measure = opt._steps.measure
+
+    def watched(sweep: Any, iterations: int) -> None:
+        seen.append((opt.cycles, sum(b.size for b in sweep._batches)))
+        measure(sweep, iterations)
+
+    opt._steps.measure = watched
+    train(opt, 18)
+    assert all(size == 16 for _, size in seen)
+    cycles = [cycle for cycle, _ in seen]
+    assert cycles[0] == 0
+    assert all(b - a >= 2 for a, b in zip(cycles[:-1], cycles[1:], strict=True))
+    assert len(cycles) >= 2
+
+
 def test_adam_steps_have_the_size_of_the_lr_at_first() -> None:
     model = net()
     before = values(model)

@@ -106,6 +106,7 @@ class CyclicOptimizer(Optimizer):
         self.cycles = 0
         self.draws = 0  # batches used: where a sampler should stand when a run resumes
         self._curvature = (curvature_every, curvature_iterations)
+        self._measured: int | None = None  # the cycle before which the curvature was last measured
         self._sign = -1.0 if maximize else 1.0
         self._verified = self._warned = False
         self._trail: Any = None
@@ -224,7 +225,8 @@ class CyclicOptimizer(Optimizer):
 
     def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
         """One cycle on these batches."""
-        self._measure_curvature(batches)
+        if refresh:  # a small batch is too noisy to measure on
+            self._measure_curvature(batches)
         loss = self._cycle(self._turns(), batches, refresh)
         self._finish_cycle()
         return loss
@@ -324,7 +326,8 @@ class CyclicOptimizer(Optimizer):
     def _measure_curvature(self, batches: list[Batch]) -> None:
         every, iterations = self._curvature
         wanted = any(group["precondition"] == "curvature" for group in self.param_groups)
-        if wanted and self.cycles % every == 0:
+        if wanted and (self._measured is None or self.cycles >= self._measured + every):
+            self._measured = self.cycles
             sweep = self._sweep(self._point, batches, self._replays(batches), live=False)
             self._steps.measure(sweep, iterations)
 
@@ -391,6 +394,7 @@ class CyclicOptimizer(Optimizer):
         state["cyclade"] = {
             "cycles": self.cycles,
             "draws": self.draws,
+            "measured": self._measured,
             "order_rng": json.dumps(self._order_rng.bit_generator.state),
             "trail": self._trail.memory() if isinstance(self._trail, Rewound) else {},
             **self._more_state(),
@@ -407,6 +411,7 @@ class CyclicOptimizer(Optimizer):
         super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
         self._steps = NetSteps(self.net, self.param_groups, self._slot, self._rate)
         self.cycles, self.draws = int(mine["cycles"]), int(mine["draws"])
+        self._measured = mine["measured"]
         self._order_rng.bit_generator.state = json.loads(mine["order_rng"])
         self._trail = None
         self._load_more(mine)

@@ -25,8 +25,8 @@ _PARAMETERS = """
     precondition:
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
         by a warm power iteration every cycle; "curvature", the norm of the block Hessian (plus
-        `damping`) by power iteration every `curvature_every` cycles; "adam", a diagonal second
-        moment (`beta2`, `eps`).
+        `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam", a
+        diagonal second moment (`beta2`, `eps`).
     reg:
         A regulariser on all weights (parameters with two or more dimensions), or a dict from
         parameter or module names.
@@ -111,6 +111,7 @@ class VROCCD(CyclicOptimizer):
     def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
         if self._formed:
             return super()._move(batches, refresh)
+        self._measure_curvature(batches)
         return self._form(self._checked_sweep(batches))
 
     def _closure_cycle(self, now: Any, trail: Any, refresh: bool) -> None:
