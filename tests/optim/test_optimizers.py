@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 from typing import Any
 
 import pytest
@@ -322,7 +323,7 @@ def test_curvature_is_measured_when_due_and_on_large_batches_only(cls: Any) -> N
     assert all(size == 16 for _, size in seen)
     cycles = [cycle for cycle, _ in seen]
     assert cycles[0] == 0
-    assert all(b - a >= 2 for a, b in zip(cycles[:-1], cycles[1:], strict=True))
+    assert all(b - a >= 2 for a, b in itertools.pairwise(cycles))
     assert len(cycles) >= 2
 
 
