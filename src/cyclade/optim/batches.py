@@ -81,8 +81,8 @@ class PageBatchSampler(Sampler[list[int]]):
     >>> sampler = PageBatchSampler(1000, b=100, seed=0)
     >>> sampler
     PageBatchSampler(n=1000, b=100, b_small=10, p=0.0909, seed=0)
-    >>> [len(batch) for batch in sampler][:4]
-    [100, 10, 10, 10]
+    >>> [len(batch) for batch in sampler][:4]  # the first is for g_{−1}
+    [100, 10, 100, 10]
     """
 
     def __init__(

@@ -62,7 +62,7 @@ def spectral_normalise(
     -------
     >>> import torch
     >>> model = spectral_normalise(torch.nn.Sequential(torch.nn.Linear(4, 3)))
-    >>> round(float(torch.linalg.matrix_norm(model[0].weight, 2)), 4)
+    >>> round(float(torch.linalg.matrix_norm(model[0].weight.detach(), 2)), 4)
     1.0
     """
     chosen = tuple(kinds)
