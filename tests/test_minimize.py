@@ -96,6 +96,19 @@ def test_a_dict_of_torch_tensors_with_named_blocks_and_regularisers() -> None:
     assert not x0["w"].requires_grad
 
 
+def test_a_gradient_dict_is_read_by_its_keys_not_its_order() -> None:
+    x0 = {"a": np.zeros(2), "b": np.zeros(2)}
+    res = minimize(
+        lambda x: 0.5 * float(np.sum((x["a"] - 1) ** 2) + 5 * np.sum((x["b"] + 2) ** 2)),
+        x0,
+        jac=lambda x: {"b": 5 * (x["b"] + 2), "a": x["a"] - 1},
+    )
+    np.testing.assert_allclose(res.x["a"], 1, atol=1e-4)
+    np.testing.assert_allclose(res.x["b"], -2, atol=1e-4)
+    with pytest.raises(ValueError, match="jac must return the gradient structured like x0"):
+        minimize(lambda x: 0.0, x0, jac=lambda x: {"a": x["a"], "c": x["b"]})
+
+
 def test_names_may_be_grouped_into_one_block() -> None:
     x0 = {"a": torch.ones(2), "b": torch.ones(3, 2), "c": torch.ones(1)}
     res = minimize(

@@ -224,7 +224,7 @@ class Layout:
 
     def point(self, x: Any) -> Point:
         """A point with the value `x` (copied)."""
-        leaves, _, _ = _flatten(x)
+        leaves, _, _ = _flatten(self._rebuild(self._rebuild.leaves(x)))
         shapes = [tuple(a.shape) for a in leaves]
         if shapes != self.shapes:
             raise ValueError(f"x must have arrays of shapes {self.shapes}, got {shapes}")
@@ -240,7 +240,7 @@ class Layout:
 
     def split(self, x: Any) -> list[Array]:
         """The m blocks of `x`, a value (or a gradient) in the user's structure."""
-        leaves, _, _ = _flatten(x, check=False)
+        leaves = self._rebuild.leaves(x)
         flat = [a.reshape(-1) if s else a for a, s in zip(leaves, self.shared, strict=True)]
         return [slot.read(flat) for slot in self.slots]
 
@@ -273,8 +273,20 @@ class _Rebuild:
             return dict(zip(self.keys, leaves, strict=True))
         return tuple(leaves) if self.how == "tuple" else list(leaves)
 
+    def leaves(self, x: Any) -> list[Array]:
+        """The arrays of `x`, in the order of the structure: a dict is read by its keys."""
+        if self.how == "array":
+            return [x]
+        if self.how == "dict":
+            if not isinstance(x, Mapping) or set(x) != set(self.keys):
+                raise ValueError(f"a dict with the keys {list(self.keys)} is needed")
+            return [x[key] for key in self.keys]
+        if isinstance(x, Mapping):
+            raise ValueError("a list of arrays is needed, not a dict")
+        return list(x)
 
-def _flatten(x: Any, check: bool = True) -> tuple[list[Array], list[str], _Rebuild]:
+
+def _flatten(x: Any) -> tuple[list[Array], list[str], _Rebuild]:
     """The arrays of `x`, a label for each ([""] for a bare array), and the way back."""
     if isinstance(x, Mapping):
         entries, labels = list(x.values()), [str(name) for name in x]
@@ -284,7 +296,7 @@ def _flatten(x: Any, check: bool = True) -> tuple[list[Array], list[str], _Rebui
         rebuild = _Rebuild("tuple" if isinstance(x, tuple) else "list")
     else:
         entries, labels, rebuild = [x], [""], _Rebuild("array")
-    leaves = [_as_array(a, label) if check else a for a, label in zip(entries, labels, strict=True)]
+    leaves = [_as_array(a, label) for a, label in zip(entries, labels, strict=True)]
     if not leaves:
         raise ValueError("x0 holds no arrays: give an array, or a list or dict of arrays")
     kinds = {kind(a) for a in leaves}
