@@ -314,9 +314,9 @@ def test_curvature_is_measured_when_due_and_on_large_batches_only(cls: Any) -> N
     seen: list[tuple[int, int]] = []
     measure = opt._steps.measure
 
-    def watched(sweep: Any, iterations: int) -> None:
+    def watched(sweep: Any, iterations: int) -> bool:
         seen.append((opt.cycles, sum(b.size for b in sweep._batches)))
-        measure(sweep, iterations)
+        return measure(sweep, iterations)
 
     opt._steps.measure = watched
     train(opt, 18)
@@ -515,6 +515,11 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("clip_norm", {"clip_norm": 0.0}, "clip_norm must be positive"),
     ("weight decay", {"weight_decay": -1.0}, "weight_decay must be at least 0"),
     ("precondition", {"precondition": "newton"}, "precondition must be one of"),
+    ("beta2", {"beta2": 1.0}, r"beta2 must be in \[0, 1\)"),
+    ("infinite lr", {"lr": float("inf")}, "lr must be at least 0 and finite"),
+    ("damping", {"damping": -5.0}, "damping must be at least 0"),
+    ("curvature_every", {"curvature_every": 0}, "curvature_every must be at least 1"),
+    ("a word", {"clip_norm": "a"}, "clip_norm must be positive or None"),
     ("order", {"order": "up"}, "order='up' is unknown"),
     ("reg", {"reg": 0.1}, "reg must be a Regulariser"),
     ("reg of a stranger", {"reg": {"layer9": L1(0.1)}}, "reg names 'layer9'"),
@@ -588,8 +593,173 @@ def test_a_loss_that_is_not_finite_changes_nothing(cls: Any) -> None:
     for key, slots in state_before["state"].items():
         for name, value in slots.items():
             assert torch.equal(value, after["state"][key][name]), name
+    assert after["cyclade"].pop("draws") == state_before["cyclade"].pop("draws") + 1  # batch used
     assert state_before["cyclade"] == after["cyclade"]
     opt.step(x, y)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_failed_first_gradient_changes_nothing_either(cls: Any) -> None:
+    """Micro-batches, a shuffled order, spectral norms, curvature, and a loss of the wrong shape."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
+    model = spectral_normalise(layers)
+    broken = False
+
+    def loss_fn(out: Any, target: Any) -> Any:
+        return F.cross_entropy(out, target, reduction="none" if broken else "mean")
+
+    b = {"b": 16, "b_small": 4} if cls in RECURSIVE else {}
+    opt = cls(model, loss_fn, lr=0.01, order="shuffled", precondition="curvature",
+              curvature_every=1, **b)  # fmt: skip
+    train(opt, 5)
+    before = copy.deepcopy(model.state_dict())
+    state = copy.deepcopy(opt.state_dict()["cyclade"])
+    x, y = batch(16)
+    with pytest.raises(NotFiniteError):
+        opt.step([(x[:8], y[:8]), (x[8:] * torch.nan, y[8:])])
+    broken = True
+    with pytest.raises(ValueError, match="scalar"):
+        opt.step(x, y)
+    broken = False
+    after = opt.state_dict()["cyclade"]
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert {k: v for k, v in after.items() if k not in ("draws", "trail")} == {
+        k: v for k, v in state.items() if k not in ("draws", "trail")
+    }
+    opt.step(x, y)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_a_step_that_failed_halfway_must_be_followed_by_a_refresh() -> None:
+    model, calls = net(), -(10**9)
+
+    def loss_fn(out: Any, target: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise KeyboardInterrupt
+        return F.cross_entropy(out, target)
+
+    opt = VROCCD(model, loss_fn, lr=0.3, b=16, b_small=4)
+    x, y = batch(16)
+    for _ in range(3):
+        opt.step(x, y)
+    calls = 0
+    with pytest.raises(KeyboardInterrupt):
+        opt.step(x, y, refresh=False)
+    with pytest.raises(ValueError, match="failed between two blocks"):
+        opt.step(x[:4], y[:4])
+    opt.step(x, y)
+    exact = torch.autograd.grad(F.cross_entropy(model(x), y), [model[0].weight])[0].flatten()
+    opt.step(x, y, refresh=False)  # with full batches the estimate must be exact again
+    torch.testing.assert_close(opt.state[model[0].weight]["g"][:48], exact, atol=1e-14, rtol=0)
+
+
+def test_zero_weights_unseen_rows_and_low_precision_are_safe() -> None:
+    model = net()
+    nn.init.zeros_(model[4].weight)
+    opt = build(SCCD, model, precondition="spectral", lr=0.1)
+    train(opt, 5)
+    assert float(model[4].weight.detach().abs().max()) < 10
+    rows = nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 1))
+    unseen = rows[0].weight[9].detach().clone()
+    adam = SCCD(rows, F.mse_loss, lr=1e-2, weight_decay=5e-4, precondition="adam")
+    adam.step(torch.arange(4), torch.randn(4, 1))
+    torch.testing.assert_close(rows[0].weight[9].detach(), unseen, rtol=1e-4, atol=0)
+    low = net(torch.bfloat16)
+    opt = build(SCCD, low, precondition="adam", lr=1e-3, reg=L1(1e-3))
+    for k in range(20):
+        opt.step(*batch(16, k, torch.bfloat16))
+    assert all(torch.isfinite(p).all() for p in low.parameters())
+    assert opt.state[low[0].weight]["updates"].dtype == torch.float32
+
+
+def test_two_matrices_of_one_module_have_their_own_norms() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(torch.eye(6)[:5].clone())
+            self.b = nn.Parameter(100 * torch.eye(5)[:3])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x @ self.a.T) @ self.b.T
+
+    opt = SCCD(Two().double(), F.cross_entropy, lr=1e-6, precondition="spectral")
+    opt.step(*batch(8))
+    Lambda = opt._steps.metric(0)
+    assert float(Lambda[0]) == pytest.approx(1.0, rel=1e-3)
+    assert float(Lambda[-1]) == pytest.approx(100.0, rel=1e-3)
+
+
+def test_zero_lr_with_a_regulariser_moves_nothing() -> None:
+    model = net()
+    before = values(model)
+    build(SCCD, model, lr=0.0, reg=L1(0.1)).step(*batch(16))
+    assert all(torch.equal(a, b) for a, b in zip(before, values(model), strict=True))
+
+
+def test_mixed_dtypes_resume_bit_for_bit() -> None:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.low, self.high = nn.Linear(6, 5).bfloat16(), nn.Linear(5, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.high(self.low(x.bfloat16()).float())
+
+    def make() -> tuple[nn.Module, Any]:
+        model = Mixed()
+        return model, SGD(model, F.cross_entropy, lr=0.1, momentum=0.9)
+
+    model, opt = make()
+    for k in range(4):
+        opt.step(*batch(16, k, torch.float32))
+    other, again = make()
+    other.load_state_dict(model.state_dict())
+    again.load_state_dict(copy.deepcopy(opt.state_dict()))
+    for k in range(4, 8):
+        opt.step(*batch(16, k, torch.float32))
+        again.step(*batch(16, k, torch.float32))
+    assert same(model, other)
+
+
+def test_tied_modules_may_be_named_and_a_reg_must_find_something() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.emb, self.mid, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
+            self.head.weight = self.emb.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.mid(self.emb(x)))
+
+    opt = build(SCCD, Tied().double(), blocks=["head", "mid", "emb"])
+    assert [block.name for block in opt.net.blocks] == ["emb", "mid", "head"]
+    assert opt.net.blocks[2].params == ("head.bias",)
+    with pytest.raises(ValueError, match="has no trained weight"):
+        build(SCCD, nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)), reg={"1": L1(1.0)})
+
+
+def test_own_losses_take_no_target_and_frozen_later_is_refused() -> None:
+    x, y = batch(16)
+    with pytest.raises(ValueError, match="no use for a target"):
+        SCCD(net()).step(x, y)
+    with pytest.raises(ValueError, match="loss_fn needs a target"):
+        build(SCCD, net()).step(x)
+    with pytest.raises(ValueError, match="an empty batch"):
+        build(SCCD, net()).step(x[:0], y[:0])
+    with pytest.raises(ValueError, match="no estimate that refresh=False corrects"):
+        build(SCCD, net()).step(x, y, refresh=False)
+    model = net()
+    opt = build(SCCD, model)
+    model[0].weight.requires_grad_(False)
+    with pytest.raises(RuntimeError, match=r"0\.weight was frozen or unfrozen"):
+        opt.step(x, y)
+    with pytest.raises(TypeError, match="belongs to its model"):
+        copy.deepcopy(opt)
 
 
 def test_a_model_that_cannot_be_cut_says_why_and_still_works() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,21 +11,33 @@ from torch import Tensor
 from cyclade.optim.steps import PRECONDITIONERS
 from cyclade.orders import Custom
 
+_RANGES: dict[str, tuple[Any, str]] = {
+    "weight_decay": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
+    "momentum": (lambda v: 0 <= v < 1, "in [0, 1)"),
+    "clip_norm": (lambda v: v > 0, "positive or None"),
+    "damping": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
+    "beta2": (lambda v: 0 <= v < 1, "in [0, 1)"),
+    "eps": (lambda v: 0 < v < math.inf, "positive and finite"),
+    "curvature_every": (lambda v: v >= 1, "at least 1"),
+    "curvature_iterations": (lambda v: v >= 1, "at least 1"),
+}
 
-def check_numbers(
-    weight_decay: Any, momentum: Any, nesterov: Any, clip_norm: Any, precondition: Any
-) -> None:
+
+def check_numbers(**given: Any) -> None:
     """Refuse numbers that make no sense, by name."""
-    if not (isinstance(weight_decay, int | float) and weight_decay >= 0):
-        raise ValueError(f"weight_decay must be at least 0, got {weight_decay!r}")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum must be in [0, 1), got {momentum}")
-    if nesterov and momentum == 0:
+    for name, (fits, accepted) in _RANGES.items():
+        value = given[name]
+        if name == "clip_norm" and value is None:
+            continue
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not fits(value):
+            raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    if given["nesterov"] and given["momentum"] == 0:
         raise ValueError("nesterov=True needs a momentum")
-    if clip_norm is not None and not clip_norm > 0:
-        raise ValueError(f"clip_norm must be positive or None, got {clip_norm}")
-    if precondition not in PRECONDITIONERS:
-        raise ValueError(f"precondition must be one of {PRECONDITIONERS}, got {precondition!r}")
+    if given["precondition"] not in PRECONDITIONERS:
+        raise ValueError(
+            f"precondition must be one of {PRECONDITIONERS}, got {given['precondition']!r}"
+        )
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:
@@ -37,8 +50,8 @@ def rates_of(lr: Any, m: int) -> list[Any]:
     for rate in rates:
         if not isinstance(rate, int | float | Tensor) or isinstance(rate, bool):
             raise TypeError(f"lr must be a number or a tensor, got {type(rate).__name__}")
-        if not float(rate) >= 0:
-            raise ValueError(f"lr must be at least 0, got {float(rate)}")
+        if not 0 <= float(rate) < math.inf:
+            raise ValueError(f"lr must be at least 0 and finite, got {float(rate)}")
     if isinstance(lr, Tensor):  # one tensor per group, so that schedulers may differ
         return [lr.clone() for _ in rates]
     return rates

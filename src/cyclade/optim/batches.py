@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,16 +14,25 @@ from cyclade.optim.stages import Inputs
 from cyclade.samplers import FiniteSum, Page
 
 
-def as_batches(inputs: Any, target: Any) -> list[Batch]:
-    """Micro-batches from ``(inputs, target)``, or from a list of such pairs."""
+def as_batches(inputs: Any, target: Any, *, own_loss: bool = False) -> list[Batch]:
+    """Micro-batches from ``(inputs, target)``, or from a list of such pairs.
+
+    A model that returns its `own_loss` takes no target: then the list is of inputs.
+    """
+    if own_loss and target is not None:
+        raise ValueError("loss_fn is None, so there is no use for a target: give all as inputs")
     if isinstance(inputs, list) and target is None:
         if not inputs:
             raise ValueError("step got an empty list of micro-batches")
-        pairs = [_pair(entry) for entry in inputs]
+        pairs = [(entry, None) if own_loss else _pair(entry) for entry in inputs]
     else:
         pairs = [(inputs, target)]
+    if not own_loss and any(y is None for _, y in pairs):
+        raise ValueError("loss_fn needs a target: step(x, y), or a list of pairs (x, y)")
     sizes = [batch_size(x) for x, _ in pairs]
     total = sum(sizes)
+    if total == 0:
+        raise ValueError("step got an empty batch")
     return [
         Batch(as_inputs(x), y, size / total, size)
         for (x, y), size in zip(pairs, sizes, strict=True)
@@ -138,9 +146,11 @@ class PageBatchSampler(Sampler[list[int]]):
 
 def page_sizes(b: int | None, b_small: int | None) -> tuple[int, int]:
     """b and b' of an optimizer, checked, with the default b' = ⌊√b⌋."""
+    if b is not None and (isinstance(b, bool) or not isinstance(b, int) or b < 1):
+        raise ValueError(f"b must be a whole number of samples, at least 1, got {b!r}")
     if b is None:
         raise ValueError(
             "give b=, the size of a large batch, so that step can tell it from a small one"
         )
-    page = Page(FiniteSum(b) if not math.isinf(b) else b, b, b_small)
+    page = Page(FiniteSum(b), b, b_small)
     return page.b, page.b_small

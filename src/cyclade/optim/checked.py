@@ -17,8 +17,14 @@ class Checked:
 
     def __init__(self, sweep: Any, replays: list[Any]) -> None:
         self._sweep, self._replays = sweep, replays
-        self.get, self.set = sweep.get, sweep.set
+        self.get = sweep.get
         self._first = True
+        self.moved = False  # whether a block has moved, so that there is something to lose
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Move block j."""
+        self.moved = True
+        self._sweep.set(j, u)
 
     @property
     def loss(self) -> Tensor:
@@ -27,13 +33,16 @@ class Checked:
 
     def grad(self, j: int) -> Tensor:
         """∇^j, if the loss is finite."""
-        gj: Tensor = self._sweep.grad(j)
-        if self._first:
-            self._first = False
-            if not bool(torch.isfinite(self._sweep.loss)):
-                for replay in self._replays:
-                    replay.undo()
+        try:
+            gj: Tensor = self._sweep.grad(j)
+            if self._first and not bool(torch.isfinite(self._sweep.loss)):
                 raise NotFiniteError(
                     f"the loss is {float(self._sweep.loss)}: the step was not applied"
                 )
+        except BaseException:
+            if not self.moved:
+                for replay in reversed(self._replays):
+                    replay.undo()
+            raise
+        self._first = False
         return gj

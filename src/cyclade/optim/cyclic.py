@@ -31,7 +31,7 @@ from cyclade.optim.stages import Chain, cut
 from cyclade.optim.steps import NetSteps
 from cyclade.optim.sweep import ClosureSweep, StagedSweep, exact_autocast
 from cyclade.orders import Backward, Custom, Forward, Greedy, as_order
-from cyclade.regularisers import Regulariser
+from cyclade.regularisers import Regulariser, Zero
 
 
 class CyclicOptimizer(Optimizer):
@@ -75,7 +75,11 @@ class CyclicOptimizer(Optimizer):
             raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
         if loss_fn is not None and not callable(loss_fn):
             raise TypeError(f"loss_fn must be callable or None, got {type(loss_fn).__name__}")
-        check_numbers(weight_decay, momentum, nesterov, clip_norm, precondition)
+        check_numbers(
+            weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, clip_norm=clip_norm,
+            precondition=precondition, damping=damping, beta2=beta2, eps=eps,
+            curvature_every=curvature_every, curvature_iterations=curvature_iterations,
+        )  # fmt: skip
         inputs = None if example is None else as_inputs(example)
         chain = cut(model, example=inputs, stages=stages)
         if compile:
@@ -107,14 +111,25 @@ class CyclicOptimizer(Optimizer):
         self.draws = 0  # batches used: where a sampler should stand when a run resumes
         self._curvature = (curvature_every, curvature_iterations)
         self._measured: int | None = None  # the cycle before which the curvature was last measured
-        self._sign = -1.0 if maximize else 1.0
         self._verified = self._warned = False
         self._trail: Any = None
         self._norms = spectral_norms(model)
+        self._now: Any = None  # the checked sweep of the step under way
+        self._halfway = False  # whether the last step failed between two blocks
         self._graphs: Graphs | None = None
         self._numbers: DeviceNumbers | None = None
         if capture:
             self._prepare_capture()
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self.param_groups[0]["maximize"] else 1.0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} belongs to its model: build a new one on the copied model and "
+            "load_state_dict into it"
+        )
 
     # ------------------------------------------------------------------------------ the blocks
 
@@ -205,22 +220,52 @@ class CyclicOptimizer(Optimizer):
         refuse_half()
         if callable(inputs) and not isinstance(inputs, Tensor):
             return self._closure_step(inputs, refresh)
-        batches = as_batches(inputs, target)
-        moved = self.net.moved()
-        if moved is not None:
-            raise RuntimeError(
-                f"the storage or shape of {moved} changed after the optimizer was built (by .to(), "
-                "a new .data, or pruning): build the optimizer afterwards"
-            )
+        batches = as_batches(inputs, target, own_loss=self.net.loss_fn is None)
+        changed = self.net.changed()
+        if changed is not None:
+            raise RuntimeError(f"{changed} after the optimizer was built: build it afterwards")
         with exact_autocast():
             self._look_once(batches)
             size = sum(batch.size for batch in batches)
-            loss = self._move(batches, self._refreshes(size, refresh))
+            again = self._refreshes(size, refresh)
+            return self._guarded(lambda: self._move(batches, again))
+
+    def _guarded(self, move: Callable[[], Tensor]) -> Tensor:
+        """`move`; if it fails before a block has moved, all is as it was but that a batch is used.
+
+        If it fails halfway, a recursive method's lagged point is between two cycles, and only a
+        refresh puts it right.
+        """
+        order = self._order_memory()
+        norms = [(norm, norm.u.clone(), norm.v.clone()) for norm, _ in self._norms]
+        self._now = None
         self.draws += 1
+        try:
+            loss = move()
+        except BaseException:
+            if self._now is None or not self._now.moved:
+                self._order_recall(order)
+                for norm, u, v in norms:
+                    norm.u.copy_(u)
+                    norm.v.copy_(v)
+            else:
+                self._halfway = self.recursive
+            raise
+        self._halfway = False
         return loss
+
+    def _order_memory(self) -> Any:
+        return self._order_rng.bit_generator.state
+
+    def _order_recall(self, memory: Any) -> None:
+        self._order_rng.bit_generator.state = memory
 
     def _refreshes(self, size: int, refresh: bool | None) -> bool:
         """Whether a batch of this size refreshes g; without g, every batch does."""
+        if refresh is False:
+            raise ValueError(
+                f"{type(self).__name__} carries no estimate that refresh=False corrects"
+            )
         return True
 
     def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
@@ -245,7 +290,9 @@ class CyclicOptimizer(Optimizer):
             return self._run(turns, batches, refresh, check=True)
         assert self._numbers is not None
         self._numbers.sync()
-        kind = (refresh, None if turns is None else tuple(turns), self.net.model.training)
+        fixed = ("momentum", "nesterov", "clip_norm", "precondition", "damping", "beta2", "eps")
+        numbers = tuple(group[name] for group in self.param_groups for name in fixed)
+        kind = (refresh, None if turns is None else tuple(turns), self.net.model.training, numbers)
         return self._graphs.run(
             kind, batches, lambda copies: self._run(turns, copies, refresh, check=False)
         )
@@ -254,16 +301,21 @@ class CyclicOptimizer(Optimizer):
         self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
     ) -> Tensor:
         """`core.cycle` over staged sweeps of the live and the lagged point."""
-        for norm, weight in self._norms:
-            norm.advance(weight)
+        self._advance_norms()
         replays = self._replays(batches, undoable=check)
         now = self._sweep(self._point, batches, replays, live=True)
         trail = self._lag()
         if not refresh:
             trail.board(self._sweep(trail.point, batches, replays, live=False))
-        self._core(turns, Checked(now, replays) if check else now, trail, refresh)
+        if check:
+            self._now = Checked(now, replays)
+        self._core(turns, self._now if check else now, trail, refresh)
         assert now.loss is not None
         return now.loss
+
+    def _advance_norms(self) -> None:
+        for norm, weight in self._norms:
+            norm.advance(weight)
 
     def _replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
         return [self.net.chain.replay(undoable=undoable) for _ in batches]
@@ -276,7 +328,10 @@ class CyclicOptimizer(Optimizer):
 
     def _checked_sweep(self, batches: list[Batch]) -> Checked:
         replays = self._replays(batches, undoable=True)
-        return Checked(self._sweep(self._point, batches, replays, live=True), replays)
+        checked = self._now = Checked(
+            self._sweep(self._point, batches, replays, live=True), replays
+        )
+        return checked
 
     def _core(self, turns: list[int] | None, now: Any, trail: Any, refresh: bool) -> None:
         visit: Iterable[int]
@@ -300,18 +355,27 @@ class CyclicOptimizer(Optimizer):
             )
         if refresh is None and self.recursive:
             raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
+        if any(group["precondition"] == "curvature" for group in self.param_groups):
+            raise ValueError("precondition='curvature' needs the batch: step(x, y), not a closure")
+        with exact_autocast():
+            return self._guarded(lambda: self._closure_move(closure, refresh))
+
+    def _closure_move(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
+        self._advance_norms()
+        if self._numbers is not None:
+            self._numbers.sync()
         now = ClosureSweep(self.net, self._point, closure, sign=self._sign)
         again = self._refreshes(0, True if refresh is None else refresh)
         trail = self._lag()
         if not again:
             trail.board(ClosureSweep(self.net, trail.point, closure, sign=self._sign))
         self._closure_cycle(now, trail, again)
-        self.draws += 1
         assert now.loss is not None
         return now.loss
 
     def _closure_cycle(self, now: Any, trail: Any, refresh: bool) -> None:
-        self._core(self._turns(), Checked(now, []), trail, refresh)
+        self._now = Checked(now, [])
+        self._core(self._turns(), self._now, trail, refresh)
         self._finish_cycle()
 
     def _look_once(self, batches: list[Batch]) -> None:
@@ -327,9 +391,9 @@ class CyclicOptimizer(Optimizer):
         every, iterations = self._curvature
         wanted = any(group["precondition"] == "curvature" for group in self.param_groups)
         if wanted and (self._measured is None or self.cycles >= self._measured + every):
-            self._measured = self.cycles
             sweep = self._sweep(self._point, batches, self._replays(batches), live=False)
-            self._steps.measure(sweep, iterations)
+            if self._steps.measure(sweep, iterations):
+                self._measured = self.cycles
 
     # ----------------------------------------------------------------------------------- state
 
@@ -364,7 +428,13 @@ class CyclicOptimizer(Optimizer):
         return self._trail
 
     def _shrink(self, j: int, t: Any) -> Any:
-        """1 + t·wd for block j; None without weight decay."""
+        """1 + t·wd for block j; None without weight decay.
+
+        With precondition="adam" the decay takes the plain lr, as in AdamW: with the step of a
+        coordinate that hardly ever has a gradient it would wipe that coordinate out.
+        """
+        if self.param_groups[j]["precondition"] == "adam":
+            t = self._rate(j)
         if self._numbers is None:
             decay = self.param_groups[j]["weight_decay"]
             return 1.0 + t * decay if decay > 0.0 else None
@@ -384,6 +454,11 @@ class CyclicOptimizer(Optimizer):
                 raise ValueError(
                     "capture=True cannot repeat random masks within a cycle: set dropout to 0, or "
                     "capture=False"
+                )
+            if not all(isinstance(reg, Zero) for reg in self._reg.regs):
+                raise ValueError(
+                    "capture=True takes weight decay but no reg=: regularisers read their step "
+                    "back from the device"
                 )
             self._graphs = Graphs()
             self._numbers = DeviceNumbers(self.param_groups)
@@ -409,6 +484,7 @@ class CyclicOptimizer(Optimizer):
             )
         mine = state_dict["cyclade"]
         super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        self._restore_dtypes(state_dict)
         self._steps = NetSteps(self.net, self.param_groups, self._slot, self._rate)
         self.cycles, self.draws = int(mine["cycles"]), int(mine["draws"])
         self._measured = mine["measured"]
@@ -421,8 +497,23 @@ class CyclicOptimizer(Optimizer):
             self._graphs.clear()
             self._numbers = DeviceNumbers(self.param_groups)
 
+    def _restore_dtypes(self, state_dict: dict[str, Any]) -> None:
+        """torch casts state to the dtype of a group's first parameter; take it as it was saved."""
+        numbers = [i for group in state_dict["param_groups"] for i in group["params"]]
+        params = [p for group in self.param_groups for p in group["params"]]
+        for number, p in zip(numbers, params, strict=True):
+            for name, value in state_dict["state"].get(number, {}).items():
+                self.state[p][name] = _on(value, p.device)
+
     def _more_state(self) -> dict[str, Any]:
         return {}
 
     def _load_more(self, mine: dict[str, Any]) -> None:
         pass
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """Tensors (also in lists) on `device`, in the dtype they have."""
+    if isinstance(value, Tensor):
+        return value.to(device=device, copy=True)
+    return [_on(entry, device) for entry in value] if isinstance(value, list) else value

@@ -82,7 +82,7 @@ class Rewound:
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take up what `memory` gave."""
-        lag, like = self.lag, self.point.flats[0]
-        lag.tape = [(j, old.to(like), new.to(like)) for j, old, new in memory["tape"]]
+        lag, device = self.lag, self.point.flats[0].device
+        lag.tape = [(j, old.to(device), new.to(device)) for j, old, new in memory["tape"]]
         lag.first, lag.cursor = memory["first"], memory["cursor"]
         lag.formed = list(memory["formed"])

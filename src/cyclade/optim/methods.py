@@ -101,6 +101,11 @@ class VROCCD(CyclicOptimizer):
                     "a PageBatchSampler, or refresh="
                 )
             refresh = size >= self.b
+        if self._halfway and not refresh:
+            raise ValueError(
+                "the last step failed between two blocks, so the estimates no longer fit: the next "
+                f"batch must be a large one (b = {self.b}), or give refresh=True"
+            )
         if not self._formed and not refresh:
             raise ValueError(
                 f"the first batch must be a large one (b = {self.b}): it forms the first estimate "
@@ -118,23 +123,25 @@ class VROCCD(CyclicOptimizer):
         if self._formed:
             super()._closure_cycle(now, trail, refresh)
         else:
-            self._form(Checked(now, []))
+            self._now = Checked(now, [])
+            self._form(self._now)
 
     def _form(self, now: Checked) -> Tensor:
         """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
-        g = self._estimates()
-        self._lag()
-        for j in range(self.net.m):
-            g.set(j, now.grad(j))
+        found = [now.grad(j) for j in range(self.net.m)]
+        g, lagged = self._estimates(), self._lag().point
+        for j, gj in enumerate(found):
+            g.set(j, gj)
+            lagged.set(j, self._point.get(j))  # x_{−1} = x_0
         self._formed = True
         return now.loss
 
     def _more_state(self) -> dict[str, Any]:
-        return {"formed": self._formed, **super()._more_state()}
+        return {"formed": self._formed, "halfway": self._halfway, **super()._more_state()}
 
     def _load_more(self, mine: dict[str, Any]) -> None:
         super()._load_more(mine)
-        self._formed = bool(mine["formed"])
+        self._formed, self._halfway = bool(mine["formed"]), bool(mine["halfway"])
 
 
 class PAGE(VROCCD):
@@ -171,6 +178,13 @@ class VRCCD(VROCCD):
         del self._pending[0]
         if not self._pending:
             self.cycles += 1
+
+    def _order_memory(self) -> Any:
+        return super()._order_memory(), list(self._pending)
+
+    def _order_recall(self, memory: Any) -> None:
+        state, self._pending = memory
+        super()._order_recall(state)
 
     def _more_state(self) -> dict[str, Any]:
         return {"pending": list(self._pending), **super()._more_state()}

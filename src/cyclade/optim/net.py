@@ -50,6 +50,7 @@ class Net:
         # Detached views of the live parameters: they share storage, so they are always current.
         self.live = {name: p.detach() for name, p in self.parameters.items()}
         self._one: Tensor | None = None
+        self._trained = {name: p.requires_grad for name, p in self.parameters.items()}
 
     def block_parameters(self, j: int) -> list[nn.Parameter]:
         """The parameters of block j."""
@@ -77,11 +78,13 @@ class Net:
             self._one = torch.ones_like(loss)
         return self._one
 
-    def moved(self) -> str | None:
-        """The name of a parameter whose storage was replaced since the net was built, if any."""
+    def changed(self) -> str | None:
+        """What has happened to a parameter that the optimizer cannot follow, if anything."""
         for name, p in self.parameters.items():
             if p.data_ptr() != self.live[name].data_ptr() or p.shape != self.live[name].shape:
-                return name
+                return f"the storage or shape of {name} changed (by .to(), a new .data, or pruning)"
+            if p.requires_grad != self._trained[name]:
+                return f"{name} was frozen or unfrozen"
         return None
 
 

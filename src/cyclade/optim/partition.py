@@ -34,7 +34,7 @@ def layers(model: nn.Module, chain: Chain) -> list[Block]:
 
 
 def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
-    """Blocks from modules, module names or parameter names, or lists of these."""
+    """Blocks from modules, module names or parameter names, or lists of these, by first use."""
     uses = first_uses(model, chain)
     modules = dict(model.named_modules())
     paths = {id(module): path for path, module in modules.items()}
@@ -43,14 +43,13 @@ def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
     seen: dict[str, str] = {}
     for number, entry in enumerate(blocks):
         members = entry if isinstance(entry, list | tuple | set) else [entry]
-        names: list[str] = []
-        labels: list[str] = []
-        for member in members:
-            label, found = _members(member, modules, paths, canonical, uses)
-            labels.append(label)
-            names += found
+        reached = [_members(member, modules, paths, canonical, uses) for member in members]
+        labels = [name for (name, _), _ in reached]
+        names = [name for (_, found), _ in reached for name in found]
         label = "+".join(labels)
         if not names:
+            if any(tied for _, tied in reached):
+                continue  # all it has is tied to a parameter of another block
             raise ValueError(f"blocks[{number}] ({label}) has no trained parameters")
         for name in names:
             if name in seen:
@@ -61,16 +60,17 @@ def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
     if missing:
         some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
         raise ValueError(f"blocks miss {some}: every trained parameter needs a block")
-    return made
+    return in_order(made)
 
 
 def _members(
     member: Any, modules: dict[str, nn.Module], paths: dict[int, str], canonical: dict[int, str],
     uses: dict[str, int],
-) -> tuple[str, list[str]]:  # fmt: skip
+) -> tuple[tuple[str, list[str]], bool]:  # fmt: skip
+    """A member's label and its parameters, and whether it has others that are tied elsewhere."""
     if isinstance(member, str):
         if member in uses:
-            return member, [member]
+            return (member, [member]), False
         if member not in modules:
             raise ValueError(
                 f"blocks names {member!r}, which is neither a module nor a trained parameter of "
@@ -85,8 +85,10 @@ def _members(
         raise TypeError(
             f"blocks must hold modules, their names, or lists of these, got {type(member).__name__}"
         )
-    found = [canonical[id(p)] for p in modules[path].parameters() if canonical[id(p)] in uses]
-    return path or "(model)", found
+    inside = [canonical[id(p)] for p in modules[path].parameters() if canonical[id(p)] in uses]
+    # A tied parameter belongs where it is named first.
+    found = [name for name in inside if name.startswith(f"{path}.") or not path]
+    return (path or "(model)", found), len(found) < len(inside)
 
 
 def merged(parts: list[Block], starts: list[int]) -> list[Block]:

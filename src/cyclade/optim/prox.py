@@ -29,7 +29,7 @@ class NetProx:
         shrink = self._shrink(j, t)
         if shrink is not None:
             u = u / shrink
-        if self._plain[j]:
+        if self._plain[j] or (isinstance(t, float) and t == 0.0):  # a step of zero moves nothing
             return u
         z: Tensor = self.regs[j].prox(u, t if shrink is None else t / shrink)
         return z
@@ -52,7 +52,13 @@ def net_regularisers(
             if key in names:
                 chosen[key] = one
             elif key in modules:
-                inside = [n for n in names if n.startswith(f"{key}.") and _is_weight(net, n)]
+                owned = {id(p) for p in modules[key].parameters()}
+                inside = [n for n in names if id(net.parameters[n]) in owned and _is_weight(net, n)]
+                if not inside:
+                    raise ValueError(
+                        f"reg names the module {key!r}, which has no trained weight (a parameter "
+                        "with two or more dimensions): name its parameters"
+                    )
                 chosen.update(dict.fromkeys(inside, one))
             else:
                 raise ValueError(

@@ -40,7 +40,7 @@ class SpectralNorm(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         """W / σ."""
         sigma = self.u @ (weight.flatten(1) @ self.v)
-        return weight / sigma
+        return weight / torch.where(sigma == 0, torch.ones_like(sigma), sigma)
 
     @torch.no_grad()
     def advance(self, weight: Tensor) -> None:

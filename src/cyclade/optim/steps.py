@@ -85,18 +85,26 @@ class NetSteps:
     # ------------------------------------------------------------------- Λ_j by second moments
 
     def _second_moment(self, j: int, gj: Tensor, beta2: float) -> None:
-        moment = self._slot(j, "second_moment", lambda: torch.zeros_like(gj))
+        moment, updates = self._moments(j)
+        gj = gj.to(moment.dtype)
         moment.mul_(beta2).addcmul_(gj, gj, value=1 - beta2)
-        self._slot(j, "updates", lambda: self._scalar(j, 0.0)).add_(1)
+        updates.add_(1)
+
+    def _moments(self, j: int) -> tuple[Tensor, Tensor]:
+        """The second moment and the number of updates, in float32 at least: bfloat16 stalls."""
+        params = self._net.block_parameters(j)
+        size, like = sum(p.numel() for p in params), params[0]
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        moment = self._slot(j, "second_moment", lambda: like.new_zeros(size, dtype=dtype))
+        return moment, self._slot(j, "updates", lambda: like.new_zeros((), dtype=dtype))
 
     def _adam(self, j: int) -> Tensor:
-        state, group = self._slot, self._groups[j]
-        like = self._net.block_parameters(j)[0]
-        size = sum(p.numel() for p in self._net.block_parameters(j))
-        moment = state(j, "second_moment", lambda: like.new_zeros(size))
-        updates = state(j, "updates", lambda: self._scalar(j, 0.0)).clamp(min=1)
-        corrected: Tensor = moment / (1 - group["beta2"] ** updates)
-        return corrected.sqrt_().add_(group["eps"])
+        group, (moment, updates) = self._groups[j], self._moments(j)
+        corrected = moment / (1 - group["beta2"] ** updates.clamp(min=1))
+        Lambda = corrected.sqrt_().add_(group["eps"])
+        # A coordinate that never had a gradient has no scale: it keeps the plain step.
+        Lambda = torch.where(moment > 0, Lambda, torch.ones_like(Lambda))
+        return Lambda.to(self._net.block_parameters(j)[0].dtype)
 
     # -------------------------------------------------------------- Λ_j by the weights' norms
 
@@ -127,25 +135,32 @@ class NetSteps:
 
     def _spread(self, j: int, sigma: Tensor) -> Any:
         """σ for every parameter: a bias shares its layer's; a layer without a matrix has 1."""
-        names, params = self._net.blocks[j].params, self._net.block_parameters(j)
-        layers = [name.rpartition(".")[0] for name in names]
-        matrices = [layer for layer, p in zip(layers, params, strict=True) if p.dim() >= 2]
-        if not matrices:
+        params = self._net.block_parameters(j)
+        layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
+        sigma = sigma.clamp(min=self._groups[j]["damping"])
+        own = [i for i, p in enumerate(params) if p.dim() >= 2]  # parameters that are matrices
+        if not own:
             return 1.0
-        if len(matrices) == 1 and set(layers) == set(matrices):
+        if len(own) == 1 and set(layers) == {layers[own[0]]}:
             return sigma[0]
+        norms = dict(zip(own, sigma, strict=True))
+        of_layer = {layers[i]: norms[i] for i in reversed(own)}  # a layer's first matrix
         one = sigma.new_ones(())
         return torch.cat(
             [
-                (sigma[matrices.index(layer)] if layer in matrices else one).expand(p.numel())
-                for layer, p in zip(layers, params, strict=True)
+                norms.get(i, of_layer.get(layer, one)).expand(p.numel())
+                for i, (layer, p) in enumerate(zip(layers, params, strict=True))
             ]
         )
 
     # ------------------------------------------------------------------- Λ_j by the curvature
 
-    def measure(self, sweep: Any, iterations: int) -> None:
-        """L_j of every block by warm power iteration on its Hessian, on the batch of `sweep`."""
+    def measure(self, sweep: Any, iterations: int) -> bool:
+        """L_j of every block by warm power iteration on its Hessian, on the batch of `sweep`.
+
+        Where the Hessian is not finite the old L_j stays; False says so.
+        """
+        good = True
         for j in range(self._net.m):
             group = self._groups[j]
             if group["precondition"] != "curvature":
@@ -159,7 +174,11 @@ class NetSteps:
                 if not bool(norm > 0) or not bool(torch.isfinite(norm)):
                     break
                 v.copy_(w / norm)
-            L.copy_(norm + group["damping"])
+            if bool(torch.isfinite(norm)):
+                L.copy_(norm + group["damping"])
+            else:
+                good = False
+        return good
 
     def _unit(self, j: int) -> Tensor:
         """A fixed start for the power iteration."""
@@ -182,6 +201,8 @@ def warm_norm(W: Tensor, u: Tensor, iterations: int) -> Tensor:
         v = W.T @ u
         v = v / v.norm().clamp(min=tiny)
         w = W @ v
-        sigma = w.norm().clamp(min=tiny)
-        u.copy_(w / sigma)
+        found = w.norm()
+        # A weight that is zero says nothing of the step: then σ counts as 1, and u stays.
+        sigma = torch.where(found > tiny, found, torch.ones_like(found))
+        u.copy_(torch.where(found > tiny, w / sigma, u))
     return sigma

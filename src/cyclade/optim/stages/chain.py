@@ -200,7 +200,7 @@ class Replay:
         """Put the buffers back as they were before this replay moved them."""
         if not self._undoable:
             raise ValueError("only a replay made with undoable=True can be undone")
-        for buffer, value in self._before:
+        for buffer, value in reversed(self._before):
             buffer.copy_(value)
 
     def run(self, i: int, env: Env, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
