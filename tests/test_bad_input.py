@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, NuclearNorm, minimize
+from cyclade import L1, Fixed, NuclearNorm, minimize
 
 
 def fun(x: Any, *idx: Any) -> float:
@@ -87,6 +87,23 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"jac": lambda x: np.zeros(3)},
         r"shapes \[\(4,\)\], got an array of shape \(3,\)",
     ),
+    (
+        "jac too long for several blocks",
+        {"jac": lambda x: np.append(x, 7.0), "blocks": 2},
+        r"shapes \[\(4,\)\], got an array of shape \(5,\)",
+    ),
+    (
+        "jac transposed",
+        {"x0": np.ones((2, 3)), "jac": lambda x: x.T, "blocks": 2},
+        "jac must return",
+    ),
+    ("complex jac", {"jac": lambda x: x + 0j}, "jac must return real numbers, got dtype complex"),
+    (
+        "a torch fun without a graph",
+        {"fun": lambda x: x.detach().sum(), "x0": torch.ones(4), "jac": None},
+        "not connected to x by torch operations",
+    ),
+    ("steps for other blocks", {"L": Fixed([1.0, 1.0, 1.0]), "blocks": 2}, "for 3 blocks"),
     ("jac of the wrong kind", {"jac": lambda x: None}, "jac must return the gradient"),
     ("jac with NaN", {"jac": lambda x: x * np.nan}, "gradient of fun at x0 has NaN"),
     (
@@ -166,6 +183,11 @@ def test_a_fun_that_turns_nan() -> None:
     assert not res.success
     assert np.isfinite(res.fun)
     assert "not finite" in res.message
+
+
+def test_steps_refuse_what_is_not_positive() -> None:
+    with pytest.raises(ValueError, match=r"Lambda\[1\] must be positive"):
+        Fixed([1.0, -1.0])
 
 
 def test_a_wrong_gradient_is_told_from_the_line_search() -> None:

@@ -358,6 +358,110 @@ def test_backtracking_finds_block_constants_and_comes_down_again() -> None:
         assert 0.1 * L < found <= 2 * L
 
 
+def test_an_idle_block_does_not_spoil_the_line_search() -> None:
+    """A block that waits for the other one, and one that f does not see at all."""
+    N = 60
+    H = 2 * np.eye(N + 1) - np.eye(N + 1, k=1) - np.eye(N + 1, k=-1)
+    q = np.eye(N + 1)[0]
+    chain = minimize(
+        lambda x: float(0.5 * x @ H @ x - q @ x), np.zeros(N + 1), jac=lambda x: H @ x - q,
+        blocks=[N, 1], max_cycles=20000,
+    )  # fmt: skip
+    assert chain.success, chain.message
+    unseen = minimize(
+        lambda x: float(np.sum((x["u"] - 1) ** 2)), {"u": np.zeros(2), "v": np.ones(2)},
+        jac=lambda x: {"u": 2 * (x["u"] - 1), "v": 0 * x["v"]}, tol=None, max_cycles=4000,
+    )  # fmt: skip
+    np.testing.assert_allclose(unseen.x["u"], 1, atol=1e-9)
+    np.testing.assert_array_equal(unseen.x["v"], 1)
+
+
+def test_the_line_search_does_not_inflate_L_at_the_rounding_floor() -> None:
+    A, _, fun, jac = least_squares()
+    res = minimize(fun, np.zeros(9), jac=jac, blocks=3, tol=None, max_cycles=3000)
+    exact = [np.linalg.norm(A[:, 3 * j : 3 * j + 3], 2) ** 2 / 40 for j in range(3)]
+    assert all(found <= 4 * L for found, L in zip(res.Lambda, exact, strict=True))
+
+
+def test_the_line_search_stays_where_f_is_finite() -> None:
+    res = minimize(
+        lambda x: float(10 * x[0] - np.log(x[0])) if x[0] > 0 else np.inf,
+        np.array([1.0]),
+        jac=lambda x: 10 - 1 / x,
+    )
+    assert res.success
+    assert res.x[0] == pytest.approx(0.1, rel=1e-4)
+
+
+def test_gradients_handed_out_in_one_buffer_are_copied() -> None:
+    buffer = np.zeros(3)
+
+    def reused(x: Any, j: int, idx: Any) -> Any:
+        buffer[:] = PROBLEM.jac(x, idx)[3 * j : 3 * j + 3]
+        return buffer
+
+    options: dict[str, Any] = {"method": "VRO-CCD", "b": 12, "max_cycles": 20, "tol": None}
+    safe = solve(**options)
+    shared = solve(jac=None, block_jac=reused, **options)
+    np.testing.assert_allclose(safe.x, shared.x, atol=1e-14)
+
+
+def test_the_dtype_of_x0_is_kept_whatever_jac_returns() -> None:
+    x0 = np.zeros(3, dtype=np.float32)
+    res = minimize(
+        lambda x: float(np.sum((x - 1.0) ** 2)),
+        x0,
+        jac=lambda x: 2 * (x.astype(float) - 1),
+        tol=1e-3,
+    )
+    assert res.x.dtype == np.float32
+
+
+def test_the_last_iterate_counts_when_a_run_is_cut_short() -> None:
+    scale = np.array([1.0, 10.0, 100.0])
+    options: dict[str, Any] = {"jac": lambda x: scale * (x - 1), "L": 110.0}
+
+    def fun(x: Any) -> float:
+        return float(0.5 * np.sum(scale * (x - 1) ** 2))
+
+    best = minimize(fun, np.zeros(3), returns="best", max_samples=9, tol=None, **options)
+    assert best.cycles == 9
+    assert best.fun < fun(np.zeros(3))
+    done = minimize(fun, np.zeros(3), jac=lambda x: scale * (x - 1), L=[scale], max_samples=1)
+    assert done.success  # reached with the last sample
+    there = minimize(fun, np.ones(3), max_cycles=0, **options)
+    assert there.success
+
+
+def test_a_steps_object_is_not_used_up() -> None:
+    from cyclade import Backtracking
+
+    steps = Backtracking([float("nan")] * 4)
+    first = solve(method="P-CCD", L=steps, max_cycles=5, tol=None)
+    again = solve(method="P-CCD", L=steps, max_cycles=5, tol=None)
+    np.testing.assert_array_equal(first.x, again.x)
+
+
+def test_an_iterator_stream_resumes_on_the_same_samples() -> None:
+    def samples() -> Any:
+        rng = np.random.default_rng(0)
+        while True:
+            yield rng.normal(size=3)
+
+    def fun(x: Any, batch: Any) -> float:
+        return float(0.5 * np.mean((batch @ x - 1) ** 2))
+
+    options: dict[str, Any] = {
+        "jac": lambda x, batch: batch.T @ (batch @ x - 1) / len(batch), "b": 16,
+        "returns": "last", "tol": None, "L": 3.0, "method": "SGD",
+    }  # fmt: skip
+    whole = minimize(fun, np.ones(3), stream=samples(), max_cycles=8, **options)
+    source = samples()
+    half = minimize(fun, np.ones(3), stream=source, max_cycles=4, **options)
+    rest = minimize(fun, np.ones(3), stream=source, max_cycles=8, resume=half.state, **options)
+    np.testing.assert_array_equal(whole.x, rest.x)
+
+
 def test_estimated_constants_are_the_block_curvatures() -> None:
     A, y, *_ = least_squares()
     exact = [np.linalg.norm(A[:, 3 * j : 3 * j + 3], 2) ** 2 / 40 for j in range(3)]

@@ -244,6 +244,11 @@ class Layout:
         flat = [a.reshape(-1) if s else a for a, s in zip(leaves, self.shared, strict=True)]
         return [slot.read(flat) for slot in self.slots]
 
+    def arrays(self, x: Any) -> list[Array]:
+        """The arrays of `x`, a value or a gradient in the user's structure."""
+        arrays: list[Array] = self._rebuild.leaves(x)
+        return arrays
+
     def flat_index(self) -> list[Any]:
         """Where each block lies in x written as one vector: its arrays flattened, end to end."""
         offsets = np.cumsum([0] + [math.prod(shape) for shape in self.shapes]).tolist()

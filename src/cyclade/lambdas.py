@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ def as_steps(
     if callable(getattr(L, "at", None)):
         if eta is not None:
             raise ValueError("eta is part of the Steps object given as L: set it there")
-        return L  # type: ignore[no-any-return]
+        blocks = getattr(L, "blocks", layout.m)
+        if blocks != layout.m:
+            raise ValueError(f"L is a Steps object for {blocks} blocks, but there are {layout.m}")
+        return copy.deepcopy(L)  # type: ignore[no-any-return]  # it learns; the user's stays as it was
     eta = (1.0 if deterministic else 0.15) if eta is None else eta
     if L is None:
         L = "backtracking" if deterministic else "estimate"
@@ -44,7 +48,7 @@ def _per_block(L: Any, layout: Layout, x0: Point) -> list[Array | float]:
         if sorted(L) != sorted(layout.names):
             raise ValueError(f"L must have the blocks' names {list(layout.names)}, got {list(L)}")
         L = [L[name] for name in layout.names]
-    if np.ndim(L) == 0 and not isinstance(L, Iterable):
+    if np.ndim(L) == 0:
         L = [L] * layout.m
     entries = list(L)
     if len(entries) != layout.m:

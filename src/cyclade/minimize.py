@@ -149,7 +149,7 @@ def minimize(
     x = layout.point(x0)
     if block_jac is not None and chosen.one_block:
         block_jac = _all_blocks(block_jac, user_layout)
-    if order == "greedy" and callable(jac):
+    if isinstance(order, str) and order == "greedy" and callable(jac):
         block_jac = None  # its turns look at all blocks, which one call of jac gives
     derivatives = _derivatives(fun, jac, block_jac, x, args)
     sampler = make_sampler(chosen, source, b, b_small, p)
@@ -164,9 +164,11 @@ def minimize(
     if every is not None and (isinstance(every, bool) or int(every) != every or every < 1):
         raise ValueError(f"every must be a whole number of cycles, at least 1, got {every}")
 
-    evaluation_sample = ALL if source is None or math.isfinite(source.n) else sampler.large(
-        evaluation_rng
-    )  # fmt: skip
+    evaluation_sample: Any = ALL
+    if resume is None and source is not None and not math.isfinite(source.n):
+        evaluation_sample = sampler.large(evaluation_rng)
+    if isinstance(resume, Carried):
+        evaluation_sample = resume.evaluation_sample
     _check_start(inner, x, evaluation_sample)
     oracle = Counting(inner, sampler, layout.shares())
     if resume is None:
@@ -175,7 +177,7 @@ def minimize(
         history: dict[str, list[float]] = {name: [] for name in HISTORY}
         state = start(oracle, x, sampler, start_rng)
         best = rule if isinstance(rule, Best) else Best()
-        carried = Carried(chosen.name, state, {}, rule, best, history)
+        carried = Carried(chosen.name, state, {}, rule, best, history, evaluation_sample)
         carried.gradients, carried.hvps = oracle.gradients, oracle.hvps
     else:
         carried = _carried(resume, chosen, layout)

@@ -48,6 +48,7 @@ class Carried:
     rule: Rule
     best: Best
     history: dict[str, list[float]]
+    evaluation_sample: Any  # what F and the certificate are evaluated on
     gradients: float = 0.0
     values: float = 0.0
     hvps: float = 0.0
@@ -134,8 +135,12 @@ class Runner:
         """Cycle until something says stop."""
         carried, limits = self.carried, self.limits
         state = carried.state
+        at_start = Seen(state.k, state.x, math.nan, math.nan)
         if not carried.history["cycle"]:
-            self._record(Seen(0, state.x, math.nan, math.nan))
+            self._record(at_start)
+        else:
+            self._last_fun = carried.history["fun"][-1]
+            self._last_certificate = carried.history["certificate"][-1]
         steps = iterate(
             state, self.oracle, self._prox, self.steps, self.sampler, self.order, self.resample
         )
@@ -144,7 +149,8 @@ class Runner:
         try:
             # Overflow is not worth a warning: what is not finite ends the run with a message.
             with Interrupt() as interrupt, bar, np.errstate(over="ignore", invalid="ignore"):
-                self._stop_if_spent(state, before, math.nan)
+                self._stop_if_stationary(at_start)
+                self._stop_if_spent(state, before)
                 while True:
                     before = state.x.copy()
                     self._advance(steps, before)
@@ -152,6 +158,7 @@ class Runner:
                     bar.show(state.k, self._last_fun, self._last_certificate)
                     self._stop_if_done(seen)
                     if interrupt.asked:
+                        self._see_last(seen)
                         message = f"interrupted after cycle {state.k}; the best so far is returned"
                         raise Stop(Ending(self._best(state.x), False, message))
         except Stop as stop:
@@ -215,25 +222,43 @@ class Runner:
 
     def _stop_if_done(self, seen: Seen) -> None:
         limits = self.limits
-        evaluated = not math.isnan(seen.fun)
-        if self.callback is not None and self.callback(self._report(seen)):
+        if self.callback is not None and self.callback(self._report(seen)) is True:
+            self._see_last(seen)
             raise Stop(Ending(self._returned(seen.x), False, "stopped by the callback"))
-        if evaluated and limits.tol is not None and self._last_certificate <= limits.tol**2:
-            message = f"stationary: dist(∂F(x), 0) ≤ tol = {limits.tol:g}"
-            raise Stop(Ending(seen.x, True, message))
+        if self._spent(self.carried.state) is not None:
+            self._see_last(seen)
+        self._stop_if_stationary(seen)
         if limits.change_tol is not None and seen.change <= limits.change_tol:
             message = f"still: ‖x_k − x_{{k−1}}‖_Λ ≤ change_tol = {limits.change_tol:g}"
             raise Stop(Ending(seen.x, True, message))
-        self._stop_if_spent(self.carried.state, seen.x, seen.change)
+        self._stop_if_spent(self.carried.state, seen.x)
 
-    def _stop_if_spent(self, state: State, x: Point, change: float) -> None:
+    def _see_last(self, seen: Seen) -> None:
+        """Look at the last iterate of a run, if it was not looked at already."""
+        if math.isnan(seen.fun):
+            self._record(seen)
+
+    def _stop_if_stationary(self, seen: Seen) -> None:
+        tol = self.limits.tol
+        if tol is not None and not math.isnan(seen.fun) and self._last_certificate <= tol**2:
+            message = f"stationary: dist(∂F(x), 0) ≤ tol = {tol:g}"
+            raise Stop(Ending(seen.x, True, message))
+
+    def _spent(self, state: State) -> str | None:
+        """Which limit is reached, if one is."""
         limits, spent = self.limits, None
         if limits.max_cycles is not None and state.k >= limits.max_cycles:
             spent = f"max_cycles = {limits.max_cycles} reached"
-        elif limits.max_samples is not None and self.oracle.gradients >= limits.max_samples:
+        elif limits.max_samples is not None and (
+            self.oracle.gradients >= limits.max_samples * (1 - 1e-12)  # shares add up to rounding
+        ):
             spent = f"max_samples = {limits.max_samples:g} reached"
         elif limits.max_seconds is not None and self.carried.seconds >= limits.max_seconds:
             spent = f"max_seconds = {limits.max_seconds:g} reached"
+        return spent
+
+    def _stop_if_spent(self, state: State, x: Point) -> None:
+        limits, spent = self.limits, self._spent(state)
         if spent is not None:
             if limits.tolerant:
                 spent += " before the tolerance"

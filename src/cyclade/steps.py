@@ -84,6 +84,11 @@ class Fixed:
 
     def __init__(self, Lambda: Sequence[Array | float], eta: Eta = 1.0) -> None:
         self.Lambda = list(Lambda)
+        self.blocks = len(self.Lambda)
+        for j, entry in enumerate(self.Lambda):
+            positive = (entry > 0).all() if kind(entry) else entry > 0  # type: ignore[union-attr]
+            if not bool(positive):
+                raise ValueError(f"Lambda[{j}] must be positive, got {entry}")
         self.eta = as_schedule(eta)
         self._rate = math.nan
         self._steps: list[Array | float] = []
@@ -129,12 +134,13 @@ class Backtracking:
     on the sample in hand, with u = x_k^j − x_{k−1}^j. The next turn of the block starts from
     `shrink` · L_j, so that L_j may come down again where f is flatter. Where the two sides agree to
     rounding error, they decide nothing; then the condition is block smoothness itself,
-    ‖∇^j f(x_{k−1,j+1}) − ∇^j f(x_{k−1,j})‖ ≤ L_j ‖u‖. A first guess of L_j that is NaN is made from
+    ‖∇^j f(x_{k−1,j+1}) − ∇^j f(x_{k−1,j})‖ ≤ L_j ‖u‖. Where that is rounding too, or the block does
+    not move, L_j stays as it was. A first guess of L_j that is NaN is made from
     the curvature along the gradient at x_0.
     """
 
     needs: tuple[str, ...] = ("value", "hvp")
-    most_trials = 40  # doublings; past them a step is lost in rounding, and any gradient passes
+    most_trials = 40
 
     def __init__(
         self, L: Sequence[float], eta: Eta = 1.0, grow: float = 2.0, shrink: float = 0.8
@@ -144,6 +150,9 @@ class Backtracking:
         if not 0 < shrink <= 1:
             raise ValueError(f"shrink must be in (0, 1], got {shrink}")
         self.L = [float(value) for value in L]
+        self.blocks = len(self.L)
+        if any(value <= 0 or math.isinf(value) for value in self.L):
+            raise ValueError(f"L must be positive and finite (or NaN, to be guessed), got {self.L}")
         self.eta = as_schedule(eta)
         self.grow, self.shrink = grow, shrink
         self._rate = math.nan
@@ -167,33 +176,61 @@ class Backtracking:
         if not math.isfinite(value):
             return gj, self.current(j)  # nothing to compare with; the caller sees the value
         self.L[j] *= self.shrink
-        for _ in range(self.most_trials):
+        factor, rejected = self.grow, False
+        for trial in range(self.most_trials):
             t = self.current(j)
             u = reg.prox(j, xj - t * gj, t) - xj
-            if self._passes(j, now, xj, u, slope, value):
+            passed = self._passes(j, now, xj, u, slope, value)
+            if passed:
                 return gj, t
-            self.L[j] *= self.grow
+            if passed is None:  # a step lost in rounding
+                self.L[j] = before
+                if rejected:  # every longer one was wrong
+                    break
+                return gj, self.current(j)  # it decides nothing: L_j stays what it was
+            rejected = True
+            if trial >= 10:  # the guess was far off, not a little
+                factor = min(factor**1.5, 1e8)
+            self.L[j] *= factor
         self.L[j] = before
         raise LineSearchError(
             f"no step along the gradient of block {j} fits the values of fun: "
             "check that jac is the gradient of fun"
         )
 
-    def _passes(self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float) -> bool:
+    def _passes(
+        self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float
+    ) -> bool | None:
+        """Whether the step u fits L_j; None if u is too short for the values to tell."""
         length2 = norm2(u)
         if not math.isfinite(length2):
             return False
+        epsilon = _epsilon(xj)
+        if length2 <= (4 * epsilon) ** 2 * norm2(xj):
+            return None
         now.set(j, xj + u)
         trial = now.value()
         model = float((slope * u).sum()) + 0.5 * self.L[j] * length2
-        rounding = 16 * _epsilon(xj) * max(abs(value), abs(trial))
-        if abs(model) <= rounding and abs(trial - value) <= rounding:
-            bent = norm2(now.grad(j) - slope)
-            passed = bent <= self.L[j] ** 2 * length2
+        passed: bool | None
+        if not math.isfinite(trial):
+            passed = False
+        elif trial <= value + model:
+            passed = True
         else:
-            passed = trial <= value + model
+            rounding = 16 * epsilon * max(abs(value), abs(trial))
+            undecided = abs(model) <= rounding and abs(trial - value) <= rounding
+            passed = self._smooth(now.grad(j), slope, length2, j, epsilon) if undecided else False
         now.set(j, xj)
         return passed
+
+    def _smooth(
+        self, there: Array, here: Array, length2: float, j: int, epsilon: float
+    ) -> bool | None:
+        """Block smoothness itself, on the gradients; None where their difference is rounding."""
+        bent = norm2(there - here)
+        if bent <= (64 * epsilon) ** 2 * max(norm2(there), norm2(here)):
+            return None
+        return bent <= self.L[j] ** 2 * length2
 
     def prepare(self, at_x0: Any) -> None:
         """First guesses of the L_j that were not given: the curvature along the gradient."""
@@ -239,6 +276,7 @@ class Curvature:
         if not safety > 0:
             raise ValueError(f"safety must be positive, got {safety}")
         self.L = [math.nan] * m
+        self.blocks = m
         self.eta = as_schedule(eta)
         self.every, self.iterations, self.safety = every, iterations, safety
         self._vectors: list[Array | None] = [None] * m

@@ -118,7 +118,7 @@ class Autograd:
         """∇^j f_S(x)."""
         import torch
 
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             u, loss = self._graph(x, j, args)
             if not loss.requires_grad:
                 return torch.zeros_like(u)
@@ -129,13 +129,15 @@ class Autograd:
         """∇f_S(x), by blocks, in one backward pass."""
         import torch
 
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             leaves = [a.detach().requires_grad_() for a in x.leaves]
             loss = _scalar(self.fun(_assembled(x, leaves), *args))
             if not loss.requires_grad:
-                found: tuple[Any, ...] = (None,) * len(leaves)
-            else:
-                found = torch.autograd.grad(loss, leaves, allow_unused=True)
+                raise ValueError(
+                    "fun(x) is not connected to x by torch operations (detach, no_grad, a new "
+                    "tensor?), so it has no gradient"
+                )
+            found = torch.autograd.grad(loss, leaves, allow_unused=True)
         full = [torch.zeros_like(a) if g is None else g for a, g in zip(leaves, found, strict=True)]
         return Point(x.layout, [a.detach() for a in full]).blocks()
 
@@ -143,7 +145,7 @@ class Autograd:
         """∇²_jj f_S(x) v by differentiating ⟨∇^j f_S, v⟩."""
         import torch
 
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             u, loss = self._graph(x, j, args)
             if not loss.requires_grad:
                 return torch.zeros_like(u)
@@ -205,7 +207,8 @@ class Jacobian:
         """∇^j f_S(x)."""
         if self.block_jac is None:
             return self.grads(x, args)[j]
-        gj = np.asarray(self.block_jac(x.view(), j, *args))
+        # A copy: users may hand out one buffer again and again, and g is kept.
+        gj = _real(np.array(self.block_jac(x.view(), j, *args)), "block_jac", x.leaves[0])
         shape = x.layout.block_shapes[j]
         if gj.shape != shape:
             raise ValueError(f"block_jac returned shape {gj.shape} for block {j} of shape {shape}")
@@ -217,8 +220,8 @@ class Jacobian:
             return [self.grad(x, j, args) for j in range(x.layout.m)]
         gradient = self.jac(x.whole(), *args)
         try:
-            blocks = x.layout.split(gradient)
-            fits = [b.shape for b in blocks] == x.layout.block_shapes
+            leaves = [np.array(a) for a in x.layout.arrays(gradient)]
+            fits = [a.shape for a in leaves] == x.layout.shapes
         except (AttributeError, IndexError, TypeError, ValueError, KeyError):
             fits = False
         if not fits:
@@ -226,7 +229,8 @@ class Jacobian:
                 f"jac must return the gradient structured like x0, with shapes {x.layout.shapes}, "
                 f"got {_describe(gradient)}"
             )
-        return blocks
+        kept = [_real(a, "jac", like) for a, like in zip(leaves, x.leaves, strict=True)]
+        return x.layout.split(x.layout.structured(kept))
 
     def hvp(self, x: Point, j: int, v: Array, args: tuple[Any, ...]) -> Array:
         """∇²_jj f_S(x) v ≈ (∇^j f_S(x + εv) − ∇^j f_S(x − εv)) / 2ε."""
@@ -237,6 +241,13 @@ class Jacobian:
         ahead.set(j, xj + epsilon * v)
         behind.set(j, xj - epsilon * v)
         return (self.grad(ahead, j, args) - self.grad(behind, j, args)) / (2 * epsilon)
+
+
+def _real(gradient: np.ndarray[Any, Any], name: str, like: Array) -> Array:
+    """A gradient in the dtype of x, or an error if it is not real."""
+    if gradient.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must return real numbers, got dtype {gradient.dtype}")
+    return gradient.astype(like.dtype, copy=False)
 
 
 def number(value: Any) -> float:
