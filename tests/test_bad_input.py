@@ -132,6 +132,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("args not a tuple", {"args": [1]}, "args must be a tuple"),
     ("negative tol", {"tol": -1.0}, "tol must be at least 0"),
     ("tol of a wrong type", {"tol": "small"}, "tol must be a number"),
+    (
+        "change where blocks may wait",
+        {"change_tol": 1e-3, "order": "random", "blocks": 2},
+        "change_tol needs an order that visits every block",
+    ),
     ("nothing stops it", {"tol": None, "max_cycles": None}, "nothing would stop the run"),
     ("every of zero", {"every": 0}, "every must be a whole number"),
     ("unknown return rule", {"returns": "first"}, "returns='first' is unknown"),
@@ -161,7 +166,7 @@ def test_bad_input(case: str, options: dict[str, Any], message: str) -> None:
             x0,
             **{k: v for k, v in settings.items() if k != "fun"},
         )
-    assert calls <= 1  # at most one look at x0
+    assert calls <= 2  # at most one look at x0: its value and its gradient
 
 
 def test_nan_during_the_run_returns_the_last_finite_iterate() -> None:

@@ -262,7 +262,7 @@ def test_return_rules() -> None:
     assert best.fun == min(best.history["fun"])
     drawn = solve(**options)
     assert any(np.array_equal(drawn.x, x) for x in seen)
-    pccd = solve(method="P-CCD", max_cycles=9, tol=None, every=1, order="random")
+    pccd = solve(method="P-CCD", max_cycles=9, tol=None, every=1, order="shuffled")
     k = int(np.nanargmin(pccd.history["change"]))
     assert pccd.fun == pccd.history["fun"][k]
 
@@ -431,6 +431,15 @@ def test_the_last_iterate_counts_when_a_run_is_cut_short() -> None:
     assert done.success  # reached with the last sample
     there = minimize(fun, np.ones(3), max_cycles=0, **options)
     assert there.success
+
+
+def test_an_infeasible_start_is_no_divergence() -> None:
+    res = minimize(
+        lambda x: float(0.5 * np.sum((x - 1) ** 2)), -np.ones(8), jac=lambda x: x - 1, L=1.0,
+        blocks=8, order="random", reg=NonNegative(), every=1,
+    )  # fmt: skip
+    assert res.success
+    np.testing.assert_allclose(res.x, 1)
 
 
 def test_a_steps_object_is_not_used_up() -> None:

@@ -17,7 +17,7 @@ from cyclade.keep import Best, as_rule
 from cyclade.lambdas import as_steps
 from cyclade.methods import Method, as_method, make_sampler
 from cyclade.oracles.callables import Autograd, CallableOracle, Jacobian
-from cyclade.orders import as_order
+from cyclade.orders import Greedy, Random, as_order
 from cyclade.regularisers import PerBlock, Regulariser, per_block
 from cyclade.regularisers.joined import Joined
 from cyclade.result import HISTORY, Result
@@ -105,7 +105,8 @@ def minimize(
         Stop when dist(∂F(x), 0) ≤ tol in the norm of Λ^{−1}; when ‖x_k − x_{k−1}‖_Λ ≤ change_tol;
         after this many cycles, component gradients, or seconds spent in cycles. None: not for this.
     returns:
-        "paper": the iterate with the smallest change (P-CCD), or one drawn uniformly (all others);
+        "paper": the iterate with the smallest change (P-CCD; the last one in random and greedy
+        orders, where blocks may wait), or one drawn uniformly (all others);
         "last"; or "best", the smallest F among the evaluated iterates. A run that stops because it
         reached a tolerance returns the iterate that reached it.
     every:
@@ -160,6 +161,14 @@ def minimize(
     steps = as_steps(L, eta, layout, user_layout, x, chosen.deterministic)
     limits = _limits(tol, change_tol, max_cycles, max_samples, max_seconds)
     start_rng, rule_rng, evaluation_rng = np.random.default_rng(seed).spawn(3)
+    visits_all = not isinstance(turns, Random | Greedy)
+    if change_tol is not None and not visits_all:
+        raise ValueError(
+            "change_tol needs an order that visits every block in a cycle, not random or greedy: "
+            "a block that waits does not move"
+        )
+    if returns == "paper" and chosen.deterministic and not visits_all:
+        returns = "last"  # the smallest change would be that of a cycle that left blocks out
     rule = as_rule(returns, chosen.deterministic, rule_rng)
     if every is not None and (isinstance(every, bool) or int(every) != every or every < 1):
         raise ValueError(f"every must be a whole number of cycles, at least 1, got {every}")

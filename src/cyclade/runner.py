@@ -114,6 +114,7 @@ class Runner:
         self.progress = progress
         self._evaluation_sample = evaluation_sample
         self._last_fun = self._last_certificate = math.nan
+        self._smooth_finite = True
         self._prox = CountingProx(reg)
         self._prox.calls = carried.prox_calls
         oracle.gradients, oracle.values, oracle.hvps = (
@@ -126,6 +127,7 @@ class Runner:
         args = inner.arguments(self._evaluation_sample)
         with np.errstate(over="ignore", invalid="ignore"):
             fun = inner.derivatives.value(x, args)
+            self._smooth_finite = math.isfinite(fun)
             blocks = x.blocks()
             fun += sum(self.reg.value(j, u) for j, u in enumerate(blocks))
             gradient = inner.derivatives.grads(x, args)
@@ -196,7 +198,8 @@ class Runner:
             if math.isnan(change):
                 seen.change = self._change(x, before)
             self._record(seen)
-            if not math.isfinite(seen.fun):
+            # r may be +∞ where a block that started outside its domain has not had its turn yet.
+            if not self._smooth_finite or math.isnan(seen.fun):
                 raise Stop(self._not_finite(before, state.k, "F"))
         self.carried.rule.see(seen)
         return seen
