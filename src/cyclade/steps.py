@@ -17,9 +17,6 @@ Eta = float | Callable[[int], float]
 class Steps(Protocol):
     """Gives each block its step."""
 
-    needs: tuple[str, ...]
-    """What a sweep must offer beyond get, set and grad ("value", "hvp")."""
-
     def begin(self, k: int) -> None:
         """Cycle k + 1 begins."""
 
@@ -80,8 +77,6 @@ class Fixed:
     0.125
     """
 
-    needs: tuple[str, ...] = ()
-
     def __init__(self, Lambda: Sequence[Array | float], eta: Eta = 1.0) -> None:
         self.Lambda = list(Lambda)
         self.blocks = len(self.Lambda)
@@ -139,7 +134,6 @@ class Backtracking:
     the curvature along the gradient at x_0.
     """
 
-    needs: tuple[str, ...] = ("value", "hvp")
     most_trials = 40
 
     def __init__(
@@ -257,8 +251,6 @@ class Curvature:
     vector the last one ended with. L_j is estimated at the block's first turn, and again every
     `every` cycles (never again with `every=None`). The result is a local estimate, not a bound.
     """
-
-    needs: tuple[str, ...] = ("hvp",)
 
     def __init__(
         self,

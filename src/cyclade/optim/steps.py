@@ -20,8 +20,6 @@ class NetSteps:
     `rate(j)` is its lr, a number or (under capture) a device tensor.
     """
 
-    needs: tuple[str, ...] = ()
-
     def __init__(
         self,
         net: Net,

@@ -125,8 +125,6 @@ class LocalCurvature:
     array([6., 1.])
     """
 
-    needs: tuple[str, ...] = ()
-
     def __init__(
         self, curvature: Callable[[int, Blocks], Array | float | None], m: int, eta: Eta = 1.0
     ) -> None:
