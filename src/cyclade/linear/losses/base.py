@@ -1,0 +1,124 @@
+"""What a loss is, and what is filled in for those who write one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+REQUIRED = ("value", "gradient")
+OPTIONAL = ("curvature", "majoriser", "conjugate", "check", "mean", "convex", "bound", "target")
+
+
+class Loss:
+    """A loss φ(y_i, z_i) of a target and a linear prediction, one row at a time.
+
+    Write `value` and `gradient`, and either `bound` or `curvature`; the rest has defaults.
+    z is (n,), or (n, T) with several outputs; `value` is always (n,).
+
+    Attributes
+    ----------
+    convex : bool
+        Whether φ is convex in z.
+    bound : float
+        sup ∂²φ/∂z² (of the largest eigenvalue with several outputs), inf where there is none.
+    target : {"real", "signs", "classes"}
+        What y holds: numbers, labels −1 and 1, or class codes 0, …, T − 1.
+
+    Notes
+    -----
+    A convex loss may also have `conjugate(y, u)`, φ*(y, u) = sup_z u·z − φ(y, z), one per row and
+    +inf outside its domain; solvers then stop by the duality gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class LogCosh(Loss):
+    ...     bound = 1.0
+    ...
+    ...     def value(self, y, z):
+    ...         return np.logaddexp(z - y, y - z) - np.log(2.0)
+    ...
+    ...     def gradient(self, y, z):
+    ...         return np.tanh(z - y)
+    >>> LogCosh().curvature(np.zeros(2), np.array([0.0, 3.0]))
+    array([1., 1.])
+    """
+
+    convex: bool = True
+    bound: float = math.inf
+    target: Literal["real", "signs", "classes"] = "real"
+
+    def value(self, y: Array, z: Array) -> Array:
+        """φ(y_i, z_i), one per row."""
+        raise NotImplementedError(f"{type(self).__name__} must define value(y, z)")
+
+    def gradient(self, y: Array, z: Array) -> Array:
+        """∂φ/∂z, in the shape of z."""
+        raise NotImplementedError(f"{type(self).__name__} must define gradient(y, z)")
+
+    def curvature(self, y: Array, z: Array) -> Array:
+        """Weights of the quadratic model at z, in the shape of z.
+
+        φ'' where φ is convex; otherwise weights of a majoriser. Default: the bound.
+        """
+        return np.full_like(z, self.bound)
+
+    def majoriser(self, y: Array, z: Array) -> Array:
+        """Weights w for which φ(z) + φ'(z)·(z' − z) + ½ w·(z' − z)² ≥ φ(z') for every z'.
+
+        Infinite where there are none. Default: the bound, and `curvature` where φ is nonconvex.
+        """
+        return np.full_like(z, self.bound) if self.convex else self.curvature(y, z)
+
+    def check(self, y: Array) -> None:
+        """Raise ValueError, saying what y must be. Default: finite numbers."""
+        if not np.isfinite(y).all():
+            raise ValueError(f"{type(self).__name__}: y must hold finite numbers")
+
+    def mean(self, z: Array) -> Array:
+        """The inverse link: what is predicted for y. Default: z."""
+        return z
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Adapted(Loss):
+    """A loss written without the base class: its own methods, and defaults for the others.
+
+    Examples
+    --------
+    >>> class Half:
+    ...     bound = 1.0
+    ...     def value(self, y, z): return 0.5 * (z - y) ** 2
+    ...     def gradient(self, y, z): return z - y
+    >>> Adapted(Half()).mean(np.ones(1))
+    array([1.])
+    """
+
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+        for name in REQUIRED + OPTIONAL:
+            if hasattr(loss, name):
+                setattr(self, name, getattr(loss, name))
+
+    def __repr__(self) -> str:
+        return f"Adapted({self.loss!r})"
+
+
+def rows(entries: Array) -> Array:
+    """Sum over outputs: one number per row."""
+    return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
+
+
+def positive(loss: Loss, name: str, number: float) -> None:
+    """Raise ValueError unless the parameter is a positive finite number."""
+    if not (isinstance(number, (int, float, np.number)) and 0 < number < math.inf):
+        raise ValueError(
+            f"{type(loss).__name__}: {name} must be a positive finite number, got {number!r}"
+        )

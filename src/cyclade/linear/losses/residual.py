@@ -1,0 +1,128 @@
+"""Convex losses of the residual u = z − y."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cyclade.linear.losses.base import Array, Loss, positive, rows
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """φ(y, z) = ½ (z − y)², summed over outputs.
+
+    Examples
+    --------
+    >>> Squared().value(np.array([1.0, 2.0]), np.array([3.0, 2.0]))
+    array([2., 0.])
+    """
+
+    bound = 1.0
+
+    def value(self, y: Array, z: Array) -> Array:
+        """½ (z − y)²."""
+        u = z - y
+        return rows(0.5 * u * u)
+
+    def gradient(self, y: Array, z: Array) -> Array:
+        """z − y."""
+        return np.asarray(z - y)
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """u y + ½ u²."""
+        return rows(u * (y + 0.5 * u))
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """φ(u) = ½ u² where |u| ≤ δ, else δ|u| − ½ δ², of the residual u = z − y.
+
+    The default δ is 95 % as efficient as least squares on normal errors of variance 1.
+
+    Examples
+    --------
+    >>> Huber(1.0).value(np.zeros(2), np.array([1.0, 10.0]))
+    array([0.5, 9.5])
+    """
+
+    delta: float = 1.345
+    bound = 1.0
+
+    def __post_init__(self) -> None:
+        positive(self, "delta", self.delta)
+
+    def value(self, y: Array, z: Array) -> Array:
+        """½ c² + c (u − c), where c is u clipped to [−δ, δ]."""
+        u = z - y
+        c = np.clip(u, -self.delta, self.delta)
+        return rows(c * (u - 0.5 * c))
+
+    def gradient(self, y: Array, z: Array) -> Array:
+        """u clipped to [−δ, δ]."""
+        return np.asarray(np.clip(z - y, -self.delta, self.delta))
+
+    def curvature(self, y: Array, z: Array) -> Array:
+        """1 where |u| ≤ δ, else 0."""
+        return np.asarray(abs(z - y) <= self.delta, dtype=z.dtype)
+
+    def majoriser(self, y: Array, z: Array) -> Array:
+        """φ'(u)/u = min(1, δ/|u|)."""
+        return np.asarray(self.delta / np.maximum(abs(z - y), self.delta))
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """u y + ½ u² where |u| ≤ δ."""
+        return rows(np.where(abs(u) <= self.delta, u * (y + 0.5 * u), np.inf))
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """The check loss of a quantile q, smoothed: φ = (q − ½) v + ½ s(v) with v = y − z.
+
+    s(v) = |v| where |v| ≥ h, else v²/(2h) + h/2, and h is `smoothing`. So φ is the check loss
+    outside [−h, h] and at most h/4 above it inside: the check loss averaged over a uniform window.
+
+    Examples
+    --------
+    >>> Quantile(0.9, smoothing=0.1).value(np.array([1.0, -1.0]), np.zeros(2))
+    array([0.9, 0.1])
+    """
+
+    q: float = 0.5
+    smoothing: float = 0.1
+    bound: float = field(init=False, repr=False, default=math.inf)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.q, (int, float, np.number)) and 0 < self.q < 1):
+            raise ValueError(f"Quantile: q must lie strictly between 0 and 1, got {self.q!r}")
+        positive(self, "smoothing", self.smoothing)
+        object.__setattr__(self, "bound", 0.5 / self.smoothing)
+
+    def value(self, y: Array, z: Array) -> Array:
+        """(q − ½) v + ½ s(v)."""
+        v, h = y - z, self.smoothing
+        inside = np.minimum(abs(v), h)  # s(v) = |v| + (h − |v|)²/(2h) inside
+        return rows((self.q - 0.5) * v + 0.5 * abs(v) + (h - inside) ** 2 / (4.0 * h))
+
+    def gradient(self, y: Array, z: Array) -> Array:
+        """½ − q − ½ clip(v/h, −1, 1)."""
+        return np.asarray(0.5 - self.q - 0.5 * np.clip((y - z) / self.smoothing, -1.0, 1.0))
+
+    def curvature(self, y: Array, z: Array) -> Array:
+        """1/(2h) where |v| ≤ h, else 0."""
+        inside = np.asarray(abs(y - z) <= self.smoothing, dtype=z.dtype)
+        return inside * self.bound
+
+    def majoriser(self, y: Array, z: Array) -> Array:
+        """1 / (2 max(|v|, h))."""
+        return np.asarray(0.5 / np.maximum(abs(y - z), self.smoothing))
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """u y + (h/4) (b² − 1) with b = 1 − 2q − 2u, where |b| ≤ 1."""
+        b = 1.0 - 2.0 * self.q - 2.0 * u
+        # b comes back from a clipped gradient: an excess of rounding is no excess
+        inside = abs(b) <= 1.0 + 8.0 * np.finfo(np.asarray(u).dtype).eps
+        b = np.clip(b, -1.0, 1.0)
+        return rows(np.where(inside, u * y + 0.25 * self.smoothing * (b * b - 1.0), np.inf))

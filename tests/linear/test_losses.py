@@ -1,0 +1,277 @@
+"""Every loss against its definition: derivatives, majorisers, conjugates, bounds, bad input."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cyclade.linear import losses
+from cyclade.linear.losses import Loss
+from cyclade.problems import losses as problem_losses
+
+ALL = [
+    losses.Squared(),
+    losses.Huber(0.7),
+    losses.Quantile(0.3, smoothing=0.25),
+    losses.Logistic(),
+    losses.SquaredHinge(),
+    losses.Multinomial(),
+    losses.Poisson(),
+    losses.Gamma(),
+    losses.Cauchy(0.8),
+    losses.Welsch(1.3),
+    losses.GemanMcClure(0.6),
+    losses.Tukey(1.7),
+]
+CONVEX = [loss for loss in ALL if loss.convex]
+ids = repr
+
+
+def draw(loss: Loss, rng: np.random.Generator, n: int, spread: float = 2.0):
+    """Targets and predictions that suit the loss."""
+    z = spread * rng.standard_normal((n, 3) if loss.target == "classes" else n)
+    if loss.target == "classes":
+        return rng.integers(3, size=n), z
+    if loss.target == "signs":
+        return rng.choice([-1.0, 1.0], size=n), z
+    if isinstance(loss, losses.Poisson):
+        return rng.poisson(2.0, size=n).astype(float), z
+    if isinstance(loss, losses.Gamma):
+        return rng.gamma(2.0, size=n) + 0.01, z
+    return rng.standard_normal(n), z
+
+
+@pytest.mark.parametrize("loss", ALL, ids=ids)
+def test_gradient_is_the_derivative_of_the_value(loss):
+    rng = np.random.default_rng(0)
+    y, z = draw(loss, rng, 200)
+    step = 1e-6 * rng.standard_normal(z.shape)
+    difference = loss.value(y, z + step) - loss.value(y, z - step)
+    predicted = 2 * loss.gradient(y, z) * step
+    predicted = predicted if z.ndim == 1 else predicted.sum(axis=1)
+    np.testing.assert_allclose(difference, predicted, atol=1e-12, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [x for x in CONVEX if x.target != "classes"], ids=ids)
+def test_curvature_of_a_convex_loss_is_its_second_derivative(loss):
+    rng = np.random.default_rng(1)
+    y, z = draw(loss, rng, 500)
+    h = 1e-6
+    second = (loss.gradient(y, z + h) - loss.gradient(y, z - h)) / (2 * h)
+    smooth = loss.curvature(y, z + 2 * h) - loss.curvature(y, z - 2 * h)
+    smooth = abs(smooth) < 0.01 * (1 + abs(second))  # leave out kinks of the derivative
+    assert smooth.mean() > 0.95
+    np.testing.assert_allclose(loss.curvature(y, z)[smooth], second[smooth], atol=1e-5, rtol=1e-5)
+    assert (loss.curvature(y, z) <= loss.bound).all()
+
+
+def test_curvature_of_the_multinomial_loss_dominates_its_hessian():
+    rng = np.random.default_rng(2)
+    loss = losses.Multinomial()
+    y, z = draw(loss, rng, 200, spread=4.0)
+    for p, w in zip(loss.mean(z), loss.curvature(y, z), strict=True):
+        hessian = np.diag(p) - np.outer(p, p)
+        assert np.linalg.eigvalsh(np.diag(w) - hessian).min() >= -1e-14
+        assert np.linalg.eigvalsh(hessian).max() <= loss.bound + 1e-14
+
+
+@pytest.mark.parametrize("loss", ALL, ids=ids)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([1e-4, 0.1, 1.0, 10.0]))
+def test_majorisers_lie_above_the_loss(loss, seed, spread):
+    rng = np.random.default_rng(seed)
+    y, z = draw(loss, rng, 50)
+    to = z + spread * rng.standard_normal(z.shape)
+    weight = loss.majoriser(y, z)
+    assert (weight >= 0).all()
+    if math.isinf(loss.bound):
+        assert np.isinf(weight).all()
+        return
+    assert (weight <= loss.bound * (1 + 1e-12)).all()
+    model = loss.gradient(y, z) * (to - z) + 0.5 * weight * (to - z) ** 2
+    model = loss.value(y, z) + (model if z.ndim == 1 else model.sum(axis=1))
+    value = loss.value(y, to)
+    assert (value <= model + 1e-12 * (1 + abs(model))).all()
+    if not loss.convex:  # the model that the solver uses is that one
+        np.testing.assert_array_equal(weight, loss.curvature(y, z))
+
+
+@pytest.mark.parametrize("loss", ALL, ids=ids)
+def test_the_bound_holds_and_is_attained(loss):
+    if math.isinf(loss.bound):
+        pytest.skip("unbounded curvature")
+    rng = np.random.default_rng(3)
+    y, z = draw(loss, rng, 2000)
+    to = z + 1e-4 * rng.standard_normal(z.shape)
+    change = loss.gradient(y, to) - loss.gradient(y, z)
+    ratio = np.linalg.norm(change.reshape(len(y), -1), axis=1)
+    ratio = ratio / np.linalg.norm((to - z).reshape(len(y), -1), axis=1)
+    assert 0.9 * loss.bound < ratio.max() <= loss.bound * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", CONVEX, ids=ids)
+def test_fenchel_young(loss):
+    rng = np.random.default_rng(4)
+    y, z = draw(loss, rng, 300)
+    u = loss.gradient(y, z)
+    inner = (u * z).reshape(len(y), -1).sum(axis=1)
+    np.testing.assert_allclose(loss.value(y, z) + loss.conjugate(y, u), inner, atol=1e-10)
+    other = z + rng.standard_normal(z.shape)  # and an inequality elsewhere
+    inner = (u * other).reshape(len(y), -1).sum(axis=1)
+    assert (loss.value(y, other) + loss.conjugate(y, u) >= inner - 1e-10).all()
+    scaled = loss.conjugate(y, 0.3 * u)  # dual points are shrunk towards 0: the domain is a star
+    assert np.isfinite(scaled).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "u"),
+    [
+        (losses.Huber(1.0), 0.0, 1.1),
+        (losses.Quantile(0.3), 0.0, 0.8),
+        (losses.Logistic(), 1.0, 0.2),
+        (losses.Logistic(), 1.0, -1.2),
+        (losses.SquaredHinge(), -1.0, -0.1),
+        (losses.Poisson(), 1.0, -1.1),
+        (losses.Gamma(), 1.0, 1.1),
+    ],
+    ids=repr,
+)
+def test_conjugates_are_infinite_outside_their_domain(loss, y, u):
+    assert loss.conjugate(np.array([y]), np.array([u])) == np.inf
+
+
+def test_the_multinomial_conjugate_is_infinite_outside_the_simplex():
+    value = losses.Multinomial().conjugate(np.array([0, 0]), np.array([[0.1, 0.0], [-1.2, 1.2]]))
+    assert (value == np.inf).all()
+
+
+@pytest.mark.parametrize("loss", ALL, ids=ids)
+def test_far_away_and_in_float32_nothing_breaks(loss):
+    rng = np.random.default_rng(5)
+    y, z = draw(loss, rng, 50)
+    for dtype in (np.float32, np.float64):
+        target = y if loss.target == "classes" else y.astype(dtype)
+        far = (z * 500).astype(dtype)
+        for method in (loss.value, loss.gradient, loss.curvature):
+            assert method(target, far).dtype == dtype
+            assert not np.isnan(method(target, far)).any()
+    assert loss.value(y, z).shape == (50,)
+    assert loss.gradient(y, z).shape == loss.curvature(y, z).shape == z.shape
+
+
+@pytest.mark.parametrize("loss", [x for x in ALL if x.target == "real"], ids=ids)
+def test_several_outputs_add_up(loss):
+    rng = np.random.default_rng(6)
+    y, z = draw(loss, rng, 60)
+    table_y, table_z = y.reshape(20, 3), z.reshape(20, 3)
+    np.testing.assert_allclose(
+        loss.value(table_y, table_z), loss.value(y, z).reshape(20, 3).sum(axis=1)
+    )
+    np.testing.assert_array_equal(loss.gradient(table_y, table_z).ravel(), loss.gradient(y, z))
+
+
+@pytest.mark.parametrize("loss", ALL, ids=ids)
+def test_losses_are_values(loss):
+    assert pickle.loads(pickle.dumps(loss)) == loss
+    assert eval(repr(loss), vars(losses)) == loss
+    assert losses.get(loss) is loss
+
+
+def test_every_name_gives_its_loss():
+    for name, kind in losses.BY_NAME.items():
+        assert type(losses.get(name)) is kind
+    assert losses.get("quantile", q=0.9).q == 0.9
+
+
+@pytest.mark.parametrize("name", ["Welsch", "GemanMcClure", "Tukey"])
+def test_robust_formulas_agree_with_those_of_the_problems(name):
+    rng = np.random.default_rng(7)
+    y, z = rng.standard_normal(50), 3 * rng.standard_normal(50)
+    ours, theirs = getattr(losses, name)(1.5), getattr(problem_losses, name)(1.5)
+    np.testing.assert_allclose(ours.value(y, z), theirs.value(z, y), rtol=1e-12)
+    np.testing.assert_allclose(ours.gradient(y, z), theirs.slope(z, y), rtol=1e-12)
+    assert getattr(losses, name)().scale == getattr(problem_losses, name)().c
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: losses.Huber(0.0), "Huber: delta must be a positive finite number, got 0.0"),
+        (lambda: losses.Cauchy(-1), "Cauchy: scale must be a positive finite number, got -1"),
+        (lambda: losses.Tukey("a"), "Tukey: scale must be a positive finite number, got 'a'"),
+        (lambda: losses.Quantile(1.0), "q must lie strictly between 0 and 1"),
+        (lambda: losses.Quantile(smoothing=np.inf), "smoothing must be a positive finite number"),
+        (lambda: losses.get("hubber"), "there is no 'hubber'; the names are squared, logistic"),
+        (lambda: losses.get(losses.Huber(), delta=1), "delta can only be given with a loss by"),
+        (lambda: losses.get(losses.Huber), r"give an object, Huber\(...\), not the class"),
+    ],
+)
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "message"),
+    [
+        (losses.Squared(), [np.nan], "Squared: y must hold finite numbers"),
+        (losses.Logistic(), [0.0, 1.0], "Logistic: y must hold labels -1 and 1"),
+        (losses.SquaredHinge(), [2.0], "SquaredHinge: y must hold labels -1 and 1"),
+        (losses.Multinomial(), [0.5], "Multinomial: y must hold class codes"),
+        (losses.Poisson(), [-1.0], "Poisson: y must hold finite numbers >= 0"),
+        (losses.Gamma(), [0.0], "Gamma: y must hold finite numbers > 0"),
+    ],
+    ids=repr,
+)
+def test_bad_targets_are_named(loss, y, message):
+    with pytest.raises(ValueError, match=message):
+        loss.check(np.array(y))
+
+
+class Half:
+    """A loss by someone who has not heard of the base class."""
+
+    bound = 1.0
+
+    def value(self, y, z):
+        return 0.5 * (z - y) ** 2
+
+    def gradient(self, y, z):
+        return z - y
+
+
+def test_a_loss_without_the_base_class_gets_the_defaults():
+    loss = losses.get(Half())
+    assert isinstance(loss, Loss)
+    assert loss.convex
+    assert not hasattr(loss, "conjugate")
+    np.testing.assert_array_equal(loss.curvature(np.zeros(2), np.ones(2)), np.ones(2))
+    assert losses.get(loss) is loss
+    assert pickle.loads(pickle.dumps(loss)).bound == 1.0
+
+
+def test_what_a_written_loss_lacks_is_named():
+    class Valued:
+        def value(self, y, z):
+            return z
+
+    class Derived(Loss):
+        def gradient(self, y, z):
+            return z
+
+    class Curved(Half):
+        bound = math.inf
+
+    with pytest.raises(ValueError, match=r"Valued lacks gradient\(y, z\)"):
+        losses.get(Valued())
+    with pytest.raises(ValueError, match=r"Derived lacks value\(y, z\)"):
+        losses.get(Derived())
+    with pytest.raises(ValueError, match=r"object lacks value and gradient\(y, z\)"):
+        losses.get(object())
+    with pytest.raises(ValueError, match=r"lacks curvature\(y, z\), or a finite bound"):
+        losses.get(Curved())
