@@ -1,0 +1,163 @@
+"""What a penalty is: a value, a prox and a distance, for one coordinate or for one block."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from cyclade.linear.penalties import formulas
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Array = Any
+
+
+class ScalarPenalty(abc.ABC):
+    """A penalty r(x) = Σ_j r_j(x_j) on single coordinates.
+
+    To write one, give `value`, `prox` and `distance` as functions of plain numbers (they are
+    compiled, so use `math` rather than NumPy), and say whether r is `convex`. Two more methods
+    are used where present: `threshold(j)`, the largest τ such that |g| ≤ τ keeps a zero
+    stationary, which lets the solver leave columns out; and `scaled(lam)`, the same penalty at
+    another λ, which paths need.
+
+    Examples
+    --------
+    >>> class Quadratic(ScalarPenalty):
+    ...     convex = True
+    ...
+    ...     def __init__(self, lam):
+    ...         self.lam = lam
+    ...
+    ...     def value(self, x, j):
+    ...         return 0.5 * self.lam * x * x
+    ...
+    ...     def prox(self, u, t, j):
+    ...         return u / (1.0 + self.lam * t)
+    ...
+    ...     def distance(self, x, g, j):
+    ...         return abs(g + self.lam * x)
+    >>> Quadratic(1.0).prox(3.0, 0.5, 0)
+    2.0
+    """
+
+    convex: bool = False
+
+    @abc.abstractmethod
+    def value(self, x: float, j: int) -> float:
+        """r_j(x), +inf outside the domain."""
+
+    @abc.abstractmethod
+    def prox(self, u: float, t: float, j: int) -> float:
+        """A minimiser over v of r_j(v) + (v − u)² / (2t)."""
+
+    @abc.abstractmethod
+    def distance(self, x: float, g: float, j: int) -> float:
+        """The distance from −g to ∂r_j(x), where g is the gradient of the smooth part."""
+
+    def total(self, x: Array) -> float:
+        """r(x) = Σ_j r_j(x_j)."""
+        return float(sum(self.value(float(xj), j) for j, xj in enumerate(x)))
+
+
+class ShippedScalar(ScalarPenalty):
+    """A scalar penalty that the kernels know by its `kind` and a table of numbers."""
+
+    kind: int
+    _table: Array  # (1, k) or (p, k)
+    lam: float
+
+    def value(self, x: float, j: int) -> float:
+        """r_j(x), +inf outside the domain."""
+        return float(formulas.value(self.kind, self._table, j, x))
+
+    def prox(self, u: float, t: float, j: int) -> float:
+        """The minimiser over v of r_j(v) + (v − u)² / (2t); of several, the one nearest zero."""
+        return float(formulas.prox(self.kind, self._table, j, u, t))
+
+    def distance(self, x: float, g: float, j: int) -> float:
+        """The distance from −g to ∂r_j(x)."""
+        return float(formulas.distance(self.kind, self._table, j, x, g))
+
+    def threshold(self, j: int) -> float:
+        """The largest τ such that |g| ≤ τ keeps a zero stationary; −1 where zero is forbidden."""
+        return float(formulas.threshold(self.kind, self._table, j))
+
+    def conjugate(self, v: float, j: int) -> float:
+        """r_j*(v), for convex penalties."""
+        if not self.convex:
+            raise TypeError(f"{type(self).__name__} is not convex: it has no dual to measure by")
+        return float(formulas.conjugate(self.kind, self._table, j, v))
+
+    def parameters(self, p: int) -> Array:
+        """The table the kernels read: float64 of shape (1, k), or (p, k) if coordinates differ."""
+        rows = self._table.shape[0]
+        if rows not in (1, p):
+            raise ValueError(
+                f"{type(self).__name__}: it was given numbers for {rows} coordinates, but X has "
+                f"{p} columns"
+            )
+        return self._table
+
+    @abc.abstractmethod
+    def scaled(self, lam: float) -> Self:
+        """The same penalty at another λ."""
+
+    @abc.abstractmethod
+    def lam_max(self, g0: Array) -> float:
+        """The smallest λ at which x = 0 is stationary, where g0 is the gradient of f at zero."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lam:g})"
+
+
+class BlockPenalty(abc.ABC):
+    """A penalty r(x) = Σ_k r_k(x_{G_k}) on disjoint groups of coordinates, or rows of a matrix.
+
+    `value`, `prox` and `distance` act on the block with number k.
+    """
+
+    kind: int
+    lam: float
+    convex: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def value(self, x: Array, k: int) -> float:
+        """r_k(x) of the block x."""
+
+    @abc.abstractmethod
+    def prox(self, u: Array, t: float, k: int) -> Array:
+        """The minimiser over v of r_k(v) + ‖v − u‖² / (2t)."""
+
+    @abc.abstractmethod
+    def distance(self, x: Array, g: Array, k: int) -> float:
+        """The distance from −g to ∂r_k(x)."""
+
+    @abc.abstractmethod
+    def partition(self, p: int) -> tuple[Array, Array]:
+        """The blocks of p coordinates: `order, starts`; block k is order[starts[k]:starts[k+1]].
+
+        It raises ValueError if the groups do not partition 0, …, p − 1.
+        """
+
+    @abc.abstractmethod
+    def parameters(self, p: int) -> Array:
+        """The table the kernels read: one row of float64 numbers per block."""
+
+    @abc.abstractmethod
+    def scaled(self, lam: float) -> Self:
+        """The same penalty at another λ."""
+
+    @abc.abstractmethod
+    def lam_max(self, g0: Array) -> float:
+        """The smallest λ at which x = 0 is stationary, where g0 is the gradient of f at zero."""
+
+    def total(self, x: Array) -> float:
+        """r(x), summed over the blocks."""
+        x = np.asarray(x)
+        order, starts = self.partition(len(x))
+        blocks = np.split(x[order], starts[1:-1])
+        return float(sum(self.value(block, k) for k, block in enumerate(blocks)))

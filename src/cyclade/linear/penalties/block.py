@@ -1,0 +1,249 @@
+"""Penalties on groups of coordinates and on the rows of a coefficient matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cyclade.linear.penalties.base import Array, BlockPenalty
+from cyclade.linear.penalties.checks import (
+    Groups,
+    finite_number,
+    fraction,
+    nonnegative_vector,
+    partition,
+    tidy_groups,
+)
+from cyclade.regularisers._roots import block_norm
+from cyclade.regularisers.elementwise import l1_residual, soft_threshold
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+GROUP = 10
+"""Kind of `GroupL2` and `Rows`; both are λ_k‖x_k‖_2, with or without an l1 norm of zero weight."""
+SPARSE_GROUP = 11
+
+
+def shrink(u: Array, tau: float) -> Array:
+    """The prox of τ‖·‖_2: u pulled towards zero by τ, exactly zero if ‖u‖ ≤ τ."""
+    u = np.asarray(u)
+    norm = block_norm(u) if u.size else 0.0
+    return u * (1.0 - tau / norm) if norm > tau else np.zeros_like(u)
+
+
+class _L2Block(BlockPenalty):
+    """λ_k‖x‖_2 + ν‖x‖_1 on block k; a row of the table is (λ_k, ν)."""
+
+    def _levels(self, k: int) -> tuple[float, float]:
+        """λ_k and ν."""
+        raise NotImplementedError
+
+    def value(self, x: Array, k: int) -> float:
+        """λ_k‖x‖_2 + ν‖x‖_1."""
+        x = np.asarray(x)
+        lam, nu = self._levels(k)
+        return lam * float(np.linalg.norm(x)) + nu * float(np.abs(x).sum())
+
+    def prox(self, u: Array, t: float, k: int) -> Array:
+        """Soft thresholding of the entries, then of the norm."""
+        lam, nu = self._levels(k)
+        return shrink(soft_threshold(np.asarray(u), nu * t), lam * t)
+
+    def distance(self, x: Array, g: Array, k: int) -> float:
+        """The distance from −g to ∂r_k(x)."""
+        x, g = np.asarray(x), np.asarray(g)
+        lam, nu = self._levels(k)
+        norm = float(np.linalg.norm(x))
+        if norm > 0.0:
+            return float(np.linalg.norm(l1_residual(x, g + (lam / norm) * x, nu)))
+        return max(float(np.linalg.norm(soft_threshold(g, nu))) - lam, 0.0)
+
+
+class GroupL2(_L2Block):
+    """The group lasso, r(x) = λ Σ_k w_k ‖x_{G_k}‖_2.
+
+    `groups` is a list of lists of feature numbers that partition the features, or a number s for
+    consecutive groups of s. `weights` defaults to the square roots of the group sizes.
+
+    Examples
+    --------
+    >>> penalty = GroupL2(1.0, groups=[[0, 2], [1]], weights=[5.0, 1.0])
+    >>> penalty.prox([6.0, 8.0], 1.0, 0)
+    array([3., 4.])
+    >>> penalty.total([3.0, -1.0, 4.0])
+    26.0
+    """
+
+    kind = GROUP
+
+    def __init__(
+        self, lam: float, groups: Groups, weights: Sequence[float] | Array | None = None
+    ) -> None:
+        owner = type(self).__name__
+        self.lam = finite_number(owner, "lam", lam)
+        self.groups = tidy_groups(owner, groups)
+        self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
+        if self.weights is not None and not isinstance(self.groups, int):
+            self._check_weights(len(self.groups))
+
+    def partition(self, p: int) -> tuple[Array, Array]:
+        """The groups of p features: `order, starts`."""
+        return partition(type(self).__name__, self.groups, p)
+
+    def parameters(self, p: int) -> Array:
+        """(λ w_k, 0) for every group."""
+        weights = self.group_weights(p)
+        return np.stack([self.lam * weights, np.zeros_like(weights)], axis=1)
+
+    def group_weights(self, p: int) -> Array:
+        """w_k for the groups of p features."""
+        _, starts = self.partition(p)
+        if self.weights is None:
+            return np.sqrt(np.diff(starts).astype(np.float64))
+        self._check_weights(len(starts) - 1)
+        return self.weights
+
+    def scaled(self, lam: float) -> Self:
+        """The same penalty at another λ."""
+        return type(self)(lam, self.groups, self.weights)
+
+    def lam_max(self, g0: Array) -> float:
+        """max_k ‖g0_{G_k}‖ / w_k over the penalised groups."""
+        g0 = np.asarray(g0, dtype=np.float64)
+        order, starts = self.partition(len(g0))
+        norms = np.sqrt(np.add.reduceat(g0[order] ** 2, starts[:-1]))
+        weights = self.group_weights(len(g0))
+        penalised = weights > 0
+        return float((norms[penalised] / weights[penalised]).max(initial=0.0))
+
+    def _weight(self, k: int) -> float:
+        if self.weights is not None:
+            return float(self.weights[k])
+        return math.sqrt(self.groups if isinstance(self.groups, int) else len(self.groups[k]))
+
+    def _levels(self, k: int) -> tuple[float, float]:
+        return self.lam * self._weight(k), 0.0
+
+    def _check_weights(self, count: int) -> None:
+        assert self.weights is not None
+        if len(self.weights) != count:
+            raise ValueError(
+                f"{type(self).__name__}: weights must have one entry for each of the {count} "
+                f"groups, got {len(self.weights)}"
+            )
+
+    def __repr__(self) -> str:
+        groups = self.groups if isinstance(self.groups, int) else f"<{len(self.groups)} lists>"
+        return f"{type(self).__name__}({self.lam:g}, groups={groups})"
+
+
+class SparseGroup(GroupL2):
+    """The sparse group lasso, r(x) = λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1).
+
+    ρ is `l1_ratio`: 0 gives the group lasso and 1 the lasso.
+
+    Examples
+    --------
+    >>> SparseGroup(2.0, 0.5, groups=2, weights=[1.0]).prox([4.0, -0.5], 1.0, 0)
+    array([2., 0.])
+    """
+
+    kind = SPARSE_GROUP
+
+    def __init__(
+        self,
+        lam: float,
+        l1_ratio: float,
+        groups: Groups,
+        weights: Sequence[float] | Array | None = None,
+    ) -> None:
+        super().__init__(lam, groups, weights)
+        self.l1_ratio = fraction("SparseGroup", "l1_ratio", l1_ratio)
+
+    def parameters(self, p: int) -> Array:
+        """(λ (1 − ρ) w_k, λ ρ) for every group."""
+        weights = self.group_weights(p)
+        l1 = np.full_like(weights, self.lam * self.l1_ratio)
+        return np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
+
+    def scaled(self, lam: float) -> Self:
+        """The same penalty at another λ."""
+        return type(self)(lam, self.l1_ratio, self.groups, self.weights)
+
+    def lam_max(self, g0: Array) -> float:
+        """The largest root over the groups of ‖soft(g0_{G_k}, λρ)‖ = λ (1 − ρ) w_k.
+
+        The left side is convex and decreasing in λ, so Newton from λ = 0 climbs to the root.
+        """
+        g0 = np.asarray(g0, dtype=np.float64)
+        order, starts = self.partition(len(g0))
+        sizes, weights = np.diff(starts), (1.0 - self.l1_ratio) * self.group_weights(len(g0))
+        size = np.abs(g0[order])
+        pulled = (np.maximum.reduceat(size, starts[:-1]) > 0) & (
+            (weights > 0) | (self.l1_ratio > 0)
+        )
+        lam = np.zeros(len(sizes))
+        for _ in range(100):
+            excess = np.maximum(size - self.l1_ratio * np.repeat(lam, sizes), 0.0)
+            norm = np.sqrt(np.add.reduceat(excess**2, starts[:-1]))
+            moving = pulled & (norm > lam * weights * (1.0 + 4e-16))
+            if not moving.any():
+                break
+            safe = np.where(norm > 0, norm, 1.0)
+            drop = self.l1_ratio * np.add.reduceat(excess, starts[:-1]) / safe + weights
+            step = np.where(moving, (norm - lam * weights) / np.where(moving, drop, 1.0), 0.0)
+            if np.all(step <= 1e-16 * lam):
+                break
+            lam = lam + step
+        return float(lam.max())
+
+    def _levels(self, k: int) -> tuple[float, float]:
+        return self.lam * (1.0 - self.l1_ratio) * self._weight(k), self.lam * self.l1_ratio
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, l1_ratio={self.l1_ratio:g})"
+
+
+class Rows(_L2Block):
+    """The multi-task penalty, r(x) = λ Σ_j ‖x_j‖_2 over the rows of a (p, T) matrix.
+
+    Examples
+    --------
+    >>> Rows(5.0).prox([6.0, 8.0], 1.0, 0)
+    array([3., 4.])
+    """
+
+    kind = GROUP
+
+    def __init__(self, lam: float) -> None:
+        self.lam = finite_number("Rows", "lam", lam)
+
+    def partition(self, p: int) -> tuple[Array, Array]:
+        """Every row is a block."""
+        return np.arange(p), np.arange(p + 1)
+
+    def parameters(self, p: int) -> Array:
+        """(λ, 0) for every row."""
+        return np.stack([np.full(p, self.lam), np.zeros(p)], axis=1)
+
+    def scaled(self, lam: float) -> Self:
+        """The same penalty at another λ."""
+        return type(self)(lam)
+
+    def total(self, x: Array) -> float:
+        """λ times the sum of the row norms."""
+        return self.lam * float(np.linalg.norm(np.asarray(x).reshape(len(x), -1), axis=1).sum())
+
+    def lam_max(self, g0: Array) -> float:
+        """The largest row norm of g0."""
+        return float(np.linalg.norm(np.asarray(g0).reshape(len(g0), -1), axis=1).max())
+
+    def _levels(self, k: int) -> tuple[float, float]:
+        return self.lam, 0.0
+
+    def __repr__(self) -> str:
+        return f"Rows({self.lam:g})"
