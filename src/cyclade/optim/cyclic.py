@@ -19,7 +19,7 @@ from cyclade.lag import Lag, Nothing
 from cyclade.optim import partition
 from cyclade.optim.arguments import check_numbers, direction, rates_of, refuse_half
 from cyclade.optim.batches import as_batches, as_inputs
-from cyclade.optim.capture import Graphs
+from cyclade.optim.capture import Graphs, side_stream
 from cyclade.optim.checked import Checked
 from cyclade.optim.costs import overhead, stage_costs
 from cyclade.optim.device_numbers import DeviceNumbers
@@ -281,8 +281,10 @@ class CyclicOptimizer(Optimizer):
 
     def _turns(self) -> list[int] | None:
         """The turns of the next cycle; None when they can only be chosen on the way (greedy)."""
-        if isinstance(self.order, Greedy):
-            return None
+        return None if isinstance(self.order, Greedy) else self._round()
+
+    def _round(self) -> list[int]:
+        """The blocks of a whole cycle, in an order that does not ask for scores."""
         return list(self.order.turns(self.net.m, self._order_rng, list))
 
     def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
@@ -421,8 +423,8 @@ class CyclicOptimizer(Optimizer):
         if self._trail is None:
             point = FlatPoint(self.net, self._slots("lag"))
             if self._fixed:
-                capturing = self._graphs is not None
-                self._trail = OneCycleBehind(point, torch.cuda.Stream() if capturing else None)  # type: ignore[no-untyped-call]
+                side = None if self._graphs is None else side_stream(point.flats[0].get_device())
+                self._trail = OneCycleBehind(point, side)
             else:
                 self._trail = Rewound(Lag(self._point), point)
         return self._trail

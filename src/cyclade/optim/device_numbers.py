@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor
 
 NAMES = ("lr", "weight_decay", "shrink")
 
 
 class DeviceNumbers:
-    """The lr, the weight decay, and 1 + lr·wd of every block, as tensors that keep their place."""
+    """The lr, the weight decay, and 1 + lr·wd of every block, in one tensor that keeps its place.
+
+    The host sends them all at once, and only when one of them has changed.
+    """
 
     def __init__(self, groups: list[dict[str, Any]]) -> None:
         self.groups = groups
-        self._numbers: dict[tuple[str, int], Tensor] = {}
-        self._last: dict[tuple[str, int], float] = {}
+        like = groups[0]["params"][0]
+        self._rows = like.new_zeros(len(NAMES), len(groups))
+        self._sent: list[float] | None = None
+        self._read = _views(self._rows)
 
     def get(self, name: str, j: int) -> Tensor:
         """Number `name` of block j."""
-        key = (name, j)
-        if key not in self._numbers:
-            like = self.groups[j]["params"][0]
-            self._numbers[key] = like.new_full((), float(_number(self.groups[j], name)))
-        return self._numbers[key]
+        return self._read[name][j]
 
     def sync(self) -> None:
         """Bring over what changed in the param groups."""
-        for j, group in enumerate(self.groups):
-            for name in NAMES:
-                value = _number(group, name)
-                if isinstance(value, Tensor):
-                    self.get(name, j).copy_(value)
-                elif self._last.get((name, j)) != value:
-                    self._last[(name, j)] = value
-                    self.get(name, j).fill_(value)
+        values = [_number(group, name) for name in NAMES for group in self.groups]
+        if any(isinstance(value, Tensor) for value in values):
+            for place, value in zip(self._rows.view(-1), values, strict=True):
+                place.copy_(value) if isinstance(value, Tensor) else place.fill_(value)
+        elif values != self._sent:
+            self._rows.copy_(torch.tensor(values).view_as(self._rows), non_blocking=True)
+            self._sent = values
+
+    def table(self, rates: list[float]) -> Tensor:
+        """The numbers of many steps to come, one lr each for all blocks: (steps, names, blocks)."""
+        decays = [group["weight_decay"] for group in self.groups]
+        rows = [[[rate] * len(decays), decays, [1.0 + rate * d for d in decays]] for rate in rates]
+        return torch.tensor(rows, dtype=self._rows.dtype)
+
+    @contextmanager
+    def reading(self, rows: Tensor) -> Iterator[None]:
+        """Read the numbers from one step of such a table, where it lies on the device."""
+        self._read = _views(rows)
+        try:
+            yield
+        finally:
+            self._read = _views(self._rows)
+
+
+def _views(rows: Tensor) -> dict[str, tuple[Tensor, ...]]:
+    return {name: row.unbind() for name, row in zip(NAMES, rows.unbind(), strict=True)}
 
 
 def _number(group: dict[str, Any], name: str) -> Any:
