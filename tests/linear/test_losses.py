@@ -70,6 +70,16 @@ def test_curvature_of_a_convex_loss_is_its_second_derivative(loss):
     assert (loss.curvature(y, z) <= loss.bound).all()
 
 
+@pytest.mark.parametrize("loss", [x for x in ALL if not x.convex], ids=ids)
+def test_second_derivatives_of_nonconvex_losses_have_their_sign(loss):
+    rng = np.random.default_rng(8)
+    y, z = draw(loss, rng, 500)
+    second = loss.second_derivative(y, z)
+    np.testing.assert_allclose(second, Loss.second_derivative(loss, y, z), atol=1e-4)
+    assert (second < 0).any()
+    assert (second <= loss.curvature(y, z)).all()
+
+
 def test_curvature_of_the_multinomial_loss_dominates_its_hessian():
     rng = np.random.default_rng(2)
     loss = losses.Multinomial()

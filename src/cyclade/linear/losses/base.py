@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 REQUIRED = ("value", "gradient")
-OPTIONAL = ("curvature", "majoriser", "conjugate", "check", "mean", "convex", "bound", "target")
+OPTIONAL = (
+    "curvature",
+    "majoriser",
+    "second_derivative",
+    "conjugate",
+    "check",
+    "mean",
+    "convex",
+    "bound",
+    "target",
+)
 
 
 class Loss:
@@ -74,6 +84,13 @@ class Loss:
         Infinite where there are none. Default: the bound, and `curvature` where φ is nonconvex.
         """
         return np.full_like(z, self.bound) if self.convex else self.curvature(y, z)
+
+    def second_derivative(self, y: Array, z: Array) -> Array:
+        """∂²φ/∂z², of either sign. Default: `curvature` where φ is convex, else by differences."""
+        if self.convex:
+            return self.curvature(y, z)
+        h = 1e-5 * (1.0 + np.abs(z))
+        return np.asarray((self.gradient(y, z + h) - self.gradient(y, z - h)) / (2.0 * h))
 
     def check(self, y: Array) -> None:
         """Raise ValueError, saying what y must be. Default: finite numbers."""

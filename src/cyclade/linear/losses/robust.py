@@ -35,6 +35,10 @@ class HalfQuadratic(Loss, abc.ABC):
     def weight(self, t: Array) -> Array:
         """ω = 2 ρ'(t), between 0 and 1."""
 
+    @abc.abstractmethod
+    def bend(self, t: Array) -> Array:
+        """φ'' = ω + 2t ω'(t)."""
+
     def square(self, y: Array, z: Array) -> Array:
         """t = u²/c²."""
         u = (z - y) / self.scale
@@ -51,6 +55,10 @@ class HalfQuadratic(Loss, abc.ABC):
     def curvature(self, y: Array, z: Array) -> Array:
         """ω(u²/c²), the half-quadratic weight."""
         return self.weight(self.square(y, z))
+
+    def second_derivative(self, y: Array, z: Array) -> Array:
+        """ω + 2t ω'(t), negative where φ bends down."""
+        return self.bend(self.square(y, z))
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,10 @@ class Cauchy(HalfQuadratic):
         """1 / (1 + t)."""
         return np.asarray(1.0 / (1.0 + t))
 
+    def bend(self, t: Array) -> Array:
+        """(1 − t) / (1 + t)²."""
+        return np.asarray((1.0 - t) / (1.0 + t) ** 2)
+
 
 @dataclass(frozen=True)
 class Welsch(HalfQuadratic):
@@ -95,6 +107,10 @@ class Welsch(HalfQuadratic):
     def weight(self, t: Array) -> Array:
         """e^{−t}."""
         return np.asarray(np.exp(-t))
+
+    def bend(self, t: Array) -> Array:
+        """(1 − 2t) e^{−t}."""
+        return np.asarray((1.0 - 2.0 * t) * np.exp(-t))
 
 
 @dataclass(frozen=True)
@@ -117,6 +133,10 @@ class GemanMcClure(HalfQuadratic):
         """1 / (1 + t)²."""
         return np.asarray((1.0 / (1.0 + t)) ** 2)
 
+    def bend(self, t: Array) -> Array:
+        """(1 − 3t) / (1 + t)³."""
+        return np.asarray((1.0 - 3.0 * t) / (1.0 + t) ** 3)
+
 
 @dataclass(frozen=True)
 class Tukey(HalfQuadratic):
@@ -138,3 +158,7 @@ class Tukey(HalfQuadratic):
     def weight(self, t: Array) -> Array:
         """(1 − t)₊²."""
         return np.asarray((1.0 - np.minimum(t, 1.0)) ** 2)
+
+    def bend(self, t: Array) -> Array:
+        """(1 − t)₊ (1 − 5t)."""
+        return np.asarray(np.maximum(1.0 - t, 0.0) * (1.0 - 5.0 * t))
