@@ -1,0 +1,47 @@
+"""Reports: one page with everything, the figures in print, and the end table in plain text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cyclade.experiments.report.board import read
+from cyclade.experiments.report.figures import print_figures
+from cyclade.experiments.report.page import page
+from cyclade.experiments.report.tables import summary_table
+from cyclade.experiments.report.writing import ready, write
+
+__all__ = ["report", "summary"]
+
+
+def report(root: str | Path, out: str | Path | None = None) -> Path:
+    """Write one page about all runs at or below `root`, and its figures as PNG and PDF.
+
+    Parameters
+    ----------
+    root:
+        Any folder with runs. A ``plan.json`` in it adds title, question, claims and the layout of
+        the panels, a ``timing.json`` the times of runs alone; runs below a folder ``tune`` are
+        shown as tuning. No network is loaded.
+    out:
+        The page; by default ``root/report.html``. The figures are beside it, in ``figures``.
+        Without matplotlib there are none, and the page says so.
+
+    Returns
+    -------
+    Path
+        The page. It is one file that needs nothing else and opens offline.
+    """
+    board = read(root)
+    path = board.root / "report.html" if out is None else Path(out)
+    ready(path)
+    figures = print_figures(board, path.parent / "figures")
+    write(path, page(board, path, figures).encode())
+    return path
+
+
+def summary(root: str | Path) -> str:
+    """The end table of all runs at or below `root` in plain text: mean ± standard deviation.
+
+    Means are over the seeds that finished; diverged runs are counted beside them.
+    """
+    return summary_table(read(root)).text()

@@ -1,0 +1,155 @@
+"""What there is to show, before it is a page or a picture: panels, legend, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+
+from cyclade.experiments.errors import ExperimentError
+from cyclade.experiments.folder import Row, RunResult, find_runs
+from cyclade.experiments.report import labels
+from cyclade.experiments.report.groups import Group, Value, gather
+from cyclade.experiments.report.plan import (
+    X_KEYS,
+    Y_KEYS,
+    Plan,
+    Timing,
+    read_plan,
+    read_timing,
+)
+from cyclade.experiments.report.style import Style, styles
+
+ALONE = "seconds_alone"
+X_LABELS = {
+    "epoch": "epoch",
+    "samples_paper": "samples, a small step counted as b′ (the paper)",
+    "samples": "samples, a small step counted as 2b′",
+    "multiply_adds": "multiply-adds",
+    "seconds": "seconds of training, as recorded",
+    ALONE: "seconds of training, of a run alone",
+}
+Y_LABELS = {
+    "train_loss": "train loss",
+    "test_accuracy": "test accuracy",
+    "train_accuracy": "train accuracy",
+    "held_out_accuracy": "held-out accuracy",
+}
+TUNE = "tune"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the legend, for all panels."""
+
+    label: str
+    style: Style
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Groups that are drawn into one picture, each with its number in the legend."""
+
+    title: str
+    subtitle: str
+    members: tuple[tuple[int, Group], ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """All that a report shows."""
+
+    root: Path
+    plan: Plan
+    timing: Timing | None
+    split: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    panels: tuple[Panel, ...]
+    tuning: tuple[Group, ...]
+    x_keys: tuple[str, ...]
+    y_keys: tuple[str, ...]
+    x: str
+    columns: tuple[str, ...]
+    copies: int = 0
+    _alone: Mapping[Group, float] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> list[Group]:
+        """All groups, panel by panel."""
+        return [group for panel in self.panels for _, group in panel.members]
+
+    @property
+    def runs(self) -> list[RunResult]:
+        """All runs that are drawn."""
+        return [run for group in self.groups for run in group.runs]
+
+    def place(self, group: Group, key: str) -> Value:
+        """Where a row of this group stands on the axis `key`."""
+        if key == ALONE:
+            return partial(_seconds_alone, self._alone.get(group))
+        return value(key)
+
+
+def value(key: str) -> Value:
+    """A column of the history."""
+    read: Value = attrgetter(key)
+    return read
+
+
+def _seconds_alone(per_epoch: float | None, row: Row) -> float | None:
+    return None if per_epoch is None else per_epoch * row.epoch
+
+
+def read(root: str | Path) -> Board:
+    """Everything at or below a folder that has runs."""
+    root = Path(root)
+    plan, timing = read_plan(root), read_timing(root)
+    final, tuning = _sorted_out(find_runs(root), root)
+    if not any(run.history for run in final):
+        begun = f"{len(final)} runs, none of which has begun" if final else "no runs"
+        raise ExperimentError(f"there is nothing to report: {root} holds {begun}")
+    groups = gather(final)
+    split = labels.split_keys(groups) if plan.split_by is None else plan.split_by
+    names = labels.names(groups, split)
+    methods = {names[group]: group.config.method for group in groups}
+    entries = tuple(map(Entry, methods, styles(list(methods.values()))))
+    number = {entry.label: i for i, entry in enumerate(entries)}
+    panels = tuple(
+        Panel(
+            labels.title(split, values),
+            labels.subtitle(members, split),
+            tuple((number[names[group]], group) for group in members),
+        )
+        for values, members in labels.panels(groups, split).items()
+    )
+    alone = {g: timing.seconds_per_epoch(g.config) for g in groups} if timing else {}
+    known = {group: seconds for group, seconds in alone.items() if seconds is not None}
+    rows = [run.history[-1] for run in final if run.history]
+    held = any(row.held_out_accuracy is not None for row in rows)
+    return Board(
+        root=root,
+        plan=plan,
+        timing=timing,
+        split=split,
+        entries=entries,
+        panels=panels,
+        tuning=tuple(gather(tuning)),
+        x_keys=(*X_KEYS, ALONE) if known else X_KEYS,
+        y_keys=tuple(key for key in Y_KEYS if held or key != "held_out_accuracy"),
+        x=ALONE if plan.x == "seconds" and known else plan.x,
+        columns=tuple(key for key in plan.y if held or key != "held_out_accuracy") or Plan.y,
+        copies=len(final) - sum(len(group.runs) for group in groups),
+        _alone=known,
+    )
+
+
+def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], list[RunResult]]:
+    """The runs to show, and those that served to tune; where there are only these, they show."""
+    final: list[RunResult] = []
+    tuning: list[RunResult] = []
+    for run in runs:
+        tunes = TUNE in run.folder.relative_to(root).parts[:-1]
+        (tuning if tunes else final).append(run)
+    return (final, tuning) if final else (tuning, [])

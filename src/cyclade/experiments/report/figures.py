@@ -1,0 +1,157 @@
+"""The figures in print: PNG and PDF, drawn by matplotlib, the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cyclade.experiments.report.board import (
+    ALONE,
+    X_LABELS,
+    Y_LABELS,
+    Board,
+    Panel,
+    value,
+)
+from cyclade.experiments.report.groups import Group, Point, curve
+from cyclade.experiments.report.writing import write
+
+WITHOUT = (
+    "The figures were not printed as PNG and PDF, because matplotlib is not installed: "
+    "pip install 'cyclade[experiments]'"
+)
+_FADED, _BAND, _SINGLE = 0.4, 0.16, 0.55
+_SUFFIX = {
+    "samples_paper": "by-samples-paper", "samples": "by-samples",
+    "multiply_adds": "by-multiply-adds", "seconds": "by-seconds", ALONE: "by-seconds-alone",
+    "epoch": "by-epoch",
+}  # fmt: skip
+_RC: dict[Any, Any] = {
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "axes.edgecolor": "#888888",
+    "axes.linewidth": 0.8, "xtick.color": "#444444", "ytick.color": "#444444",
+    "axes.axisbelow": True, "pdf.fonttype": 42, "lines.dash_capstyle": "butt",
+}  # fmt: skip
+
+
+def print_figures(board: Board, folder: Path) -> list[str] | None:
+    """Write every figure into a folder; their names, or None without matplotlib."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    names = []
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # whatever the user has set: the figures are the same everywhere
+        matplotlib.rcParams.update(_RC)
+        for name, x in _wanted(board):
+            figure = _draw(Figure, board, x)
+            for ending, options in _FORMATS.items():
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format=ending, **options)
+                write(folder / f"{name}.{ending}", buffer.getvalue())
+            names.append(name)
+    return names
+
+
+_FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"dpi": 150, "metadata": {"Software": None}},
+    "pdf": {"metadata": {"Creator": "cyclade", "Producer": None, "CreationDate": None}},
+}
+
+
+def _wanted(board: Board) -> Iterator[tuple[str, str]]:
+    """The plan's own axis under the plan's name, then the other axes."""
+    name = re.sub(r"[^\w.-]+", "-", board.plan.name).strip("-.") or "curves"
+    yield name, board.x
+    shown = ALONE if ALONE in board.x_keys else "seconds"
+    for x in ("epoch", "samples", "multiply_adds", shown):
+        if x != board.x:
+            yield f"{name}-{_SUFFIX[x]}", x
+
+
+def _draw(figure_class: Any, board: Board, x: str) -> Any:
+    rows, columns = len(board.panels), len(board.columns)
+    figure = figure_class(figsize=(4.1 * columns, 2.75 * rows + 0.65), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for panel, line in zip(board.panels, axes, strict=True):
+        for y, ax in zip(board.columns, line, strict=True):
+            _panel(ax, board, panel, x, y)
+            ax.set_xlabel(X_LABELS[x])
+            ax.set_ylabel(Y_LABELS[y])
+        line[0].set_title(panel.title or panel.subtitle, loc="left", fontsize=9, color="#333333")
+    figure.legend(
+        handles=[_handle(entry.label, entry.style) for entry in board.entries],
+        loc="outside upper center",
+        ncols=min(len(board.entries), 2 * columns + 1),
+        frameon=False,
+        handlelength=2.6,
+    )
+    return figure
+
+
+def _handle(label: str, style: Any) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=style.light, linestyle=_linestyle(style.dash), label=label)
+
+
+def _linestyle(dash: tuple[int, ...]) -> Any:
+    """Dashes in pixels of the page, here in points of a line 1.5 wide."""
+    return (0, tuple(length / 2 for length in dash)) if dash else "-"
+
+
+def _panel(ax: Any, board: Board, panel: Panel, x: str, y: str) -> None:
+    heights: list[float] = []
+    for number, group in panel.members:
+        style = board.entries[number].style
+        points = curve(group.averaged, board.place(group, x), value(y))
+        _mean(ax, points, style, len(group.averaged))
+        heights += [h for p in points for h in (p.y.low, p.y.high) if h is not None]
+    if y == "train_loss" and heights and min(heights) > 0 and max(heights) > 20 * min(heights):
+        ax.set_yscale("log")
+    if heights:  # a run on its way to infinity must not flatten the others
+        ax.autoscale_view()
+        ax.set_ylim(ax.get_ylim())
+    for number, group in panel.members:
+        _diverged(ax, group, board, number, x, y)
+
+
+def _mean(ax: Any, points: list[Point], style: Any, seeds: int) -> None:
+    """The mean as a line, faded where not all seeds have got to, and their range as a band."""
+    xs = [point.x for point in points]
+    if seeds > 1:
+        lows, highs = [p.y.low for p in points], [p.y.high for p in points]
+        ax.fill_between(xs, lows, highs, color=style.light, alpha=_BAND, linewidth=0)
+    whole = next((i for i, point in enumerate(points) if point.y.n < seeds), len(points))
+    rest = points[max(whole - 1, 0) :] if whole < len(points) else []
+    for part, alpha in ((points[:whole], 1.0), (rest, _FADED)):
+        ax.plot(
+            [p.x for p in part],
+            [p.y.mean for p in part],
+            color=style.light,
+            linestyle=_linestyle(style.dash),
+            marker="o" if len(part) == 1 == len(points) else None,
+            linewidth=1.5,
+            alpha=alpha,
+        )
+
+
+def _diverged(ax: Any, group: Group, board: Board, number: int, x: str, y: str) -> None:
+    """A thin line to a cross where the run was last seen."""
+    colour = board.entries[number].style.light
+    for run in group.of_status("diverged"):
+        points = curve([run], board.place(group, x), value(y))
+        if points:
+            ax.plot(
+                [p.x for p in points],
+                [p.y.mean for p in points],
+                color=colour,
+                linewidth=0.8,
+                alpha=_SINGLE,
+            )
+            ax.plot(points[-1].x, points[-1].y.mean, marker="x", color=colour, clip_on=True)

@@ -1,0 +1,128 @@
+"""What an experiment says of itself: ``plan.json``, and ``timing.json`` of runs alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.errors import ExperimentError
+
+X_KEYS = ("epoch", "samples_paper", "samples", "multiply_adds", "seconds")
+Y_KEYS = ("train_loss", "test_accuracy", "train_accuracy", "held_out_accuracy")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Title, question, claims and layout; all may be missing."""
+
+    name: str = ""
+    title: str = ""
+    question: str = ""
+    command: str = ""
+    quick: bool = False
+    split_by: tuple[str, ...] | None = None
+    x: str = "epoch"
+    y: tuple[str, ...] = ("train_loss", "test_accuracy")
+    paper: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds and multiply-adds of runs alone on a device, and the paper's seconds."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    device: str = ""
+    paper: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def seconds_per_epoch(self, config: RunConfig) -> float | None:
+        """Of a run of this method, spectral step and batch, or None if it was not timed."""
+        for row in self.rows:
+            if (row["method"], _name(row.get("spectral"))) == (config.method, config.spectral) and (
+                row.get("batch") in (None, config.batch)
+            ):
+                return float(row["seconds_per_epoch"])
+        return None
+
+
+def read_plan(root: Path) -> Plan:
+    """The plan in a folder; an empty one if there is none."""
+    path = root / "plan.json"
+    found = _read(path)
+    if found is None:
+        return Plan()
+    try:
+        panels = found.get("panels") or {}
+        split = panels.get("split_by")
+        x, y = panels.get("x", "epoch"), tuple(panels.get("y", Plan.y))
+        plan = Plan(
+            name=str(found.get("name") or ""),
+            title=str(found.get("title") or ""),
+            question=str(found.get("question") or ""),
+            command=str(found.get("command") or ""),
+            quick=bool(found.get("quick", False)),
+            split_by=() if split is None else (split,) if isinstance(split, str) else tuple(split),
+            x=x,
+            y=y,
+            paper=tuple((str(c["claim"]), _text(c.get("value"))) for c in found.get("paper") or ()),
+            notes=tuple(str(note) for note in found.get("notes") or ()),
+        )
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ExperimentError(f"{path} is not a plan: {error!r}") from error
+    known = [key.name for key in fields(RunConfig)]
+    for what, values, accepted in (
+        ("panels.split_by", plan.split_by or (), known),
+        ("panels.x", (plan.x,), X_KEYS),
+        ("panels.y", plan.y, Y_KEYS),
+    ):
+        for value in values:
+            if value not in accepted:
+                raise ExperimentError(
+                    f"{path}: {what} must be of {', '.join(accepted)}, got {value!r}"
+                )
+    if not plan.y:
+        raise ExperimentError(f"{path}: panels.y must name at least one of {', '.join(Y_KEYS)}")
+    return plan
+
+
+def read_timing(root: Path) -> Timing | None:
+    """The times of runs alone, if they were taken."""
+    path = root / "timing.json"
+    found = _read(path)
+    if found is None:
+        return None
+    try:
+        rows = tuple(found["rows"])
+        for row in rows:
+            row["method"], float(row["seconds_per_epoch"]), float(row["seconds_per_iteration"])
+        paper = {
+            str(method): (float(pair[0]), float(pair[1]))
+            for method, pair in (found.get("paper") or {}).items()
+        }
+        return Timing(rows, str(found.get("device") or ""), paper)
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
+        raise ExperimentError(f"{path} holds no times: {error!r}") from error
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise ExperimentError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ExperimentError(f"{path} must hold an object, got {type(found).__name__}")
+    return found
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _name(value: Any) -> Any:
+    return None if value in (None, "none", "") else value
