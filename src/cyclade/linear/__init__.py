@@ -1,0 +1,28 @@
+"""Linear models: losses and penalties in any pair, by cyclic coordinate descent.
+
+    min over (x, c) of  Σ_i s_i φ(y_i, z_i) / Σ_i s_i + r(x),   z = Xx + c + offset
+
+`solve` fits once and `path` along a sequence of λ; estimators in scikit-learn's manner are built on
+them. Estimators, kernels, numba and SciPy are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.path import PathResult, path
+from cyclade.linear.solve import Solution, solve
+
+__all__ = ["Certificate", "PathResult", "Solution", "path", "solve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators, from their own package."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    estimators = import_module("cyclade.linear.estimators")
+    if name in estimators.__all__:
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,69 @@
+"""One view of X for the whole engine: dense in either memory order, or sparse by columns.
+
+X itself is never changed or scaled. What the cyclic loop runs on is a `Panel`, a contiguous copy
+of the columns of a working set, weighted and (for an intercept) centred on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Panel(Protocol):
+    """min over x of ½‖R‖² + Σ_j r_j(x_j) on the columns of a working set, R = √w (t − z)."""
+
+    x: Array  # the coefficients, perhaps with padding at the end
+    means: Array  # of the columns under w where the panel is centred, else zeros
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x, where the (w-centred) residual is R."""
+
+    def correlations(self) -> Array:
+        """a_j · R for every column: minus the gradient of the quadratic part."""
+
+    def choose(self, order: Array) -> None:
+        """The columns to cycle over, in that order."""
+
+    def cycles(self, most: int, enough: float) -> tuple[int, float]:
+        """Cycle until no |δ_j| L_j exceeds `enough`; the number of cycles, the last move."""
+
+    def residual(self) -> Array:
+        """R, as it now stands."""
+
+
+class Design(Protocol):
+    """X, by what the engine asks of it."""
+
+    n: int
+    p: int
+    dtype: np.dtype[Any]
+
+    def correlate(self, v: Array) -> Array:
+        """Xᵀv in float64."""
+
+    def predict(self, x: Array) -> Array:
+        """Xx in float64, from the columns where x is not zero."""
+
+    def panel(self, columns: Array, w: Array, centred: bool, penalty: Any) -> Panel:
+        """A copy of the chosen columns, weighted by √w and centred under w if asked."""
+
+
+def as_design(X: Any) -> Design:
+    """Wrap X after checking it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_design(np.eye(3)).correlate(np.arange(3.0))
+    array([0., 1., 2.])
+    """
+    from cyclade.linear.panels import DenseDesign, SparseDesign
+
+    if hasattr(X, "tocsc"):
+        return SparseDesign(X)
+    return DenseDesign(np.asarray(X))

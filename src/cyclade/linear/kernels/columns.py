@@ -1,0 +1,50 @@
+"""Loops over the p coordinates, once per check: sums and distances of a penalty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.shipped import conjugate, distance, prox, threshold, value
+
+
+@compiled
+def total(parameters: Any, names: Any, x: Any) -> float:
+    """Σ_k r_j(x_k) over the coordinates j = names[k]."""
+    out = 0.0
+    for k in range(names.shape[0]):
+        out += value(parameters, x[k], names[k])
+    return out
+
+
+@compiled
+def distances(parameters: Any, names: Any, x: Any, g: Any, out: Any) -> None:
+    """out_k = dist(−g_k, ∂r_j(x_k)) for the coordinates j = names[k]."""
+    for k in range(names.shape[0]):
+        out[k] = distance(parameters, x[k], g[k], names[k])
+
+
+@compiled
+def project(parameters: Any, x: Any) -> None:
+    """Move x to the domain of r: a prox with a vanishing step where r is infinite."""
+    for j in range(x.shape[0]):
+        if value(parameters, x[j], j) == np.inf:
+            x[j] = prox(parameters, x[j], 1e-300, j)
+
+
+@compiled
+def thresholds(parameters: Any, out: Any) -> None:
+    """out_j = the largest |g_j| for which x_j = 0 stays stationary."""
+    for j in range(out.shape[0]):
+        out[j] = threshold(parameters, j)
+
+
+@compiled
+def conjugates(parameters: Any, v: Any) -> float:
+    """Σ_j r_j*(v_j)."""
+    out = 0.0
+    for j in range(v.shape[0]):
+        out += conjugate(parameters, v[j], j)
+    return out

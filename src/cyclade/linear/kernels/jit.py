@@ -1,0 +1,37 @@
+"""One way to compile, and one way to compile the same text with other functions inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile on first use, and keep the machine code on disk for later processes."""
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def reductions(function: F) -> F:
+    """As `compiled`, for sums whose order is free: they become vector instructions.
+
+    Only the reassociation and contraction flags are set, so inf and nan keep their meaning.
+    """
+    flags = {"reassoc", "contract", "nsz"}
+    jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags, inline="never")
+    return cast(F, jit(function))
+
+
+def rebound(function: Any, names: Mapping[str, Any], *, cache: bool) -> Any:
+    """The text of `function`, compiled with other meanings of the global `names` it uses."""
+    text = getattr(function, "py_func", function)
+    twin = FunctionType(
+        text.__code__, {**text.__globals__, **names}, text.__name__, text.__defaults__
+    )
+    twin.__qualname__ = text.__qualname__
+    twin.__module__ = text.__module__
+    return numba.njit(cache=cache, nogil=True, error_model="numpy")(twin)

@@ -1,0 +1,171 @@
+"""Fits along a decreasing sequence of λ, each started at the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear import losses, penalties
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.design import as_design
+from cyclade.linear.losses import Loss
+from cyclade.linear.solve import (
+    as_data,
+    as_numbers,
+    as_solution,
+    as_start,
+    is_block,
+    printer,
+    solve,
+)
+
+Array = NDArray[Any]
+
+
+@dataclass
+class PathResult:
+    """A path.
+
+    Attributes
+    ----------
+    lams : array of shape (L,)
+        λ, decreasing.
+    coefs : array of shape (p, L), or (p, T, L)
+    intercepts : array of shape (L,), or (T, L)
+    objectives : array of shape (L,)
+    certificates : list of Certificate
+    passes : array of int, shape (L,)
+    """
+
+    lams: Array
+    coefs: Array = field(repr=False)
+    intercepts: Array = field(repr=False)
+    objectives: Array = field(repr=False)
+    certificates: list[Certificate] = field(repr=False)
+    passes: Array = field(repr=False)
+
+    @property
+    def reached(self) -> bool:
+        """Whether every certificate holds."""
+        return all(certificate.reached for certificate in self.certificates)
+
+
+def path(
+    X: Any,
+    y: Any,
+    loss: str | Loss | Any = "squared",
+    penalty: Any = "l1",
+    *,
+    lams: Any = None,
+    n_lams: int = 100,
+    lam_ratio: float = 1e-3,
+    sample_weight: Any = None,
+    offset: Any = None,
+    fit_intercept: bool = True,
+    coef: Any = None,
+    intercept: Any = None,
+    tol: float = 1e-6,
+    max_passes: int = 100_000,
+    verbose: bool = False,
+) -> PathResult:
+    """Solve for each λ in decreasing order, each from the solution before.
+
+    Parameters are those of `solve`, except:
+
+    Parameters
+    ----------
+    penalty : str or penalty
+        A name, or an object whose `scaled(lam)` gives it at another λ; its own λ is not used.
+    lams : array, optional
+        The λ; they are put in decreasing order. Default: `n_lams` values in geometric progression
+        from λ_max, the smallest for which x = 0 is stationary, to ``lam_ratio * λ_max``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = path(np.eye(2), np.array([4.0, 2.0]), n_lams=3, lam_ratio=0.25, fit_intercept=False)
+    >>> found.lams
+    array([2. , 1. , 0.5])
+    >>> found.coefs
+    array([[0., 2., 3.],
+           [0., 0., 1.]])
+    """
+    loss = losses.get(loss)
+    if isinstance(penalty, str):
+        penalty = penalties.get(penalty, 1.0)
+    if not hasattr(penalty, "scaled"):
+        raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
+    design = as_design(X)
+    y, s, b = as_data(design, y, loss, sample_weight, offset)
+    as_numbers(tol, max_passes)
+    start = as_start(design, y, coef, intercept)
+    if is_block(loss, penalty, y):
+        from cyclade.linear.blocks import path_blocks
+
+        result: PathResult = path_blocks(
+            design, y, loss, penalty, lams=lams, n_lams=n_lams, lam_ratio=lam_ratio,
+            sample_weight=s, offset=b, fit_intercept=fit_intercept, coef=start[0],
+            intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
+        )  # fmt: skip
+        return result
+    from cyclade.linear.compiled import compiled
+    from cyclade.linear.problem import Problem
+    from cyclade.linear.working_sets import begin, minimise
+
+    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), bool(fit_intercept))
+    if lams is None:
+        lams = as_lams(penalty, null_gradient(problem), n_lams, lam_ratio)
+    else:
+        lams = check_lams(lams)
+    x0 = np.zeros(design.p) if start[0] is None else start[0]
+    c0 = float(start[1] or 0.0) if fit_intercept else 0.0
+    fits = []
+    for lam in lams:
+        problem = problem.at(penalty.scaled(float(lam)))
+        state = begin(problem, x0, c0)
+        certificate = minimise(problem, state, tol, max_passes, printer(verbose))
+        fits.append(as_solution(state, certificate, design))
+        x0, c0 = state.x, state.c
+    return PathResult(
+        lams,
+        np.stack([f.coef for f in fits], axis=-1),
+        np.array([f.intercept for f in fits]),
+        np.array([f.objective for f in fits]),
+        [f.certificate for f in fits],
+        np.array([f.passes for f in fits]),
+    )
+
+
+def null_gradient(problem: Any) -> Array:
+    """The gradient in x of the smooth part at x = 0 and the best intercept."""
+    z = np.zeros(problem.design.n) + problem.offset
+    z = z + problem.best_shift(z)
+    return np.asarray(problem.design.correlate(problem.s * problem.loss.gradient(problem.y, z)))
+
+
+def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
+    """λ_max, …, lam_ratio · λ_max in geometric progression."""
+    if int(n_lams) != n_lams or n_lams < 1:
+        raise ValueError(f"n_lams: must be a whole number >= 1, got {n_lams!r}")
+    if not 0 < lam_ratio < 1:
+        raise ValueError(f"lam_ratio: must lie strictly between 0 and 1, got {lam_ratio!r}")
+    if not hasattr(penalty, "lam_max"):
+        raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give lams instead")
+    largest = float(penalty.lam_max(g0))
+    if not 0 < largest < np.inf:
+        raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
+    return largest * np.geomspace(1.0, lam_ratio, int(n_lams))
+
+
+def check_lams(lams: Any) -> Array:
+    """Positive finite λ in decreasing order."""
+    lams = np.sort(np.atleast_1d(np.asarray(lams, np.float64)))[::-1].copy()
+    if lams.ndim != 1 or lams.size == 0 or not (np.isfinite(lams).all() and (lams > 0).all()):
+        raise ValueError("lams: must be one or more positive finite numbers")
+    return lams
+
+
+__all__ = ["PathResult", "path", "solve"]

@@ -1,0 +1,100 @@
+"""min over (x, c) of Σ_i s_i φ(y_i, z_i) + r(x),  z = Xx + c + offset,  with Σ s_i = 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.compiled import Compiled, compiled
+from cyclade.linear.design import Design
+from cyclade.linear.losses import Loss
+from cyclade.linear.penalties import formulas
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Problem:
+    """A design, targets, weights that sum to one, a loss and a penalty; checked beforehand."""
+
+    design: Design
+    y: Array
+    s: Array
+    offset: Array
+    loss: Loss
+    penalty: Compiled
+    fit_intercept: bool
+
+    @cached_property
+    def names(self) -> Array:
+        """All coordinates."""
+        return np.arange(self.design.p)
+
+    @cached_property
+    def column_means(self) -> Array:
+        """Xᵀs."""
+        return self.design.correlate(self.s)
+
+    @cached_property
+    def dual_limits(self) -> tuple[Array, Array]:
+        """How far v_j may go below and above zero with r_j*(v_j) finite."""
+        kind, table = self.penalty.parameters
+        down = up = np.broadcast_to(table[:, 0], self.design.p)
+        if kind == formulas.BOXED:
+            curved = table[:, 1] > 0
+            down = np.where(curved | np.isfinite(table[:, 2]), math.inf, down)
+            up = np.where(curved | np.isfinite(table[:, 3]), math.inf, up)
+        return down, up
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether a duality gap can be had: conjugates of both parts, and room around zero."""
+        if not (self.loss.convex and hasattr(self.loss, "conjugate") and self.penalty.has_dual):
+            return False
+        return all(float(limit.min()) > 0 for limit in self.dual_limits)
+
+    def at(self, penalty: Any) -> Problem:
+        """The same problem with another penalty."""
+        return Problem(
+            self.design, self.y, self.s, self.offset, self.loss,
+            compiled(penalty, self.design.p), self.fit_intercept,
+        )  # fmt: skip
+
+    def smooth(self, z: Array) -> float:
+        """Σ s_i φ(y_i, z_i)."""
+        return float(self.s @ self.loss.value(self.y, z))
+
+    def predict(self, x: Array, c: float) -> Array:
+        """z, computed afresh."""
+        return self.design.predict(x) + (c + self.offset)
+
+    def best_shift(self, z: Array) -> float:
+        """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton on one number."""
+        if not self.fit_intercept:
+            return 0.0
+        y, s, loss = self.y, self.s, self.loss
+        total, d, value = 0.0, 0.0, self.smooth(z)
+        for _ in range(50):
+            u = loss.gradient(y, z + total)
+            slope, size = float(s @ u), float(s @ np.abs(u))
+            if abs(slope) <= 1e-15 * size:
+                break
+            bend = float(s @ loss.curvature(y, z + total))
+            d = -slope / bend if bend > 0 else -slope / max(float(s @ loss.majoriser(y, z)), 1e-300)
+            for _ in range(40):
+                tried = self.smooth(z + (total + d))
+                if tried <= value + 1e-15 * abs(value):
+                    break
+                d *= 0.5
+            else:
+                break
+            value = tried
+            total += d
+            if abs(d) <= 1e-16 * (1.0 + abs(total)):
+                break
+        return total
