@@ -52,6 +52,9 @@ class RunConfig:
         The share of the training images kept back, to choose parameters on.
     device, capture:
         "auto", "cpu", "cuda" or "cuda:0"; on CUDA a cycle is captured as one graph.
+    tf32:
+        On CUDA, TF32 in convolutions and matrix products, which round their factors to 10 bits;
+        false is plain float32.
     threads:
         CPU threads. They are part of the config because sums depend on them.
 
@@ -82,6 +85,7 @@ class RunConfig:
     held_out: float = 0.0
     device: str = "auto"
     capture: bool = True
+    tf32: bool = True
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -289,5 +293,6 @@ _ACCEPTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "held_out": _number("in [0, 1)", lambda v: 0 <= v < 1),
     "device": ("'auto', 'cpu', 'cuda' or 'cuda:N'", _device),
     "capture": ("true or false", _boolean),
+    "tf32": ("true or false", _boolean),
     "threads": _integer(1),
 }

@@ -1,23 +1,33 @@
-"""Many runs, side by side in processes."""
+"""Many runs, side by side: on streams of one GPU, or in CPU processes."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+
+import torch
 
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.display import Display
 from cyclade.experiments.errors import ConfigError, ExperimentError
-from cyclade.experiments.folder import RunFolder, RunResult
-from cyclade.experiments.run import run
+from cyclade.experiments.folder import Row, RunFolder, RunResult
+from cyclade.experiments.run import on, prepared, run
 
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
+STREAMS = 16  # runs that share a GPU
 
 
 def run_many(
@@ -31,38 +41,44 @@ def run_many(
     """Every config in its own folder ``root/config.slug()``; results in the order given.
 
     Runs that are done are read, others start or go on where they stopped, so the same call resumes
-    everything. `jobs` processes work side by side. By default these are as many as the cores at
-    hand allow on the CPU, and one on a GPU, so that its seconds are those of a run alone; small
-    nets leave a GPU idle most of the time, and many more fit. A run that fails does not stop the
-    others: its error is raised when they are done. Scripts must call this under
+    everything. `jobs` of them work side by side: on the CPU in processes, as many as there are
+    cores; on a GPU on streams of one process, by default up to 16, since small nets leave most of
+    it idle. Their results are those of runs alone, bit for bit, but their seconds are of a shared
+    device (``about.json`` says how many shared it): time with ``jobs=1``. A run that fails does not
+    stop the others: its error is raised when they are done. Scripts must call this under
     ``if __name__ == "__main__":``, as always with processes.
     """
     root, configs = Path(root), list(configs)
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs must be at least 1, got {jobs}")
     chosen = list({config.slug(): config for config in configs}.values())
-    waiting: dict[str, list[RunConfig]] = {}
+    waiting: dict[tuple[str, int, bool], list[RunConfig]] = {}  # by what a process has one of
     for config in chosen:  # before any work: folders of other configs, devices that are not there
         device = resolve(config.device)
         place = RunFolder(root / config.slug())
         if place.path.exists():
             place.claim(config)
         if place.done() is None:
-            waiting.setdefault(device.type, []).append(config)
+            key = (device.type, config.threads, config.tf32)
+            waiting.setdefault(key, []).append(config)
     failures: dict[RunConfig, Exception] = {}
     with Display(progress) as display:
-        for kind, group in waiting.items():
-            fitting = 1 if kind != "cpu" else max(1, _cores() // max(c.threads for c in group))
-            processes = min(jobs or fitting, len(group))
-            work = _one_by_one if processes == 1 else _side_by_side
-            failures |= work(group, root, data_dir, processes, display)
+        for (kind, threads, _), group in waiting.items():
+            fitting = STREAMS if kind == "cuda" else max(1, _cores() // threads)
+            together = min(jobs or fitting, len(group))
+            if kind == "cuda":
+                failures |= _on_streams(group, root, data_dir, together, display)
+            elif together == 1:
+                failures |= _one_by_one(group, root, data_dir, display)
+            else:
+                failures |= _in_processes(group, root, data_dir, together, display)
     if failures:
         raise _joined(failures)
     return [RunFolder(root / config.slug()).result() for config in configs]
 
 
 def _one_by_one(
-    configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
+    configs: list[RunConfig], root: Path, data_dir: str | Path | None, display: Display
 ) -> dict[RunConfig, Exception]:
     failures: dict[RunConfig, Exception] = {}
     for config in configs:
@@ -79,7 +95,52 @@ def _one_by_one(
     return failures
 
 
-def _side_by_side(
+def _on_streams(
+    configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
+) -> dict[RunConfig, Exception]:
+    """Each run in a thread with a stream of its own; the host only launches."""
+    failures: dict[RunConfig, Exception] = {}
+    stopping = threading.Event()
+    lock = threading.Lock()
+
+    def work(config: RunConfig) -> None:
+        def watch(row: Row) -> None:
+            with lock:
+                display.show(config, row)
+            if stopping.is_set():
+                raise _Stopped
+
+        device = resolve(config.device)
+        try:
+            with on(device), torch.cuda.stream(torch.cuda.Stream(device)):  # type: ignore[no-untyped-call]
+                run(config, root / config.slug(), data_dir=data_dir, watch=watch, side_by_side=jobs)
+        except _Stopped:
+            return
+        except Exception as error:
+            failures[config] = error
+        with lock:
+            display.end(config)
+
+    for config in configs:  # read once, before the threads need it
+        prepared(config, data_dir)
+    torch.cuda.synchronize()
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for future in [pool.submit(work, config) for config in configs]:
+            future.result()
+    except BaseException:  # an interrupt: each run ends its epoch
+        stopping.set()
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()
+    return failures
+
+
+class _Stopped(Exception):
+    """Raised in a run that is to end early."""
+
+
+def _in_processes(
     configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
 ) -> dict[RunConfig, Exception]:
     failures: dict[RunConfig, Exception] = {}

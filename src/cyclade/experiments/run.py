@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from cyclade.experiments.about import about, resolve
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.data import load
-from cyclade.experiments.errors import FolderError
+from cyclade.experiments.data import Dataset, load
+from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
-from cyclade.experiments.training import Training, repeatable
-
-_load = lru_cache(maxsize=2)(load)
+from cyclade.experiments.repeatable import repeatable
+from cyclade.experiments.training import Training
+from cyclade.optim.capture import alone
 
 Watch = Callable[[Row], None]
 """Called after every epoch (and at the start, and with the last epoch when a run is resumed)."""
@@ -42,9 +46,9 @@ def run(
         place.claim(config)
         if place.done() is not None:
             return place.result()
-    with repeatable(device, config.threads):
-        data = _load(config.dataset, None if data_dir is None else Path(data_dir), device)
-        training = Training(config, data, device)
+    with repeatable(config.threads, config.tf32), on(device):
+        with alone:  # initial weights come from torch's one generator
+            training = Training(config, prepared(config, data_dir), device)
         place.claim(config)
         rows = _take_up(training, place)
         place.add_start({**about(device, training.epoch), "side_by_side": side_by_side})
@@ -59,6 +63,27 @@ def run(
                 watch(rows[-1])
     place.finish("diverged" if training.diverged else "finished", training.epoch)
     return RunResult(config, place.path, "diverged" if training.diverged else "finished", rows)
+
+
+def on(device: torch.device) -> AbstractContextManager[Any]:
+    """With this device as the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def prepared(config: RunConfig, data_dir: str | Path | None) -> Dataset:
+    """The data of a run on its device, read once for many runs."""
+    folder = None if data_dir is None else Path(data_dir)
+    return _prepared(config.dataset, folder, resolve(config.device), config.held_out)
+
+
+@lru_cache(maxsize=4)
+def _prepared(name: str, folder: Path | None, device: torch.device, held_out: float) -> Dataset:
+    if held_out == 0:
+        return load(name, folder, device)
+    try:
+        return _prepared(name, folder, device, 0.0).held_out(held_out)
+    except ValueError as error:
+        raise ConfigError(f"held_out = {held_out}: {error}") from error
 
 
 def _take_up(training: Training, place: RunFolder) -> list[Row]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -16,34 +13,18 @@ from torch import Tensor, nn
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.costs import CURVATURE_EVERY, CURVATURE_ITERATIONS, Prices, Spent
 from cyclade.experiments.data import Dataset, Split
-from cyclade.experiments.draws import Coins, Sampling, Shuffled
+from cyclade.experiments.draws import Coins, Draws, Sampling, Shuffled
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.experiments.networks import network
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, NotFiniteError
+from cyclade.optim.laps import Laps
 
 OPTIMIZERS: dict[str, Any] = {
     "SGD": SGD, "SCCD": SCCD, "PAGE": PAGE, "VRO-CCD": VROCCD, "VR-CCD": VRCCD,
 }  # fmt: skip
 
 _EVALUATED = 5000  # images at once
-
-
-@contextmanager
-def repeatable(device: torch.device, threads: int) -> Iterator[None]:
-    """On this device, with so many CPU threads, and kernels that give the same bits every time."""
-    before = torch.get_num_threads()
-    cudnn = torch.backends.cudnn
-    deterministic, benchmark = cudnn.deterministic, cudnn.benchmark
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
-    torch.set_num_threads(threads)
-    cudnn.deterministic, cudnn.benchmark = True, False
-    try:
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            yield
-    finally:
-        torch.set_num_threads(before)
-        cudnn.deterministic, cudnn.benchmark = deterministic, benchmark
 
 
 def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
@@ -93,11 +74,6 @@ class Training:
     """A run in memory: a model, its optimizer, and what they have used so far."""
 
     def __init__(self, config: RunConfig, data: Dataset, device: torch.device) -> None:
-        if config.held_out > 0:
-            try:
-                data = data.held_out(config.held_out)
-            except ValueError as error:
-                raise ConfigError(f"held_out = {config.held_out}: {error}") from error
         self.config, self.data, self.device = config, data, device
         self.model = network(
             config.dataset, seed=config.seed, spectral=config.spectral == "reparam"
@@ -106,6 +82,7 @@ class Training:
         self.optimizer = optimizer(config, self.model, data.train.images[:1])
         self.sampling = sampling(config, len(data.train))
         self._prices = Prices(config, self.optimizer, data.train.images[:1])
+        self._laps = self._in_laps()
         self.spent = Spent()
         self.seconds = 0.0
         self.epoch = 0
@@ -118,23 +95,13 @@ class Training:
     def train_epoch(self) -> Row:
         """One epoch more. A loss that is not finite ends the run: see `diverged`."""
         draws = self.sampling.epoch(self.epoch)
-        losses: list[Tensor] = []
+        first, total = self.epoch * self.sampling.steps, self.config.epochs * self.sampling.steps
+        rates = [rate(self.config, first + k, total) for k in range(self.sampling.steps)]
         self._synchronise()
         began = time.perf_counter()
-        try:
-            if self.epoch == 0:
-                self._form()
-            total = self.config.epochs * self.sampling.steps
-            groups, step = self.optimizer.param_groups, self.optimizer.step
-            k = self.epoch * self.sampling.steps
-            for images, labels, refresh in draws.gathered(self.data.train):
-                lr = rate(self.config, k, total)
-                for group in groups:
-                    group["lr"] = lr
-                losses.append(step(images, labels, refresh=refresh))
-                k += 1
-        except NotFiniteError:
-            self.diverged = True
+        if self.epoch == 0:
+            self._form()
+        losses = self._steps(draws, rates) if self._laps is None else self._lapped(draws, rates)
         self._synchronise()
         self.seconds += time.perf_counter() - began
         done = len(losses)
@@ -145,6 +112,31 @@ class Training:
         if not math.isfinite(row.train_loss) or not math.isfinite(mean):
             self.diverged = True
         return row
+
+    def _in_laps(self) -> Laps | None:
+        """Where cycles are captured, many go to the GPU at a time, but for measured Λ_j."""
+        captured = self.optimizer.param_groups and self.optimizer._graphs is not None
+        if not captured or self.config.precondition == "curvature":
+            return None
+        return Laps(self.optimizer, self.data.train.images, self.data.train.labels)
+
+    def _lapped(self, draws: Draws, rates: list[float]) -> Tensor:
+        assert self._laps is not None
+        indices = torch.from_numpy(draws.indices)
+        return self._laps.run(indices, draws.sizes, draws.refresh, rates)
+
+    def _steps(self, draws: Draws, rates: list[float]) -> Tensor:
+        """Step by step; the losses up to the first that is not finite."""
+        losses: list[Tensor] = []
+        try:
+            batches = draws.gathered(self.data.train)
+            for (images, labels, refresh), lr in zip(batches, rates, strict=True):
+                for group in self.optimizer.param_groups:
+                    group["lr"] = lr
+                losses.append(self.optimizer.step(images, labels, refresh=refresh))
+        except NotFiniteError:
+            self.diverged = True
+        return torch.stack(losses) if losses else torch.empty(0)
 
     def _form(self) -> None:
         """g_{−1}, for the methods that have one; nothing moves."""
@@ -175,7 +167,7 @@ class Training:
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            torch.cuda.current_stream(self.device).synchronize()
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on: tensors and plain values only."""
@@ -215,8 +207,8 @@ def evaluate(model: nn.Module, split: Split) -> tuple[float, float]:
     return float(loss) / len(split), int(right) / len(split)
 
 
-def _weighted_mean(losses: list[Tensor], sizes: list[int]) -> float:
-    if not losses:
+def _weighted_mean(losses: Tensor, sizes: list[int]) -> float:
+    if not len(losses):
         return math.nan
     weights = torch.tensor(sizes, dtype=torch.float64)
-    return float((torch.stack(losses).double().cpu() * weights).sum() / weights.sum())
+    return float((losses.double().cpu() * weights).sum() / weights.sum())

@@ -20,7 +20,7 @@ Body = Callable[[list[Batch]], Tensor]
 # warm-up and capture) happens on two streams that all of them share, one run at a time: torch hands
 # out streams from a small pool, and work of another run on a stream under capture would end up in
 # the graph. Streams of high priority are a pool apart from those that runs are given.
-_turn = threading.RLock()
+alone = threading.RLock()
 
 
 @cache
@@ -63,7 +63,7 @@ class Recorder:
         """Run it where it will be captured: what warms up there is what is captured there."""
         self._ran[key] = self._ran.get(key, 0) + 1
         here = torch.cuda.current_stream()
-        with _turn:
+        with alone:
             stream = _recording_stream(here.device_index)
             stream.wait_stream(here)
             with torch.cuda.stream(stream):
@@ -88,7 +88,7 @@ class Recorder:
         here = torch.cuda.current_stream()
         here.synchronize()
         collecting = gc.isenabled()
-        with _turn, torch.cuda.stream(_recording_stream(here.device_index)):
+        with alone, torch.cuda.stream(_recording_stream(here.device_index)):
             gc.disable()  # nothing on the device may be freed while it records
             try:
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")

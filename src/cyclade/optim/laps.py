@@ -49,6 +49,8 @@ class Laps:
         self._step = torch.zeros(1, dtype=torch.int64, device=inputs.device)
         self._counting: dict[int, Tensor] = {}
         self._seen: dict[Kind, int] = {}
+        with torch.no_grad(), exact_autocast():
+            optimizer._look_once(as_batches(inputs[:2], targets[:2]))
 
     @torch.no_grad()
     def run(
@@ -59,8 +61,6 @@ class Laps:
         numbers = self._follow()
         with exact_autocast():
             self._prepare(indices, numbers.table(rates))
-            first = self._indices[: sizes[0]]
-            optimizer._look_once(as_batches(self._inputs[first], self._targets[first]))
             kinds = []
             for size, again in zip(sizes, refresh, strict=True):
                 again = optimizer._refreshes(size, again)
