@@ -11,7 +11,10 @@ from cyclade.experiments.config import RunConfig
 from cyclade.optim.costs import cycle_cost, stage_costs
 from cyclade.optim.stages import Inputs
 
-CURVATURE_EVERY, CURVATURE_ITERATIONS = 100, 10
+CURVATURE_EVERY, CURVATURE_ITERATIONS = 10, 5
+CURVATURE_DAMPING = 10.0
+"""Λ_j = L_j + this. At its start a net is nearly flat (L_j about 0.01 on LeNets), and some tens of
+cycles later L_j is in the tens: steps of η/L_j alone leave the region where L_j was measured."""
 
 
 @dataclass

@@ -11,7 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.costs import CURVATURE_EVERY, CURVATURE_ITERATIONS, Prices, Spent
+from cyclade.experiments.costs import (
+    CURVATURE_DAMPING,
+    CURVATURE_EVERY,
+    CURVATURE_ITERATIONS,
+    Prices,
+    Spent,
+)
 from cyclade.experiments.data import Dataset, Split
 from cyclade.experiments.draws import Coins, Draws, Sampling, Shuffled
 from cyclade.experiments.errors import ConfigError
@@ -41,6 +47,8 @@ def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
     }
     steady = config.order in ("forward", "backward") or isinstance(config.order, tuple)
     options["capture"] = config.capture and steady and example.is_cuda
+    if config.precondition == "curvature":
+        options["damping"] = CURVATURE_DAMPING
     if config.recursive:
         options |= {"b": config.batch, "b_small": config.b_small}
     order = list(config.order) if isinstance(config.order, tuple) else config.order
