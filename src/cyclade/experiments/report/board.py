@@ -85,6 +85,11 @@ class Board:
         """All runs that are drawn."""
         return [run for group in self.groups for run in group.runs]
 
+    @property
+    def same_scale(self) -> bool:
+        """Whether all panels are of one data set, and so can be read on the same scale."""
+        return len({group.config.dataset for group in self.groups}) == 1
+
     def place(self, group: Group, key: str) -> Value:
         """Where a row of this group stands on the axis `key`."""
         if key == ALONE:

@@ -1,1 +1,230 @@
+"use strict";
+// One figure as SVG: scales, ticks, lines, bands. It knows nothing of the page around it.
+const Chart = (() => {
+  const NS = "http://www.w3.org/2000/svg";
+  const MARGIN = { top: 10, right: 12, bottom: 44, left: 58 };
+  const UNITS = [[1e15, " P"], [1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]];
 
+  function make(name, attributes, parent, text) {
+    const node = document.createElementNS(NS, name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    if (parent) parent.appendChild(node);
+    return node;
+  }
+
+  const trimmed = (number) => String(Number(number.toPrecision(4)));
+
+  function short(number) {
+    for (const [size, unit] of UNITS) {
+      if (Math.abs(number) >= size) return trimmed(number / size) + unit;
+    }
+    if (number !== 0 && Math.abs(number) < 1e-3) return number.toExponential(1);
+    return trimmed(number);
+  }
+
+  // Ticks at multiples of 1, 2 or 5 times a power of ten.
+  function linearTicks(low, high, count) {
+    const raw = (high - low) / count;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * [1, 2, 5, 10].find((m) => m * power >= raw * 0.999);
+    const ticks = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) {
+      ticks.push(Number((i * step).toPrecision(12)));
+    }
+    return ticks;
+  }
+
+  function logTicks(low, high) {
+    const decades = Math.log10(high / low);
+    const marks = decades > 4 ? [1] : decades > 1.2 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7];
+    const ticks = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+      for (const mark of marks) {
+        const tick = Number((mark * 10 ** power).toPrecision(12));
+        if (tick >= low * 0.9999 && tick <= high * 1.0001) ticks.push(tick);
+      }
+    }
+    return ticks;
+  }
+
+  function scale([low, high], [from, to], log) {
+    const turn = log ? Math.log10 : (value) => value;
+    const back = log ? (value) => 10 ** value : (value) => value;
+    const [a, b] = [turn(low), turn(high)];
+    return {
+      at: (value) => from + ((turn(value) - a) / (b - a)) * (to - from),
+      inverse: (pixel) => back(a + ((pixel - from) / (to - from)) * (b - a)),
+      ticks: (count) => (log ? logTicks(low, high) : linearTicks(low, high, count)),
+    };
+  }
+
+  // A little room around the values; log scales drop what is not above 0.
+  function domain(values, log, room) {
+    const kept = values.filter((v) => v !== null && (!log || v > 0));
+    if (!kept.length) return null;
+    let low = Infinity, high = -Infinity;
+    for (const v of kept) { low = Math.min(low, v); high = Math.max(high, v); }
+    if (low === high) {
+      const pad = Math.abs(low) * 0.1 || 1;
+      return log ? [low / 1.3, high * 1.3] : [low - pad, high + pad];
+    }
+    if (log) {
+      const factor = (high / low) ** room;
+      return [low / factor, high * factor];
+    }
+    const pad = (high - low) * room;
+    return [low - pad, high + pad];
+  }
+
+  const coordinate = (number) => number.toFixed(2);
+  const path = (points) =>
+    points.map(([x, y], i) => `${i ? "L" : "M"}${coordinate(x)},${coordinate(y)}`).join("");
+
+  class Figure {
+    constructor(holder, label, number) {
+      this.svg = make("svg", { tabindex: 0, role: "img", "aria-label": label }, holder);
+      this.clip = `clip${number}`;
+    }
+
+    // frame: {width, x: [low, high], y: [low, high], log, xLabel, yLabel}
+    begin(frame) {
+      const width = Math.max(260, frame.width), height = Math.round(width * 0.44 + 96);
+      Object.assign(this, { width, height });
+      this.svg.replaceChildren();
+      this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      this.box = {
+        left: MARGIN.left, right: width - MARGIN.right,
+        top: MARGIN.top, bottom: height - MARGIN.bottom,
+      };
+      const { left, right, top, bottom } = this.box;
+      this.yLabel(frame.yLabel);
+      make("text", {
+        class: "axis x-label", x: (left + right) / 2, y: height - 6, "text-anchor": "middle",
+      }, this.svg, frame.xLabel);
+      if (!frame.x || !frame.y) {
+        make("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2 }, this.svg,
+          "nothing to draw on these axes");
+        this.x = this.y = null;
+        return false;
+      }
+      this.x = scale(frame.x, [left, right], false);
+      this.y = scale(frame.y, [bottom, top], frame.log);
+      const clip = make("clipPath", { id: this.clip }, make("defs", {}, this.svg));
+      make("rect", { x: left, y: top, width: right - left, height: bottom - top }, clip);
+      for (const tick of this.y.ticks(5)) {
+        const y = this.y.at(tick);
+        make("line", { class: "rule", x1: left, x2: right, y1: y, y2: y }, this.svg);
+        make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg, short(tick));
+      }
+      for (const tick of this.x.ticks(Math.max(3, Math.round(width / 90)))) {
+        const x = this.x.at(tick);
+        make("line", { class: "frame", x1: x, x2: x, y1: bottom, y2: bottom + 4 }, this.svg);
+        make("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.svg, short(tick));
+      }
+      make("line", { class: "frame", x1: left, x2: right, y1: bottom, y2: bottom }, this.svg);
+      this.bands = make("g", { "clip-path": `url(#${this.clip})` }, this.svg);
+      this.lines = make("g", { "clip-path": `url(#${this.clip})` }, this.svg);
+      this.marks = make("g", {}, this.svg);
+      this.pointer = make("g", { class: "pointer" }, this.svg);
+      return true;
+    }
+
+    yLabel(text) {
+      const y = (this.box.top + this.box.bottom) / 2;
+      make("text", {
+        class: "axis y-label", transform: `translate(13 ${y}) rotate(-90)`, "text-anchor": "middle",
+      }, this.svg, text);
+    }
+
+    // Points are [x, y] in data; those that cannot be placed are left out.
+    placed(points) {
+      return points
+        .map(([x, y]) => (x === null || y === null ? null : [this.x.at(x), this.y.at(y)]))
+        .filter((p) => p && Number.isFinite(p[0]) && Number.isFinite(p[1]));
+    }
+
+    line(points, entry, kind, dash) {
+      const there = this.placed(points);
+      if (there.length === 1 && kind === "line") {
+        const [cx, cy] = there[0];
+        make("circle", { class: `dot e${entry}`, cx, cy, r: 4, "data-entry": entry }, this.marks);
+      }
+      if (there.length < 2) return;
+      make("path", {
+        class: `${kind} e${entry}`, d: path(there), "data-entry": entry,
+        "stroke-dasharray": dash || "none",
+      }, this.lines);
+    }
+
+    // Triples [x, low, high]; what lies below a log axis is drawn down to its foot.
+    band(triples, entry) {
+      const foot = this.y.inverse(this.box.bottom);
+      const raised = (v) => (Number.isFinite(this.y.at(v)) ? v : foot);
+      const there = triples.filter((t) => t.every((v) => v !== null));
+      if (there.length < 2) return;
+      const upper = this.placed(there.map(([x, , high]) => [x, raised(high)]));
+      const lower = this.placed(there.map(([x, low]) => [x, raised(low)]));
+      make("path", {
+        class: `band e${entry}`, d: `${path(upper.concat(lower.reverse()))}Z`, "data-entry": entry,
+      }, this.bands);
+    }
+
+    // Where a diverged run was last seen, kept inside the frame.
+    cross(point, entry, title) {
+      const [there] = this.placed([point]);
+      if (!there) return;
+      const x = Math.min(Math.max(there[0], this.box.left), this.box.right);
+      const y = Math.min(Math.max(there[1], this.box.top), this.box.bottom);
+      const node = make("path", {
+        class: `cross e${entry}`, "data-entry": entry,
+        d: `M${x - 5},${y - 5}l10,10m0,-10l-10,10`,
+      }, this.marks);
+      make("title", {}, node, title);
+    }
+
+    point(x, dots) {
+      this.pointer.replaceChildren();
+      const { top, bottom } = this.box;
+      make("line", { class: "cursor", x1: x, x2: x, y1: top, y2: bottom }, this.pointer);
+      for (const [cx, cy, entry] of dots) {
+        make("circle", { class: `dot e${entry}`, cx, cy, r: 4 }, this.pointer);
+      }
+    }
+
+    brush(from, to) {
+      this.pointer.replaceChildren();
+      make("rect", {
+        class: "brush", x: Math.min(from, to), y: this.box.top,
+        width: Math.abs(to - from), height: this.box.bottom - this.box.top,
+      }, this.pointer);
+    }
+
+    clear() {
+      if (this.x) this.pointer.replaceChildren();
+    }
+
+    // A pixel of the window as one of the figure's own.
+    local(clientX) {
+      const box = this.svg.getBoundingClientRect();
+      const x = ((clientX - box.left) / box.width) * this.width;
+      return Math.min(Math.max(x, this.box.left), this.box.right);
+    }
+  }
+
+  // The figure as a file of its own, with the colours it has on the screen.
+  function standalone(svg) {
+    const copy = svg.cloneNode(true);
+    const kept = ["fill", "stroke", "stroke-width", "opacity", "font-family", "font-size"];
+    const [from, to] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
+    from.forEach((node, i) => {
+      const style = getComputedStyle(node);
+      for (const name of kept) to[i].setAttribute(name, style.getPropertyValue(name));
+      to[i].removeAttribute("class");
+    });
+    copy.setAttribute("xmlns", NS);
+    return new XMLSerializer().serializeToString(copy);
+  }
+
+  return { Figure, domain, short, standalone };
+})();

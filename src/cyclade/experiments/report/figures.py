@@ -77,7 +77,8 @@ def _wanted(board: Board) -> Iterator[tuple[str, str]]:
 def _draw(figure_class: Any, board: Board, x: str) -> Any:
     rows, columns = len(board.panels), len(board.columns)
     figure = figure_class(figsize=(4.1 * columns, 2.75 * rows + 0.65), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    share = "col" if board.same_scale else "none"
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
     for panel, line in zip(board.panels, axes, strict=True):
         for y, ax in zip(board.columns, line, strict=True):
             _panel(ax, board, panel, x, y)

@@ -19,6 +19,7 @@ def payload(board: Board) -> dict[str, Any]:
         "x": [{"key": key, "label": X_LABELS[key]} for key in board.x_keys],
         "y": [{"key": key, "label": Y_LABELS[key], "log": key in _LOSSES} for key in board.y_keys],
         "startX": board.x,
+        "sameScale": board.same_scale,
         "columns": list(board.columns),
         "entries": [
             {"label": entry.label, "dash": " ".join(map(str, entry.style.dash))}
@@ -26,7 +27,8 @@ def payload(board: Board) -> dict[str, Any]:
         ],
         "panels": [
             {
-                "title": panel.title or panel.subtitle,
+                "title": panel.title,
+                "subtitle": panel.subtitle,
                 "series": [_series(board, number, group) for number, group in panel.members],
             }
             for panel in board.panels
