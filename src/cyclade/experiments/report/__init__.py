@@ -35,7 +35,7 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
     path = board.root / "report.html" if out is None else Path(out)
     ready(path)
     figures = print_figures(board, path.parent / "figures")
-    write(path, page(board, path, figures).encode())
+    write(path, page(board, figures).encode())
     return path
 
 

@@ -27,7 +27,7 @@ const Chart = (() => {
   function linearTicks(low, high, count) {
     const raw = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = power * [1, 2, 5, 10].find((m) => m * power >= raw * 0.999);
+    const step = power * [1, 2, 5, 10].find((m) => m * power >= raw * 0.8);
     const ticks = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) {
       ticks.push(Number((i * step).toPrecision(12)));
@@ -112,7 +112,7 @@ const Chart = (() => {
       this.y = scale(frame.y, [bottom, top], frame.log);
       const clip = make("clipPath", { id: this.clip }, make("defs", {}, this.svg));
       make("rect", { x: left, y: top, width: right - left, height: bottom - top }, clip);
-      for (const tick of this.y.ticks(5)) {
+      for (const tick of this.y.ticks(6)) {
         const y = this.y.at(tick);
         make("line", { class: "rule", x1: left, x2: right, y1: y, y2: y }, this.svg);
         make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg, short(tick));

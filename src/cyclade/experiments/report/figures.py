@@ -13,7 +13,6 @@ from cyclade.experiments.report.board import (
     X_LABELS,
     Y_LABELS,
     Board,
-    Panel,
     value,
 )
 from cyclade.experiments.report.groups import Group, Point, curve
@@ -81,10 +80,19 @@ def _draw(figure_class: Any, board: Board, x: str) -> Any:
     axes = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
     for panel, line in zip(board.panels, axes, strict=True):
         for y, ax in zip(board.columns, line, strict=True):
-            _panel(ax, board, panel, x, y)
+            for number, group in panel.members:
+                points = curve(group.averaged, board.place(group, x), value(y))
+                _mean(ax, points, board.entries[number].style, len(group.averaged))
             ax.set_xlabel(X_LABELS[x])
             ax.set_ylabel(Y_LABELS[y])
         line[0].set_title(panel.title or panel.subtitle, loc="left", fontsize=9, color="#333333")
+    for panel, line in zip(board.panels, axes, strict=True):
+        for y, ax in zip(board.columns, line, strict=True):
+            if ax.has_data():  # a run on its way to infinity must not flatten the others
+                ax.autoscale_view()
+                ax.autoscale(False)
+            for number, group in panel.members:
+                _diverged(ax, group, board, number, x, y)
     figure.legend(
         handles=[_handle(entry.label, entry.style) for entry in board.entries],
         loc="outside upper center",
@@ -104,22 +112,6 @@ def _handle(label: str, style: Any) -> Any:
 def _linestyle(dash: tuple[int, ...]) -> Any:
     """Dashes in pixels of the page, here in points of a line 1.5 wide."""
     return (0, tuple(length / 2 for length in dash)) if dash else "-"
-
-
-def _panel(ax: Any, board: Board, panel: Panel, x: str, y: str) -> None:
-    heights: list[float] = []
-    for number, group in panel.members:
-        style = board.entries[number].style
-        points = curve(group.averaged, board.place(group, x), value(y))
-        _mean(ax, points, style, len(group.averaged))
-        heights += [h for p in points for h in (p.y.low, p.y.high) if h is not None]
-    if y == "train_loss" and heights and min(heights) > 0 and max(heights) > 20 * min(heights):
-        ax.set_yscale("log")
-    if heights:  # a run on its way to infinity must not flatten the others
-        ax.autoscale_view()
-        ax.set_ylim(ax.get_ylim())
-    for number, group in panel.members:
-        _diverged(ax, group, board, number, x, y)
 
 
 def _mean(ax: Any, points: list[Point], style: Any, seeds: int) -> None:
@@ -147,6 +139,8 @@ def _diverged(ax: Any, group: Group, board: Board, number: int, x: str, y: str) 
     colour = board.entries[number].style.light
     for run in group.of_status("diverged"):
         points = curve([run], board.place(group, x), value(y))
+        if ax.get_autoscale_on():
+            points = _before_it_blew_up(points)
         if points:
             ax.plot(
                 [p.x for p in points],
@@ -156,3 +150,11 @@ def _diverged(ax: Any, group: Group, board: Board, number: int, x: str, y: str) 
                 alpha=_SINGLE,
             )
             ax.plot(points[-1].x, points[-1].y.mean, marker="x", color=colour, clip_on=True)
+
+
+def _before_it_blew_up(points: list[Point]) -> list[Point]:
+    """The part that can be drawn to scale, where there is nothing else to set the scale."""
+    if not points or points[0].y.mean is None:
+        return []
+    limit = 3 * abs(points[0].y.mean) + 1
+    return [p for p in points if p.y.mean is not None and abs(p.y.mean) <= limit]

@@ -6,8 +6,9 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from cyclade.experiments.config import METHODS, RunConfig
+from cyclade.experiments.config import METHODS, ORDERS, RunConfig
 from cyclade.experiments.folder import Row, RunResult
 
 _COMPLETENESS = {"unfinished": 0, "diverged": 1, "finished": 1}
@@ -43,7 +44,17 @@ def gather(results: Iterable[RunResult]) -> list[Group]:
         if there is None or _completeness(result) > _completeness(there):
             seeds[result.config.seed] = result
     groups = [Group(tuple(seeds[seed] for seed in sorted(seeds))) for seeds in found.values()]
-    return sorted(groups, key=lambda g: (METHODS.index(g.config.method), g.config.lr))
+    return sorted(groups, key=lambda group: _natural(group.config))
+
+
+def _natural(config: RunConfig) -> tuple[Any, ...]:
+    """The order in which people would list configs: plain ones first, numbers by size."""
+    orders = [*ORDERS, config.order]
+    blocks = config.blocks if isinstance(config.blocks, int) else math.inf
+    return (
+        config.dataset, METHODS.index(config.method), config.batch, config.spectral or "",
+        config.precondition or "", orders.index(config.order), blocks, config.lr, repr(config),
+    )  # fmt: skip
 
 
 def _completeness(result: RunResult) -> tuple[int, int]:

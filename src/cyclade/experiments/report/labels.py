@@ -11,9 +11,13 @@ from cyclade.experiments.report.groups import Group
 
 _KEYS = tuple(f.name for f in fields(RunConfig) if f.name not in ("method", "seed"))
 # Tuned for each method, or following from something else: named only if nothing else differs.
-_FOLLOWING = ("lr", "b_small", "p", "epochs", "held_out", "capture", "threads", "device")
+_FOLLOWING = ("lr", "b_small", "p", "epochs", "held_out", "capture", "tf32", "threads", "device")
 _DATASETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", "digits": "digits"}
-_SPECTRAL = {None: "no spectral step", "step": "spectral step", "reparam": "spectral W/σ(W)"}
+_SPECTRAL = {
+    None: "without spectral normalisation",
+    "step": "spectral normalisation",
+    "reparam": "spectral W/σ(W)",
+}
 _PLAIN = {
     "batch": "b", "b_small": "b′", "weight_decay": "weight decay", "held_out": "held out",
 }  # fmt: skip
@@ -23,8 +27,10 @@ def said(key: str, value: Any) -> str:
     """A value of a config in a few words.
 
     >>> said("batch", 512), said("spectral", None), said("order", (0, 2, 1))
-    ('b = 512', 'no spectral step', 'order 0-2-1')
+    ('b = 512', 'without spectral normalisation', 'order 0-2-1')
     """
+    if key == "method":
+        return str(value)
     if key == "dataset":
         return _DATASETS.get(str(value), str(value))
     if key == "spectral":
@@ -41,8 +47,8 @@ def said(key: str, value: Any) -> str:
         return f"{value} schedule"
     if key == "epochs":
         return f"{value} epoch{'' if value == 1 else 's'}"
-    if key == "capture":
-        return "captured" if value else "not captured"
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
     if key == "device":
         return f"on {value}"
     if key == "lr":
@@ -54,14 +60,17 @@ def said(key: str, value: Any) -> str:
 
 def varying(groups: Iterable[Group]) -> list[str]:
     """The keys, but for method and seed, in which any two groups differ."""
-    configs = [group.config for group in groups]
+    return different([group.config for group in groups])
+
+
+def different(configs: Sequence[RunConfig]) -> list[str]:
+    """The keys, but for method and seed, in which any two configs differ."""
     return [key for key in _KEYS if len({getattr(config, key) for config in configs}) > 1]
 
 
 def split_keys(groups: Sequence[Group]) -> tuple[str, ...]:
     """What panels are split by when nobody says: data sets, and spectral steps."""
-    different = varying(groups)
-    return tuple(key for key in ("dataset", "spectral") if key in different)
+    return tuple(key for key in ("dataset", "spectral") if key in varying(groups))
 
 
 def panels(groups: Sequence[Group], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Group]]:
@@ -83,26 +92,27 @@ def _rank(value: Any) -> tuple[int, float, str]:
 def names(groups: Sequence[Group], keys: Sequence[str]) -> dict[Group, str]:
     """The legend's name of each group, where panels are split by `keys`.
 
-    It is the method, with what tells apart the groups of that method within a panel. A tuned lr
-    alone is no such thing: the same name then stands in every panel.
+    It is the method, with what tells apart the groups of that method within a panel; what is None
+    goes without saying. A tuned lr is named only if nothing else tells groups apart: the same name
+    then stands in every panel.
     """
     found: dict[Group, str] = {}
     for method in {group.config.method: None for group in groups}:
         mine = [group for group in groups if group.config.method == method]
         apart = _apart(list(panels(mine, keys).values()), keys)
         for group in mine:
-            values = (said(key, getattr(group.config, key)) for key in apart)
-            found[group] = ", ".join([method, *values])
+            values = ((key, getattr(group.config, key)) for key in apart)
+            found[group] = ", ".join([method, *(said(k, v) for k, v in values if v is not None)])
     return found
 
 
 def _apart(within: Sequence[Sequence[Group]], keys: Sequence[str]) -> list[str]:
     """The keys that tell groups apart within every panel."""
-    different = [
+    candidates = [
         key for key in _KEYS if key not in keys and any(key in varying(some) for some in within)
     ]
-    chosen = [key for key in different if key not in _FOLLOWING]
-    for key in (key for key in _FOLLOWING if key in different):
+    chosen = [key for key in candidates if key not in _FOLLOWING]
+    for key in (key for key in _FOLLOWING if key in candidates):
         if all(_unique(some, chosen) for some in within):
             break
         chosen.append(key)
@@ -121,13 +131,10 @@ def title(keys: Sequence[str], values: Sequence[Any]) -> str:
 
 def subtitle(groups: Sequence[Group], keys: Sequence[str]) -> str:
     """What all groups of a panel share, of the things one asks for first."""
-    different = varying(groups)
-    config = groups[0].config
+    apart, config = varying(groups), groups[0].config
     shared = [
         key
         for key in ("dataset", "batch", "epochs", "schedule", "weight_decay", "lr")
-        if key not in different and key not in keys
+        if key not in apart and key not in keys
     ]
-    if keys and "dataset" in keys:
-        shared = [key for key in shared if key != "dataset"]
     return " · ".join(said(key, getattr(config, key)) for key in shared)

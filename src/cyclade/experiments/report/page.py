@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
 from html import escape
 from importlib.resources import files
-from pathlib import Path
-from typing import Any
 
 import cyclade
-from cyclade.experiments.config import RunConfig
-from cyclade.experiments.folder import ABOUT
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import ALONE, Board
 from cyclade.experiments.report.figures import WITHOUT
-from cyclade.experiments.report.groups import Group
+from cyclade.experiments.report.making import making, starts
+from cyclade.experiments.report.markup import count, rendered
 from cyclade.experiments.report.payload import embedded, payload
 from cyclade.experiments.report.tables import Table
+from cyclade.experiments.report.times import timing_table
+from cyclade.experiments.report.tuning import tuning_tables
 
 
-def page(board: Board, out: Path, figures: Sequence[str] | None) -> str:
+def page(board: Board, figures: Sequence[str] | None) -> str:
     """The whole page; `figures` are the names of those printed beside it, None if they were not."""
     plan = board.plan
     title = plan.title or plan.name or f"Runs in {board.root.resolve().name}"
@@ -31,11 +27,12 @@ def page(board: Board, out: Path, figures: Sequence[str] | None) -> str:
         "title": escape(title),
         "css": _resource("page.css") + _entry_colours(board),
         "head": _head(board, title),
+        "first": _times(board) if plan.times else "",
         "legend": "".join(_legend(board)),
         "figures_note": _figures_note(board),
         "printed": _printed(figures),
         "tables": _tables(board),
-        "setup": _setup(board),
+        "making": making(board),
         "data": embedded(payload(board)),
         "js": _resource("chart.js") + "\n" + _resource("page.js"),
         "version": escape(cyclade.__version__),
@@ -62,8 +59,8 @@ def _head(board: Board, title: str) -> str:
     seeds = sorted({run.config.seed for run in board.runs})
     diverged = sum(len(group.of_status("diverged")) for group in groups)
     unfinished = sum(len(group.of_status("unfinished")) for group in groups)
-    facts = [_count(len(board.runs), "run"), _count(len(groups), "configuration")]
-    facts.append(_count(len(seeds), "seed"))
+    facts = [count(len(board.runs), "run"), count(len(groups), "configuration")]
+    facts.append(count(len(seeds), "seed"))
     bad = []
     if diverged:
         bad.append(f"{diverged} diverged")
@@ -82,14 +79,10 @@ def _head(board: Board, title: str) -> str:
         columns = 2 if with_values else 1
         head = ("the paper’s claim", "the paper’s number")[:columns]
         claims: list[tuple[str, ...]] = [claim[:columns] for claim in plan.paper]
-        parts.append(_table(Table(head, claims), "claims"))
+        parts.append(rendered(Table(head, claims), "claims"))
     if plan.notes:
         parts.append(f"<ul class=notes>{''.join(f'<li>{escape(n)}</li>' for n in plan.notes)}</ul>")
     return "\n".join(parts)
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 # --------------------------------------------------------------------------------------- figures
@@ -112,7 +105,7 @@ def _figures_note(board: Board) -> str:
         "to yet. Runs that diverged are left out of means: they are thin lines that end in a cross."
     ]
     shared = max(
-        (start.get("side_by_side", 1) for run in board.runs for start in _starts(run.folder)),
+        (start.get("side_by_side", 1) for run in board.runs for start in starts(run.folder)),
         default=1,
     )
     if shared > 1:
@@ -125,7 +118,7 @@ def _figures_note(board: Board) -> str:
         notes.append(f"“Of a run alone” is the epoch times the seconds per epoch timed{where}.")
     if board.copies:
         notes.append(
-            f"{_count(board.copies, 'run')} with the same config and seed as another "
+            f"{count(board.copies, 'run')} with the same config and seed as another "
             f"{'was' if board.copies == 1 else 'were'} counted once."
         )
     return escape(" ".join(notes))
@@ -148,26 +141,22 @@ def _printed(figures: Sequence[str] | None) -> str:
 def _tables(board: Board) -> str:
     parts = [
         "<section><h2>Where the runs ended</h2>",
-        _table(tables.full_table(board), "ends"),
+        rendered(tables.full_table(board), "ends"),
         '<p class="fine">Mean ± standard deviation over the finished runs, after the last epoch. '
         "Bold: the best mean of its panel, which is no test of significance. Samples are counted "
         "as the paper does (a small step is b′) and as they are read (2b′).</p></section>",
     ]
-    if board.timing is not None:
-        device = f" on {escape(board.timing.device)}" if board.timing.device else ""
-        parts += [
-            f"<section><h2>Time</h2><p>A run alone{device}, beside the paper’s Table 1.</p>",
-            _table(tables.timing_table(board.timing), "timing"),
-            "</section>",
-        ]
-    if board.tuning:
-        found = tables.tuning_tables(board)
+    if not board.plan.times:
+        parts.append(_times(board))
+    found = tuning_tables(board)
+    if found:
         parts += [
             "<section><h2>How the learning rates were chosen</h2>",
-            "<p>On images held out from the training set; the test set was not looked at.</p>",
+            "<p>On images held out from the training set; the test set was not looked at. Bold: "
+            "the best mean. Shaded: the learning rate taken.</p>",
             '<div class="tunings">',
             *(
-                f'<div class="tuning"><h3>{escape(name)}</h3>{_table(table, "")}</div>'
+                f'<div class="tuning"><h3>{escape(name)}</h3>{rendered(table)}</div>'
                 for name, table in found
             ),
             "</div></section>",
@@ -175,126 +164,12 @@ def _tables(board: Board) -> str:
     return "\n".join(parts)
 
 
-def _table(table: Table, kind: str) -> str:
-    words = {i for i, _ in enumerate(table.head) if _wordy(table, i)}
-    head = "".join(
-        f'<th scope="col"{" class=word" if i in words else ""}>{escape(cell)}</th>'
-        for i, cell in enumerate(table.head)
-    )
-    lines = []
-    for number, line in enumerate(table.lines):
-        cells = []
-        for i, cell in enumerate(line):
-            classes = [
-                *(["word"] if i in words else []),
-                *(["best"] if (number, i) in table.best else []),
-                *(["bad"] if (number, i) in table.bad else []),
-            ]
-            named = f' class="{" ".join(classes)}"' if classes else ""
-            cells.append(f"<td{named}>{escape(cell)}</td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+def _times(board: Board) -> str:
+    if board.timing is None:
+        return ""
+    device = f" on {escape(board.timing.device)}" if board.timing.device else ""
+    beside = ", beside the paper’s Table 1" if board.timing.paper else ""
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table class="{kind}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        f"<section><h2>Time</h2><p>Of a run alone{device}{beside}.</p>"
+        f"{rendered(timing_table(board.timing), 'timing')}</section>"
     )
-
-
-def _wordy(table: Table, column: int) -> bool:
-    """Whether a column is read as words (to the left) rather than numbers (to the right)."""
-    return any(line[column][:1].isalpha() for line in table.lines) or column == 0
-
-
-# ----------------------------------------------------------------------------------------- setup
-
-
-def _setup(board: Board) -> str:
-    parts = ["<section><h2>How it was made</h2>", "<h3>Commands</h3>", _commands(board)]
-    parts += ["<h3>Versions and hardware</h3>", _machines(board)]
-    parts.append("<h3>Configurations</h3>")
-    for panel in board.panels:
-        for number, group in panel.members:
-            name = ", ".join(filter(None, (board.entries[number].label, panel.title)))
-            parts.append(_configuration(name, group, board))
-    runs = tables.run_table(board)
-    parts.append(
-        f"<h3>Runs</h3><details class=all><summary>{_count(len(runs.lines), 'run')}</summary>"
-        f"{_table(runs, '')}</details></section>"
-    )
-    return "\n".join(parts)
-
-
-def _commands(board: Board) -> str:
-    root = shlex.quote(str(board.root))
-    lines = [board.plan.command] if board.plan.command else []
-    lines.append(f"cyclade report {root}")
-    return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
-
-
-def _configuration(name: str, group: Group, board: Board) -> str:
-    seeds = ", ".join(str(run.config.seed) for run in group.runs)
-    toml = "".join(
-        line for line in group.config.to_toml().splitlines(True) if not line.startswith("seed ")
-    )
-    commands = "\n".join(_command(run.config, run.folder, board.root) for run in group.runs)
-    return (
-        f"<details><summary>{escape(name)} <span class=fine>lr {group.config.lr:g}, "
-        f"{'seed' if len(group.runs) == 1 else 'seeds'} {seeds}</span></summary>"
-        f"<pre><code>{escape(toml)}</code></pre><pre><code>{escape(commands)}</code></pre></details>"
-    )
-
-
-def _command(config: RunConfig, folder: Path, root: Path) -> str:
-    """The command that makes one run again: what differs from the defaults."""
-    mine = asdict(config)
-    settings = [
-        f"--set {shlex.quote(f'{field.name}={_setting(mine[field.name])}')}"
-        for field in fields(RunConfig)
-        if mine[field.name] != field.default
-    ]
-    return " ".join(["cyclade run", *settings, f"--out {shlex.quote(str(folder))}"])
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(list(value)) if isinstance(value, tuple) else str(value)
-
-
-def _machines(board: Board) -> str:
-    """Every set of versions and hardware that some run was started with, once."""
-    found: dict[str, tuple[dict[str, Any], set[Path]]] = {}
-    for run in board.runs:
-        for start in _starts(run.folder):
-            kept = {k: v for k, v in start.items() if k not in ("time", "from_epoch")}
-            found.setdefault(json.dumps(kept, sort_keys=True), (kept, set()))[1].add(run.folder)
-    if not found:
-        return "<p>Not recorded.</p>"
-    lines: list[tuple[str, ...]] = []
-    for kept, folders in found.values():
-        hardware = dict(kept.get("hardware") or {})
-        name = hardware.pop("gpu", None) or hardware.get("processor") or "?"
-        versions = " ".join(f"{k} {v}" for k, v in (kept.get("versions") or {}).items())
-        tf32 = hardware.pop("tf32", None)
-        rest = " ".join(f"{k} {hardware[k]}" for k in ("cuda", "cudnn") if hardware.get(k))
-        if isinstance(tf32, dict):
-            on = [k for k, v in tf32.items() if v]
-            rest += f" TF32 {', '.join(on) if on else 'off'}"
-        lines.append(
-            (
-                f"{name} ({kept.get('device', '?')})",
-                " ".join(filter(None, (str(kept.get("system", "")), hardware.get("machine", "")))),
-                f"{versions} {rest}".strip(),
-                str(kept.get("side_by_side", 1)),
-                str(len(folders)),
-            )
-        )
-    return _table(Table(("hardware", "system", "versions", "side by side", "runs"), lines), "")
-
-
-def _starts(folder: Path) -> list[dict[str, Any]]:
-    """What a run noted at its starts; nothing if that cannot be read: it bears on no result."""
-    try:
-        starts = json.loads((folder / ABOUT).read_text("utf-8"))["starts"]
-        return [start for start in starts if isinstance(start, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ExperimentError
 
 X_KEYS = ("epoch", "samples_paper", "samples", "multiply_adds", "seconds")
+TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
 Y_KEYS = ("train_loss", "test_accuracy", "train_accuracy", "held_out_accuracy")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Title, question, claims and layout; all may be missing."""
+    """Title, question, claims and layout; all may be missing. `times`: it is about time alone."""
 
     name: str = ""
     title: str = ""
@@ -29,6 +30,7 @@ class Plan:
     y: tuple[str, ...] = ("train_loss", "test_accuracy")
     paper: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    times: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,11 @@ class Timing:
     paper: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def seconds_per_epoch(self, config: RunConfig) -> float | None:
-        """Of a run of this method, spectral step and batch, or None if it was not timed."""
+        """Of a run alone of this config, or None if it was not timed."""
+        values = {**asdict(config), "order": _plain(config.order), "blocks": _plain(config.blocks)}
         for row in self.rows:
-            if (row["method"], _name(row.get("spectral"))) == (config.method, config.spectral) and (
-                row.get("batch") in (None, config.batch)
-            ):
+            named = {key: _plain(row[key]) for key in TIMED_BY if key in row}
+            if all(values[key] == named[key] for key in named):
                 return float(row["seconds_per_epoch"])
         return None
 
@@ -70,6 +72,7 @@ def read_plan(root: Path) -> Plan:
             y=y,
             paper=tuple((str(c["claim"]), _text(c.get("value"))) for c in found.get("paper") or ()),
             notes=tuple(str(note) for note in found.get("notes") or ()),
+            times=_times_only(found.get("content") or {}),
         )
     except (TypeError, KeyError, AttributeError) as error:
         raise ExperimentError(f"{path} is not a plan: {error!r}") from error
@@ -96,7 +99,7 @@ def read_timing(root: Path) -> Timing | None:
     if found is None:
         return None
     try:
-        rows = tuple(found["rows"])
+        rows = tuple({**row, "spectral": _plain(row.get("spectral"))} for row in found["rows"])
         for row in rows:
             row["method"], float(row["seconds_per_epoch"]), float(row["seconds_per_iteration"])
         paper = {
@@ -120,9 +123,16 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found
 
 
+def _times_only(content: Mapping[str, Any]) -> bool:
+    return bool(content.get("timed")) and not content.get("curves") and not content.get("shows")
+
+
 def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _name(value: Any) -> Any:
-    return None if value in (None, "none", "") else value
+def _plain(value: Any) -> Any:
+    """A value as a config has it: no word for None, tuples for lists."""
+    if isinstance(value, list):
+        return tuple(value)
+    return None if value in ("none", "") else value

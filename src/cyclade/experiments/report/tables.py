@@ -1,27 +1,31 @@
-"""The numbers: ends of runs, tuning, times. Cells are plain text, for the terminal and the page."""
+"""Where runs ended, in numbers. Cells are plain text, for the terminal and for the page."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from cyclade.experiments.config import RunConfig
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report import labels
 from cyclade.experiments.report.board import Board, value
 from cyclade.experiments.report.groups import Group, Spread, last
-from cyclade.experiments.report.plan import Timing
 
 NOTHING = "–"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A head and lines of text; `best` and `bad` mark cells by line and column."""
+    """A head and lines of text.
+
+    `best` and `bad` mark cells by line and column, `taken` a line, and `titles` are those of parts,
+    by the lines that they stand above.
+    """
 
     head: tuple[str, ...]
     lines: list[tuple[str, ...]]
+    titles: dict[int, str] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
     best: set[tuple[int, int]] = field(default_factory=set)
     bad: set[tuple[int, int]] = field(default_factory=set)
 
@@ -67,10 +71,7 @@ def short(number: float | None) -> str:
 
 def state(group: Group) -> str:
     """How the runs of a group ended, in words."""
-    parts = [f"{len(group.runs)} of {len(group.runs)} finished"]
-    finished = len(group.of_status("finished"))
-    if finished < len(group.runs):
-        parts = [f"{finished} of {len(group.runs)} finished"]
+    parts = [f"{len(group.of_status('finished'))} of {len(group.runs)} finished"]
     diverged = group.of_status("diverged")
     if diverged:
         where = ", ".join(f"seed {run.config.seed}{_in_epoch(run)}" for run in diverged)
@@ -133,21 +134,21 @@ def _extra_keys(groups: Sequence[Group]) -> list[str]:
 
 def full_table(board: Board) -> Table:
     """One line per group, with what it used and how its runs ended."""
-    titled = len(board.panels) > 1
     held = "held_out_accuracy" in board.y_keys
     head = (
-        *(("panel",) if titled else ()), "method", "lr", "seeds", "train loss", "test accuracy",
+        "method", "lr", "seeds", "train loss", "test accuracy",
         "train accuracy", *(("held out",) if held else ()), "samples (paper)", "samples",
         "multiply-adds", "seconds", "runs",
     )  # fmt: skip
     table = Table(head, [])
     for panel in board.panels:
         first = len(table.lines)
+        if len(board.panels) > 1:
+            table.titles[first] = panel.title
         for entry, group in panel.members:
             runs, status = ended(group), state(group)
             table.lines.append(
                 (
-                    *((panel.title,) if titled else ()),
                     board.entries[entry].label,
                     f"{group.config.lr:g}",
                     str(len(runs)),
@@ -212,91 +213,3 @@ def run_table(board: Board) -> Table:
             )
         )
     return table
-
-
-# ------------------------------------------------------------------------------------- tuning
-
-
-def tuning_tables(board: Board) -> list[tuple[str, Table]]:
-    """For each method, what every lr came to on the held-out images, and which was taken."""
-    taken = {_untuned(group.config): group.config.lr for group in board.groups}
-    families: dict[RunConfig, list[Group]] = {}
-    for group in board.tuning:
-        families.setdefault(_untuned(group.config), []).append(group)
-    names = labels.names(board.tuning, board.split)
-    apart = [key for key in labels.varying(board.tuning) if key in board.split]
-    tables = []
-    for family, groups in families.items():
-        groups.sort(key=lambda group: group.config.lr)
-        table = Table(("lr", "seeds", "held-out accuracy", "train loss", "runs", ""), [])
-        means = [last(ended(group), value("held_out_accuracy")).mean for group in groups]
-        top = max((mean for mean in means if mean is not None), default=None)
-        for i, (group, mean) in enumerate(zip(groups, means, strict=True)):
-            runs = ended(group)
-            if mean is not None and mean == top:
-                table.best.add((i, 2))
-            if group.of_status("diverged") or group.of_status("unfinished"):
-                table.bad.add((i, 4))
-            table.lines.append(
-                (
-                    f"{group.config.lr:g}",
-                    str(len(runs)),
-                    plus_minus(last(runs, value("held_out_accuracy"))),
-                    plus_minus(last(runs, value("train_loss"))),
-                    state(group),
-                    "taken" if taken.get(family) == group.config.lr else "",
-                )
-            )
-        name = names[groups[0]].split(", lr ")[0]
-        parts = [name, *(labels.said(key, getattr(family, key)) for key in apart)]
-        tables.append((", ".join(parts), table))
-    return tables
-
-
-def _untuned(config: RunConfig) -> RunConfig:
-    """The config without what tuning changes: lr, seed, length, and the images held out."""
-    return replace(config, lr=1.0, seed=0, epochs=1, held_out=0.0, device="auto", threads=1)
-
-
-# -------------------------------------------------------------------------------------- times
-
-
-def timing_table(timing: Timing) -> Table:
-    """Seconds of runs alone beside the paper's, and each as a multiple of SGD's epoch."""
-    head = (
-        "method", "spectral", "b", "s / iteration", "s / epoch", "× SGD", "iterations / epoch",
-        "multiply-adds / epoch", "paper: s / iteration", "paper: s / epoch", "paper: × SGD",
-    )  # fmt: skip
-    table = Table(head, [])
-    for row in timing.rows:
-        base = _sgd(timing, row.get("batch"))
-        paper, paper_sgd = timing.paper.get(row["method"]), timing.paper.get("SGD")
-        seconds = float(row["seconds_per_epoch"])
-        iterations = row.get("iterations_per_epoch")
-        plain = row.get("spectral") in (None, "none", "")
-        table.lines.append(
-            (
-                str(row["method"]),
-                "none" if plain else str(row["spectral"]),
-                str(row.get("batch") or NOTHING),
-                f"{float(row['seconds_per_iteration']):.3g}",
-                f"{seconds:.3g}",
-                NOTHING if base is None else f"{seconds / base:.2f}",
-                NOTHING if iterations is None else f"{float(iterations):,.0f}",
-                short(row.get("multiply_adds_per_epoch")),
-                *(
-                    (f"{paper[0]:g}", f"{paper[1]:g}", f"{paper[1] / paper_sgd[1]:.2f}")
-                    if paper and paper_sgd and plain
-                    else (NOTHING,) * 3
-                ),
-            )
-        )
-    return table
-
-
-def _sgd(timing: Timing, batch: object) -> float | None:
-    for row in timing.rows:
-        plain = row.get("spectral") in (None, "none", "")
-        if row["method"] == "SGD" and plain and row.get("batch") == batch:
-            return float(row["seconds_per_epoch"])
-    return None
