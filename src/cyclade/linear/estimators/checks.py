@@ -1,0 +1,104 @@
+"""Arguments of estimators, checked before any work."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.losses.base import Array
+
+
+def check_number(name: str, value: Any, *, zero: bool = False) -> float:
+    """Return the number; ValueError unless it is finite and > 0 (>= 0 where zero is allowed)."""
+    sign = ">= 0" if zero else "> 0"
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not (0 <= value < math.inf) or (value == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number {sign}, got {value!r}")
+    return float(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return the integer; ValueError unless it is >= 1."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless the value is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def check_weights(sample_weight: Any, n: int, dtype: Any) -> Array | None:
+    """Weights as a vector, or None; ValueError unless n finite numbers >= 0, not all zero."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n, sample_weight)
+    weights = numbers("sample_weight", sample_weight, dtype)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be 1D with one entry for each of the {n} rows of X, "
+            f"got shape {weights.shape}"
+        )
+    if (weights < 0).any():
+        raise ValueError("sample_weight must hold numbers >= 0: negative weights are not allowed")
+    if not weights.any():
+        raise ValueError("sample_weight: at least one weight must not be zero")
+    return weights
+
+
+def check_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | None:
+    """An offset in the shape of the predictions, or None; ValueError unless it is that."""
+    if offset is None:
+        return None
+    values = numbers("offset", offset, dtype)
+    if values.shape == (*shape, 1):
+        values = values[:, 0]
+    elif values.shape == shape[:1] and len(shape) == 2:
+        values = np.repeat(values[:, None], shape[1], axis=1)
+    if values.shape != shape:
+        raise ValueError(
+            f"offset must have the shape {shape} of the predictions, got {values.shape}"
+        )
+    return values
+
+
+def numbers(name: str, values: Any, dtype: Any) -> Array:
+    """Finite numbers as an array of that type."""
+    try:
+        array = np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must hold numbers") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must hold finite numbers: it has NaN or infinity")
+    return array
+
+
+def weighted_median(values: Array, weights: Array | None) -> float:
+    """The lower median of the values, each as often as its weight says."""
+    order = np.argsort(values, kind="stable")
+    mass = np.ones(len(values)) if weights is None else weights
+    cumulated = np.cumsum(mass[order], dtype=np.float64)
+    return float(values[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])])
+
+
+def spread(values: Array, weights: Array | None) -> float:
+    """The standard deviation by the median absolute deviation; falls back on others, then on 1.
+
+    1.4826 times the median of |y − median y|, or of the nonzero ones where more than half are 0.
+    """
+    distance = abs(values - weighted_median(values, weights))
+    kept = distance > 0
+    if weights is not None:
+        kept &= weights > 0
+    if not kept.any():
+        return 1.0
+    median = weighted_median(distance, weights)
+    if median == 0.0:
+        median = weighted_median(distance[kept], None if weights is None else weights[kept])
+    return 1.4826 * median

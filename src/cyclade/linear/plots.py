@@ -1,0 +1,196 @@
+"""Pictures of paths and of cross-validation, by one call; Matplotlib is loaded late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.losses.base import Array
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
+
+
+@dataclass
+class PathDisplay:
+    """Coefficients along alpha.
+
+    Attributes
+    ----------
+    path : CoefficientPath
+        What is drawn.
+    ax_, figure_ : Matplotlib's Axes and Figure
+        Where; set by `plot`.
+    lines_ : list of Line2D
+        One per coefficient that is ever nonzero.
+    """
+
+    path: Any
+    ax_: Any = None
+    figure_: Any = None
+    lines_: Any = None
+
+    def plot(
+        self, ax: Any = None, *, alpha: float | None = None, label: int = 10, **style: Any
+    ) -> PathDisplay:
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Where to draw.
+        alpha : float, default=None
+            Mark this alpha.
+        label : int, default=10
+            How many of the largest coefficients are named in the legend.
+        **style
+            For Matplotlib's `plot`.
+        """
+        self.ax_ = _axes(ax)
+        self.figure_ = self.ax_.figure
+        path, coefs = self.path, np.asarray(self.path.coefs)
+        outputs = coefs if coefs.ndim == 3 else coefs[None]
+        self.lines_ = []
+        size = abs(outputs).max(axis=(0, 2), initial=0.0)
+        named = set(np.argsort(-size, kind="stable")[:label].tolist())
+        for j in np.flatnonzero(size):
+            for k, curves in enumerate(outputs):
+                name = str(j) if path.feature_names is None else str(path.feature_names[j])
+                text = name if int(j) in named and k == 0 else None
+                options = {"color": f"C{j % 10}", "label": text, **style}
+                self.lines_ += self.ax_.plot(path.alphas, curves[j], **options)
+        self.ax_.set_xscale("log")
+        self.ax_.invert_xaxis()
+        self.ax_.axhline(0.0, color="black", linewidth=0.5)
+        if alpha is not None:
+            self.ax_.axvline(alpha, color="black", linestyle="--", linewidth=1.0)
+        self.ax_.set(xlabel="alpha", ylabel="coefficient")
+        if self.lines_:
+            self.ax_.legend(fontsize="small", title="feature", loc="best")
+        return self
+
+
+@dataclass
+class CVDisplay:
+    """Held-out scores along alpha, with one standard error and both choices.
+
+    Attributes
+    ----------
+    alphas, mean, std : arrays
+        What is drawn.
+    alpha_min, alpha_1se : float
+        The choices, as vertical lines.
+    name : str
+        Of the score.
+    ax_, figure_ : Matplotlib's Axes and Figure
+        Where; set by `plot`.
+    """
+
+    alphas: Array
+    mean: Array
+    std: Array
+    alpha_min: float
+    alpha_1se: float
+    name: str = "score"
+    ax_: Any = None
+    figure_: Any = None
+    line_: Any = None
+
+    def plot(self, ax: Any = None, **style: Any) -> CVDisplay:
+        """Draw on `ax`, or on a new figure; `style` is for Matplotlib's `plot`."""
+        self.ax_ = _axes(ax)
+        self.figure_ = self.ax_.figure
+        (self.line_,) = self.ax_.plot(self.alphas, self.mean, **{"label": "mean", **style})
+        low, high = self.mean - self.std, self.mean + self.std
+        color = self.line_.get_color()
+        self.ax_.fill_between(
+            self.alphas, low, high, alpha=0.25, color=color, label="one standard error"
+        )
+        for value, line, text in [
+            (self.alpha_min, "--", "best"),
+            (self.alpha_1se, ":", "within one standard error"),
+        ]:
+            self.ax_.axvline(
+                value, color="black", linestyle=line, linewidth=1.0, label=f"{text}: {value:.3g}"
+            )
+        self.ax_.set_xscale("log")
+        self.ax_.invert_xaxis()
+        self.ax_.set(xlabel="alpha", ylabel=self.name)
+        self.ax_.legend(fontsize="small")
+        return self
+
+
+def plot_path(path: Any, X: Any = None, y: Any = None, *, ax: Any = None, **options: Any) -> Any:
+    """Draw coefficients along alpha.
+
+    Parameters
+    ----------
+    path : CoefficientPath or estimator
+        What `estimator.path` returned, or the estimator itself together with data.
+    X, y : arrays
+        The data, if an estimator was given.
+    ax : Axes, default=None
+        Where to draw; None makes a figure.
+    **options
+        For `PathDisplay.plot`.
+
+    Returns
+    -------
+    PathDisplay
+        With `ax_`, `figure_` and `lines_`.
+
+    Examples
+    --------
+    >>> from cyclade.linear import Lasso, plot_path
+    >>> display = plot_path(Lasso(), X, y)  # doctest: +SKIP
+    """
+    if hasattr(path, "path"):
+        if X is None or y is None:
+            raise ValueError("plot_path: an estimator needs X and y; or give estimator.path(X, y)")
+        path = path.path(X, y)
+    return PathDisplay(path).plot(ax, **options)
+
+
+def plot_cv(model: Any, *, ax: Any = None, **style: Any) -> CVDisplay:
+    """Draw the held-out scores of a fitted `…CV` estimator along alpha.
+
+    For the squared loss these are mean squared errors, for other losses mean losses (lower is
+    better); with `scoring`, scores (higher is better).
+
+    Parameters
+    ----------
+    model : a fitted `…CV` estimator
+        What to draw.
+    ax : Axes, default=None
+        Where to draw; None makes a figure.
+    **style
+        For Matplotlib's `plot`.
+
+    Returns
+    -------
+    CVDisplay
+        With `ax_` and `figure_`.
+
+    Examples
+    --------
+    >>> from cyclade.linear import LassoCV, plot_cv
+    >>> display = plot_cv(LassoCV().fit(X, y))  # doctest: +SKIP
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model, "score_path_")
+    sign, name = (1.0, str(model.scoring)) if model.scoring is not None else (-1.0, "held-out loss")
+    if hasattr(model, "mse_path_"):
+        name = "held-out mean squared error"
+    display = CVDisplay(
+        model.alphas_, sign * model.mean_score_, model.std_score_, model.alpha_min_,
+        model.alpha_1se_, name,
+    )  # fmt: skip
+    return display.plot(ax, **style)
