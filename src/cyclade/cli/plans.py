@@ -1,0 +1,127 @@
+"""`cyclade reproduce` and `cyclade study`: the paper's experiments, and those beyond it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from cyclade.cli.arguments import add_data_dir, add_device, add_jobs, with_example
+
+PAPER = ("fig1", "table1", "fig-time", "fig-vr", "fig-same-lr")
+STUDIES = ("batch", "order")
+
+
+def add(commands: Any) -> None:
+    """Both commands."""
+    reproduce = with_example(
+        commands.add_parser,
+        name="reproduce",
+        help="the paper's experiments",
+        description=(
+            "Make an experiment of the paper from tuning to report. The same command goes on\n"
+            "after an interruption.\n\n"
+            "  fig1         SGD, SCCD, PAGE, VRO-CCD by epoch, each at its best learning rate\n"
+            "  table1       seconds per iteration and per epoch, with multiply-adds\n"
+            "  fig-time     fig1 against seconds\n"
+            "  fig-vr       VR-CCD against VRO-CCD on MNIST and CIFAR-10\n"
+            "  fig-same-lr  fig1 with the same learning rate for all\n"
+            "  all          all of these"
+        ),
+        example=(
+            "cyclade reproduce fig1 --quick\n"
+            "  cyclade reproduce fig1 --data-dir data --device cuda --out out\n"
+            "  cyclade reproduce all --quick --seeds 1 --out out/small"
+        ),
+    )
+    reproduce.add_argument("name", choices=(*PAPER, "all"), metavar="NAME", help="see above")
+    _add_settings(reproduce)
+    reproduce.set_defaults(command=_reproduce)
+
+    study = with_example(
+        commands.add_parser,
+        name="study",
+        help="experiments beyond the paper",
+        description=(
+            "Where does the cyclic scheme win, and what does it cost?\n\n"
+            "  batch        SGD and three kinds of SCCD as the batch grows\n"
+            "  order        orders of the blocks, and their number"
+        ),
+        example=(
+            "cyclade study batch --quick\n"
+            "  cyclade study order --data-dir data --device cuda --out out"
+        ),
+    )
+    study.add_argument("name", choices=STUDIES, metavar="NAME", help="see above")
+    _add_settings(study)
+    study.set_defaults(command=_study)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--quick", action="store_true", help="in small: digits, few epochs, minutes on two cores"
+    )
+    parser.add_argument(
+        "--out", default="out", metavar="DIR", help="results go to DIR/NAME (default: out)"
+    )
+    parser.add_argument("--dataset", metavar="NAME", help="digits, mnist or cifar10")
+    parser.add_argument("--epochs", type=int, metavar="N", help="of the final runs")
+    parser.add_argument("--tune-epochs", type=int, metavar="N", help="of the tuning runs")
+    parser.add_argument("--seeds", type=int, metavar="N", help="final runs of each curve")
+    add_data_dir(parser)
+    add_device(parser)
+    add_jobs(parser)
+
+
+def _reproduce(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments.plans import PAPER as makes
+
+    _make([makes[name] for name in (PAPER if chosen.name == "all" else [chosen.name])], chosen)
+
+
+def _study(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments.plans import STUDIES as makes
+
+    _make([makes[chosen.name]], chosen)
+
+
+def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
+    from cyclade.experiments.data import check_name
+    from cyclade.experiments.plans import Settings
+    from cyclade.experiments.report import summary
+    from cyclade.experiments.reproduce import check, reproduce
+
+    if chosen.dataset is not None:
+        check_name(chosen.dataset)
+    settings = Settings(
+        quick=chosen.quick,
+        dataset=chosen.dataset,
+        epochs=chosen.epochs,
+        tune_epochs=chosen.tune_epochs,
+        seeds=chosen.seeds,
+        device=chosen.device or "auto",
+    )
+    plans = [make(settings) for make in makes]
+    for plan in plans:  # all of them, before the first begins
+        check(plan, chosen.out, data_dir=chosen.data_dir, jobs=chosen.jobs)
+    for plan in plans:
+        page = reproduce(
+            plan,
+            chosen.out,
+            data_dir=chosen.data_dir,
+            jobs=chosen.jobs,
+            progress=not chosen.quiet,
+            command=shlex.join(["cyclade", *chosen.arguments]),
+            say=_silent if chosen.quiet else _say,
+        )
+        print(f"\n{plan.title}\n\n{summary(Path(chosen.out) / plan.name)}\n")
+        print(f"Report: {page.resolve()}")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _silent(line: str) -> None:
+    """Nothing."""

@@ -1,0 +1,44 @@
+"""The four methods with the same initial learning rate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.plans.fig1 import methods
+from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
+
+
+def fig_same_lr(settings: Settings) -> Plan:
+    """η = 0.01 for all, 0.005 for PAGE without normalisation, as the paper says."""
+    shared = settings.choose(0.01, 0.02)
+    configs = methods(settings, settings.epochs or settings.choose(100, 15))
+    return Plan(
+        name="fig-same-lr",
+        quick=settings.quick,
+        title="The same initial learning rate for all",
+        question="At equal steps, what do cyclic updates and variance reduction bring?",
+        curves=tuple(
+            Curve(config) for one in configs for config in _rates(one, shared, shared / 2)
+        ),
+        seeds=settings.seeds or settings.choose(3, 2),
+        split_by="spectral",
+        paper=(
+            Claim("SCCD performs better than SGD, VRO-CCD better than PAGE"),
+            Claim("PAGE without normalisation bears at most η = 0.005", "0.005"),
+            Claim("SCCD stagnates earlier than SGD, as η is too small for it"),
+        ),
+        notes=(
+            "VRO-CCD without normalisation is run at the lower rate, too: beside PAGE at its rate, "
+            "and in case it does not bear the higher one.",
+        ),
+    )
+
+
+def _rates(config: RunConfig, shared: float, lower: float) -> list[RunConfig]:
+    rates = [shared]
+    if config.spectral is None and config.method == "PAGE":
+        rates = [lower]
+    if config.spectral is None and config.method == "VRO-CCD":
+        rates = [shared, lower]
+    return [replace(config, lr=lr) for lr in rates]

@@ -1,0 +1,43 @@
+"""Where the learning rates are searched: by factors of 2 around what trains.
+
+The paper does not give its grid. A grid that turns out too narrow grows by itself (`tune`), so
+these need only be near.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.costs import CURVATURE_DAMPING
+from cyclade.experiments.tune import rounded
+
+CENTRES = {  # of SGD and SCCD, of the recursive methods; each at batch 512 (128 for digits)
+    "digits": (0.2, 0.02),
+    "mnist": (0.1, 0.01),
+    "cifar10": (0.05, 0.005),
+}
+BATCH = {"digits": 128, "mnist": 512, "cifar10": 512}
+
+
+def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
+    """A grid for this config; its own lr plays no part.
+
+    Large batches bear larger steps: the centre grows as b^{2/3}, between the two rules of thumb √b
+    and b. Steps divided by σ(W_j) are centred a factor of 2 higher, as σ is above 1 in training,
+    and steps divided by L_j + damping higher by the damping, which is what they are divided by
+    where the net is flat.
+
+    Example
+    -------
+    >>> learning_rates(RunConfig(dataset="cifar10", method="SGD", batch=512))
+    (0.0125, 0.025, 0.05, 0.1, 0.2)
+    """
+    centre = CENTRES[config.dataset][config.recursive]
+    if not config.recursive:
+        centre *= 2 ** round(2 / 3 * math.log2(config.batch / BATCH[config.dataset]))
+    if config.spectral == "step":
+        centre *= 2
+    if config.precondition == "curvature":
+        centre *= CURVATURE_DAMPING
+    return tuple(rounded(centre * 2.0 ** (i - points // 2)) for i in range(points))

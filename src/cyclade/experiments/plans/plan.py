@@ -1,0 +1,134 @@
+"""What an experiment is: curves to draw, lrs to search, runs to time, claims to check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
+
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.errors import ConfigError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What may be changed of a plan from outside; None leaves the plan's own choice.
+
+    `quick` is the plan in small: the digits of scikit-learn, few epochs, minutes on two cores.
+    """
+
+    quick: bool = False
+    dataset: str | None = None
+    epochs: int | None = None
+    tune_epochs: int | None = None
+    seeds: int | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for key in ("epochs", "tune_epochs", "seeds"):
+            value = getattr(self, key)
+            if value is not None and value < 1:
+                raise ConfigError(f"{key} must be at least 1, got {value}")
+
+    def choose(self, whole: T, quick: T) -> T:
+        """One of two, by `quick`."""
+        return quick if self.quick else whole
+
+    @property
+    def base(self) -> RunConfig:
+        """A config on the device asked for."""
+        return RunConfig(device=self.device)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Runs that differ in their seed alone. With `lrs` the lr is searched in this grid first."""
+
+    config: RunConfig
+    lrs: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something the paper says, and its number if it gives one."""
+
+    claim: str
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One experiment, from the question to the layout of its figure.
+
+    Parameters
+    ----------
+    curves, seeds, tune_epochs:
+        What is trained: every curve with seeds 0, 1, …; the length of tuning runs (None: that of
+        the curve).
+    timed:
+        Configs to time alone on the device; the result is ``timing.json``.
+    shows:
+        Other plans, made first, whose runs and times this one shows.
+    split_by, x, y:
+        The panels of the figure: one for each value of these keys; the axes.
+    """
+
+    name: str
+    title: str
+    question: str
+    curves: tuple[Curve, ...] = ()
+    seeds: int = 1
+    tune_epochs: int | None = None
+    timed: tuple[RunConfig, ...] = ()
+    shows: tuple[Plan, ...] = ()
+    split_by: str | None = None
+    x: str = "epoch"
+    y: tuple[str, ...] = ("train_loss", "test_accuracy")
+    paper: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+    quick: bool = False
+
+    def runs(self, curve: Curve) -> list[RunConfig]:
+        """The runs of a curve."""
+        return [replace(curve.config, seed=seed) for seed in range(self.seeds)]
+
+    def tuning(self, curve: Curve) -> RunConfig:
+        """The base config of the search for a curve's lr."""
+        epochs = min(self.tune_epochs or curve.config.epochs, curve.config.epochs)
+        return replace(curve.config, epochs=epochs)
+
+    def datasets(self) -> list[str]:
+        """The data sets it needs."""
+        configs = [*(curve.config for curve in self.curves), *self.timed]
+        names = [config.dataset for config in configs]
+        for other in self.shows:
+            names += other.datasets()
+        return list(dict.fromkeys(names))
+
+    def tunes(self) -> bool:
+        """Whether some lr is searched."""
+        return any(curve.lrs for curve in self.curves) or any(p.tunes() for p in self.shows)
+
+    def content(self) -> dict[str, Any]:
+        """What its results depend on, as plain values: two plans with the same are the same."""
+        return {
+            "seeds": self.seeds,
+            "tune_epochs": self.tune_epochs,
+            "curves": [
+                {"config": _plain(c.config), "lrs": c.lrs and list(c.lrs)} for c in self.curves
+            ],
+            "timed": [_plain(config) for config in self.timed],
+            "shows": {plan.name: plan.content() for plan in self.shows},
+        }
+
+
+Make = Callable[[Settings], Plan]
+"""A plan for these settings."""
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    """A config without the device, as JSON reads it back."""
+    values = {key: value for key, value in asdict(config).items() if key != "device"}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}

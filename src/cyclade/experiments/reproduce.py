@@ -1,0 +1,240 @@
+"""An experiment from its plan to its report: tune, train, time, and draw.
+
+All of it lies in one folder, and every part of it resumes, so the same call goes on where it was
+stopped. A folder of another plan is an error, and nothing in it is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cyclade.experiments.about import resolve
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.data import verify
+from cyclade.experiments.errors import ConfigError, FolderError
+from cyclade.experiments.files import write_json
+from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY
+from cyclade.experiments.plans import Curve, Plan
+from cyclade.experiments.timing import TIMING, time_alone
+from cyclade.experiments.tune import Tuned, load_optuna, longest_first, tune
+
+PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
+
+Say = Callable[[str], None]
+
+
+def reproduce(
+    plan: Plan,
+    out: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+    command: str = "",
+    say: Say = lambda line: None,
+) -> Path:
+    """Make everything of a plan in the folder ``out/plan.name``; returns the path of its report.
+
+    What cannot work (data that is not there, a device that is not there, a folder of another plan)
+    is an error before anything is done. `say` is told what is going on; `command` is noted.
+
+    Example
+    -------
+    ::
+
+        from cyclade.experiments.plans import PAPER, Settings
+        from cyclade.experiments.reproduce import reproduce
+
+        page = reproduce(PAPER["fig1"](Settings(quick=True)), "out")
+    """
+    out = Path(out)
+    check(plan, out, data_dir=data_dir, jobs=jobs)
+    return _Maker(out, data_dir, jobs, progress, command, say).make(plan)
+
+
+class _Maker:
+    """Plans into folders below `out`."""
+
+    def __init__(
+        self,
+        out: Path,
+        data_dir: str | Path | None,
+        jobs: int | None,
+        progress: bool,
+        command: str,
+        say: Say,
+    ) -> None:
+        self._out, self._data_dir, self._command, self._say = out, data_dir, command, say
+        self._options: dict[str, Any] = {"data_dir": data_dir, "jobs": jobs, "progress": progress}
+
+    def make(self, plan: Plan) -> Path:
+        """Tune, train, time and report."""
+        root = self._out / plan.name
+        write_json(root / PLAN, _described(plan, self._command))
+        for other in plan.shows:
+            self.make(other)
+            _take_over(other, self._out / other.name, root)
+        curves, notes = self._tune(plan, root)
+        write_json(root / PLAN, _described(replace(plan, notes=plan.notes + notes), self._command))
+        runs = [run for curve in curves for run in plan.runs(curve)]
+        if runs:
+            self._say(f"{plan.name}: {_runs(len(runs))}")
+            longest_first(runs, root / RUNS, **self._options)
+        if plan.timed:
+            self._say(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
+            keep = None if plan.curves else root / RUNS
+            time_alone(plan.timed, root, keep=keep, data_dir=self._data_dir)
+        return _report(root)
+
+    def _tune(self, plan: Plan, root: Path) -> tuple[list[Curve], tuple[str, ...]]:
+        """The curves with their lr found, and what is to be said of the search."""
+        grids = {plan.tuning(curve): curve.lrs for curve in plan.curves if curve.lrs}
+        if not grids:
+            return list(plan.curves), ()
+        count = sum(map(len, grids.values()))
+        self._say(f"{plan.name}: {_runs(count)} to tune the learning rates of {len(grids)} curves")
+        tuned = tune(list(grids), root / TUNE, lrs=lambda base: grids[base] or (), **self._options)
+        found = dict(zip(grids, tuned, strict=True))
+        for one in tuned:
+            self._say(f"  {_sentence(one)}")
+        curves = [
+            Curve(replace(c.config, lr=found[plan.tuning(c)].lr)) if c.lrs else c
+            for c in plan.curves
+        ]
+        edges = tuple(
+            f"The search ended at the edge of its grid: {_sentence(one)}"
+            for one in tuned
+            if one.at_edge
+        )
+        return curves, edges
+
+
+# ------------------------------------------------------------------------- before any work begins
+
+
+def check(
+    plan: Plan, out: str | Path, *, data_dir: str | Path | None = None, jobs: int | None = None
+) -> None:
+    """What cannot work is an error here, and nothing has been touched yet."""
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs must be at least 1, got {jobs}")
+    if plan.tunes():
+        load_optuna()
+    for one in _whole(plan):
+        for config in (*(curve.config for curve in one.curves), *one.timed):
+            resolve(config.device)
+        _check_folder(one, Path(out) / one.name)
+    for name in plan.datasets():
+        verify(name, data_dir)
+
+
+def _whole(plan: Plan) -> list[Plan]:
+    return [plan, *(inner for other in plan.shows for inner in _whole(other))]
+
+
+def _check_folder(plan: Plan, root: Path) -> None:
+    """The folder is this plan's, or new."""
+    if root.exists() and not root.is_dir():
+        raise FolderError(f"{root} is a file, not a folder")
+    if not (root / PLAN).exists():
+        if root.exists() and any(root.iterdir()):
+            raise FolderError(f"{root} is not empty and holds no {PLAN}: give another --out")
+        return
+    try:
+        there = json.loads((root / PLAN).read_text("utf-8"))["content"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{root / PLAN} cannot be read: {error!r}") from error
+    here = json.loads(json.dumps(plan.content()))
+    different = _differences(there, here)
+    if different:
+        raise FolderError(
+            f"{root} holds results of another plan ({'; '.join(different[:3])}): give another --out"
+        )
+
+
+def _differences(there: Any, here: Any, name: str = "") -> list[str]:
+    """Where two plain values differ, in words."""
+    if isinstance(there, dict) and isinstance(here, dict) and there.keys() == here.keys():
+        return [line for key in here for line in _differences(there[key], here[key], key)]
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        lines = [
+            line for a, b in zip(there, here, strict=True) for line in _differences(a, b, name)
+        ]
+        return list(dict.fromkeys(lines))
+    if there == here:
+        return []
+    if isinstance(here, list | dict):
+        return [f"other {name}"]
+    return [f"{name} = {there!r} there, {here!r} here"]
+
+
+# ------------------------------------------------------------------------------ files and words
+
+
+def _described(plan: Plan, command: str) -> dict[str, Any]:
+    """The plan as ``plan.json`` holds it."""
+    return {
+        "name": plan.name,
+        "title": plan.title,
+        "question": plan.question,
+        "command": command,
+        "quick": plan.quick,
+        "datasets": plan.datasets(),
+        "panels": {"split_by": plan.split_by, "x": plan.x, "y": list(plan.y)},
+        "paper": [asdict(claim) for claim in plan.paper],
+        "notes": list(plan.notes),
+        "content": plan.content(),
+    }
+
+
+def _take_over(plan: Plan, source: Path, target: Path) -> None:
+    """The results of another plan, without its checkpoints; of a table of times, the times."""
+    if plan.timed:
+        write_json(target / TIMING, json.loads((source / TIMING).read_text("utf-8")))
+    if not plan.curves:
+        return
+    for run in sorted(done.parent for done in (source / RUNS).glob(f"*/{DONE}")):
+        place = target / RUNS / run.name
+        place.mkdir(parents=True, exist_ok=True)
+        for name in (CONFIG, HISTORY, DONE, ABOUT):  # with the last one it counts as a run
+            temporary = place / f".{name}.{os.getpid()}"
+            shutil.copyfile(run / name, temporary)
+            os.replace(temporary, place / name)
+
+
+def _report(root: Path) -> Path:
+    from cyclade.experiments.report import report
+
+    return report(root)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _sentence(tuned: Tuned) -> str:
+    """What the search found for one config."""
+    grid = ", ".join(
+        f"{one.lr:g}{' diverged' if one.status == 'diverged' else ''}" for one in tuned.tried
+    )
+    edge = ", at the edge" if tuned.at_edge else ""
+    return (
+        f"{_label(tuned.config)}: lr {tuned.lr:g} with {tuned.held_out_accuracy:.4f} on the images "
+        f"held out (tried {grid}{edge})"
+    )
+
+
+def _label(config: RunConfig) -> str:
+    """A curve in words."""
+    parts = [config.method, config.dataset, f"b = {config.batch}"]
+    parts += ["spectral normalisation"] if config.spectral else []
+    parts += [config.precondition] if config.precondition else []
+    parts += [str(config.order)] if config.order != "forward" else []
+    parts += [f"m = {config.blocks}"] if config.blocks is not None else []
+    return ", ".join(parts)

@@ -1,0 +1,110 @@
+"""Seconds of a run alone: short runs one after the other, medians over their epochs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from cyclade.experiments.about import about, resolve
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.errors import ExperimentError, FolderError
+from cyclade.experiments.files import write_json
+from cyclade.experiments.folder import RunResult
+from cyclade.experiments.run import run
+
+TIMING = "timing.json"
+PAPER = {
+    "SGD": (0.172, 16.9), "SCCD": (0.185, 18.1), "PAGE": (0.017, 20.7), "VRO-CCD": (0.041, 49.5),
+}  # fmt: skip
+"""Table 1 of the paper: seconds per iteration and per epoch."""
+
+NAMED = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
+"""The keys of a config that a row repeats: those that bear on time."""
+
+Say = Callable[[str], None]
+
+
+def time_alone(
+    configs: Sequence[RunConfig],
+    root: str | Path,
+    *,
+    keep: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    say: Say | None = None,
+) -> list[dict[str, Any]]:
+    """Time each config with nothing beside it, into ``root/timing.json``; returns its rows.
+
+    The first epoch warms up and does not count. An iteration is one cycle, as in the paper. Times
+    that are in the file already are kept, so the same call resumes; those of another device are an
+    error. With `keep` the runs stay in this folder, otherwise they leave nothing.
+    """
+    root = Path(root)
+    devices = {_name(resolve(config.device)) for config in configs}
+    if len(devices) != 1:
+        raise ExperimentError(f"runs must be timed on one device, got {', '.join(sorted(devices))}")
+    device = devices.pop()
+    rows = _read(root / TIMING, device)
+    for config in configs:
+        if config.epochs < 2:
+            raise ExperimentError("timing needs 2 epochs: the first one warms up")
+        key = _key(config)
+        if any(all(row.get(k) == v for k, v in key.items()) for row in rows):
+            continue
+        if say is not None:
+            say(f"timing {config.slug()}")
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(keep or scratch) / config.slug()
+            rows.append({**key, **_measured(run(config, folder, data_dir=data_dir))})
+        write_json(root / TIMING, {"rows": rows, "device": device, "paper": PAPER})
+    return rows
+
+
+def _measured(result: RunResult) -> dict[str, Any]:
+    """Medians over the epochs after the first."""
+    rows = result.history[1:]
+    if result.status != "finished" or len(rows) < 2:
+        raise ExperimentError(f"{result.folder} {result.status}: there is nothing to time")
+    first, last, count = rows[0], rows[-1], len(rows) - 1
+    seconds = median(b.seconds - a.seconds for a, b in pairwise(rows))
+    iterations = (last.cycles - first.cycles) / count
+    multiply_adds = (last.multiply_adds - first.multiply_adds) / count
+    return {
+        "seconds_per_iteration": seconds / iterations,
+        "seconds_per_epoch": seconds,
+        "iterations_per_epoch": iterations,
+        "multiply_adds_per_iteration": multiply_adds / iterations,
+        "multiply_adds_per_epoch": multiply_adds,
+        "samples_paper_per_epoch": (last.samples_paper - first.samples_paper) / count,
+        "samples_per_epoch": (last.samples - first.samples) / count,
+    }
+
+
+def _key(config: RunConfig) -> dict[str, Any]:
+    values = {key: getattr(config, key) for key in NAMED}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+
+
+def _name(device: torch.device) -> str:
+    hardware = about(device, 0)["hardware"]
+    return str(hardware.get("gpu") or f"CPU: {hardware['processor']}")
+
+
+def _read(path: Path, device: str) -> list[dict[str, Any]]:
+    """The times so far."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        rows, there = list(found["rows"]), found["device"]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{path} cannot be read ({error!r}): delete it") from error
+    if there != device:
+        raise FolderError(f"{path} has times of {there}, and this is {device}: delete it")
+    return rows
