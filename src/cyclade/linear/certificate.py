@@ -54,10 +54,13 @@ def measure(problem: Problem, x: Array, z: Array) -> Measured:
     """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
     s, u = problem.s, problem.loss.gradient(problem.y, z)
     g = problem.design.correlate(s * u)
+    if not np.isfinite(g).all():
+        problem.design.refuse()
+        raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
     distances = problem.penalty.distances(problem.names, x, g)
     slope = float(s @ u) if problem.fit_intercept else 0.0
     largest = max(float(distances.max(initial=0.0)), abs(slope))
-    objective = problem.smooth(z) + problem.penalty.total(problem.names, x)
+    objective = problem.smooth(z) + problem.penalty.everywhere(x)
     dual = dual_value(problem, u, g, slope) if problem.has_dual else -np.inf
     return Measured(g, distances, largest, objective, dual)
 
@@ -68,19 +71,26 @@ def dual_value(problem: Problem, u: Array, g: Array, slope: float) -> float:
     With an intercept, Σ s_i θ_i = 0 is required: u is centred first. Then it is shrunk until
     Xᵀ(sθ) lies in the domain of r*.
     """
+    from cyclade.linear.kernels.columns import excess
+
     if problem.fit_intercept and abs(slope) > 0.0:
-        u = u - slope
+        u = centred(u, slope, problem.s)
         if abs(slope) > 1e-13 * float(problem.s @ np.abs(u)):
-            g = g - slope * problem.column_means
-    shrink = feasible_scale(-g, *problem.dual_limits)
+            g = problem.design.correlate(problem.s * u)
+    over = excess(-g, *problem.dual_limits)
+    shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
     theta = shrink * u
     conjugates = np.asarray(problem.loss.conjugate(problem.y, theta), np.float64)  # type: ignore[attr-defined]
     value = float(problem.s @ (theta * problem.offset - conjugates))
-    value -= problem.penalty.conjugates(-shrink * g * (1.0 - 1e-15))
+    value -= problem.penalty.conjugates(g, -shrink)
     return value if np.isfinite(value) else -np.inf
 
 
-def feasible_scale(v: Array, down: Array, up: Array) -> float:
-    """The largest factor ≤ 1 that brings v between −down and up."""
-    over = max(float(np.max(v / up, initial=0.0)), float(np.max(-v / down, initial=0.0)))
-    return 1.0 if over <= 1.0 else 1.0 / over
+def centred(u: Array, slope: float, s: Array) -> Array:
+    """The u with Σ s_i u_i = slope brought to zero by shrinking its entries of slope's sign.
+
+    Entries only move towards zero and zeros stay, so u stays in the domain of every φ*: taking
+    `slope` off all of them would leave that of a hinge, which ends at zero.
+    """
+    side = np.maximum(u, 0.0) if slope > 0 else np.minimum(u, 0.0)
+    return np.asarray(u - (slope / float(s @ side)) * side)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,15 @@ from cyclade.linear.kernels import columns, dense, sparse
 from cyclade.linear.kernels.jit import rebound
 
 Array = NDArray[Any]
+SHIPPED = {
+    "dense_cycles": dense.cycles,
+    "sparse_cycles": sparse.cycles,
+    "total": columns.total,
+    "distances": columns.distances,
+    "project": columns.project,
+    "thresholds": columns.thresholds,
+    "conjugates": columns.conjugates,
+}
 REQUIRED = {"value": "(x, j)", "prox": "(u, t, j)", "distance": "(x, g, j)"}
 
 
@@ -30,44 +40,37 @@ class Compiled:
     penalty: Any
     convex: bool
     parameters: Any
-    dense_cycles: Any
-    sparse_cycles: Any
-    _total: Any
-    _distances: Any
-    _project: Any
-    _thresholds: Any  # None where zero has no known threshold
-    _conjugates: Any  # None where there is no dual to measure by
+    still: Array  # per coordinate, the largest |g| at which zero stays; −1 where that is unknown
+    functions: dict[str, Any]
+    shipped: bool
 
     def total(self, names: Array, x: Array) -> float:
         """Σ r_j(x_j) over the coordinates `names`."""
-        return float(self._total(self.parameters, names, x))
+        return float(self.functions["total"](self.parameters, names, x))
 
     def distances(self, names: Array, x: Array, g: Array) -> Array:
         """dist(−g_j, ∂r_j(x_j)) for the coordinates `names`."""
         out = np.empty(names.size)
-        self._distances(self.parameters, names, x, g, out)
+        self.functions["distances"](self.parameters, names, x, g, self.still, out)
         return out
 
     def project(self, x: Array) -> None:
         """Move x, in place, into the domain of r."""
-        self._project(self.parameters, x)
-
-    def thresholds(self, p: int) -> Array | None:
-        """The largest |g_j| for which x_j = 0 stays stationary, or None if that is unknown."""
-        if self._thresholds is None:
-            return None
-        out = np.empty(p)
-        self._thresholds(self.parameters, out)
-        return out
+        self.functions["project"](self.parameters, x)
 
     @property
     def has_dual(self) -> bool:
         """Whether r* can be evaluated."""
-        return self._conjugates is not None
+        return "conjugates" in self.functions
 
-    def conjugates(self, v: Array) -> float:
-        """r*(v)."""
-        return float(self._conjugates(self.parameters, v))
+    def conjugates(self, v: Array, factor: float) -> float:
+        """r*(factor · v)."""
+        return float(self.functions["conjugates"](self.parameters, v, factor))
+
+    def everywhere(self, x: Array) -> float:
+        """r(x). Shipped penalties are zero at zero, so their support is enough."""
+        names = np.flatnonzero(x) if self.shipped else np.arange(x.size)
+        return self.total(names, x[names])
 
 
 def compiled(penalty: Any, p: int) -> Compiled:
@@ -84,13 +87,18 @@ def compiled(penalty: Any, p: int) -> Compiled:
     >>> compiled(L1(2.0), 3).total(np.arange(3), np.array([1.0, -2.0, 0.0]))
     6.0
     """
-    if hasattr(penalty, "kind"):
-        return Compiled(
-            penalty, penalty.convex, (penalty.kind, penalty.parameters(p)), dense.cycles,
-            sparse.cycles, columns.total, columns.distances, columns.project, columns.thresholds,
-            columns.conjugates if penalty.convex else None,
-        )  # fmt: skip
-    return _users(penalty, p)
+    shipped = hasattr(penalty, "kind")
+    if shipped:
+        parameters, functions = (penalty.kind, penalty.parameters(p)), SHIPPED
+        if not penalty.convex:
+            functions = {name: f for name, f in SHIPPED.items() if name != "conjugates"}
+    else:
+        functions = _users(penalty)
+        parameters = _state(penalty)
+    still = np.full(p, -1.0)
+    if "thresholds" in functions:
+        functions["thresholds"](parameters, still)
+    return Compiled(penalty, bool(penalty.convex), parameters, still, functions, shipped)
 
 
 def missing(penalty: Any) -> list[str]:
@@ -104,50 +112,38 @@ def _own(penalty: Any, method: str) -> Any:
     return None if getattr(function, "__isabstractmethod__", False) else function
 
 
-def _users(penalty: Any, p: int) -> Compiled:
+def _users(penalty: Any) -> dict[str, Any]:
     lacking = missing(penalty)
     if lacking:
         raise TypeError(
             f"penalty: {type(penalty).__name__} lacks {' and '.join(lacking)}; a penalty has "
             + ", ".join(f"{m}{args}" for m, args in REQUIRED.items())
         )
-    functions = _functions(type(penalty))
+    scalar, kernels = _functions(type(penalty))
     state = _state(penalty)
-    try:
-        for j, name in ((0, "value"), (0, "prox"), (0, "distance")):
-            arguments = (0.5, 0.25, j) if name != "value" else (0.5, j)
-            functions["scalar"][name](state, *arguments)
-    except Exception as error:
-        raise TypeError(
-            f"penalty: {type(penalty).__name__}.{name} could not be compiled; it may use plain "
-            f"numbers, `math`, and attributes of self that are numbers or arrays. {error}"
-        ) from error
-    return Compiled(
-        penalty, bool(getattr(penalty, "convex", False)), state, functions["dense"],
-        functions["sparse"], functions["total"], functions["distances"], functions["project"],
-        functions["thresholds"], functions["conjugates"],
-    )  # fmt: skip
+    for name, function in scalar.items():
+        arguments = {"value": (0.5, 0), "threshold": (0,)}.get(name, (0.5, 0.25, 0))
+        try:
+            function(state, *arguments)
+        except numba.core.errors.NumbaError as error:
+            raise TypeError(
+                f"penalty: {type(penalty).__name__}.{name} could not be compiled; it may use plain "
+                f"numbers, `math`, and attributes of self that are numbers or arrays. {error}"
+            ) from error
+    return kernels
 
 
 @lru_cache(maxsize=32)
-def _functions(kind: type) -> dict[str, Any]:
-    """The kernels with the methods of that class inside."""
-    names = [m for m in (*REQUIRED, "threshold", "conjugate") if hasattr(kind, m)]
+def _functions(kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The methods of that class, compiled, and the kernels with them inside."""
+    names = [m for m in (*REQUIRED, "threshold") if hasattr(kind, m)]
     scalar = {name: rebound(getattr(kind, name), {}, cache=False) for name in names}
-
-    def kernel(text: Any) -> Any:
-        return rebound(text, scalar, cache=False)
-
-    return {
-        "scalar": scalar,
-        "dense": kernel(dense.cycles),
-        "sparse": kernel(sparse.cycles),
-        "total": kernel(columns.total),
-        "distances": kernel(columns.distances),
-        "project": kernel(columns.project),
-        "thresholds": kernel(columns.thresholds) if "threshold" in scalar else None,
-        "conjugates": kernel(columns.conjugates) if "conjugate" in scalar else None,
+    texts = {
+        name: text
+        for name, text in SHIPPED.items()
+        if name != "conjugates" and (name != "thresholds" or "threshold" in scalar)
     }
+    return scalar, {name: rebound(text, scalar, cache=False) for name, text in texts.items()}
 
 
 def _state(penalty: Any) -> Any:

@@ -43,6 +43,9 @@ class Design(Protocol):
     p: int
     dtype: np.dtype[Any]
 
+    def refuse(self) -> None:
+        """Raise ValueError if X has NaN or infinity (asked only when a product was not finite)."""
+
     def correlate(self, v: Array) -> Array:
         """Xᵀv in float64."""
 

@@ -13,33 +13,88 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.design import Panel
 from cyclade.linear.losses import Loss, Squared
+from cyclade.linear.problem import Problem
 
 Array = NDArray[Any]
 
 LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
 
 
-def is_quadratic(loss: Loss) -> bool:
-    """Whether the model equals the loss."""
-    return type(loss) is Squared
+FLOOR_CONVEX = 1e-3  # of the majoriser's weights, where φ'' is smaller
+FLOOR_NONCONVEX = 0.1
+
+
+class Model:
+    """½‖R‖² with R = √w (t − z'): the loss around z, in the form the panels take."""
+
+    def __init__(self, problem: Problem, z: Array, damping: float) -> None:
+        s = problem.s
+        self.problem, self.z = problem, z
+        self.exact = type(problem.loss) is Squared
+        self.slopes = s * problem.loss.gradient(problem.y, z)
+        # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
+        self.w = np.maximum(s, LEAST / s.size) * curvatures(problem.loss, problem.y, z, damping)
+        self.root = np.sqrt(self.w)
+        self.mass = float(self.w.sum())
+        self.R = -self.slopes / self.root
+
+    def panel(self, W: Array) -> Panel:
+        """The columns W under this model's weights, with the intercept profiled out."""
+        return self.problem.design.panel(
+            W, self.w, self.problem.fit_intercept, self.problem.penalty
+        )
+
+    def start(self) -> Array:
+        """R at z, or at the best intercept if there is one."""
+        if not self.problem.fit_intercept:
+            return self.R
+        return self.R - self.root * (float(self.root @ self.R) / self.mass)
+
+    def move(self, panel: Panel, dx: Array) -> tuple[Array, float]:
+        """What z and the intercept change by, once a panel has moved its coefficients by dx."""
+        dz = (self.R - panel.residual()) / self.root
+        if not self.problem.fit_intercept:
+            return dz, 0.0
+        return dz, float(self.w @ dz) / self.mass - float(panel.means @ dx)
+
+
+def curvatures(loss: Loss, y: Array, z: Array, damping: float) -> Array:
+    """φ'' at z, lifted to a fraction of a majoriser's weights; `damping` > 1 moves towards those."""
+    if type(loss) is Squared:
+        return np.ones_like(z)
+    upper = loss.majoriser(y, z)
+    bounded = np.isfinite(upper)
+    if loss.convex:
+        w, floor = loss.curvature(y, z), FLOOR_CONVEX
+    else:
+        w, floor = second_derivative(loss, y, z), FLOOR_NONCONVEX
+    upper = np.where(bounded, upper, 0.0)
+    w = np.maximum(w, floor * upper)
+    if damping > 1.0:
+        w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
+    return np.maximum(w, LEAST * float(np.max(w, initial=1e-300)))
 
 
 def second_derivative(loss: Loss, y: Array, z: Array) -> Array:
     """φ'' at z by central differences of φ' (elementwise, so it costs two gradients)."""
     h = 1e-5 * (1.0 + np.abs(z - y))
-    return (loss.gradient(y, z + h) - loss.gradient(y, z - h)) / (2.0 * h)
+    return np.asarray((loss.gradient(y, z + h) - loss.gradient(y, z - h)) / (2.0 * h))
 
 
-def weights(loss: Loss, y: Array, z: Array, floor: float, damping: float) -> Array:
-    """Curvatures of the model at z, between `floor` times those of a majoriser and those."""
-    upper = loss.majoriser(y, z)
-    if loss.convex:
-        w = loss.curvature(y, z)
-    else:
-        w = second_derivative(loss, y, z)
-    finite = np.isfinite(upper)
-    w = np.maximum(w, np.where(finite, floor * upper, 0.0))
-    if damping > 1.0:
-        w = np.where(finite, np.minimum(damping * w, np.where(finite, upper, 1.0)), damping * w)
-    return np.maximum(w, LEAST * float(np.max(w, initial=1e-300)))
+def step_length(
+    model: Model, W: Array, x: Array, dx: Array, dz: Array, at_most: int = 8
+) -> float:
+    """The largest of 1, ½, ¼, … that lowers F as Armijo's rule wants; 0 if none does."""
+    problem = model.problem
+    r = problem.penalty.total(W, x)
+    F = problem.smooth(model.z) + r
+    slope = float(model.slopes @ dz) + problem.penalty.total(W, x + dx) - r
+    t = 1.0
+    for _ in range(at_most):
+        tried = problem.smooth(model.z + t * dz) + problem.penalty.total(W, x + t * dx)
+        if tried <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
+            return t
+        t *= 0.5
+    return 0.0

@@ -21,14 +21,17 @@ def as_floats(X: Array) -> Array:
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
-def refuse(X: Array, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless X has two dimensions, something in it, and finite entries."""
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless there are rows and columns."""
     if len(shape) != 2:
         raise ValueError(f"X: must have two dimensions, rows and columns, got {len(shape)}")
     if 0 in shape:
         raise ValueError(f"X: must have at least one row and one column, got shape {shape}")
-    # One pass without a temporary; a sum can overflow without any entry being infinite.
-    if not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
+
+
+def check_finite(entries: Array) -> None:
+    """Raise ValueError unless all entries are finite."""
+    if not np.isfinite(entries).all():
         raise ValueError("X: must hold finite numbers; it has NaN or infinity")
 
 
@@ -37,10 +40,14 @@ class DenseDesign:
 
     def __init__(self, X: Array) -> None:
         X = as_floats(X)
-        refuse(X, X.shape)
+        check_shape(X.shape)
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.asfortranarray(X)
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
+
+    def refuse(self) -> None:
+        """Raise ValueError if X has NaN or infinity."""
+        check_finite(self.X)
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv."""
@@ -49,11 +56,11 @@ class DenseDesign:
     def predict(self, x: Array) -> Array:
         """Xx: from the support alone while that is small."""
         support = np.flatnonzero(x)
-        if 4 * support.size < self.p:
-            z = self.X[:, support] @ x[support].astype(self.dtype, copy=False)
-        else:
-            z = self.X @ x.astype(self.dtype, copy=False)
-        return z.astype(np.float64, copy=False)
+        if 4 * support.size > self.p or not self.X.flags.f_contiguous:
+            return (self.X @ x.astype(self.dtype, copy=False)).astype(np.float64, copy=False)
+        z = np.zeros(self.n)
+        dense.add_rows(self.X.T, support, x[support], z)
+        return z
 
     def panel(self, columns: Array, w: Array, centred: bool, penalty: Compiled) -> DensePanel:
         """The columns as rows of a contiguous array."""
@@ -81,7 +88,7 @@ class DensePanel:
         dense.squares(self.A[:k], self.L)
         least = LEAST_CURVATURE * (self.L[:k] + self.means**2 * w.sum())
         self.L[:k] = np.maximum(self.L[:k], np.maximum(least, np.finfo(dtype).tiny))
-        self.run, self.parameters = penalty.dense_cycles, penalty.parameters
+        self.run, self.parameters = penalty.functions["dense_cycles"], penalty.parameters
         self.order = np.empty(0, np.int64)
         self.G = np.empty((0, 8, 8), dtype)
 
@@ -128,10 +135,14 @@ class SparseDesign:
             X = X.copy()
             X.sum_duplicates()
         self.data = as_floats(X.data)
-        refuse(self.data, X.shape)
+        check_shape(X.shape)
         self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
         self.starts = X.indptr.view(f"u{X.indptr.dtype.itemsize}")
         (self.n, self.p), self.dtype = X.shape, self.data.dtype
+
+    def refuse(self) -> None:
+        """Raise ValueError if X has NaN or infinity."""
+        check_finite(self.data)
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv."""
@@ -176,7 +187,7 @@ class SparsePanel:
         least = np.maximum(LEAST_CURVATURE * self.L, np.finfo(X.dtype).tiny)
         self.L = np.maximum(self.L - self.sums**2 / self.mass, least)
         self.names = columns
-        self.run, self.parameters = penalty.sparse_cycles, penalty.parameters
+        self.run, self.parameters = penalty.functions["sparse_cycles"], penalty.parameters
 
     def start(self, R: Array, x: Array) -> None:
         """Begin at x with residual R."""

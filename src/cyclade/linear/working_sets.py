@@ -14,12 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.certificate import Certificate, Measured, measure
+from cyclade.linear.compiled import Compiled
 from cyclade.linear.design import Panel
-from cyclade.linear.newton import is_quadratic, weights
+from cyclade.linear.newton import Model, step_length
 from cyclade.linear.problem import Problem
 
 Array = NDArray[Any]
-
+import os
+FIRST=float(os.environ.get('FIRST','0.05'))
+BURST=int(os.environ.get('BURST','4'))
+FORCING=float(os.environ.get('FORCING','0.1'))
+EPSC=float(os.environ.get('EPSC','0.3'))
 
 @dataclass
 class State:
@@ -54,11 +59,10 @@ def scale_of_gap(problem: Problem) -> float:
 
 def scale_of_distance(problem: Problem, g: Array) -> float:
     """λ: the largest finite threshold of a coordinate; without any, the largest slope at hand."""
-    thresholds = problem.penalty.thresholds(problem.design.p)
-    if thresholds is not None:
-        finite = thresholds[np.isfinite(thresholds)]
-        if finite.size and finite.max() > 0:
-            return float(finite.max())
+    still = problem.penalty.still
+    finite = still[np.isfinite(still)]
+    if finite.size and finite.max() > 0:
+        return float(finite.max())
     return float(np.abs(g).max(initial=0.0)) or 1.0
 
 
@@ -68,7 +72,8 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Any)
     best_dual, eps_goal = -np.inf, 0.0
     if state.measured is None:
         state.measured = measure(problem, state.x, state.z)
-    distance_goal = tol * scale_of_distance(problem, state.measured.g)
+    scale = scale_of_distance(problem, state.measured.g)
+    distance_goal = tol * scale
     while True:
         now = state.measured
         best_dual = max(best_dual, now.dual)
@@ -88,8 +93,10 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Any)
             eps_goal = min(eps_goal, aim) if eps_goal else aim
         else:
             eps_goal = 0.5 * distance_goal
-        state.working = choose(state.x, now.distances, state.working)
-        eps = max(eps_goal, 0.1 * now.distance)
+        last, state.working = state.working, choose(state.x, now.distances, state.working)
+        new = np.setdiff1d(state.working, last, assume_unique=True)
+        outside = float(now.distances[new].max(initial=0.0))
+        eps = max(eps_goal, min(0.1 * outside, EPSC * scale))
         minimise_over(problem, state, state.working, eps, most)
         z = problem.predict(state.x, state.c)
         shift = problem.best_shift(z)
@@ -101,7 +108,7 @@ def choose(x: Array, distances: Array, last: Array) -> Array:
     """The support and the worst violators, at least twice the support."""
     support = x != 0
     inside = int(support.sum())
-    wanted = max(2 * inside, 128, min(last.size, 2 * inside))
+    wanted = max(2 * inside, 128, int(FIRST * x.size))
     violating = np.flatnonzero(~support & (distances > 0))
     room = max(wanted - inside, 32)
     if violating.size > room:
@@ -111,69 +118,48 @@ def choose(x: Array, distances: Array, last: Array) -> Array:
 
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
     """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
-    y, s, loss, penalty = problem.y, problem.s, problem.loss, problem.penalty
-    exact = is_quadratic(loss)
-    least = 1e-10 * float(s.mean())
     damping = 1.0
-    for _ in range(200):
-        u = loss.gradient(y, state.z)
-        w = np.maximum(s, least) * weights(loss, y, state.z, 1e-3 if loss.convex else 0.1, damping)
-        root = np.sqrt(w)
-        panel = problem.design.panel(W, w, problem.fit_intercept, penalty)
-        R0 = -s * u / root
-        mass = float(w.sum())
-        centred = R0 - root * (float(root @ R0) / mass) if problem.fit_intercept else R0
-        x0 = state.x[W]
-        panel.start(centred, x0)
-        before = state.passes
-        cycle(problem, state, panel, W, eps if exact else 0.0, most, exact)
-        if state.passes == before:
+    while state.passes < most:
+        model = Model(problem, state.z, damping)
+        panel = model.panel(W)
+        x = state.x[W]
+        panel.start(model.start(), x)
+        if not cycle(problem.penalty, state, panel, W, eps, most, model.exact):
             return
-        dx = panel.x[: W.size].astype(np.float64) - x0
-        dz = (R0 - panel.residual()) / root
-        dc = float(w @ dz) / mass - float(panel.means @ dx) if problem.fit_intercept else 0.0
-        if exact:
-            state.x[W], state.z, state.c = x0 + dx, state.z + dz, state.c + dc
-            return
-        r0 = penalty.total(W, x0)
-        F0 = problem.smooth(state.z) + r0
-        predicted = float((s * u) @ dz) + penalty.total(W, x0 + dx) - r0
-        t, accepted = 1.0, False
-        for _ in range(8):
-            F = problem.smooth(state.z + t * dz) + penalty.total(W, x0 + t * dx)
-            if F <= F0 + 1e-4 * t * min(predicted, 0.0) + 1e-14 * abs(F0):
-                accepted = True
-                break
-            t *= 0.5
-        if accepted:
-            state.x[W] = x0 + t * dx
-            state.z = state.z + t * dz
-            state.c += t * dc
-            damping = max(1.0, damping / 2)
+        dx = panel.x[: W.size].astype(np.float64) - x
+        dz, dc = model.move(panel, dx)
+        t = 1.0 if model.exact else step_length(model, W, x, dx, dz)
+        if t > 0:
+            state.x[W], state.z, state.c = x + t * dx, state.z + t * dz, state.c + t * dc
+            damping = max(1.0, damping / 4)
         else:
             damping *= 8
-        if state.passes >= most:
+        if model.exact or damping > 1e12:
             return
-        g = -problem.design.panel(W, s, False, penalty).correlations() if False else None
-        del g
 
 
 def cycle(
-    problem: Problem, state: State, panel: Panel, W: Array, eps: float, most: int, exact: bool
-) -> None:
-    """Cycles over the active columns of a panel, until all its columns are eps-stationary."""
-    burst = 4
-    start = True
+    penalty: Compiled, state: State, panel: Panel, W: Array, eps: float, most: int, exact: bool
+) -> bool:
+    """Cycle over the active columns of a panel until all of them are eps-stationary.
+
+    The first distances are those of the true objective, since a model has its slopes: if they are
+    small enough nothing is done, and the answer is no. An inexact model is not worth an exact
+    minimum: its distances come down by a factor.
+    """
+    burst, goal = BURST, None
     while state.passes < most:
         x = panel.x[: W.size]
-        d = problem.penalty.distances(W, x, -panel.correlations())
-        worst = float(d.max(initial=0.0))
-        if start and not exact:
-            eps = 0.1 * worst
-            start = False
-        if worst <= eps:
-            return
-        panel.choose(np.flatnonzero((x != 0) | (d > 0.1 * eps)))
-        done, _ = panel.cycles(min(burst, most - state.passes), 0.3 * eps)
+        distances = penalty.distances(W, x, -panel.correlations())
+        worst = float(distances.max(initial=0.0))
+        if goal is None:
+            if worst <= eps:
+                return False
+            goal = eps if exact else max(0.3 * eps, FORCING * worst)
+        elif worst <= goal:
+            break
+        panel.choose(np.flatnonzero((x != 0) | (distances > 0.1 * goal)))
+        done, _ = panel.cycles(min(burst, most - state.passes), 0.3 * goal)
         state.passes += done
         burst = min(2 * burst, 32)
+    return True

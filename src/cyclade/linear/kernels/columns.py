@@ -1,4 +1,8 @@
-"""Loops over the p coordinates, once per check: sums and distances of a penalty."""
+"""Loops over coordinates, once per check: sums and distances of a penalty.
+
+`still` holds, for each coordinate, the largest |g| at which a zero surely stays zero; coordinates at
+rest, which are most of them, cost one comparison.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,14 @@ def total(parameters: Any, names: Any, x: Any) -> float:
 
 
 @compiled
-def distances(parameters: Any, names: Any, x: Any, g: Any, out: Any) -> None:
+def distances(parameters: Any, names: Any, x: Any, g: Any, still: Any, out: Any) -> None:
     """out_k = dist(−g_k, ∂r_j(x_k)) for the coordinates j = names[k]."""
     for k in range(names.shape[0]):
-        out[k] = distance(parameters, x[k], g[k], names[k])
+        j = names[k]
+        if x[k] == 0.0 and abs(g[k]) <= still[j]:
+            out[k] = 0.0
+        else:
+            out[k] = distance(parameters, x[k], g[k], j)
 
 
 @compiled
@@ -42,9 +50,21 @@ def thresholds(parameters: Any, out: Any) -> None:
 
 
 @compiled
-def conjugates(parameters: Any, v: Any) -> float:
-    """Σ_j r_j*(v_j)."""
+def conjugates(parameters: Any, v: Any, factor: float) -> float:
+    """Σ_j r_j*(factor · v_j)."""
     out = 0.0
     for j in range(v.shape[0]):
-        out += conjugate(parameters, v[j], j)
+        out += conjugate(parameters, factor * v[j], j)
+    return out
+
+
+@compiled
+def excess(v: Any, down: Any, up: Any) -> float:
+    """The least factor f ≥ 0 with −f·down ≤ v ≤ f·up."""
+    out = 0.0
+    for j in range(v.shape[0]):
+        if v[j] > out * up[j]:
+            out = v[j] / up[j]
+        elif -v[j] > out * down[j]:
+            out = -v[j] / down[j]
     return out

@@ -43,6 +43,23 @@ def gather(XT: Any, columns: Any, w: Any, root: Any, centred: bool, A: Any, mean
 
 
 @reductions
+def add_rows(XT: Any, columns: Any, x: Any, z: Any) -> None:
+    """z ← z + Σ_k x_k a_{columns[k]}, four columns at a time."""
+    n, m = z.shape[0], columns.shape[0]
+    for k in range(0, m - m % 4, 4):
+        a0, a1, a2, a3 = (
+            XT[columns[k]], XT[columns[k + 1]], XT[columns[k + 2]], XT[columns[k + 3]]
+        )  # fmt: skip
+        x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+        for i in range(n):
+            z[i] += (a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3)
+    for k in range(m - m % 4, m):
+        a0, x0 = XT[columns[k]], x[k]
+        for i in range(n):
+            z[i] += a0[i] * x0
+
+
+@reductions
 def squares(A: Any, out: Any) -> None:
     """out_k = ‖A_k‖²."""
     for k in range(A.shape[0]):
