@@ -1,0 +1,110 @@
+"""Descent on one quadratic model: cycles over the blocks that matter, and extrapolation.
+
+After every few cycles the points passed are combined so that the combination of their differences
+is as short as can be (Anderson); the combination is kept only if it is lower. It costs no product
+with X, as the residual is combined alongside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.blocks.panels import Panel
+from cyclade.linear.blocks.regs import Reg
+
+Array = NDArray[Any]
+
+DEPTH = 4
+"""Differences that are combined: one extrapolation after so many cycles."""
+
+
+class Descent:
+    """A panel with the penalty that goes with it, in the units of the panel."""
+
+    def __init__(self, panel: Panel, reg: Any) -> None:
+        self.panel, self.reg, self.unit = panel, reg, panel.unit
+        self.table = reg.table if self.unit == 1.0 else reg.table / self.unit
+
+    def distances(self, blocks: Array) -> Array:
+        """How far each of the blocks is from stationary in the model."""
+        panel = self.panel
+        slopes = panel.slopes(blocks)
+        x = panel.x.reshape(-1)
+        return self.unit * self.reg.distances(x, -slopes, blocks, self.unit)
+
+    def value(self) -> float:
+        """The model at the present point, over `unit`."""
+        return self.panel.loss() + self.reg.total(self.panel.x.reshape(-1)) / self.unit
+
+    def run(self, blocks: Array, eps: float, most: int, first: Array | None = None) -> int:
+        """Cycle until all of the blocks are eps-stationary, or `most` times; the cycles made.
+
+        `first` are their distances at the start, where these are known.
+        """
+        panel, reg = self.panel, self.reg
+        panel.include(blocks)
+        passes, bursts = 0, 1
+        while True:
+            far = self.distances(blocks) if first is None else first
+            first = None
+            if passes >= most or float(far.max(initial=0.0)) <= eps:
+                return passes
+            active = occupied(reg, panel.x)[blocks] | (far > 0.1 * eps)
+            panel.choose(blocks[active])
+            for _ in range(bursts):
+                done, largest = self.burst(min(DEPTH, most - passes), 0.3 * eps / self.unit)
+                passes += done
+                if largest <= 0.3 * eps / self.unit or passes >= most:
+                    break
+            bursts = min(2 * bursts, 8)
+
+    def burst(self, most: int, enough: float) -> tuple[int, float]:
+        """A few cycles and an extrapolation."""
+        panel = self.panel
+        past_x = np.empty((DEPTH + 1, *panel.x.shape))
+        past_R = np.empty((DEPTH + 1, *panel.R.shape), panel.R.dtype)
+        past_x[0], past_R[0] = panel.x, panel.R
+        done, largest = panel.cycles(self.table, most, enough, (past_x, past_R))
+        if done == DEPTH and largest > enough:
+            self.extrapolate(past_x, past_R)
+        return done, largest
+
+    def extrapolate(self, past_x: Array, past_R: Array) -> None:
+        """Combine the points passed; keep the combination if it is lower."""
+        panel = self.panel
+        c = combination(past_x.reshape(DEPTH + 1, -1))
+        if c is None:
+            return
+        value = self.value()
+        last_x, last_R = panel.x.copy(), panel.R.copy()
+        panel.x[...] = np.tensordot(c, past_x[1:], 1)
+        panel.R[...] = np.tensordot(c, past_R[1:], 1)
+        if not self.value() < value:
+            panel.x[...], panel.R[...] = last_x, last_R
+
+
+def combination(points: Array) -> Array | None:
+    """Weights c of the points after the first, Σ c = 1, that minimise ‖Σ_i c_i (x_i − x_{i−1})‖."""
+    steps = np.diff(points, axis=0)
+    gram = steps @ steps.T
+    size = float(np.trace(gram))
+    if not size > 0.0:
+        return None
+    gram[np.diag_indices_from(gram)] += 1e-12 * size
+    c = np.linalg.solve(gram, np.ones(len(gram)))
+    total = float(c.sum())
+    if not np.isfinite(c).all() or total == 0.0:
+        return None
+    return c / total
+
+
+def occupied(reg: Reg, x: Array) -> Array:
+    """Which blocks are not zero."""
+    from cyclade.linear.blocks import measures
+
+    out = np.empty(reg.starts.size - 1, bool)
+    measures.occupied(x.reshape(-1), reg.starts, out)
+    return out

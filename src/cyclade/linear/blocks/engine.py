@@ -1,0 +1,158 @@
+"""Working sets of blocks: few are cycled over, all are checked.
+
+repeat  measure all blocks at a freshly computed z; stop if optimal enough;
+        W ← the blocks that are not zero and those that violate optimality most;
+        minimise over W, by quadratic models and exact cycles, to a fraction of the violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.blocks.certificate import Measured, measure, scale_of_gap
+from cyclade.linear.blocks.descent import Descent, occupied
+from cyclade.linear.blocks.models import model_panel, model_weights
+from cyclade.linear.blocks.problem import BlockProblem
+from cyclade.linear.certificate import Certificate
+
+Array = NDArray[Any]
+
+LEAST_COLUMNS = 256
+"""A first working set has about so many columns, if so many violate."""
+NEWTON_STEPS = 100
+"""Quadratic models per working set; what is left is picked up by the next."""
+
+
+@dataclass
+class State:
+    """A point, and what is known about it."""
+
+    x: Array  # flat, block after block
+    c: Array  # (T,)
+    z: Array  # (n, T)
+    measured: Measured | None = None
+    passes: int = 0
+    working: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    history: list[dict[str, float]] = field(default_factory=list)
+    panel: Any = None  # of an exact quadratic, which every working set and every λ can use
+
+
+def begin(problem: BlockProblem, x: Array, c: Array, panel: Any = None) -> State:
+    """Start at x (by features); the intercept is made optimal."""
+    z = problem.predict(x) + c
+    shift = problem.best_shift(z)
+    return State(problem.by_blocks(x).copy(), c + shift, z + shift, panel=panel)
+
+
+def minimise(
+    problem: BlockProblem, state: State, tol: float, most: int, report: Callable[[Any], None]
+) -> Certificate:
+    """Move `state` until the certificate holds or `most` cycles are spent."""
+    gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
+    best_dual, eps_goal, stuck = -np.inf, np.inf, 0
+    state.measured = measure(problem, state.x, state.z)
+    distance_goal = tol * (problem.reg.scale() or state.measured.distance or 1.0)
+    while True:
+        now = state.measured
+        best_dual = max(best_dual, now.dual)
+        if problem.has_dual:
+            gap = max(now.objective - best_dual, 0.0)
+            certificate = Certificate("gap", gap, gap_goal)
+            # The gap falls at least as fast as the distance, so this aim is on the safe side.
+            eps_goal = min(eps_goal, 0.5 * now.distance * min(gap_goal / max(gap, 1e-300), 1.0))
+        else:
+            certificate = Certificate("distance", now.distance, distance_goal)
+            eps_goal = 0.5 * distance_goal
+        row = {"objective": now.objective, certificate.kind: certificate.value,
+               "passes": state.passes, "working": state.working.size}  # fmt: skip
+        state.history.append(row)
+        report(row)
+        if certificate.reached or state.passes >= most or stuck > 2:
+            return certificate
+        before = state.passes
+        state.working = choose(problem, state)
+        minimise_over(problem, state, max(eps_goal, 0.1 * now.distance), most)
+        stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
+        refresh(problem, state)
+        state.measured = measure(problem, state.x, state.z)
+
+
+def refresh(problem: BlockProblem, state: State) -> None:
+    """z afresh from x, and the intercept that is best there."""
+    linear = problem.predict(problem.by_features(state.x))
+    c = problem.s @ (state.z - linear) if problem.fit_intercept else np.zeros(problem.T)
+    shift = problem.best_shift(linear + c)
+    state.c = c + shift
+    state.z = linear + state.c
+
+
+def choose(problem: BlockProblem, state: State) -> Array:
+    """The blocks that are not zero and the worst violators, at least as many again."""
+    assert state.measured is not None
+    far = state.measured.distances
+    inside = occupied(problem.reg, state.x)
+    violating = np.flatnonzero(~inside & (far > 0))
+    sizes = np.diff(problem.reg.starts) // problem.T
+    room = max(int(inside.sum()), -(-LEAST_COLUMNS // int(sizes.mean() + 0.5)), 8)
+    if violating.size > room:
+        violating = violating[np.argpartition(-far[violating], room)[:room]]
+    return np.sort(np.concatenate([np.flatnonzero(inside), violating]))
+
+
+def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) -> None:
+    """Minimise over the blocks of the working set until they are eps-stationary."""
+    W, s = state.working, problem.s[:, None]
+    damping = 1.0
+    for _ in range(NEWTON_STEPS):
+        u = problem.gradient(state.z)
+        w = problem.s if problem.quadratic else s * model_weights(problem, state.z, damping)
+        if state.panel is None or not problem.quadratic:
+            state.panel = model_panel(problem, w)
+        panel = state.panel
+        panel.start(state.x.copy(), centred(-s * u, w) if problem.fit_intercept else -s * u)
+        panel.include(W)
+        descent = Descent(panel, problem.reg)
+        far = descent.distances(W)
+        worst = float(far.max(initial=0.0))
+        if worst <= eps or state.passes >= most:
+            return
+        aim = eps if problem.quadratic else max(0.1 * worst, 0.5 * eps)
+        made = descent.run(W, aim, most - state.passes, far)
+        state.passes += made
+        full = np.broadcast_to(w[:, None] if w.ndim == 1 else w, u.shape)
+        tau = np.divide(-s * u, full, out=np.zeros_like(u), where=full > 0)
+        dz = tau - panel.residual()
+        x = panel.x.reshape(-1)
+        if problem.quadratic:
+            state.x, state.z = x, state.z + dz
+            return
+        damping = line_search(problem, state, x, dz, u, damping)
+
+
+def centred(pull: Array, w: Array) -> Array:
+    """w (τ − z) after τ − z was shifted, by outputs, to have w-mean zero."""
+    w = w[:, None] if w.ndim == 1 else w
+    return pull - w * (pull.sum(axis=0) / w.sum(axis=0))
+
+
+def line_search(
+    problem: BlockProblem, state: State, x: Array, dz: Array, u: Array, damping: float
+) -> float:
+    """Move to the minimiser of the model, or part of the way; the damping of the next model."""
+    dx, r0 = x - state.x, problem.reg.total(state.x)
+    start = problem.smooth(state.z) + r0
+    predicted = float((problem.s[:, None] * u * dz).sum()) + problem.reg.total(x) - r0
+    t = 1.0
+    for _ in range(8):
+        new_x = x if t == 1.0 else state.x + t * dx
+        value = problem.smooth(state.z + t * dz) + problem.reg.total(new_x)
+        if value <= start + 1e-4 * t * min(predicted, 0.0) + 1e-14 * abs(start):
+            state.x, state.z = new_x, state.z + t * dz
+            return max(1.0, damping / 2) if t == 1.0 else damping
+        t *= 0.5
+    return 8.0 * damping

@@ -1,0 +1,105 @@
+"""min over (x, c) of Σ_i s_i φ(y_i, z_i) + r(x) with r on blocks; z = Xx + c + offset is (n, T)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.losses import Loss, Squared
+
+Array = NDArray[Any]
+
+
+@dataclass
+class BlockProblem:
+    """Checked data; Σ s_i = 1. x is flat, block after block; z and φ' are (n, T)."""
+
+    design: Any
+    y: Array
+    s: Array
+    offset: Array  # (n, T)
+    loss: Loss
+    reg: Any
+    fit_intercept: bool
+    T: int
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether a quadratic model is exact."""
+        return type(self.loss) is Squared
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether there is a duality gap to stop by."""
+        return self.loss.convex and hasattr(self.loss, "conjugate") and bool(self.reg.has_dual)
+
+    def _shaped(self, z: Array) -> Array:
+        """z as the loss wants it."""
+        return z[:, 0] if self.y.ndim == 1 and self.loss.target != "classes" else z
+
+    def smooth(self, z: Array) -> float:
+        """Σ s_i φ(y_i, z_i)."""
+        return float(self.s @ self.loss.value(self.y, self._shaped(z)))
+
+    def gradient(self, z: Array) -> Array:
+        """φ' (n, T)."""
+        return np.asarray(self.loss.gradient(self.y, self._shaped(z))).reshape(z.shape)
+
+    def curvature(self, z: Array) -> Array:
+        """The weights of a quadratic model at z, (n, T), without those of the rows."""
+        return np.asarray(self.loss.curvature(self.y, self._shaped(z))).reshape(z.shape)
+
+    def majoriser(self, z: Array) -> Array:
+        """Weights for which the model lies above, (n, T); infinite where there are none."""
+        return np.asarray(self.loss.majoriser(self.y, self._shaped(z))).reshape(z.shape)
+
+    def correlate(self, v: Array) -> Array:
+        """Xᵀv, (p, T)."""
+        return np.stack([self.design.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
+
+    def predict(self, x: Array) -> Array:
+        """Xx + offset, (n, T), for x by features."""
+        columns = [self.design.predict(np.ascontiguousarray(t)) for t in x.T]
+        return np.stack(columns, axis=1) + self.offset
+
+    def by_blocks(self, x: Array) -> Array:
+        """A (p, T) matrix by features as one vector, block after block."""
+        return np.ascontiguousarray(x if self.reg.identity else x[self.reg.order]).reshape(-1)
+
+    def by_features(self, x: Array) -> Array:
+        """The reverse."""
+        x = x.reshape(-1, self.T)
+        if self.reg.identity:
+            return x
+        out = np.empty_like(x)
+        out[self.reg.order] = x
+        return out
+
+    def best_shift(self, z: Array) -> Array:
+        """The d (T,) that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton, by outputs."""
+        total = np.zeros(self.T)
+        if not self.fit_intercept:
+            return total
+        value = self.smooth(z)
+        for _ in range(100):
+            u = self.gradient(z + total)
+            slope, size = self.s @ u, self.s @ np.abs(u)
+            if (np.abs(slope) <= 1e-15 * size).all():
+                break
+            bend = self.s @ self.curvature(z + total)
+            d = -slope / np.maximum(bend, 1e-12 * float(bend.max()) + 1e-300)
+            for _ in range(40):
+                tried = self.smooth(z + (total + d))
+                if tried <= value + 1e-15 * abs(value):
+                    break
+                d = 0.5 * d
+            else:
+                break
+            value, total = tried, total + d
+            if (np.abs(d) <= 1e-16 * (1.0 + np.abs(total))).all():
+                break
+        return total

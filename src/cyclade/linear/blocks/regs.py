@@ -1,0 +1,116 @@
+"""The two kinds of penalty on blocks, as the engine sees them: norms of blocks, and entries.
+
+Both speak of the blocks of a flat vector x, block k being x[starts[k]:starts[k + 1]].
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.blocks import measures
+from cyclade.linear.kernels import columns
+from cyclade.linear.penalties import BlockPenalty, formulas
+
+Array = NDArray[Any]
+
+
+class Reg(Protocol):
+    """r, by blocks."""
+
+    penalty: Any
+    order: Array  # the features, block after block
+    starts: Array
+    convex: bool
+    has_dual: bool
+
+    def total(self, x: Array) -> float:
+        """r(x)."""
+
+    def distances(self, x: Array, g: Array, blocks: Array, unit: float = 1.0) -> Array:
+        """The distance from −g to ∂r(x)/unit, for each of the blocks."""
+
+    def dual_norm(self, g: Array) -> float:
+        """The largest τ with g/τ in the domain of r* (where there is a dual)."""
+
+    def scale(self) -> float:
+        """λ: the slope that holds a block at zero, at its largest."""
+
+
+class Norms:
+    """λ_k‖x_k‖_2 + ν_k‖x_k‖_1 on groups of features, or on rows of T entries."""
+
+    entrywise = False
+
+    def __init__(self, penalty: BlockPenalty, p: int, T: int) -> None:
+        self.penalty, self.convex = penalty, penalty.convex
+        self.order, starts = penalty.partition(p)
+        self.identity = bool((self.order == np.arange(p)).all())
+        self.starts = T * starts.astype(np.int64)
+        self.table = np.ascontiguousarray(penalty.parameters(p))
+        self.rotated = not self.table[:, 1].any()
+        self.has_dual = self.convex and bool((self.table.sum(axis=1) > 0).all())
+        self.parameters = (formulas.L1, np.zeros((1, 1)))  # unused: the rows have norms
+
+    def total(self, x: Array) -> float:
+        """r(x)."""
+        return float(measures.total(x, self.starts, self.table))
+
+    def distances(self, x: Array, g: Array, blocks: Array, unit: float = 1.0) -> Array:
+        """The distance from −g to ∂r(x)/unit, for each of the blocks."""
+        out = np.empty(blocks.size)
+        table = self.table if unit == 1.0 else self.table / unit
+        measures.distances(x, g, self.starts, table, blocks, out)
+        return out
+
+    def dual_norm(self, g: Array) -> float:
+        """r is linear in λ, so this is λ_max(g)/λ; g is in the order of the features."""
+        return self.penalty.lam_max(g) / self.penalty.lam
+
+    def scale(self) -> float:
+        """The largest λ_k + ν_k."""
+        return float(self.table.sum(axis=1).max())
+
+
+class Entries:
+    """A scalar penalty on every entry of a (p, T) matrix; a block is a row."""
+
+    entrywise = True
+    rotated = True
+
+    def __init__(self, penalty: Any, p: int, T: int) -> None:
+        from cyclade.linear.compiled import compiled
+
+        self.penalty, self.convex, self.T = penalty, bool(penalty.convex), T
+        self.compiled = compiled(penalty, p)
+        self.order, self.identity = np.arange(p), True
+        self.starts = T * np.arange(p + 1)
+        self.parameters = (penalty.kind, penalty.parameters(p))
+        table = self.parameters[1]
+        self.table = np.zeros((p, 2))
+        self.has_dual = self.convex and penalty.kind == formulas.L1 and bool((table > 0).all())
+
+    def total(self, x: Array) -> float:
+        """r(x)."""
+        return float(measures.entry_total(self.parameters, x.reshape(-1, self.T)))
+
+    def distances(self, x: Array, g: Array, blocks: Array, unit: float = 1.0) -> Array:
+        """The largest distance of an entry, for each of the rows."""
+        assert unit == 1.0
+        out = np.empty(blocks.size)
+        shape = (-1, self.T)
+        measures.entry_distances(self.parameters, x.reshape(shape), g.reshape(shape), blocks, out)
+        return out
+
+    def dual_norm(self, g: Array) -> float:
+        """The largest over the outputs."""
+        return max(self.penalty.lam_max(column) for column in g.T) / self.penalty.lam
+
+    def scale(self) -> float:
+        """The largest finite threshold of an entry."""
+        out = np.empty(self.order.size)
+        columns.thresholds(self.parameters, out)
+        finite = out[np.isfinite(out)]
+        return float(finite.max(initial=0.0))
