@@ -19,7 +19,7 @@ def batch(settings: Settings) -> Plan:
     """SGD, and SCCD with one lr, with σ(W_j) and with L_j; lr searched for each at each b."""
     dataset = settings.dataset or settings.choose("cifar10", "digits")
     base = replace(
-        settings.base, dataset=dataset, epochs=settings.epochs or settings.choose(100, 15)
+        settings.base, dataset=dataset, epochs=settings.epochs or settings.choose(100, 12)
     )
     variants = [
         replace(base, method="SGD"),

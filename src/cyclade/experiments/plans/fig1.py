@@ -31,7 +31,7 @@ def methods(settings: Settings, epochs: int) -> list[RunConfig]:
 
 def fig1(settings: Settings) -> Plan:
     """SGD, SCCD, PAGE and VRO-CCD with their own best lr; b = 512, 100 epochs, 3 seeds."""
-    epochs = settings.epochs or settings.choose(100, 15)
+    epochs = settings.epochs or settings.choose(100, 12)
     points = settings.choose(5, 3)
     return Plan(
         name="fig1",

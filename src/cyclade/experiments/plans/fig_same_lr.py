@@ -12,7 +12,7 @@ from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
 def fig_same_lr(settings: Settings) -> Plan:
     """η = 0.01 for all, 0.005 for PAGE without normalisation, as the paper says."""
     shared = settings.choose(0.01, 0.02)
-    configs = methods(settings, settings.epochs or settings.choose(100, 15))
+    configs = methods(settings, settings.epochs or settings.choose(100, 12))
     return Plan(
         name="fig-same-lr",
         quick=settings.quick,

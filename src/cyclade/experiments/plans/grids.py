@@ -12,21 +12,20 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.costs import CURVATURE_DAMPING
 from cyclade.experiments.tune import rounded
 
-CENTRES = {  # of SGD and SCCD, of the recursive methods; each at batch 512 (128 for digits)
+CENTRES = {  # of SGD and SCCD, of the recursive methods; each at batch 512 (64 for digits)
     "digits": (0.2, 0.02),
     "mnist": (0.1, 0.01),
     "cifar10": (0.05, 0.005),
 }
-BATCH = {"digits": 128, "mnist": 512, "cifar10": 512}
+BATCH = {"digits": 64, "mnist": 512, "cifar10": 512}
 
 
 def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
     """A grid for this config; its own lr plays no part.
 
     Large batches bear larger steps: the centre grows as b^{2/3}, between the two rules of thumb √b
-    and b. Steps divided by σ(W_j) are centred a factor of 2 higher, as σ is above 1 in training,
-    and steps divided by L_j + damping higher by the damping, which is what they are divided by
-    where the net is flat.
+    and b. σ(W_j) starts near 1, so steps divided by it have the same grid; steps divided by
+    L_j + damping are larger by the damping, which is all of it where the net is flat.
 
     Example
     -------
@@ -36,8 +35,6 @@ def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
     centre = CENTRES[config.dataset][config.recursive]
     if not config.recursive:
         centre *= 2 ** round(2 / 3 * math.log2(config.batch / BATCH[config.dataset]))
-    if config.spectral == "step":
-        centre *= 2
     if config.precondition == "curvature":
         centre *= CURVATURE_DAMPING
     return tuple(rounded(centre * 2.0 ** (i - points // 2)) for i in range(points))

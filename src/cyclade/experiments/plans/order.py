@@ -20,7 +20,7 @@ orders that change cannot be captured as a CUDA graph."""
 def order(settings: Settings) -> Plan:
     """SCCD in five orders, and with 1, 2, 3 and 5 blocks; VRO-CCD in four orders."""
     dataset = settings.dataset or settings.choose("cifar10", "digits")
-    epochs = settings.epochs or settings.choose(100, 15)
+    epochs = settings.epochs or settings.choose(100, 12)
     sccd = replace(settings.base, dataset=dataset, batch=BATCH[dataset], epochs=epochs)
     vro = replace(sccd, method="VRO-CCD", epochs=max(1, epochs // SHORTER))
     configs: list[RunConfig] = []
