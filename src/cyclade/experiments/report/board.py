@@ -13,11 +13,14 @@ from cyclade.experiments.folder import Row, RunResult, find_runs
 from cyclade.experiments.report import labels
 from cyclade.experiments.report.groups import Group, Value, gather
 from cyclade.experiments.report.plan import (
+    TUNE,
     X_KEYS,
     Y_KEYS,
     Plan,
+    Search,
     Timing,
     read_plan,
+    read_searches,
     read_timing,
 )
 from cyclade.experiments.report.style import Style, styles
@@ -37,7 +40,6 @@ Y_LABELS = {
     "train_accuracy": "train accuracy",
     "held_out_accuracy": "held-out accuracy",
 }
-TUNE = "tune"
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Board:
     entries: tuple[Entry, ...]
     panels: tuple[Panel, ...]
     tuning: tuple[Group, ...]
+    searches: tuple[Search, ...]
     x_keys: tuple[str, ...]
     y_keys: tuple[str, ...]
     x: str
@@ -113,8 +116,7 @@ def read(root: str | Path) -> Board:
     plan, timing = read_plan(root), read_timing(root)
     final, tuning = _sorted_out(find_runs(root), root)
     if not any(run.history for run in final):
-        begun = f"{len(final)} runs, none of which has begun" if final else "no runs"
-        raise ExperimentError(f"there is nothing to report: {root} holds {begun}")
+        raise ExperimentError(f"there is nothing to report: {root} holds {_none_begun(final)}")
     groups = gather(final)
     split = labels.split_keys(groups) if plan.split_by is None else plan.split_by
     names = labels.names(groups, split)
@@ -141,6 +143,7 @@ def read(root: str | Path) -> Board:
         entries=entries,
         panels=panels,
         tuning=tuple(gather(tuning)),
+        searches=tuple(read_searches(root)),
         x_keys=(*X_KEYS, ALONE) if known else X_KEYS,
         y_keys=tuple(key for key in Y_KEYS if held or key != "held_out_accuracy"),
         x=ALONE if plan.x == "seconds" and known else plan.x,
@@ -148,6 +151,12 @@ def read(root: str | Path) -> Board:
         copies=len(final) - sum(len(group.runs) for group in groups),
         _alone=known,
     )
+
+
+def _none_begun(runs: list[RunResult]) -> str:
+    if len(runs) == 1:
+        return "1 run, which has not begun"
+    return f"{len(runs)} runs, none of which has begun" if runs else "no runs"
 
 
 def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], list[RunResult]]:

@@ -2,7 +2,7 @@
 // One figure as SVG: scales, ticks, lines, bands. It knows nothing of the page around it.
 const Chart = (() => {
   const NS = "http://www.w3.org/2000/svg";
-  const MARGIN = { top: 10, right: 12, bottom: 44, left: 58 };
+  const MARGIN = { top: 10, right: 12, bottom: 44, left: 62 };
   const UNITS = [[1e15, " P"], [1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]];
 
   function make(name, attributes, parent, text) {
@@ -87,7 +87,7 @@ const Chart = (() => {
       this.clip = `clip${number}`;
     }
 
-    // frame: {width, x: [low, high], y: [low, high], log, xLabel, yLabel}
+    // frame: {width, x: [low, high], y: [low, high], log, whole, xLabel, yLabel}; whole: x is counted
     begin(frame) {
       const width = Math.max(260, frame.width), height = Math.round(width * 0.44 + 96);
       Object.assign(this, { width, height });
@@ -118,6 +118,7 @@ const Chart = (() => {
         make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg, short(tick));
       }
       for (const tick of this.x.ticks(Math.max(3, Math.round(width / 90)))) {
+        if (frame.whole && !Number.isInteger(tick)) continue;
         const x = this.x.at(tick);
         make("line", { class: "frame", x1: x, x2: x, y1: bottom, y2: bottom + 4 }, this.svg);
         make("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.svg, short(tick));
@@ -133,7 +134,7 @@ const Chart = (() => {
     yLabel(text) {
       const y = (this.box.top + this.box.bottom) / 2;
       make("text", {
-        class: "axis y-label", transform: `translate(13 ${y}) rotate(-90)`, "text-anchor": "middle",
+        class: "axis y-label", transform: `translate(11 ${y}) rotate(-90)`, "text-anchor": "middle",
       }, this.svg, text);
     }
 

@@ -52,6 +52,7 @@ def print_figures(board: Board, folder: Path) -> list[str] | None:
             for ending, options in _FORMATS.items():
                 buffer = io.BytesIO()
                 figure.savefig(buffer, format=ending, **options)
+                figure.set_layout_engine("none")  # laid out once, the same in every format
                 write(folder / f"{name}.{ending}", buffer.getvalue())
             names.append(name)
     return names
@@ -96,11 +97,17 @@ def _draw(figure_class: Any, board: Board, x: str) -> Any:
     figure.legend(
         handles=[_handle(entry.label, entry.style) for entry in board.entries],
         loc="outside upper center",
-        ncols=min(len(board.entries), 2 * columns + 1),
+        ncols=_legend_columns(board, 4.1 * columns),
         frameon=False,
         handlelength=2.6,
     )
     return figure
+
+
+def _legend_columns(board: Board, inches: float) -> int:
+    """As many as fit beside each other, by the longest name."""
+    widest = 0.75 + 0.075 * max(len(entry.label) for entry in board.entries)
+    return max(1, min(len(board.entries), int(inches / widest)))
 
 
 def _handle(label: str, style: Any) -> Any:

@@ -15,7 +15,7 @@ _FOLLOWING = ("lr", "b_small", "p", "epochs", "held_out", "capture", "tf32", "th
 _DATASETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", "digits": "digits"}
 _SPECTRAL = {
     None: "without spectral normalisation",
-    "step": "spectral normalisation",
+    "step": "with spectral normalisation",
     "reparam": "spectral W/σ(W)",
 }
 _PLAIN = {

@@ -64,7 +64,7 @@
     const { x: xDomain, y: yDomain } = domains(data.sameScale ? data.panels : [panel], y);
     const drawn = figure.begin({
       width: holder.clientWidth, x: xDomain, y: yDomain, log: isLog(y),
-      xLabel: axis(data.x, chosen.x).label, yLabel: axis(data.y, y).label,
+      whole: chosen.x === "epoch", xLabel: axis(data.x, chosen.x).label, yLabel: axis(data.y, y).label,
     });
     if (!drawn) return;
     for (const s of shown(panel)) {
@@ -292,10 +292,11 @@
     grid.style.setProperty("--columns", data.columns.length);
     data.panels.forEach((panel, row) => {
       const title = Object.assign(document.createElement("div"), { className: "panel-title" });
-      const small = document.createElement("span");
-      title.textContent = panel.title;
-      small.textContent = panel.subtitle;
-      title.append(small);
+      for (const [tag, text] of [["b", panel.title], ["span", panel.subtitle]]) {
+        const node = document.createElement(tag);
+        node.textContent = text;
+        if (text) title.append(node, " ");
+      }
       grid.append(title);
       data.columns.forEach((_, column) => {
         const holder = Object.assign(document.createElement("figure"), { className: "plot" });

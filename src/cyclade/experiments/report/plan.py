@@ -1,4 +1,4 @@
-"""What an experiment says of itself: ``plan.json``, and ``timing.json`` of runs alone."""
+"""What an experiment says of itself: its plan, the times of runs alone, what tuning came to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ExperimentError
 
+TUNE = "tune"
 X_KEYS = ("epoch", "samples_paper", "samples", "multiply_adds", "seconds")
 TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
 Y_KEYS = ("train_loss", "test_accuracy", "train_accuracy", "held_out_accuracy")
@@ -51,6 +52,15 @@ class Timing:
         return None
 
 
+@dataclass(frozen=True)
+class Search:
+    """What ``tuned.json`` says of one config: the lr taken, those tried, and whether at an edge."""
+
+    config: RunConfig
+    at_edge: bool
+    tried: tuple[Mapping[str, Any], ...]
+
+
 def read_plan(root: Path) -> Plan:
     """The plan in a folder; an empty one if there is none."""
     path = root / "plan.json"
@@ -60,7 +70,9 @@ def read_plan(root: Path) -> Plan:
     try:
         panels = found.get("panels") or {}
         split = panels.get("split_by")
-        x, y = panels.get("x", "epoch"), tuple(panels.get("y", Plan.y))
+        x, y = panels.get("x", "epoch"), panels.get("y", Plan.y)
+        if isinstance(y, str):
+            raise ExperimentError(f"{path}: panels.y must be a list, got {y!r}")
         plan = Plan(
             name=str(found.get("name") or ""),
             title=str(found.get("title") or ""),
@@ -69,7 +81,7 @@ def read_plan(root: Path) -> Plan:
             quick=bool(found.get("quick", False)),
             split_by=() if split is None else (split,) if isinstance(split, str) else tuple(split),
             x=x,
-            y=y,
+            y=tuple(y),
             paper=tuple((str(c["claim"]), _text(c.get("value"))) for c in found.get("paper") or ()),
             notes=tuple(str(note) for note in found.get("notes") or ()),
             times=_times_only(found.get("content") or {}),
@@ -109,6 +121,25 @@ def read_timing(root: Path) -> Timing | None:
         return Timing(rows, str(found.get("device") or ""), paper)
     except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
         raise ExperimentError(f"{path} holds no times: {error!r}") from error
+
+
+def read_searches(root: Path) -> list[Search]:
+    """What tuning came to, if there was any."""
+    path = root / TUNE / "tuned.json"
+    found = _read(path)
+    if found is None:
+        return []
+    try:
+        return [
+            Search(
+                RunConfig.from_dict(row["config"]),
+                bool(row.get("at_edge")),
+                tuple({**one, "lr": float(one["lr"])} for one in row["tried"]),
+            )
+            for row in found["tuned"]
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ExperimentError(f"{path} cannot be read: {error!r}") from error
 
 
 def _read(path: Path) -> dict[str, Any] | None:

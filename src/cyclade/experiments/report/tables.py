@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report import labels
@@ -115,7 +116,7 @@ def summary_table(board: Board) -> Table:
             (
                 config.method,
                 config.spectral or "none",
-                *(str(getattr(config, key)) for key in extra),
+                *(_word(getattr(config, key)) for key in extra),
                 f"{config.lr:g}",
                 f"{len(runs)}{under_way}",
                 plus_minus(last(runs, value("train_loss"))),
@@ -125,6 +126,10 @@ def summary_table(board: Board) -> Table:
             )
         )
     return Table(head, lines)
+
+
+def _word(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _extra_keys(groups: Sequence[Group]) -> list[str]:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.errors import ConfigError, ExperimentError
 from cyclade.experiments.report import labels
-from cyclade.experiments.report.board import TUNE, Board, value
+from cyclade.experiments.report.board import Board, value
 from cyclade.experiments.report.groups import Group, last
+from cyclade.experiments.report.plan import Search
 from cyclade.experiments.report.tables import NOTHING, Table, ended, plus_minus, state
-
-
-@dataclass(frozen=True)
-class Search:
-    """What ``tuned.json`` says of one config: the lr taken, those tried, and whether at an edge."""
-
-    config: RunConfig
-    at_edge: bool
-    tried: tuple[Mapping[str, Any], ...]
 
 
 def tuning_tables(board: Board) -> list[tuple[str, Table]]:
@@ -30,7 +18,7 @@ def tuning_tables(board: Board) -> list[tuple[str, Table]]:
 
     They are read from the tuning runs, or where these are gone from ``tune/tuned.json``.
     """
-    searches = {_untuned(search.config): search for search in _searches(board.root)}
+    searches = {_untuned(search.config): search for search in board.searches}
     families: dict[RunConfig, list[Group]] = {}
     for group in board.tuning:
         families.setdefault(_untuned(group.config), []).append(group)
@@ -102,21 +90,3 @@ def _name(family: RunConfig, families: Sequence[RunConfig]) -> str:
 def _untuned(config: RunConfig) -> RunConfig:
     """The config without what tuning changes (lr, seed, length, images held out) or ignores."""
     return replace(config, lr=1.0, seed=0, epochs=1, held_out=0.0, device="auto")
-
-
-def _searches(root: Path) -> list[Search]:
-    path = root / TUNE / "tuned.json"
-    try:
-        rows = json.loads(path.read_text("utf-8"))["tuned"]
-        return [
-            Search(
-                RunConfig.from_dict(row["config"]),
-                bool(row.get("at_edge")),
-                tuple({**one, "lr": float(one["lr"])} for one in row["tried"]),
-            )
-            for row in rows
-        ]
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError, ConfigError) as error:
-        raise ExperimentError(f"{path} cannot be read: {error!r}") from error

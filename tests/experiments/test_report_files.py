@@ -1,0 +1,210 @@
+"""What a report writes: whole files, the same every time, whatever the folders are called."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from made_up_runs import fig1, make
+
+from cyclade.experiments import ExperimentError, RunConfig
+from cyclade.experiments.report import report, summary
+from cyclade.experiments.report.payload import embedded
+
+BASE = RunConfig(epochs=4, batch=64)
+NASTY = "</script><script>alert(1)<!-- & {{js}}"
+
+
+@pytest.fixture
+def unprinted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page alone, which is quick."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text of the page's data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_the_page_and_its_figures(tmp_path: Path) -> None:
+    root = fig1(tmp_path / "fig1", seeds=2, epochs=3)
+    path = report(root)
+    assert path == root / "report.html"
+    names = sorted(file.name for file in (root / "figures").iterdir())
+    assert names == [
+        f"fig1{axis}.{ending}"
+        for axis in ("-by-multiply-adds", "-by-samples", "-by-seconds-alone", "")
+        for ending in ("pdf", "png")
+    ]
+    assert (root / "figures" / "fig1.png").read_bytes().startswith(b"\x89PNG")
+    assert (root / "figures" / "fig1.pdf").read_bytes().startswith(b"%PDF")
+    text = path.read_text("utf-8")
+    for said in (
+        "Which one?", "SCCD beats SGD", "cyclade reproduce fig1", "a note {{js}}", "a device",
+        "A &amp; B &lt;cpu&gt;", "weight_decay = 0.0005", "up to 4 runs side by side",
+    ):  # fmt: skip
+        assert said in text
+
+
+@pytest.mark.usefixtures("unprinted")
+def test_nothing_is_asked_for_from_elsewhere(tmp_path: Path) -> None:
+    elements = Elements(report(fig1(tmp_path, seeds=1, epochs=2)).read_text("utf-8")).found
+    for tag, attributes in elements:
+        for name in ("src", "href", "action", "srcset"):
+            address = attributes.get(name)
+            assert address is None or address.startswith(("figures/", "data:")), (tag, address)
+    policy = [a["content"] for t, a in elements if a.get("http-equiv")]
+    assert policy[0] is not None
+    assert "default-src 'none'" in policy[0]
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    root = fig1(tmp_path / "fig1", seeds=2, epochs=3)
+    first = report(root, tmp_path / "a" / "page.html").parent
+    second = report(root, tmp_path / "b" / "page.html").parent
+    files = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
+    assert len(files) == 9
+    for file in files:
+        assert (first / file).read_bytes() == (second / file).read_bytes(), file
+    assert not list(tmp_path.rglob(".*"))  # no half-written file is left
+
+
+def test_names_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+    make(tmp_path / NASTY.replace("/", "∕"), BASE)
+    (tmp_path / "plan.json").write_text(
+        json.dumps({"name": NASTY, "title": NASTY, "command": NASTY, "notes": [NASTY]})
+    )
+    text = report(tmp_path).read_text("utf-8")
+    plain = Elements(text).found
+    assert [tag for tag, _ in plain].count("script") == 2
+    assert "alert(1)<" not in text
+    assert all(re.fullmatch(r"[\w.-]+", file.name) for file in (tmp_path / "figures").iterdir())
+
+
+def test_embedded_json_is_json() -> None:
+    thing = {"a": [NASTY, None, 1.5, "\u2028"]}
+    text = embedded(thing)
+    assert "<" not in text
+    assert json.loads(text) == thing
+    with pytest.raises(ValueError, match="JSON compliant"):
+        embedded(float("nan"))
+
+
+@pytest.mark.usefixtures("unprinted")
+def test_one_run_alone(tmp_path: Path) -> None:
+    make(tmp_path / "run", BASE)
+    text = report(tmp_path / "run").read_text("utf-8")
+    assert "Runs in run" in text
+    assert "1 run<" in text
+
+
+@pytest.mark.usefixtures("unprinted")
+def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+    make(tmp_path / "done", BASE)
+    make(tmp_path / "begun", RunConfig(method="SGD"), status="unfinished")
+    (tmp_path / "begun" / "history.csv").unlink()
+    assert "unfinished: seed 0 at epoch 0" in report(tmp_path).read_text("utf-8")
+
+
+@pytest.mark.usefixtures("unprinted")
+def test_without_matplotlib_the_page_is_still_written(tmp_path: Path) -> None:
+    make(tmp_path / "run", BASE)
+    text = report(tmp_path).read_text("utf-8")
+    assert "matplotlib is not installed: pip install" in text
+    assert not (tmp_path / "figures").exists()
+
+
+def test_matplotlib_is_loaded_only_to_draw() -> None:
+    code = (
+        "import sys, cyclade.experiments.report as r; "
+        "print(sorted({'matplotlib', 'sklearn', 'selenium'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_users_matplotlib_settings_stay_and_do_not_matter(tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    make(tmp_path / "run", BASE)
+    first = (report(tmp_path, tmp_path / "a" / "p.html").parent / "figures/curves.png").read_bytes()
+    with matplotlib.rc_context({"lines.linewidth": 9, "font.size": 20}):
+        again = report(tmp_path, tmp_path / "b" / "p.html").parent / "figures/curves.png"
+        assert matplotlib.rcParams["font.size"] == 20
+    assert again.read_bytes() == first
+
+
+# --------------------------------------------------------------------------------------- errors
+
+
+def test_a_folder_without_runs(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match=r"nothing to report: .* holds no runs"):
+        report(tmp_path)
+    with pytest.raises(ExperimentError, match="is not a folder"):
+        summary(tmp_path / "nowhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_have_not_begun(tmp_path: Path) -> None:
+    make(tmp_path / "run", BASE, status="unfinished")
+    (tmp_path / "run" / "history.csv").unlink()
+    with pytest.raises(ExperimentError, match="1 run, which has not begun"):
+        report(tmp_path)
+
+
+def test_out_must_be_a_file_that_can_be_written(tmp_path: Path) -> None:
+    make(tmp_path / "runs" / "run", BASE)
+    with pytest.raises(ExperimentError, match="is a folder"):
+        report(tmp_path, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExperimentError, match="cannot be written"):
+        report(tmp_path, tmp_path / "file" / "page.html")
+    (tmp_path / "figures").write_text("in the way")
+    with pytest.raises(ExperimentError, match="cannot be written"):
+        report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
+    make(tmp_path / "runs" / "run", BASE)
+    (tmp_path / "shut").mkdir(mode=0o500)
+    with pytest.raises(ExperimentError, match="cannot be written: Permission denied"):
+        report(tmp_path, tmp_path / "shut" / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("plan.json", "{", "plan.json cannot be read"),
+        ("plan.json", "[]", "must hold an object, got list"),
+        ("plan.json", '{"panels": {"split_by": "colour"}}', "split_by must be of .* got 'colour'"),
+        ("plan.json", '{"panels": {"x": "hours"}}', "panels.x must be of epoch, .* got 'hours'"),
+        ("plan.json", '{"panels": {"y": ["joy"]}}', "panels.y must be of train_loss, .* got 'joy'"),
+        ("plan.json", '{"panels": {"y": []}}', "panels.y must name at least one"),
+        ("plan.json", '{"panels": {"y": "train_loss"}}', "panels.y must be a list"),
+        ("plan.json", '{"paper": [1]}', "is not a plan"),
+        ("timing.json", "{}", "holds no times"),
+        ("timing.json", '{"rows": [{"method": "SGD"}]}', "holds no times"),
+        ("tune/tuned.json", '{"tuned": [{}]}', "tuned.json cannot be read"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path: Path, file: str, content: str, message: str) -> None:
+    make(tmp_path / "run", BASE)
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ExperimentError, match=message):
+        report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
