@@ -52,9 +52,11 @@ class RunConfig:
         The share of the training images kept back, to choose parameters on.
     device, capture:
         "auto", "cpu", "cuda" or "cuda:0"; on CUDA a cycle is captured as one graph.
+    compile:
+        torch.compile the stages and the loss: faster steps after a wait at the start.
     tf32:
-        On CUDA, TF32 in convolutions and matrix products, which round their factors to 10 bits;
-        false is plain float32.
+        On CUDA, TF32 in matrix products, which rounds their factors to 10 bits; false is plain
+        float32, which convolutions always are.
     threads:
         CPU threads. They are part of the config because sums depend on them.
 
@@ -85,6 +87,7 @@ class RunConfig:
     held_out: float = 0.0
     device: str = "auto"
     capture: bool = True
+    compile: bool = False
     tf32: bool = True
     threads: int = 1
 
@@ -293,6 +296,7 @@ _ACCEPTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "held_out": _number("in [0, 1)", lambda v: 0 <= v < 1),
     "device": ("'auto', 'cpu', 'cuda' or 'cuda:N'", _device),
     "capture": ("true or false", _boolean),
+    "compile": ("true or false", _boolean),
     "tf32": ("true or false", _boolean),
     "threads": _integer(1),
 }

@@ -24,6 +24,7 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.display import Display
 from cyclade.experiments.errors import ConfigError, ExperimentError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
+from cyclade.experiments.repeatable import before_cuda_starts
 from cyclade.experiments.run import on, prepared, run
 
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
@@ -48,6 +49,7 @@ def run_many(
     stop the others: its error is raised when they are done. Scripts must call this under
     ``if __name__ == "__main__":``, as always with processes.
     """
+    before_cuda_starts()
     root, configs = Path(root), list(configs)
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs must be at least 1, got {jobs}")

@@ -12,15 +12,18 @@ from cyclade.optim import spectral_normalise
 
 
 def lenet(channels: int, padding: int, flat: int, hidden: tuple[int, int]) -> nn.Sequential:
-    """LeNet-5 with ReLU and max-pooling: conv 6·5x5, conv 16·5x5, and three linear layers."""
+    """LeNet-5 with ReLU and max-pooling: conv 6·5x5, conv 16·5x5, and three linear layers.
+
+    ReLU comes after the pooling: max and ReLU commute, and there is a quarter left to do.
+    """
     return nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(channels, 6, 5, padding=padding),
-            relu1=nn.ReLU(),
             pool1=nn.MaxPool2d(2),
+            relu1=nn.ReLU(),
             conv2=nn.Conv2d(6, 16, 5),
-            relu2=nn.ReLU(),
             pool2=nn.MaxPool2d(2),
+            relu2=nn.ReLU(),
             flatten=nn.Flatten(),
             fc1=nn.Linear(flat, hidden[0]),
             relu3=nn.ReLU(),

@@ -15,6 +15,12 @@ _inside: list[tuple[Any, ...]] = []  # what each run under way asked for
 _before: tuple[Any, ...] = ()
 
 
+def before_cuda_starts() -> None:
+    """Settings that CUDA reads once, when it starts; what the user has set stays."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # products that repeat
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # streams that do not wait in line
+
+
 @contextmanager
 def repeatable(threads: int, tf32: bool) -> Iterator[None]:
     """So many CPU threads, TF32 or not, and kernels that give the same bits every time.
@@ -23,8 +29,9 @@ def repeatable(threads: int, tf32: bool) -> Iterator[None]:
     ask for the same; the last to leave puts back what was there before.
     """
     global _before
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
-    wanted = (threads, True, False, tf32, tf32)
+    # In convolutions TF32 does not pay: of cuDNN's kernels that repeat, the one it picks for the
+    # first layer's weights is seven times slower than that for float32.
+    wanted = (threads, True, False, False, tf32)
     with _lock:
         if _inside and _inside[0] != wanted:
             raise RuntimeError("runs in one process must agree on threads and tf32")

@@ -16,7 +16,7 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.data import Dataset, load
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
-from cyclade.experiments.repeatable import repeatable
+from cyclade.experiments.repeatable import before_cuda_starts, repeatable
 from cyclade.experiments.training import Training
 from cyclade.optim.capture import alone
 
@@ -40,6 +40,7 @@ def run(
     loss that is not finite ends the run with the status "diverged". `side_by_side`, the number of
     runs that share the machine, is noted in ``about.json``: it bears on the seconds.
     """
+    before_cuda_starts()
     place = RunFolder(folder)
     device = resolve(config.device)
     if place.path.exists():

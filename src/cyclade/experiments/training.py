@@ -42,6 +42,7 @@ def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
         "precondition": "spectral" if config.spectral == "step" else config.precondition,
         "curvature_every": CURVATURE_EVERY,
         "curvature_iterations": CURVATURE_ITERATIONS,
+        "compile": config.compile,
         "seed": config.seed,
         "example": example,
     }

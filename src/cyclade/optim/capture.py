@@ -49,8 +49,11 @@ class Recorder:
 
     def clear(self) -> None:
         """Forget every graph: something they point to was replaced."""
+        if self._ready:
+            torch.cuda.current_stream().synchronize()  # none may still be running
         self._ran.clear()
         self._ready.clear()
+        self._pool = None  # it went with the last of its graphs
 
     def __len__(self) -> int:
         return len(self._ready)

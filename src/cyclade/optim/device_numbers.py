@@ -36,7 +36,8 @@ class DeviceNumbers:
             for place, value in zip(self._rows.view(-1), values, strict=True):
                 place.copy_(value) if isinstance(value, Tensor) else place.fill_(value)
         elif values != self._sent:
-            self._rows.copy_(torch.tensor(values).view_as(self._rows), non_blocking=True)
+            sent = torch.tensor(values, dtype=self._rows.dtype).view_as(self._rows)
+            self._rows.copy_(sent, non_blocking=True)
             self._sent = values
 
     def table(self, rates: list[float]) -> Tensor:
