@@ -28,7 +28,7 @@ from cyclade.experiments.repeatable import before_cuda_starts
 from cyclade.experiments.run import on, prepared, run
 
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
-STREAMS = 16  # runs that share a GPU
+STREAMS = 8  # runs that share a GPU: more gain nothing on an H200
 
 
 def run_many(
@@ -43,7 +43,7 @@ def run_many(
 
     Runs that are done are read, others start or go on where they stopped, so the same call resumes
     everything. `jobs` of them work side by side: on the CPU in processes, as many as there are
-    cores; on a GPU on streams of one process, by default up to 16, since small nets leave most of
+    cores; on a GPU on streams of one process, by default up to 8, since small nets leave most of
     it idle. Their results are those of runs alone, bit for bit, but their seconds are of a shared
     device (``about.json`` says how many shared it): time with ``jobs=1``. A run that fails does not
     stop the others: its error is raised when they are done. Scripts must call this under
