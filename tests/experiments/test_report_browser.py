@@ -1,0 +1,372 @@
+"""The page in a real browser: it draws what the statistics say, and its controls work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up_runs import fig1, make
+
+from cyclade.experiments import RunConfig
+from cyclade.experiments.report import report
+from cyclade.experiments.report.board import read, value
+from cyclade.experiments.report.groups import curve
+
+pytest.importorskip("selenium", reason="selenium is not installed")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="no browser: apt-get install chromium chromium-driver",
+)
+
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--window-size=1200,900",
+)  # fmt: skip
+EPOCHS = 8
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = Service(executable_path=DRIVER)  # a given path: nothing is looked for online
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fig1(tmp_path_factory.mktemp("fig1"), epochs=EPOCHS)
+
+
+@pytest.fixture(autouse=True)
+def unprinted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+class Page:
+    """A report in the browser."""
+
+    def __init__(self, driver: Any, path: Path) -> None:
+        self.driver = driver
+        self.requests()  # of the page before
+        driver.get_log("browser")
+        driver.get(path.as_uri())
+
+    def script(self, text: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(text, *arguments)
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.driver.find_elements("css selector", selector))
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def paths(self, selector: str = "path.line") -> list[list[str]]:
+        """The outlines of such paths, figure by figure."""
+        found: list[list[str]] = self.script(
+            "return [...document.querySelectorAll('.plot svg')].map(s => "
+            "[...s.querySelectorAll(arguments[0])].map(p => p.getAttribute('d')))",
+            selector,
+        )
+        return found
+
+    def texts(self, selector: str) -> list[str]:
+        found: list[str] = self.script(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector
+        )
+        return found
+
+    def choose(self, control: str, key: str) -> None:
+        from selenium.webdriver.support.select import Select
+
+        Select(self.one(f"#{control}")).select_by_value(key)
+
+    def requests(self) -> list[str]:
+        entries = (json.loads(e["message"]) for e in self.driver.get_log("performance"))
+        return [
+            e["message"]["params"]["request"]["url"]
+            for e in entries
+            if e["message"]["method"] == "Network.requestWillBeSent"
+        ]
+
+    def errors(self) -> list[Any]:
+        return list(self.driver.get_log("browser"))
+
+
+@pytest.fixture
+def page(chromium: Any, root: Path) -> Iterator[Page]:
+    found = Page(chromium, report(root))
+    yield found
+    assert found.errors() == []
+
+
+def points(outline: str) -> Any:
+    """The coordinates of a path; anything that is not a number is an error."""
+    assert re.fullmatch(r"(?:[ML]-?[\d.]+,-?[\d.]+)+Z?", outline), outline
+    return np.array(re.findall(r"(-?[\d.]+),(-?[\d.]+)", outline), dtype=float)
+
+
+def test_it_loads_without_errors_and_asks_for_nothing(chromium: Any, root: Path) -> None:
+    path = report(root)
+    page = Page(chromium, path)
+    assert page.errors() == []
+    asked = page.requests()
+    assert path.as_uri() in asked
+    assert set(asked) <= {path.as_uri(), "data:,"}
+    assert chromium.title == "Figure 1 & </script><b>more</b>"
+    assert page.texts("h1") == [chromium.title]
+    assert len(page.all("script")) == 2
+
+
+def test_every_figure_draws_every_series(page: Page) -> None:
+    for selector, corners in (("path.line", EPOCHS + 1), ("path.band", 2 * EPOCHS + 2)):
+        drawn = page.paths(selector)
+        assert [len(figure) for figure in drawn] == [4, 4, 4, 4]
+        for outline in (one for figure in drawn for one in figure):
+            placed = points(outline)
+            assert placed.shape == (corners, 2)
+            assert np.isfinite(placed).all()
+            assert placed.min() >= 0
+            assert placed.max() <= 1200
+    assert page.texts("text.x-label") == ["epoch"] * 4
+    assert page.texts("text.y-label") == ["train loss", "test accuracy"] * 2
+
+
+@pytest.mark.parametrize("x", ["epoch", "seconds", "samples"])
+def test_lines_are_the_means_and_bands_the_ranges(page: Page, root: Path, x: str) -> None:
+    page.choose("x", x)
+    board = read(root)
+    figures = [(panel, y) for panel in board.panels for y in board.columns]
+    lines, bands = page.paths(), page.paths("path.band")
+    for (panel, y), drawn, spreads in zip(figures, lines, bands, strict=True):
+        wanted, given = [], []
+        for (_, group), line, band in zip(panel.members, drawn, spreads, strict=True):
+            known = curve(group.averaged, value(x), value(y))
+            placed, around = points(line), points(band)
+            wanted += [(p.x, p.y.mean) for p in known] + [(p.x, p.y.high) for p in known]
+            wanted += [(p.x, p.y.low) for p in reversed(known)]
+            given += [*placed, *around]
+        for axis in (0, 1):  # pixels are an affine image of the numbers, the same for all
+            numbers = np.array([pair[axis] for pair in wanted], dtype=float)
+            pixels = np.array([pair[axis] for pair in given])
+            slope, start = np.polyfit(numbers, pixels, 1)
+            assert np.abs(slope * numbers + start - pixels).max() < 0.05
+            assert (slope > 0) == (axis == 0)
+
+
+def test_the_legend_hides_and_shows_in_every_figure(page: Page) -> None:
+    button = page.all("#legend .entry")[1]
+    assert button.text == "SCCD"
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert [len(figure) for figure in page.paths()] == [3, 3, 3, 3]
+    assert page.all(".plot [data-entry='1']") == []
+    assert len(page.all(".plot path.line[data-entry='0']")) == 4
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    assert len(page.all(".plot path.line[data-entry='1']")) == 4
+
+
+def test_the_legend_works_by_keyboard_and_may_hide_everything(page: Page) -> None:
+    for key, button in zip("\ue00d\ue007\ue00d\ue007", page.all("#legend .entry"), strict=True):
+        button.send_keys(key)  # space, enter
+        assert button.get_attribute("aria-pressed") == "false"
+    assert page.paths() == [[], [], [], []]
+    assert page.texts("text.empty") == ["nothing to draw on these axes"] * 4
+    page.one("#show-all").click()
+    assert [len(figure) for figure in page.paths()] == [4, 4, 4, 4]
+    assert not page.one("#show-all").is_displayed()
+
+
+def test_axes_can_be_switched(page: Page) -> None:
+    from selenium.webdriver.support.select import Select
+
+    offered = [o.get_attribute("value") for o in Select(page.one("#x")).options]
+    assert offered == [
+        "epoch", "samples_paper", "samples", "multiply_adds", "seconds", "seconds_alone",
+    ]  # fmt: skip
+    labels, outlines = set(), set()
+    for key in offered:
+        page.choose("x", key)
+        (label,) = set(page.texts("text.x-label"))
+        labels.add(label)
+        outlines.add(str(page.paths()[0]))
+        assert all(np.isfinite(points(o)).all() for figure in page.paths() for o in figure)
+    assert len(labels) == len(offered)
+    # Epochs and the paper's samples are multiples of each other here, and so look alike.
+    assert len(outlines) == len(offered) - 1
+    page.choose("y1", "train_accuracy")
+    assert page.texts("text.y-label") == ["train loss", "train accuracy"] * 2
+
+
+def test_the_loss_may_be_logarithmic(page: Page) -> None:
+    before = page.paths()
+    page.one("#log").click()
+    after = page.paths()
+    assert after[0] != before[0]
+    assert after[1] == before[1]  # accuracies stay as they are
+    placed = points(after[0][1])
+    losses = [p.y.mean for p in _sccd(page)]
+    slope, start = np.polyfit(np.log(losses), placed[:, 1], 1)
+    assert np.abs(slope * np.log(losses) + start - placed[:, 1]).max() < 0.05
+
+
+def _sccd(page: Page) -> Any:
+    place = Path(page.driver.current_url.removeprefix("file://")).parent
+    board = read(place)
+    return curve(board.panels[0].members[1][1].averaged, value("epoch"), value("train_loss"))
+
+
+def test_the_spread_can_be_chosen_and_is_said(page: Page) -> None:
+    assert "lowest to the highest seed" in page.one("#band-note").text
+    ranges = page.paths("path.band")
+    page.choose("band", "sd")
+    assert "standard deviation" in page.one("#band-note").text
+    assert page.paths("path.band") != ranges
+    page.choose("band", "seeds")
+    assert page.paths("path.band") == [[], [], [], []]
+    assert [len(figure) for figure in page.paths("path.single")] == [12] * 4
+    page.choose("band", "none")
+    assert page.paths("path.single") == [[], [], [], []]
+
+
+def test_pointing_reads_values(page: Page) -> None:
+    from selenium.webdriver import ActionChains
+
+    svg = page.one(".plot svg")
+    box = page.script(
+        "const b = document.querySelector('.plot path.line').getBoundingClientRect();"
+        "const s = document.querySelector('.plot svg').getBoundingClientRect();"
+        "return [b.right - s.left - s.width / 2]"
+    )
+    ActionChains(page.driver).move_to_element_with_offset(svg, int(box[0]), 0).perform()
+    text = page.one("#readout").text
+    end = _sccd(page)[-1].y
+    assert f"epoch {EPOCHS}" in text
+    assert f"SCCD\n{end.mean:.4f} ± {end.sd:.4f}" in text.replace("SCCD ", "SCCD\n")
+    assert "3 seeds" in text
+    assert len(page.all(".pointer circle")) == 4
+    ActionChains(page.driver).move_to_element(page.one("h1")).perform()
+    assert not page.one("#readout").is_displayed()
+
+
+def test_keys_read_values(page: Page) -> None:
+    page.script("document.querySelector('.plot svg').focus()")
+    page.driver.switch_to.active_element.send_keys("\ue014")  # arrow right
+    assert page.one("#readout").is_displayed()
+    first = page.one("#readout").text
+    page.driver.switch_to.active_element.send_keys("\ue014" * 12)
+    assert page.one("#readout").text != first
+    page.driver.switch_to.active_element.send_keys("\ue00c")  # escape
+    assert not page.one("#readout").is_displayed()
+
+
+def test_dragging_looks_closer_in_all_figures(page: Page) -> None:
+    from selenium.webdriver import ActionChains
+
+    before = page.paths()
+    drag = ActionChains(page.driver).move_to_element(page.one(".plot svg"))
+    drag.click_and_hold().move_by_offset(120, 0).release().perform()
+    closer = page.paths()
+    assert all(a != b for a, b in zip(before, closer, strict=True))
+    page.one("#whole").click()
+    assert page.paths() == before
+    assert not page.one("#whole").is_displayed()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark(page: Page, root: Path, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        inks = page.script(
+            "return [...document.querySelectorAll('.plot svg')].map(s => [...s.querySelectorAll("
+            "'path.line')].map(p => getComputedStyle(p).stroke))"
+        )
+        back = page.script("return getComputedStyle(document.body).backgroundColor")
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    styles = [entry.style for entry in read(root).entries]
+    wanted = [rgb(style.dark if scheme == "dark" else style.light) for style in styles]
+    assert [list(map(channels, figure)) for figure in inks] == [wanted] * 4
+    for ink in wanted:  # as WCAG asks of graphics
+        assert contrast(ink, channels(back)) >= 3
+
+
+def rgb(colour: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(colour[1:]))
+
+
+def channels(colour: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", colour)[:3])
+
+
+def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """The ratio of luminances, by the formula of WCAG 2."""
+
+    def luminance(colour: tuple[int, ...]) -> float:
+        parts = [c / 255 for c in colour]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_a_narrow_window_does_not_scroll_sideways(page: Page) -> None:
+    page.driver.set_window_size(500, 900)
+    try:
+        page.driver.refresh()
+        inner, whole = page.script("return [innerWidth, document.documentElement.scrollWidth]")
+        assert whole <= inner
+        assert [len(figure) for figure in page.paths()] == [4, 4, 4, 4]
+    finally:
+        page.driver.set_window_size(1200, 900)
+
+
+def test_diverged_unfinished_and_single_runs(chromium: Any, tmp_path: Path) -> None:
+    base = RunConfig(epochs=6, batch=64)
+    make(tmp_path / "</script><img src=x onerror=alert(1)>".replace("/", "∕"), base)
+    make(tmp_path / "b", replace(base, seed=1), epochs=3, status="unfinished")
+    make(tmp_path / "c", replace(base, seed=2), epochs=4, status="diverged")
+    make(tmp_path / "d", replace(base, method="SGD"), epochs=4, status="diverged")
+    make(tmp_path / "e", replace(base, method="PAGE"), epochs=1)
+    page = Page(chromium, report(tmp_path))
+    assert page.errors() == []
+    # SCCD: a line to epoch 3 of two seeds, and a faded one on of the one that is left.
+    whole, few = page.paths("path.line.e1")[0]
+    assert (len(points(whole)), len(points(few))) == (4, 4)
+    assert len(page.all(".plot path.few")) == 2
+    assert [len(figure) for figure in page.paths("path.cross")] == [2, 2]
+    assert [len(figure) for figure in page.paths("path.band")] == [1, 1]  # single seeds: no band
+    # A run on its way to 1e30 does not set the scale.
+    assert points(whole)[:, 1].max() - points(whole)[:, 1].min() > 50
+    assert "diverged: seed 2 in epoch 4" in page.one("table.ends").text
+
+
+def test_a_page_of_runs_that_all_diverged(chromium: Any, tmp_path: Path) -> None:
+    make(tmp_path / "a", RunConfig(epochs=6), epochs=4, status="diverged")
+    page = Page(chromium, report(tmp_path))
+    assert page.errors() == []
+    assert page.one("#band-note").text == "One seed each: there is no band."
+    assert [len(figure) for figure in page.paths("path.cross")] == [1, 1]
