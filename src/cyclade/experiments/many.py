@@ -14,7 +14,7 @@ from concurrent.futures import (
     wait,
 )
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 import torch
@@ -146,7 +146,7 @@ def _in_processes(
     configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
 ) -> dict[RunConfig, Exception]:
     failures: dict[RunConfig, Exception] = {}
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_deaf)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_bound)
     try:
         running: dict[Future[None], RunConfig] = {
             pool.submit(_work, config, root / config.slug(), data_dir, jobs): config
@@ -177,9 +177,17 @@ def _work(config: RunConfig, folder: Path, data_dir: str | Path | None, jobs: in
     run(config, folder, data_dir=data_dir, side_by_side=jobs)
 
 
-def _deaf() -> None:
-    """An interrupt is the parent's affair: it ends the workers."""
+def _bound() -> None:
+    """A worker lives as long as its parent. An interrupt is the parent's affair: it ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+
+        def end_with_parent() -> None:
+            parent.join()
+            os._exit(1)  # it was killed; what is on disk is whole
+
+        threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _cores() -> int:

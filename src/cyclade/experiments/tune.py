@@ -226,7 +226,7 @@ class _Study:
             self._optuna.trial.create_trial(
                 params={"lr": tried.lr},
                 distributions={
-                    "lr": self._optuna.distributions.FloatDistribution(1e-12, 1e12, log=True)
+                    "lr": self._optuna.distributions.FloatDistribution(1e-100, 1e100, log=True)
                 },
                 value=tried.held_out_accuracy or 0.0,
                 user_attrs={"status": tried.status},
