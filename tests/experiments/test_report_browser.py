@@ -219,6 +219,16 @@ def test_axes_can_be_switched(page: Page) -> None:
     assert page.texts("text.y-label") == ["train loss", "train accuracy"] * 2
 
 
+def test_what_was_not_timed_is_said_to_be_missing(page: Page) -> None:
+    page.choose("x", "seconds_alone")
+    assert [len(figure) for figure in page.paths()] == [4, 4, 0, 0]
+    assert page.texts("text.empty") == ["nothing to draw on these axes"] * 2
+    note = page.one("#band-note").text
+    assert "Not known on this axis: SGD (with spectral normalisation); SCCD (with" in note
+    page.choose("x", "epoch")
+    assert "Not known" not in page.one("#band-note").text
+
+
 def test_the_loss_may_be_logarithmic(page: Page) -> None:
     before = page.paths()
     page.one("#log").click()

@@ -103,8 +103,6 @@ const Chart = (() => {
         class: "axis x-label", x: (left + right) / 2, y: height - 6, "text-anchor": "middle",
       }, this.svg, frame.xLabel);
       if (!frame.x || !frame.y) {
-        make("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2 }, this.svg,
-          "nothing to draw on these axes");
         this.x = this.y = null;
         return false;
       }
@@ -129,6 +127,14 @@ const Chart = (() => {
       this.marks = make("g", {}, this.svg);
       this.pointer = make("g", { class: "pointer" }, this.svg);
       return true;
+    }
+
+    // To be called when everything is drawn: an empty frame says that it is meant to be empty.
+    end() {
+      if (this.svg.querySelector("[data-entry]")) return;
+      const { left, right, top, bottom } = this.box;
+      make("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2 }, this.svg,
+        "nothing to draw on these axes");
     }
 
     yLabel(text) {

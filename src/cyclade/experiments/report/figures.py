@@ -94,6 +94,8 @@ def _draw(figure_class: Any, board: Board, x: str) -> Any:
                 ax.autoscale(False)
             for number, group in panel.members:
                 _diverged(ax, group, board, number, x, y)
+            if not ax.has_data():
+                ax.text(0.5, 0.5, "not known on this axis", transform=ax.transAxes, ha="center")
     figure.legend(
         handles=[_handle(entry.label, entry.style) for entry in board.entries],
         loc="outside upper center",
@@ -123,6 +125,8 @@ def _linestyle(dash: tuple[int, ...]) -> Any:
 
 def _mean(ax: Any, points: list[Point], style: Any, seeds: int) -> None:
     """The mean as a line, faded where not all seeds have got to, and their range as a band."""
+    if not points:
+        return
     xs = [point.x for point in points]
     if seeds > 1:
         lows, highs = [p.y.low for p in points], [p.y.high for p in points]

@@ -97,14 +97,23 @@
     }
   }
 
+  // What has no place on the axis chosen, such as methods that were not timed alone.
+  function absent() {
+    const names = data.panels.flatMap((panel) => shown(panel)
+      .filter((s) => !s.runs.some((run) => run.x[chosen.x].some((x) => x !== null)))
+      .map((s) => data.entries[s.entry].label + (panel.title ? ` (${panel.title})` : "")));
+    return names.length ? `Not known on this axis: ${names.join("; ")}.` : "";
+  }
+
   function drawAll() {
-    figures.forEach(draw);
+    figures.forEach((item) => { draw(item); item.figure.end(); });
     const notes = {
       range: "Bands reach from the lowest to the highest seed.",
       sd: "Bands are the mean ± one sample standard deviation over the seeds.",
       seeds: "Thin lines are single seeds.", none: "",
     };
-    byId("band-note").textContent = many ? notes[chosen.band] : "One seed each: there is no band.";
+    const band = many ? notes[chosen.band] : "One seed each: there is no band.";
+    byId("band-note").textContent = [band, absent()].filter(Boolean).join(" ");
     byId("show-all").hidden = chosen.hidden.size === 0;
     byId("whole").hidden = chosen.zoom === null;
     byId("log").disabled = !chosen.columns.some((y) => axis(data.y, y).log);
