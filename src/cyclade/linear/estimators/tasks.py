@@ -102,11 +102,15 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         seen = codes if sample_weight is None else codes[sample_weight > 0]
-        if len(np.unique(seen)) < len(self.classes_) or len(self.classes_) < 2:
+        weighed = self.classes_[np.unique(seen)]
+        if len(weighed) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs rows of positive weight in at least 2 classes, and "
-                f"in each class of y; the classes seen are {self.classes_[np.unique(seen)]}"
+                f"{type(self).__name__} needs at least 2 classes with rows of positive weight, "
+                f"got {len(weighed)} class: {weighed[0]!r}"
             )
+        if len(weighed) < len(self.classes_):
+            lost = np.setdiff1d(self.classes_, weighed)[0]
+            raise ValueError(f"sample_weight: all rows of class {lost!r} have zero weight")
         if self.class_weight is not None:
             per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
             per_row = per_class[codes].astype(dtype)

@@ -1,0 +1,66 @@
+"""scikit-learn's own checks of every estimator, in full."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from cyclade import linear
+
+# Few alphas keep the checks of the …CV twins quick; what they check does not depend on it.
+QUICK = {"n_alphas": 5, "alpha_ratio": 0.01, "cv": 3}
+SINGLE = [
+    linear.Lasso(0.01),
+    linear.ElasticNet(0.01),
+    linear.WeightedLasso(0.01),
+    linear.GroupLasso(0.01),
+    linear.SparseGroupLasso(0.01),
+    linear.MultiTaskLasso(0.01),
+    linear.SparseLogisticRegression(0.01),
+    linear.SparseSVC(0.01),
+    linear.MCPRegression(0.01),
+    linear.SCADRegression(0.01),
+    linear.LogSumRegression(0.01),
+    linear.RobustRegression(0.01),
+    linear.QuantileRegression(0.01),
+    linear.PoissonRegressor(0.01),
+    linear.GammaRegressor(0.01),
+    linear.GeneralizedLinear("huber", "scad", alpha=0.01),
+    linear.GeneralizedLinearClassifier("logistic", "mcp", alpha=0.01),
+]
+CHOOSING = [
+    linear.LassoCV(**QUICK),
+    linear.ElasticNetCV(**QUICK),
+    linear.WeightedLassoCV(**QUICK),
+    linear.GroupLassoCV(**QUICK),
+    linear.SparseGroupLassoCV(**QUICK),
+    linear.MultiTaskLassoCV(**QUICK),
+    linear.SparseLogisticRegressionCV(**QUICK),
+    linear.SparseSVCCV(**QUICK),
+    linear.MCPRegressionCV(**QUICK),
+    linear.SCADRegressionCV(**QUICK),
+    linear.LogSumRegressionCV(**QUICK),
+    linear.RobustRegressionCV(**QUICK),
+    linear.QuantileRegressionCV(**QUICK),
+    linear.PoissonRegressorCV(**QUICK),
+    linear.GammaRegressorCV(**QUICK),
+    linear.GeneralizedLinearCV("huber", "scad", **QUICK),
+    linear.GeneralizedLinearClassifierCV("logistic", "mcp", **QUICK),
+]
+
+
+def test_every_estimator_is_checked():
+    checked = {type(model).__name__ for model in SINGLE + CHOOSING}
+    listed = {
+        name
+        for name in linear.estimators.__all__
+        if isinstance(getattr(linear, name), type)
+        and issubclass(getattr(linear, name), linear.LinearModel)
+    }
+    assert listed - {"LinearModel", "CrossValidated"} == checked
+
+
+@pytest.mark.filterwarnings("default")
+@parametrize_with_checks(SINGLE + CHOOSING)
+def test_estimators_keep_the_manners_of_scikit_learn(estimator, check):
+    check(estimator)
