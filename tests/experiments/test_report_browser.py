@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_runs import fig1, make
+from made_up_runs import fig1, make, row
 
 from cyclade.experiments import RunConfig
+from cyclade.experiments.folder import RunFolder
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read, value
 from cyclade.experiments.report.groups import curve
@@ -101,11 +102,13 @@ class Page:
         Select(self.one(f"#{control}")).select_by_value(key)
 
     def requests(self) -> list[str]:
+        """What this page has asked for; the browser's own pages ask for things of theirs."""
         entries = (json.loads(e["message"]) for e in self.driver.get_log("performance"))
         return [
             e["message"]["params"]["request"]["url"]
             for e in entries
             if e["message"]["method"] == "Network.requestWillBeSent"
+            and e["message"]["params"]["documentURL"] == self.driver.current_url
         ]
 
     def errors(self) -> list[Any]:
@@ -149,6 +152,19 @@ def test_every_figure_draws_every_series(page: Page) -> None:
             assert placed.max() <= 1200
     assert page.texts("text.x-label") == ["epoch"] * 4
     assert page.texts("text.y-label") == ["train loss", "test accuracy"] * 2
+
+
+def test_ticks_are_told_apart_however_close(chromium: Any, tmp_path: Path) -> None:
+    config = RunConfig(epochs=3)
+    make(tmp_path / "a", config)
+    rows = [row(config, e, train_loss=2.30451 + 1e-5 * e, test_accuracy=0.1) for e in range(4)]
+    RunFolder(tmp_path / "a").write_history(rows)
+    page = Page(chromium, report(tmp_path))
+    assert page.errors() == []
+    for number in (1, 2):
+        ticks = page.texts(f".plot:nth-of-type({number}) text:not(.axis)")
+        heights = [tick for tick in ticks if "." in tick]
+        assert len(set(heights)) == len(heights) >= 3
 
 
 @pytest.mark.parametrize("x", ["epoch", "seconds", "samples"])

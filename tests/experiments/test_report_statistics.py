@@ -111,6 +111,19 @@ def test_the_summary_is_mean_and_deviation_over_finished_seeds(tmp_path: Path) -
     assert line[head.index("seeds")] == "3"
 
 
+def test_the_best_of_a_panel_is_marked_and_ties_are_no_victory(tmp_path: Path) -> None:
+    runs_of(tmp_path, BASE, replace(BASE, method="SGD"), replace(BASE, method="PAGE"))
+    table = full_table(read(tmp_path))
+    column = table.head.index("train loss")
+    losses = [float(line[column]) for line in table.lines]
+    marked = [line for line, place in table.best if place == column]
+    assert marked == [i for i, loss in enumerate(losses) if loss == min(losses)]
+    assert len(marked) < 3
+    make(tmp_path / "tie" / "a", BASE)
+    make(tmp_path / "tie" / "b", replace(BASE, momentum=0.5))
+    assert full_table(read(tmp_path / "tie")).best == set()
+
+
 def test_names_say_what_differs_within_a_panel_and_no_more(tmp_path: Path) -> None:
     found = runs_of(
         tmp_path,

@@ -13,14 +13,23 @@ const Chart = (() => {
     return node;
   }
 
-  const trimmed = (number) => String(Number(number.toPrecision(4)));
-
-  function short(number) {
+  function short(number, digits = 4) {
+    const trimmed = (value) => String(Number(value.toPrecision(digits)));
     for (const [size, unit] of UNITS) {
       if (Math.abs(number) >= size) return trimmed(number / size) + unit;
     }
-    if (number !== 0 && Math.abs(number) < 1e-3) return number.toExponential(1);
+    if (number !== 0 && Math.abs(number) < 1e-3) return number.toExponential(Math.max(1, digits - 3));
     return trimmed(number);
+  }
+
+  // As few digits as tell the ticks apart.
+  function labels(ticks) {
+    let found = [];
+    for (let digits = 4; digits <= 12; digits++) {
+      found = ticks.map((tick) => short(tick, digits));
+      if (new Set(found).size === ticks.length) break;
+    }
+    return found;
   }
 
   // Ticks at multiples of 1, 2 or 5 times a power of ten.
@@ -110,16 +119,19 @@ const Chart = (() => {
       this.y = scale(frame.y, [bottom, top], frame.log);
       const clip = make("clipPath", { id: this.clip }, make("defs", {}, this.svg));
       make("rect", { x: left, y: top, width: right - left, height: bottom - top }, clip);
-      for (const tick of this.y.ticks(6)) {
+      const rules = this.y.ticks(6), named = labels(rules);
+      for (const [i, tick] of rules.entries()) {
         const y = this.y.at(tick);
         make("line", { class: "rule", x1: left, x2: right, y1: y, y2: y }, this.svg);
-        make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg, short(tick));
+        make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg, named[i]);
       }
-      for (const tick of this.x.ticks(Math.max(3, Math.round(width / 90)))) {
-        if (frame.whole && !Number.isInteger(tick)) continue;
+      const marks = this.x.ticks(Math.max(3, Math.round(width / 90)))
+        .filter((tick) => !frame.whole || Number.isInteger(tick));
+      const under = labels(marks);
+      for (const [i, tick] of marks.entries()) {
         const x = this.x.at(tick);
         make("line", { class: "frame", x1: x, x2: x, y1: bottom, y2: bottom + 4 }, this.svg);
-        make("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.svg, short(tick));
+        make("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.svg, under[i]);
       }
       make("line", { class: "frame", x1: left, x2: right, y1: bottom, y2: bottom }, this.svg);
       this.bands = make("g", { "clip-path": `url(#${this.clip})` }, this.svg);

@@ -172,17 +172,17 @@ def full_table(board: Board) -> Table:
                 table.bad.add((len(table.lines) - 1, len(head) - 1))
         members = [group for _, group in panel.members]
         for key, sign in (("train_loss", -1), ("test_accuracy", 1), ("train_accuracy", 1)):
-            chosen = _best(members, key, sign)
-            if chosen is not None:
-                table.best.add((first + chosen, head.index(key.replace("_", " "))))
+            column = head.index(key.replace("_", " "))
+            table.best.update((first + i, column) for i in _best(members, key, sign))
     return table
 
 
-def _best(groups: Sequence[Group], key: str, sign: int) -> int | None:
-    """Which group has the best mean over finished runs; nobody wins alone."""
+def _best(groups: Sequence[Group], key: str, sign: int) -> list[int]:
+    """Who has the best mean over finished runs, to the digits shown; nobody if all have it."""
     means = [last(group.of_status("finished"), value(key)).mean for group in groups]
-    there = [(sign * mean, -i) for i, mean in enumerate(means) if mean is not None]
-    return -max(there)[1] if len(there) > 1 else None
+    there = [(round(sign * mean, 4), i) for i, mean in enumerate(means) if mean is not None]
+    best = [i for mean, i in there if mean == max(there)[0]]
+    return best if len(best) < len(there) else []
 
 
 def run_table(board: Board) -> Table:
