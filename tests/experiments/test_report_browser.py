@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -318,6 +319,15 @@ def test_dragging_looks_closer_in_all_figures(page: Page) -> None:
     page.one("#whole").click()
     assert page.paths() == before
     assert not page.one("#whole").is_displayed()
+
+
+def test_a_figure_can_be_saved_by_itself(page: Page, root: Path) -> None:
+    text = page.script("return Chart.standalone(document.querySelector('.plot svg'))")
+    svg = ElementTree.fromstring(text)
+    lines = [path for path in svg.iter("{http://www.w3.org/2000/svg}path") if path.get("fill")]
+    inks = {channels(path.get("stroke", "")) for path in lines}
+    assert {rgb(entry.style.light) for entry in read(root).entries} <= inks
+    assert "var(" not in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
