@@ -12,6 +12,9 @@ from cyclade.linear.blocks.problem import BlockProblem
 
 Array = NDArray[Any]
 
+NO_SLOPE = 1e-14
+"""An intercept's slope below this fraction of Σ s_i |u_i| is rounding, and left alone."""
+
 
 @dataclass
 class Measured:
@@ -39,13 +42,12 @@ def measure(problem: BlockProblem, x: Array, z: Array) -> Measured:
 def dual_value(problem: BlockProblem, u: Array, g: Array, slope: Array) -> float:
     """D(θ) = Σ s_i (θ_i·offset_i − φ*(y_i, θ_i)) at a θ made feasible from u = φ'(z).
 
-    With intercepts Σ s_i θ_i = 0 is required, so u is centred; then it is shrunk until
+    With intercepts Σ s_i θ_i = 0 is required, so u is balanced first; then it is shrunk until
     Xᵀ(sθ) lies where r* is zero.
     """
-    if slope.any():
-        u = u - slope
-        if np.abs(slope).max() > 1e-13 * float((problem.s @ np.abs(u)).max()):
-            g = problem.correlate(problem.s[:, None] * u)
+    if np.abs(slope).max() > NO_SLOPE * float((problem.s @ np.abs(u)).max()):
+        u = balanced(problem, u, slope)
+        g = problem.correlate(problem.s[:, None] * u)
     norm = problem.reg.dual_norm(g[:, 0] if problem.T == 1 else g)
     theta = u / max(norm * (1.0 + 1e-15), 1.0)
     shaped = problem._shaped(theta)
@@ -53,6 +55,24 @@ def dual_value(problem: BlockProblem, u: Array, g: Array, slope: Array) -> float
     per_row = conjugates if conjugates.ndim == 1 else conjugates.sum(axis=1)
     value = float(problem.s @ ((theta * problem.offset).sum(axis=1) - per_row))
     return value if np.isfinite(value) else -np.inf
+
+
+def balanced(problem: BlockProblem, u: Array, slope: Array) -> Array:
+    """u, changed so that Σ s_i u_i = 0, within the domain of φ*.
+
+    Where outputs are apart, the heavier of the positive and the negative part is scaled down (the
+    domain is convex and holds zero); where they form probabilities, the slopes are subtracted.
+    """
+    if problem.loss.target == "classes":
+        return u - slope
+    up = problem.s @ np.maximum(u, 0.0)
+    down = problem.s @ np.maximum(-u, 0.0)
+    tiny = np.finfo(np.float64).tiny
+    return np.where(
+        u > 0,
+        u * np.minimum(down / np.maximum(up, tiny), 1.0),
+        u * np.minimum(up / np.maximum(down, tiny), 1.0),
+    )
 
 
 def scale_of_gap(problem: BlockProblem) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.blocks.steps import block_step
+from cyclade.linear.blocks.steps import block_step, copy
 from cyclade.linear.kernels.jit import compiled, reductions
 
 
@@ -155,6 +155,6 @@ def cycles(
                 largest = max(largest, top * np.sqrt(length))
         done += 1
         if done < past_x.shape[0]:
-            past_x[done] = x
-            past_R[done] = R
+            copy(x, past_x[done])
+            copy(R, past_R[done])
     return done, largest

@@ -24,6 +24,8 @@ Array = NDArray[Any]
 
 LEAST_COLUMNS = 256
 """A first working set has about so many columns, if so many violate."""
+GROWTH = 4.0
+EASE = 0.3
 NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
@@ -57,6 +59,7 @@ def minimise(
     best_dual, eps_goal, stuck = -np.inf, np.inf, 0
     state.measured = measure(problem, state.x, state.z)
     distance_goal = tol * (problem.reg.scale() or state.measured.distance or 1.0)
+    fresh = True  # z was computed from x, not carried along
     while True:
         now = state.measured
         best_dual = max(best_dual, now.dual)
@@ -72,13 +75,18 @@ def minimise(
                "passes": state.passes, "working": state.working.size}  # fmt: skip
         state.history.append(row)
         report(row)
-        if certificate.reached or state.passes >= most or stuck > 2:
+        done = certificate.reached or state.passes >= most or stuck > 2
+        if done and fresh:
             return certificate
-        before = state.passes
-        state.working = choose(problem, state)
-        minimise_over(problem, state, max(eps_goal, 0.1 * now.distance), most)
-        stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
-        refresh(problem, state)
+        if done:
+            refresh(problem, state)
+        else:
+            before = state.passes
+            state.working = choose(problem, state)
+            minimise_over(problem, state, max(eps_goal, EASE * now.distance), most)
+            state.z = state.z + problem.best_shift(state.z)
+            stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
+        fresh = done
         state.measured = measure(problem, state.x, state.z)
 
 
@@ -98,7 +106,7 @@ def choose(problem: BlockProblem, state: State) -> Array:
     inside = occupied(problem.reg, state.x)
     violating = np.flatnonzero(~inside & (far > 0))
     sizes = np.diff(problem.reg.starts) // problem.T
-    room = max(int(inside.sum()), -(-LEAST_COLUMNS // int(sizes.mean() + 0.5)), 8)
+    room = max(int((GROWTH - 1.0) * inside.sum()), -(-LEAST_COLUMNS // int(sizes.mean() + 0.5)), 8)
     if violating.size > room:
         violating = violating[np.argpartition(-far[violating], room)[:room]]
     return np.sort(np.concatenate([np.flatnonzero(inside), violating]))
@@ -107,7 +115,7 @@ def choose(problem: BlockProblem, state: State) -> Array:
 def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) -> None:
     """Minimise over the blocks of the working set until they are eps-stationary."""
     W, s = state.working, problem.s[:, None]
-    damping = 1.0
+    damping, first = 1.0, True
     for _ in range(NEWTON_STEPS):
         u = problem.gradient(state.z)
         w = problem.s if problem.quadratic else s * model_weights(problem, state.z, damping)
@@ -117,7 +125,12 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
         panel.start(state.x.copy(), centred(-s * u, w) if problem.fit_intercept else -s * u)
         panel.include(W)
         descent = Descent(panel, problem.reg)
-        far = descent.distances(W)
+        if first:
+            assert state.measured is not None
+            far = state.measured.distances[W]  # the model's gradient is the true one here
+        else:
+            far = descent.distances(W)
+        first = False
         worst = float(far.max(initial=0.0))
         if worst <= eps or state.passes >= most:
             return

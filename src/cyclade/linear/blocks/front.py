@@ -11,7 +11,7 @@ from cyclade.linear.blocks.engine import State
 from cyclade.linear.blocks.problem import BlockProblem
 from cyclade.linear.blocks.regs import Entries, Norms
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.losses import Loss
+from cyclade.linear.losses import Loss, Multinomial
 from cyclade.linear.penalties import BlockPenalty, Rows
 from cyclade.linear.solve import Solution
 
@@ -76,10 +76,13 @@ def as_solution(problem: BlockProblem, state: State, certificate: Certificate) -
     x = problem.by_features(state.x).astype(problem.design.dtype)
     flat = problem.T == 1 and problem.y.ndim == 1 and problem.loss.target != "classes"
     starts, order = problem.reg.starts // problem.T, problem.reg.order
+    c = state.c.copy()
+    if isinstance(problem.loss, Multinomial) and problem.fit_intercept:
+        c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
     pieces = [order[starts[k] : starts[k + 1]] for k in state.working]
     columns = np.sort(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
     return Solution(
-        x[:, 0].copy() if flat else x.copy(), float(state.c[0]) if flat else state.c.copy(),
+        x[:, 0].copy() if flat else x.copy(), float(c[0]) if flat else c,
         state.measured.objective, certificate, state.passes, columns, state.history,
     )  # fmt: skip
 
@@ -92,10 +95,10 @@ def by_output(
     """Outputs that nothing joins, one after another; objectives and gaps add up."""
     from cyclade.linear.solve import solve
 
-    T = y.shape[1]
+    T, X = y.shape[1], as_matrix(design)
     fits = [
         solve(
-            design, y[:, t], loss, penalty, sample_weight=sample_weight,
+            X, y[:, t], loss, penalty, sample_weight=sample_weight,
             offset=offset if offset.ndim == 1 else offset[:, t], fit_intercept=fit_intercept,
             coef=None if coef is None else coef.reshape(design.p, T)[:, t],
             intercept=None if intercept is None else np.broadcast_to(intercept, T)[t],
@@ -119,3 +122,13 @@ def by_output(
         float(sum(fit.objective for fit in fits)), certificate, sum(fit.passes for fit in fits),
         working, [row for fit in fits for row in fit.history],
     )  # fmt: skip
+
+
+def as_matrix(design: Any) -> Any:
+    """X again, without a copy."""
+    if hasattr(design, "X"):
+        return design.X
+    from scipy.sparse import csc_array
+
+    rows, starts = (a.view(f"i{a.dtype.itemsize}") for a in (design.rows, design.starts))
+    return csc_array((design.data, rows, starts), shape=(design.n, design.p))

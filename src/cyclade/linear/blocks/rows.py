@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.blocks.steps import diagonal_solve
+from cyclade.linear.blocks.steps import copy_matrix, diagonal_solve
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
 
@@ -25,7 +25,9 @@ def dots(A: Any, order: Any, b: int, R: Any, g: Any) -> None:
     """g_{kt} = a_k · R_t for the eight columns at b of `order` and every output t."""
     zero = A[0, 0] * 0
     n, T = A.shape[1], R.shape[0]
-    g[:] = 0
+    for k in range(WIDTH):
+        for t in range(T):
+            g[k, t] = 0.0
     for first in range(0, n, TILE):
         last = min(first + TILE, n)
         for k in range(0, WIDTH, 4):
@@ -112,7 +114,8 @@ def shared_cycles(
             moved = False
             for k in range(WIDTH):
                 j = names[WIDTH * b + k]
-                d[k] = 0
+                for t in range(T):
+                    d[k, t] = 0
                 if WIDTH * b + k >= count:
                     continue
                 if L[j] <= 0.0:  # flat: nothing but the penalty has a say
@@ -144,8 +147,8 @@ def shared_cycles(
                         R[t, n] += d[k, t] * share
         done += 1
         if done < past_x.shape[0]:
-            past_x[done] = x
-            past_R[done] = R
+            copy_matrix(x, past_x[done])
+            copy_matrix(R, past_R[done])
     return done, largest
 
 
@@ -213,8 +216,8 @@ def weighted_cycles(
             largest = max(largest, top * math.sqrt(length))
         done += 1
         if done < past_x.shape[0]:
-            past_x[done] = x
-            past_U[done] = U
+            copy_matrix(x, past_x[done])
+            copy_matrix(U, past_U[done])
     return done, largest
 
 
@@ -224,8 +227,9 @@ def sparse_moments(
 ) -> None:
     """Σ_i w_it a_ij and Σ_i w_it a_ij² of the chosen columns, W being (n, T)."""
     for j in columns:
-        sums[j] = 0.0
-        squares[j] = 0.0
+        for t in range(W.shape[1]):
+            sums[j, t] = 0.0
+            squares[j, t] = 0.0
         for e in range(at[j], at[j + 1]):
             for t in range(W.shape[1]):
                 wa = W[rows[e], t] * data[e]
@@ -290,6 +294,6 @@ def sparse_cycles(
                 largest = max(largest, top * math.sqrt(length))
         done += 1
         if done < past_x.shape[0]:
-            past_x[done] = x
-            past_U[done] = U
+            copy_matrix(x, past_x[done])
+            copy_matrix(U, past_U[done])
     return done, largest

@@ -4,8 +4,8 @@ With b = g + H x (g the negative gradient at x, H the Hessian of the block) the 
 
     min over v of ½ vᵀHv − bᵀv + λ‖v‖_2 + ν‖v‖_1.
 
-Where ν = 0 it is solved in the eigenbasis of H: v = 0 if ‖b‖ ≤ λ; otherwise v_i = ρ c_i / (d_i ρ + λ)
-with c = Qᵀb, and ρ = ‖v‖ is the root of one equation in one unknown.
+Where ν = 0 it is solved in the eigenbasis of H, with c = Qᵀb: v = 0 if ‖b‖ ≤ λ, and otherwise
+v_i = ρ c_i / (d_i ρ + λ), where ρ = ‖v‖ is the root of one equation in one unknown.
 """
 
 from __future__ import annotations
@@ -16,6 +16,21 @@ from typing import Any
 from cyclade.linear.kernels.jit import compiled
 
 FLAT = 1e-14  # eigenvalues below this fraction of the largest count as zero
+
+
+@compiled
+def copy(source: Any, target: Any) -> None:
+    """target ← source; a loop compiles in a tenth of the time of an array assignment."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@compiled
+def copy_matrix(source: Any, target: Any) -> None:
+    """As `copy`, for matrices."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
 
 
 @compiled
@@ -80,12 +95,11 @@ def block_step(
     holds the Hessian itself, and `inner` proximal steps are made. Where q0 = q1 there is neither:
     D holds a bound on the curvature, and one proximal step is made. `top` is the largest of D.
     """
-    if q0 == q1:
-        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, 1, c, now, move)
-    elif rotated:
+    if rotated and q0 < q1:
         rotated_step(g, x, x0, Q, q0, D, x0, m, lam, c, now, move)
     else:
-        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, inner, c, now, move)
+        most = inner if q0 < q1 else 1
+        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, most, c, now, move)
 
 
 @compiled
@@ -126,9 +140,12 @@ def sparse_step(
     and restart where momentum points uphill. They cost m² each, next to nothing beside a column.
     Should they end higher than they began, the plain step alone is made: it never does.
     """
-    accelerated_steps(g, x, x0, H, q0, L, m, lam, nu, most, v, last, move)
-    if most > 1 and gain(g, x, x0, H, q0, m, lam, nu, move) < 0.0:
-        accelerated_steps(g, x, x0, H, q0, L, m, lam, nu, 1, v, last, move)
+    steps = most
+    while True:
+        accelerated_steps(g, x, x0, H, q0, L, m, lam, nu, steps, v, last, move)
+        if steps == 1 or gain(g, x, x0, H, q0, m, lam, nu, move) >= 0.0:
+            break
+        steps = 1
 
 
 @compiled

@@ -1,0 +1,89 @@
+"""One block: the compiled minimisers satisfy its optimality conditions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cyclade.linear.blocks.descent import combination
+from cyclade.linear.blocks.hessians import largest_eigenvalue
+from cyclade.linear.blocks.steps import diagonal_solve, rotated_step, sparse_step
+from cyclade.linear.penalties import GroupL2, SparseGroup
+
+seeds = st.integers(0, 10_000)
+
+
+def block(seed, m, rank):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rank, m)) * np.geomspace(1, 10 ** rng.uniform(0, 2), m)
+    x = rng.standard_normal(m) * (rng.random() < 0.7)
+    return A.T @ A, A.T @ rng.standard_normal(rank) * 3, x
+
+
+@settings(deadline=None)
+@given(seed=seeds, m=st.integers(1, 8), short=st.booleans(), lam=st.sampled_from([0, 0.1, 1, 30]))
+def test_exact_step_is_stationary(seed, m, short, lam):
+    H, g, x = block(seed, m, max(m - 2, 1) if short else m + 3)
+    d, Q = np.linalg.eigh(H)
+    d = np.maximum(d, 0.0)
+    d[d < 1e-12 * d.max()] = 0.0
+    c, now, move = np.empty(m), np.empty(m), np.empty(m)
+    rotated_step(g, x, 0, Q.ravel(), 0, d, 0, m, float(lam), c, now, move)
+    v = x + move
+    slope = H @ (v - x) - g
+    penalty = GroupL2(float(lam), [list(range(m))], [1.0])
+    scale = np.linalg.norm(g) + np.abs(d).max() * (np.linalg.norm(x) + np.linalg.norm(v))
+    assert penalty.distance(v, slope, 0) <= 1e-9 * (1 + scale)
+
+
+@settings(deadline=None)
+@given(seed=seeds, m=st.integers(1, 8), ratio=st.floats(0, 1), lam=st.sampled_from([0.1, 1.0, 30]))
+def test_proximal_steps_never_climb_and_approach_the_minimum(seed, m, ratio, lam):
+    H, g, x = block(seed, m, m + 3)
+    L = float(np.linalg.eigvalsh(H)[-1])
+    penalty = SparseGroup(float(lam), ratio, [list(range(m))], [1.0])
+    level, nu = lam * (1 - ratio), lam * ratio
+
+    def value(v):
+        return 0.5 * (v - x) @ H @ (v - x) - g @ (v - x) + penalty.value(v, 0)
+
+    found = {}
+    for most in (1, 5, 20_000):
+        v, last, move = np.empty(m), np.empty(m), np.empty(m)
+        sparse_step(g, x, 0, H.ravel(), 0, L, m, level, nu, most, v, last, move)
+        found[most] = x + move
+        assert value(found[most]) <= value(x) + 1e-12 * (1 + abs(value(x)))
+    np.testing.assert_allclose(found[1], penalty.prox(x + g / L, 1 / L, 0), atol=1e-12)
+    best = found[20_000]
+    distance = penalty.distance(best, H @ (best - x) - g, 0)
+    assert distance <= 1e-6 * (1 + np.linalg.norm(g) + L * np.linalg.norm(x))
+
+
+def test_flat_directions_stay_without_a_penalty():
+    c, x = np.array([1.0, 0.0]), np.array([5.0, 7.0])
+    diagonal_solve(c, x, np.array([2.0, 0.0]), 0, 2, 0.0, float(np.linalg.norm(x)))
+    assert c.tolist() == [0.5, 7.0]
+    c = np.zeros(2)
+    diagonal_solve(c, x, np.zeros(2), 0, 2, 1.0, float(np.linalg.norm(x)))
+    assert c.tolist() == [0.0, 0.0]
+
+
+def test_combination_finds_the_fixed_point_of_a_linear_iteration():
+    rng = np.random.default_rng(0)
+    M = 0.9 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    fixed = rng.standard_normal(3)
+    points = [rng.standard_normal(3)]
+    for _ in range(4):
+        points.append(fixed + M @ (points[-1] - fixed))
+    c = combination(np.array(points))
+    np.testing.assert_allclose(c @ np.array(points[1:]), fixed, atol=1e-4)
+    assert combination(np.ones((5, 3))) is None
+
+
+def test_largest_eigenvalue_is_bounded_from_above():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 30))
+    H = A.T @ A
+    true = np.linalg.eigvalsh(H)[-1]
+    assert true <= largest_eigenvalue(lambda v: H @ v, 30) <= 1.06 * true
+    assert largest_eigenvalue(lambda v: 0 * v, 30) == pytest.approx(0.0)
