@@ -93,11 +93,15 @@ class Recorder:
         collecting = gc.isenabled()
         with alone, torch.cuda.stream(_recording_stream(here.device_index)):
             gc.disable()  # nothing on the device may be freed while it records
+            # cuBLAS keeps a workspace for each stream. Graphs recorded on one stream would share
+            # it and, replayed side by side, write into each other's sums: each gets its own.
+            torch._C._cuda_clearCublasWorkspaces()
             try:
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
                     result = work()
                 finally:
+                    torch._C._cuda_clearCublasWorkspaces()
                     graph.capture_end()
             finally:
                 if collecting:
