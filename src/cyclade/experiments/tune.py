@@ -216,9 +216,12 @@ class _Study:
 
     def __init__(self, optuna: Any, name: str, storage: Any) -> None:
         self._optuna = optuna
-        self._study = optuna.create_study(
-            study_name=name, storage=storage, direction="maximize", load_if_exists=True
-        )
+        if name in optuna.get_all_study_names(storage):
+            self._study = optuna.load_study(study_name=name, storage=storage)
+        else:
+            self._study = optuna.create_study(
+                study_name=name, storage=storage, direction="maximize"
+            )
 
     def add(self, tried: Tried) -> None:
         """One that diverged counts as accuracy 0, and its status says so."""

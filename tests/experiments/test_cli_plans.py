@@ -1,0 +1,170 @@
+"""`cyclade tune`, `reproduce`, `study` and `report`: outcomes, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from synthetic import cifar, expect, write
+from test_command_line import failing
+from test_reproduce import TINY, contents
+
+from cyclade.cli import main
+from cyclade.experiments import plans
+from cyclade.experiments import reproduce as module
+
+
+def test_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["tune", "--set", "batch=700", "--set", "epochs=1", "--device", "cpu", "--jobs", "1"]
+    command += ["--methods", "SGD", "SCCD", "--lrs", "0.2", "0.4", "--out", str(tmp_path)]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["method", "lr", "held", "out"]
+    best = [line.split() for line in lines if line.endswith("best")]
+    assert [cells[0] for cells in best] == ["SGD", "SCCD"]
+    assert lines[-1] == f"Trials: {tmp_path}"
+    before = contents(tmp_path)
+    assert main(command) == 0
+    assert contents(tmp_path) == before
+
+
+def test_reproduce_and_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+
+    def tiny(settings: plans.Settings) -> plans.Plan:
+        seen.append(settings)
+        return replace(TINY, curves=TINY.curves[1:])
+
+    monkeypatch.setitem(plans.PAPER, "fig1", tiny)
+    options = ["--quick", "--dataset", "digits", "--epochs", "3", "--seeds", "4", "--device", "cpu"]
+    options += ["--tune-epochs", "2", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(["reproduce", "fig1", *options]) == 0
+    printed = capsys.readouterr().out
+    assert seen == [plans.Settings(True, "digits", 3, 2, 4, "cpu")]
+    assert "A tiny plan" in printed
+    assert "SCCD" in printed
+    assert printed.splitlines()[-1] == f"Report: {tmp_path / 'tiny' / 'report.html'}"
+    text = (tmp_path / "tiny" / "plan.json").read_text()
+    assert "cyclade reproduce fig1 --quick" in text
+
+    assert main(["report", str(tmp_path / "tiny"), "--out", str(tmp_path / "p.html")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"Report: {tmp_path / 'p.html'}"
+
+
+@pytest.mark.parametrize("kind", ["study", "reproduce"])
+def test_which_plans_are_made(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+
+    def make(plan: plans.Plan, out: str, **options: Any) -> Path:
+        made.append(plan.name)
+        return Path(out) / "page.html"
+
+    monkeypatch.setattr(module, "reproduce", make)
+    monkeypatch.setattr("cyclade.experiments.report.summary", lambda root: "the table")
+    name = "batch" if kind == "study" else "all"
+    assert main([kind, name, "--quick", "--quiet", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    assert made == (["study-batch"] if kind == "study" else list(plans.PAPER))
+    assert capsys.readouterr().out.count("the table") == len(made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "fig1", "--dataset", "imagenet"], "unknown data set 'imagenet'"),
+        (["study", "batch", "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (["reproduce", "fig1", "--quick", "--jobs", "0"], "jobs must be at least 1"),
+        (["reproduce", "fig1", "--quick", "--device", "tpu"], "device must be 'auto'"),
+        (["reproduce", "fig-vr", "--data-dir", "nowhere"], "not found below nowhere"),
+        (["tune", "--methods", "Adam"], "method must be one of 'SGD'"),
+        (["tune", "--set", "speed=1"], "unknown key 'speed'"),
+        (["tune", "--set", "dataset=imagenet"], "dataset must be one of"),
+        (["tune", "--set", "dataset=mnist", "--data-dir", "nowhere"], "not found below nowhere"),
+        (["tune", "--held-out", "1.5"], "held_out must be in (0, 1), got 1.5"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in failing(capsys, *arguments, "--out", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize(
+    "command", [["reproduce", "table1", "--quick"], ["study", "order", "--quick"], ["tune"]]
+)
+def test_no_gpu_for_plans(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = failing(capsys, *command, "--device", "cuda", "--out", str(tmp_path / "out"))
+    assert "no CUDA GPU can be used here" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_truncated_data_of_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents_, _, _ = cifar()
+    expect(monkeypatch, "cifar10", contents_)
+    contents_["data_batch_3.bin"] = contents_["data_batch_3.bin"][:5000]
+    write(tmp_path / "cifar-10-batches-bin", contents_)
+    where = ["--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
+    for command in (
+        ["reproduce", "fig1"],
+        ["study", "batch"],
+        ["tune", "--set", "dataset=cifar10"],
+    ):
+        error = failing(capsys, *command, *where, "--device", "cpu")
+        assert "data_batch_3.bin is cut short: 5,000 bytes" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_results_folder_of_another_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fig1").mkdir()
+    (tmp_path / "fig1" / "plan.json").write_text(
+        '{"content": {"seeds": 3, "tune_epochs": null, "curves": [], "timed": [], "shows": {}}}'
+    )
+    before = contents(tmp_path)
+    for name in ("fig1", "fig-time"):
+        command = ["reproduce", name, "--quick", "--device", "cpu", "--out", str(tmp_path)]
+        error = failing(capsys, *command)
+        assert "fig1 holds results of another plan (seeds = 3 there, 2 here; other curves)" in error
+    assert contents(tmp_path) == before
+
+
+def test_no_runs_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failing(capsys, "report", str(tmp_path / "nowhere"))
+    failing(capsys, "report", str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["tune", "reproduce", "study", "report"])
+def test_help_of_plans_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"example:\n  cyclade {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["reproduce"], ["reproduce", "fig9"], ["study", "fig1"]])
+def test_unknown_plans(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert "usage: cyclade" in capsys.readouterr().err
+
+
+def test_the_names_on_the_command_line() -> None:
+    from cyclade.cli import plans as command
+
+    assert tuple(plans.PAPER) == command.PAPER
+    assert tuple(plans.STUDIES) == command.STUDIES
