@@ -64,15 +64,13 @@ def balanced(problem: BlockProblem, u: Array, slope: Array) -> Array:
     domain is convex and holds zero); where they form probabilities, the slopes are subtracted.
     """
     if problem.loss.target == "classes":
-        return u - slope
+        return np.asarray(u - slope)
     up = problem.s @ np.maximum(u, 0.0)
     down = problem.s @ np.maximum(-u, 0.0)
     tiny = np.finfo(np.float64).tiny
-    return np.where(
-        u > 0,
-        u * np.minimum(down / np.maximum(up, tiny), 1.0),
-        u * np.minimum(up / np.maximum(down, tiny), 1.0),
-    )
+    scale_up = np.minimum(down / np.maximum(up, tiny), 1.0)
+    scale_down = np.minimum(up / np.maximum(down, tiny), 1.0)
+    return np.asarray(u * np.where(u > 0, scale_up, scale_down))
 
 
 def scale_of_gap(problem: BlockProblem) -> float:

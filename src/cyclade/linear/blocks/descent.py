@@ -33,11 +33,12 @@ class Descent:
         panel = self.panel
         slopes = panel.slopes(blocks)
         x = panel.x.reshape(-1)
-        return self.unit * self.reg.distances(x, -slopes, blocks, self.unit)
+        return np.asarray(self.unit * self.reg.distances(x, -slopes, blocks, self.unit))
 
     def value(self) -> float:
         """The model at the present point, over `unit`."""
-        return self.panel.loss() + self.reg.total(self.panel.x.reshape(-1)) / self.unit
+        penalty = float(self.reg.total(self.panel.x.reshape(-1)))
+        return self.panel.loss() + penalty / self.unit
 
     def run(self, blocks: Array, eps: float, most: int, first: Array | None = None) -> int:
         """Cycle until all of the blocks are eps-stationary, or `most` times; the cycles made.

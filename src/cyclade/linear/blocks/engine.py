@@ -150,7 +150,7 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
 def centred(pull: Array, w: Array) -> Array:
     """w (τ − z) after τ − z was shifted, by outputs, to have w-mean zero."""
     w = w[:, None] if w.ndim == 1 else w
-    return pull - w * (pull.sum(axis=0) / w.sum(axis=0))
+    return np.asarray(pull - w * (pull.sum(axis=0) / w.sum(axis=0)))
 
 
 def line_search(

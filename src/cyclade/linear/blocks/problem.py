@@ -59,10 +59,17 @@ class BlockProblem:
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv, (p, T)."""
+        if self.T > 1 and hasattr(self.design, "X"):  # one product reads X once
+            return np.asarray((v.T.astype(self.design.dtype) @ self.design.X).T, np.float64)
         return np.stack([self.design.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
 
     def predict(self, x: Array) -> Array:
         """Xx + offset, (n, T), for x by features."""
+        if self.T > 1 and hasattr(self.design, "X"):
+            support = np.flatnonzero(x.any(axis=1))
+            few = 4 * support.size < len(x)
+            X, x = (self.design.X[:, support], x[support]) if few else (self.design.X, x)
+            return np.asarray(X @ x.astype(self.design.dtype) + self.offset, np.float64)
         columns = [self.design.predict(np.ascontiguousarray(t)) for t in x.T]
         return np.stack(columns, axis=1) + self.offset
 

@@ -106,7 +106,8 @@ class Entries:
 
     def dual_norm(self, g: Array) -> float:
         """The largest over the outputs."""
-        return max(self.penalty.lam_max(column) for column in g.T) / self.penalty.lam
+        largest = max(float(self.penalty.lam_max(column)) for column in g.T)
+        return largest / float(self.penalty.lam)
 
     def scale(self) -> float:
         """The largest finite threshold of an entry."""

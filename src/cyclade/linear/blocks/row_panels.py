@@ -198,7 +198,7 @@ class SparseRows:
         return int(done), float(largest)
 
     def _true(self) -> Array:
-        return self.R[:-1] + self.R[-1] * self.W
+        return np.asarray(self.R[:-1] + self.R[-1] * self.W)
 
     def loss(self) -> float:
         """½ Σ U² / W."""

@@ -31,35 +31,52 @@ def dots(A: Any, order: Any, b: int, R: Any, g: Any) -> None:
     for first in range(0, n, TILE):
         last = min(first + TILE, n)
         for k in range(0, WIDTH, 4):
-            a0, a1 = A[order[b + k]], A[order[b + k + 1]]
-            a2, a3 = A[order[b + k + 2]], A[order[b + k + 3]]
-            for t in range(T):
-                r = R[t]
+            # Views from zero on: an index that might be negative would not become vector code.
+            a0, a1 = A[order[b + k], first:last], A[order[b + k + 1], first:last]
+            a2, a3 = A[order[b + k + 2], first:last], A[order[b + k + 3], first:last]
+            t = 0
+            while t < T:
+                # Two outputs at a time; the last may be made twice.
+                after = min(t + 1, T - 1)
+                r, q = R[t, first:last], R[after, first:last]
                 s0, s1, s2, s3 = zero, zero, zero, zero
-                for i in range(first, last):
+                p0, p1, p2, p3 = zero, zero, zero, zero
+                for i in range(r.shape[0]):
                     s0 += a0[i] * r[i]
                     s1 += a1[i] * r[i]
                     s2 += a2[i] * r[i]
                     s3 += a3[i] * r[i]
+                    p0 += a0[i] * q[i]
+                    p1 += a1[i] * q[i]
+                    p2 += a2[i] * q[i]
+                    p3 += a3[i] * q[i]
                 g[k, t] += s0
                 g[k + 1, t] += s1
                 g[k + 2, t] += s2
                 g[k + 3, t] += s3
+                if after > t:
+                    g[k, after] += p0
+                    g[k + 1, after] += p1
+                    g[k + 2, after] += p2
+                    g[k + 3, after] += p3
+                t += 2
 
 
 @reductions
 def subtract(A: Any, order: Any, b: int, d: Any, R: Any) -> None:
     """R_t ← R_t − Σ_k d_{kt} a_k for the eight columns at b of `order`."""
     n, T = A.shape[1], R.shape[0]
-    a0, a1, a2, a3 = A[order[b]], A[order[b + 1]], A[order[b + 2]], A[order[b + 3]]
-    a4, a5, a6, a7 = A[order[b + 4]], A[order[b + 5]], A[order[b + 6]], A[order[b + 7]]
     for first in range(0, n, TILE):
         last = min(first + TILE, n)
+        a0, a1 = A[order[b], first:last], A[order[b + 1], first:last]
+        a2, a3 = A[order[b + 2], first:last], A[order[b + 3], first:last]
+        a4, a5 = A[order[b + 4], first:last], A[order[b + 5], first:last]
+        a6, a7 = A[order[b + 6], first:last], A[order[b + 7], first:last]
         for t in range(T):
-            r = R[t]
+            r = R[t, first:last]
             d0, d1, d2, d3 = d[0, t], d[1, t], d[2, t], d[3, t]
             d4, d5, d6, d7 = d[4, t], d[5, t], d[6, t], d[7, t]
-            for i in range(first, last):
+            for i in range(r.shape[0]):
                 r[i] -= (
                     (a0[i] * d0 + a1[i] * d1)
                     + (a2[i] * d2 + a3[i] * d3)
