@@ -74,6 +74,8 @@ def _measured(result: RunResult) -> dict[str, Any]:
     first, last, count = rows[0], rows[-1], len(rows) - 1
     seconds = median(b.seconds - a.seconds for a, b in pairwise(rows))
     iterations = (last.cycles - first.cycles) / count
+    if iterations == 0:
+        raise ExperimentError(f"{result.folder} ends before a whole cycle: time more epochs")
     multiply_adds = (last.multiply_adds - first.multiply_adds) / count
     return {
         "seconds_per_iteration": seconds / iterations,
