@@ -50,7 +50,8 @@ def path_blocks(
     import numpy as np
 
     from cyclade.linear.blocks.engine import begin, minimise
-    from cyclade.linear.blocks.front import as_problem, as_solution, as_start, separable
+    from cyclade.linear.blocks.front import as_problem, as_reg, as_solution, as_start, separable
+    from cyclade.linear.blocks.trail import Trail
     from cyclade.linear.path import PathResult, as_lams, check_lams
     from cyclade.linear.solve import printer
 
@@ -62,7 +63,7 @@ def path_blocks(
     else:
         lams = check_lams(lams)
     fits: list[Any] = []
-    panel = None  # of a quadratic loss: Hessians and copies of columns serve every λ
+    trail, problem = Trail(), None
     for lam in lams:
         at = penalty.scaled(float(lam))
         if separable(loss, penalty, y):
@@ -73,11 +74,17 @@ def path_blocks(
             )  # fmt: skip
             coef, intercept = fit.coef, fit.intercept
         else:
-            problem = as_problem(design, y, loss, at, sample_weight, offset, fit_intercept, coef)
-            state = begin(problem, *as_start(problem, coef, intercept), panel)
+            if problem is None:
+                problem = as_problem(
+                    design, y, loss, at, sample_weight, offset, fit_intercept, coef
+                )
+                state = begin(problem, *as_start(problem, coef, intercept))
+            else:
+                problem = problem.at(as_reg(at, design.p, problem.T))
+                state = trail.start(problem, float(lam))
             certificate = minimise(problem, state, tol, max_passes, printer(verbose))
+            trail.add(float(lam), state)
             fit = as_solution(problem, state, certificate)
-            coef, intercept, panel = problem.by_features(state.x), state.c, state.panel
         fits.append(fit)
     return PathResult(
         lams,

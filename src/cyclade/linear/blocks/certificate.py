@@ -20,6 +20,7 @@ NO_SLOPE = 1e-14
 class Measured:
     """A full check at (x, z)."""
 
+    g: Array  # ∇_x of the smooth part, (p, T), by features
     distances: Array  # of every block
     distance: float  # the largest of them, or the slope in an intercept
     objective: float
@@ -27,16 +28,20 @@ class Measured:
 
 
 def measure(problem: BlockProblem, x: Array, z: Array) -> Measured:
-    """One pass over all columns at x (block after block); z = Xx + c + offset is fresh."""
-    reg, u = problem.reg, problem.gradient(z)
-    g = problem.correlate(problem.s[:, None] * u)
-    blocks = np.arange(reg.starts.size - 1)
-    distances = reg.distances(x, problem.by_blocks(g), blocks)
+    """One pass over all columns at x (block after block), where z = Xx + c + offset."""
+    u = problem.gradient(z)
+    return judge(problem, x, z, u, problem.correlate(problem.s[:, None] * u))
+
+
+def judge(problem: BlockProblem, x: Array, z: Array, u: Array, g: Array) -> Measured:
+    """The same where u = φ'(z) and g = Xᵀ(s u) are known."""
+    reg = problem.reg
+    distances = reg.distances(x, problem.by_blocks(g), reg.blocks)
     slope = problem.s @ u if problem.fit_intercept else np.zeros(problem.T)
     largest = max(float(distances.max(initial=0.0)), float(np.abs(slope).max()))
     objective = problem.smooth(z) + reg.total(x)
     dual = dual_value(problem, u, g, slope) if problem.has_dual else -np.inf
-    return Measured(distances, largest, objective, dual)
+    return Measured(g, distances, largest, objective, dual)
 
 
 def dual_value(problem: BlockProblem, u: Array, g: Array, slope: Array) -> float:
@@ -50,7 +55,7 @@ def dual_value(problem: BlockProblem, u: Array, g: Array, slope: Array) -> float
         g = problem.correlate(problem.s[:, None] * u)
     norm = problem.reg.dual_norm(g[:, 0] if problem.T == 1 else g)
     theta = u / max(norm * (1.0 + 1e-15), 1.0)
-    shaped = problem._shaped(theta)
+    shaped = problem.shaped(theta)
     conjugates = np.asarray(problem.loss.conjugate(problem.y, shaped), np.float64)  # type: ignore[attr-defined]
     per_row = conjugates if conjugates.ndim == 1 else conjugates.sum(axis=1)
     value = float(problem.s @ ((theta * problem.offset).sum(axis=1) - per_row))
@@ -71,12 +76,3 @@ def balanced(problem: BlockProblem, u: Array, slope: Array) -> Array:
     scale_up = np.minimum(down / np.maximum(up, tiny), 1.0)
     scale_down = np.minimum(up / np.maximum(down, tiny), 1.0)
     return np.asarray(u * np.where(u > 0, scale_up, scale_down))
-
-
-def scale_of_gap(problem: BlockProblem) -> float:
-    """The loss of the null model (x = 0, best intercept) above that of a perfect fit."""
-    z = problem.offset + problem.best_shift(problem.offset)
-    null = problem.smooth(z)
-    at_zero = np.asarray(problem.loss.conjugate(problem.y, problem._shaped(np.zeros_like(z))))  # type: ignore[attr-defined]
-    perfect = -float(problem.s @ (at_zero if at_zero.ndim == 1 else at_zero.sum(axis=1)))
-    return null - perfect if np.isfinite(perfect) else abs(null)

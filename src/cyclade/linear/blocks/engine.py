@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.blocks.certificate import Measured, measure, scale_of_gap
+from cyclade.linear.blocks.certificate import Measured, measure
 from cyclade.linear.blocks.descent import Descent, occupied
 from cyclade.linear.blocks.models import model_panel, model_weights
 from cyclade.linear.blocks.problem import BlockProblem
@@ -25,7 +25,9 @@ Array = NDArray[Any]
 LEAST_COLUMNS = 256
 """A first working set has about so many columns, if so many violate."""
 GROWTH = 4.0
+"""A working set has at most so many times the blocks that are not zero."""
 EASE = 0.3
+"""It is worked on until its violation is this fraction of the last."""
 NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
@@ -42,31 +44,34 @@ class State:
     working: Array = field(default_factory=lambda: np.empty(0, np.int64))
     history: list[dict[str, float]] = field(default_factory=list)
     panel: Any = None  # of an exact quadratic, which every working set and every λ can use
+    near: bool = False  # whether this is expected to be close to the end already
 
 
-def begin(problem: BlockProblem, x: Array, c: Array, panel: Any = None) -> State:
+def begin(problem: BlockProblem, x: Array, c: Array) -> State:
     """Start at x (by features); the intercept is made optimal."""
     z = problem.predict(x) + c
     shift = problem.best_shift(z)
-    return State(problem.by_blocks(x).copy(), c + shift, z + shift, panel=panel)
+    return State(problem.by_blocks(x).copy(), c + shift, z + shift)
 
 
 def minimise(
     problem: BlockProblem, state: State, tol: float, most: int, report: Callable[[Any], None]
 ) -> Certificate:
     """Move `state` until the certificate holds or `most` cycles are spent."""
-    gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
+    gap_goal = tol * problem.gap_scale if problem.has_dual else 0.0
     best_dual, eps_goal, stuck = -np.inf, np.inf, 0
-    state.measured = measure(problem, state.x, state.z)
+    fresh = state.measured is None  # z was computed from x, not carried along
+    if state.measured is None:
+        state.measured = measure(problem, state.x, state.z)
     distance_goal = tol * (problem.reg.scale() or state.measured.distance or 1.0)
-    fresh = True  # z was computed from x, not carried along
+    ease = 0.0 if state.near else EASE
     while True:
         now = state.measured
         best_dual = max(best_dual, now.dual)
         if problem.has_dual:
             gap = max(now.objective - best_dual, 0.0)
             certificate = Certificate("gap", gap, gap_goal)
-            # The gap falls at least as fast as the distance, so this aim is on the safe side.
+            # Near the solution the gap is proportional to the distance, for θ is u shrunk by it.
             eps_goal = min(eps_goal, 0.5 * now.distance * min(gap_goal / max(gap, 1e-300), 1.0))
         else:
             certificate = Certificate("distance", now.distance, distance_goal)
@@ -76,17 +81,24 @@ def minimise(
         state.history.append(row)
         report(row)
         done = certificate.reached or state.passes >= most or stuck > 2
+        if state.near and state.passes == 0 and stuck == 0 and now.distance > 0.0:
+            done = False  # on a path errors would add up, were good starts left as they are
         if done and fresh:
             return certificate
-        if done:
-            refresh(problem, state)
-        else:
+        fresh = done
+        if not done:
             before = state.passes
             state.working = choose(problem, state)
-            minimise_over(problem, state, max(eps_goal, EASE * now.distance), most)
-            state.z = state.z + problem.best_shift(state.z)
+            eps = max(eps_goal, ease * now.distance)
+            minimise_over(problem, state, eps, most)
             stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
-        fresh = done
+            fresh = eps == eps_goal  # this may well be the end
+            ease = EASE
+            state.near = False
+        if fresh:
+            refresh(problem, state)
+        else:
+            state.z = state.z + problem.best_shift(state.z)
         state.measured = measure(problem, state.x, state.z)
 
 
@@ -100,13 +112,14 @@ def refresh(problem: BlockProblem, state: State) -> None:
 
 
 def choose(problem: BlockProblem, state: State) -> Array:
-    """The blocks that are not zero and the worst violators, at least as many again."""
+    """The blocks that are not zero and the worst violators, some times as many."""
     assert state.measured is not None
     far = state.measured.distances
     inside = occupied(problem.reg, state.x)
     violating = np.flatnonzero(~inside & (far > 0))
     sizes = np.diff(problem.reg.starts) // problem.T
-    room = max(int((GROWTH - 1.0) * inside.sum()), -(-LEAST_COLUMNS // int(sizes.mean() + 0.5)), 8)
+    least = -(-LEAST_COLUMNS // int(sizes.mean() + 0.5))
+    room = max(int((GROWTH - 1.0) * inside.sum()), least, 8)
     if violating.size > room:
         violating = violating[np.argpartition(-far[violating], room)[:room]]
     return np.sort(np.concatenate([np.flatnonzero(inside), violating]))
@@ -135,7 +148,7 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
         if worst <= eps or state.passes >= most:
             return
         aim = eps if problem.quadratic else max(0.1 * worst, 0.5 * eps)
-        made = descent.run(W, aim, most - state.passes, far)
+        made = descent.run(W, aim, most - state.passes, far, trust=problem.quadratic)
         state.passes += made
         full = np.broadcast_to(w[:, None] if w.ndim == 1 else w, u.shape)
         tau = np.divide(-s * u, full, out=np.zeros_like(u), where=full > 0)

@@ -34,24 +34,28 @@ def as_problem(
             T = max(T, coef.shape[1])  # classes that happen to be absent from y
     else:
         T = 1 if y.ndim == 1 else y.shape[1]
+    reg = as_reg(penalty, design.p, T)
+    if offset.ndim == 2 and offset.shape[1] != T:
+        raise ValueError(f"offset: there are {T} outputs, got shape {offset.shape}")
+    b = np.zeros((design.n, T)) + (offset[:, None] if offset.ndim == 1 else offset)
+    return BlockProblem(design, y, s, b, loss, reg, bool(fit_intercept), T)
+
+
+def as_reg(penalty: Any, p: int, T: int) -> Any:
+    """The penalty as the engine sees it."""
     if isinstance(penalty, BlockPenalty):
         if T > 1 and not isinstance(penalty, Rows):
             raise ValueError(
                 f"penalty: {type(penalty).__name__} is for one output, but there are {T}; "
                 "use Rows or a penalty on single coefficients"
             )
-        reg: Any = Norms(penalty, design.p, T)
-    elif hasattr(penalty, "kind"):
-        reg = Entries(penalty, design.p, T)
-    else:
-        raise TypeError(
-            f"penalty: {type(penalty).__name__} cannot be used with several classes; "
-            "use Rows or a shipped penalty on single coefficients"
-        )
-    if offset.ndim == 2 and offset.shape[1] != T:
-        raise ValueError(f"offset: there are {T} outputs, got shape {offset.shape}")
-    b = np.zeros((design.n, T)) + (offset[:, None] if offset.ndim == 1 else offset)
-    return BlockProblem(design, y, s, b, loss, reg, bool(fit_intercept), T)
+        return Norms(penalty, p, T)
+    if hasattr(penalty, "kind"):
+        return Entries(penalty, p, T)
+    raise TypeError(
+        f"penalty: {type(penalty).__name__} cannot be used with several classes; "
+        "use Rows or a shipped penalty on single coefficients"
+    )
 
 
 def as_start(problem: BlockProblem, coef: Array | None, intercept: Any) -> tuple[Array, Array]:

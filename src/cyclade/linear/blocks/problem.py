@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,29 +33,45 @@ class BlockProblem:
         return type(self.loss) is Squared
 
     @cached_property
+    def gap_scale(self) -> float:
+        """The loss of the null model (x = 0, best intercept) above that of a perfect fit."""
+        z = self.offset + self.best_shift(self.offset)
+        null = self.smooth(z)
+        at_zero = np.asarray(self.loss.conjugate(self.y, self.shaped(np.zeros_like(z))))  # type: ignore[attr-defined]
+        perfect = -float(self.s @ (at_zero if at_zero.ndim == 1 else at_zero.sum(axis=1)))
+        return null - perfect if np.isfinite(perfect) else abs(null)
+
+    def at(self, reg: Any) -> BlockProblem:
+        """The same problem with another penalty of the same kind, as along a path."""
+        other = replace(self, reg=reg)
+        if self.has_dual and other.has_dual:
+            other.gap_scale = self.gap_scale
+        return other
+
+    @cached_property
     def has_dual(self) -> bool:
         """Whether there is a duality gap to stop by."""
         return self.loss.convex and hasattr(self.loss, "conjugate") and bool(self.reg.has_dual)
 
-    def _shaped(self, z: Array) -> Array:
+    def shaped(self, z: Array) -> Array:
         """z as the loss wants it."""
         return z[:, 0] if self.y.ndim == 1 and self.loss.target != "classes" else z
 
     def smooth(self, z: Array) -> float:
         """Σ s_i φ(y_i, z_i)."""
-        return float(self.s @ self.loss.value(self.y, self._shaped(z)))
+        return float(self.s @ self.loss.value(self.y, self.shaped(z)))
 
     def gradient(self, z: Array) -> Array:
         """φ' (n, T)."""
-        return np.asarray(self.loss.gradient(self.y, self._shaped(z))).reshape(z.shape)
+        return np.asarray(self.loss.gradient(self.y, self.shaped(z))).reshape(z.shape)
 
     def curvature(self, z: Array) -> Array:
         """The weights of a quadratic model at z, (n, T), without those of the rows."""
-        return np.asarray(self.loss.curvature(self.y, self._shaped(z))).reshape(z.shape)
+        return np.asarray(self.loss.curvature(self.y, self.shaped(z))).reshape(z.shape)
 
     def majoriser(self, z: Array) -> Array:
         """Weights for which the model lies above, (n, T); infinite where there are none."""
-        return np.asarray(self.loss.majoriser(self.y, self._shaped(z))).reshape(z.shape)
+        return np.asarray(self.loss.majoriser(self.y, self.shaped(z))).reshape(z.shape)
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv, (p, T)."""

@@ -23,6 +23,7 @@ class Reg(Protocol):
     penalty: Any
     order: Array  # the features, block after block
     starts: Array
+    blocks: Array  # their numbers
     convex: bool
     has_dual: bool
 
@@ -49,6 +50,7 @@ class Norms:
         self.order, starts = penalty.partition(p)
         self.identity = bool((self.order == np.arange(p)).all())
         self.starts = T * starts.astype(np.int64)
+        self.blocks = np.arange(starts.size - 1)
         self.table = np.ascontiguousarray(penalty.parameters(p))
         self.rotated = not self.table[:, 1].any()
         self.has_dual = self.convex and bool((self.table.sum(axis=1) > 0).all())
@@ -87,6 +89,7 @@ class Entries:
         self.compiled = compiled(penalty, p)
         self.order, self.identity = np.arange(p), True
         self.starts = T * np.arange(p + 1)
+        self.blocks = np.arange(p)
         self.parameters = (penalty.kind, penalty.parameters(p))
         table = self.parameters[1]
         self.table = np.zeros((p, 2))
