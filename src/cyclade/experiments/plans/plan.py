@@ -44,10 +44,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Curve:
-    """Runs that differ in their seed alone. With `lrs` the lr is searched in this grid first."""
+    """Runs that differ in their seed alone. With `lrs` the lr is searched in this grid first.
+
+    `tune_epochs` is the length of the search runs (None: the plan's).
+    """
 
     config: RunConfig
     lrs: tuple[float, ...] | None = None
+    tune_epochs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,8 @@ class Plan:
 
     def tuning(self, curve: Curve) -> RunConfig:
         """The base config of the search for a curve's lr."""
-        epochs = min(self.tune_epochs or curve.config.epochs, curve.config.epochs)
-        return replace(curve.config, epochs=epochs)
+        wanted = curve.tune_epochs or self.tune_epochs or curve.config.epochs
+        return replace(curve.config, epochs=min(wanted, curve.config.epochs))
 
     def datasets(self) -> list[str]:
         """The data sets it needs."""
@@ -117,7 +121,12 @@ class Plan:
             "seeds": self.seeds,
             "tune_epochs": self.tune_epochs,
             "curves": [
-                {"config": _plain(c.config), "lrs": c.lrs and list(c.lrs)} for c in self.curves
+                {
+                    "config": _plain(c.config),
+                    "lrs": c.lrs and list(c.lrs),
+                    "tune_epochs": c.tune_epochs,
+                }
+                for c in self.curves
             ],
             "timed": [_plain(config) for config in self.timed],
             "shows": {plan.name: plan.content() for plan in self.shows},
