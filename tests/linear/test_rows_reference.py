@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -75,7 +77,7 @@ def test_it_ends_where_F_is_stationary(loss: str, penalty: object) -> None:
         fit_intercept=True, K=400,
     )  # fmt: skip
     objectives = [now.objective for now in seen]
-    assert all(b <= a + 1e-14 for a, b in zip(objectives, objectives[1:], strict=False))
+    assert all(b <= a + 1e-14 for a, b in pairwise(objectives))
     assert seen[-1].distance < 1e-3 * seen[0].distance
 
 

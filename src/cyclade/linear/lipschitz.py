@@ -1,4 +1,4 @@
-"""Λ_j of linear models: the exact L_j of a block, and safe diagonals for methods that sample rows."""
+"""Λ_j of linear models: the exact L_j of a block, and diagonals for methods that sample rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def exact(rows: Rows, bound: float, m: int) -> list[float]:
     found = []
     for j in range(m):
         columns = rows.columns(j)
-        squares = columns.squares(rows.weight)
+        squares = columns.moments(rows.weight, 2)
         norm = (
             float(squares[0]) if len(squares) == 1 else _norm(columns, rows, np.ones_like(squares))
         )
@@ -32,33 +32,37 @@ def exact(rows: Rows, bound: float, m: int) -> list[float]:
     return found
 
 
-def diagonals(rows: Rows, bound: float, m: int, b: float, width: int = 1) -> list[Array]:
-    """Diagonals Λ_j that bound, on average, the curvature of block j on samples of b of n rows.
+def diagonal(
+    rows: Rows, j: int, bound: float, b: float, *, n: float, width: int = 1, even: bool = False
+) -> Array:
+    """A diagonal Λ_j that bounds, on average, the curvature of block j on samples of b of n rows.
 
-    With D_j = diag(A_jᵀ W A_j), λ = λ_max(D_j^{−½} A_jᵀ W A_j D_j^{−½}) and
-    ρ = max_i n w_i ‖D_j^{−½} a_ij‖², sampling b rows without replacement has the expected
-    smoothness
+    Let w sum to one over the rows, σ = (n − b) / (b (n − 1)), and D the diagonal of
 
-        bound · (n (b − 1) λ + (n − b) ρ) / (b (n − 1))
+        d_k = Σ_i w_i a_ik² + σ Σ_i w_i a_ik⁴ / Σ_i w_i a_ik²,
 
-    in the norm of D_j, and Λ_j is that number times D_j. With b = n it is the exact L_j, in the
-    scale of the columns. `width` is the number of outputs of each feature.
+    the curvature along a column and how much a sample's may differ from it: a column that few rows
+    have is rarely met in a sample, and then weighs much. With λ = λ_max(D^{−½} A_jᵀ W A_j D^{−½})
+    and ρ = max_i n w_i ‖D^{−½} a_ij‖², sampling b of n rows without replacement has the expected
+    smoothness bound · ((1 − σ) λ + σ ρ) in the norm of D, and Λ_j is that number times D. With
+    b = n it is the exact L_j, in the scale of the columns.
+
+    λ and ρ are measured on `rows`; `n` may be infinite, for a stream. `width` is the number of
+    outputs of each feature; with `even`, D = I (penalties on groups need that).
     """
     _need_finite(bound)
-    n = rows.n
-    shared, single = (
-        (1.0, 0.0) if n == 1 else (n * (b - 1) / (b * (n - 1)), (n - b) / (b * (n - 1)))
-    )
-    found = []
-    for j in range(m):
-        columns = rows.columns(j)
-        scale = columns.squares(rows.weight)
-        scale = np.where(scale > 0, scale, 1.0)  # an empty column has nothing to bound
-        together = _norm(columns, rows, scale)
-        alone = float((n * rows.weight * columns.row_squares(1.0 / scale)).max())
-        factor = _or_one(bound * (shared * together + single * alone))
-        found.append(np.repeat(factor * scale, width).astype(rows.weight.dtype))
-    return found
+    columns = rows.columns(j)
+    sigma = 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
+    squares = columns.moments(rows.weight, 2)
+    if even:
+        scale = np.ones_like(squares)
+    else:
+        squares = np.where(squares > 0, squares, 1.0)  # an empty column has nothing to bound
+        scale = squares + sigma * columns.moments(rows.weight, 4) / squares
+    together = _norm(columns, rows, scale)
+    alone = float((rows.n * rows.weight * columns.row_squares(1.0 / scale)).max())
+    factor = _or_one(bound * ((1.0 - sigma) * together + sigma * alone))
+    return np.repeat(factor * scale, width).astype(rows.weight.dtype)
 
 
 def _norm(columns: Columns, rows: Rows, scale: Array) -> float:

@@ -1,4 +1,4 @@
-"""A point moving along one cycle of a linear model: z = X_S x + c is held, blocks cost their columns.
+"""A point moving along a cycle of a linear model: z = X_S x + c is held, blocks cost their columns.
 
 The rows in hand are `Rows`: a sample S of the data with its labels, weights and offsets. Their
 columns are cut into blocks; a block is `Dense` or `Sparse` columns, perhaps with a column of `Ones`
@@ -30,8 +30,8 @@ class Columns(Protocol):
     def gram(self, weight: Array) -> Array:
         """A_jᵀ diag(weight) A_j, as an array."""
 
-    def squares(self, weight: Array) -> Array:
-        """Σ_i weight_i a_ik² of every column k."""
+    def moments(self, weight: Array, power: int) -> Array:
+        """Σ_i weight_i a_ik^power of every column k; the power is even."""
 
     def row_squares(self, scale: Array) -> Array:
         """Σ_k scale_k a_ik² of every row i."""
@@ -52,9 +52,10 @@ class Dense:
         z += self.A @ du
         return EVERY_ROW
 
-    def squares(self, weight: Array) -> Array:
-        """Σ_i weight_i a_ik² of every column k."""
-        return np.einsum("i,ik,ik->k", weight, self.A, self.A)
+    def moments(self, weight: Array, power: int) -> Array:
+        """Σ_i weight_i a_ik^power of every column k."""
+        half = self.A if power == 2 else self.A ** (power // 2)
+        return np.einsum("i,ik,ik->k", weight, half, half)
 
     def gram(self, weight: Array) -> Array:
         """A_jᵀ diag(weight) A_j."""
@@ -88,9 +89,9 @@ class Sparse:
         np.add.at(z, self.rows, (self.values * steps.T).T)
         return self.rows if len(self.rows) < len(z) else EVERY_ROW
 
-    def squares(self, weight: Array) -> Array:
-        """Σ_i weight_i a_ik² of every column k."""
-        entries = self.values**2 * weight[self.rows]
+    def moments(self, weight: Array, power: int) -> Array:
+        """Σ_i weight_i a_ik^power of every column k."""
+        entries = self.values**power * weight[self.rows]
         return np.bincount(self._column, entries, len(self.counts))
 
     def gram(self, weight: Array) -> Array:
@@ -120,7 +121,7 @@ class Ones:
         z += du
         return EVERY_ROW
 
-    def squares(self, weight: Array) -> Array:
+    def moments(self, weight: Array, power: int) -> Array:
         """Σ_i weight_i."""
         return weight.sum(keepdims=True)
 
@@ -148,9 +149,10 @@ class WithOnes:
         self.columns.move(z, du[:-1])
         return self.ones.move(z, du[-1:])
 
-    def squares(self, weight: Array) -> Array:
-        """Σ_i weight_i a_ik² of every column k, the intercept's last."""
-        return np.concatenate([self.columns.squares(weight), self.ones.squares(weight)])
+    def moments(self, weight: Array, power: int) -> Array:
+        """Σ_i weight_i a_ik^power of every column k, the intercept's last."""
+        parts = self.columns.moments(weight, power), self.ones.moments(weight, power)
+        return np.concatenate(parts)
 
     def gram(self, weight: Array) -> Array:
         """The Gram matrix of both."""

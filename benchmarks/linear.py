@@ -1,0 +1,247 @@
+"""Linear models: CPU time to accuracy, ours beside every peer that is importable.
+
+Nothing is installed. Each solver runs on each line in a process of its own, on one thread. Peers
+that live in other environments are found with ``--peer-python`` (as often as needed).
+
+    python benchmarks/linear.py                                   # the synthetic designs
+    python benchmarks/linear.py --data-dir FOLDER --peer-python .venv-bench/bin/python \\
+        --peer-python .venv-bench-adelie/bin/python --out docs/benchmarks
+
+A line is a problem, a data set and a place: λ_max/10, λ_max/100, or a path of 100 λ from λ_max to
+λ_max/100. Records go to ``--work`` as they come, and a second run goes on where the first stopped;
+``--redo cyclade`` measures that solver again. What a solver is measured by is told in
+`linear_peers.worker`, what the problems are in `linear_peers.problems`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linear_peers import ADAPTERS
+from linear_peers.problems import CONVEX, SYNTHETIC, save, synthetic, table
+from linear_peers.report import compare, draw, lines_of, write_csv, write_markdown
+
+HERE = Path(__file__).resolve().parent
+REAL = ("news20_counts", "a9a", "w8a", "basehock", "relathe", "leukemia_allaml", "madelon")
+DESIGNS = (
+    ("lasso", "dense"), ("lasso", "sparse"), ("logistic", "logit"), ("group", "groups"),
+    ("mcp", "dense"), ("cauchy", "outliers"),
+)  # fmt: skip
+TABLES = (
+    *((kind, name) for name in REAL for kind in ("lasso", "logistic")),
+    ("mcp", "leukemia_allaml"), ("mcp", "basehock"), ("group", "leukemia_allaml"),
+    ("cauchy", "leukemia_allaml"), ("cauchy", "madelon"),
+)  # fmt: skip
+PLACES = ("10", "100", "path")
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+
+
+class Run:
+    """The lines to do, the solvers to do them with, and what is known already."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.work = options.work
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.file = self.work / "records.jsonl"
+        self.records = self._known()
+        self.interpreters = self._interpreters()
+
+    def _known(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """The last record of every line and solver, but those to be done again."""
+        known = {}
+        if self.file.exists():
+            for text in self.file.read_text().splitlines():
+                record = json.loads(text)
+                known[record["line"], record["adapter"]] = record
+        redo = set(self.options.redo)
+        chosen = self.lines()
+        return {
+            key: record for key, record in known.items()
+            if not (record["solver"] in redo and record["line"] in {name for name, *_ in chosen})
+        }  # fmt: skip
+
+    def lines(self) -> list[tuple[str, str, str, str]]:
+        """(name, kind, data set, place) of every line asked for."""
+        pairs = list(DESIGNS) + (list(TABLES) if self.options.data_dir else [])
+        every = [
+            (f"{kind} {data} {'path' if at == 'path' else '/' + at}", kind, data, at)
+            for kind, data in pairs for at in PLACES
+        ]  # fmt: skip
+        wanted = [set(words.split("|")) for words in self.options.only]
+        return [line for line in every if all(words & set(line[0].split()) for words in wanted)]
+
+    def _interpreters(self) -> dict[str, tuple[str, str]]:
+        """For every adapter that can run: the first interpreter that imports it, and a version."""
+        found = {}
+        chosen = self.options.solvers or ADAPTERS
+        for adapter in chosen:
+            source = (HERE / "linear_peers" / f"{adapter}.py").read_text()
+            module = source.split('MODULE, NAME = "')[1].split('"')[0]
+            for python in (sys.executable, *self.options.peer_python):
+                code = f"import {module} as m; print(getattr(m, '__version__', ''))"
+                done = subprocess.run(
+                    [python, "-W", "ignore", "-c", code], capture_output=True, text=True
+                )
+                if done.returncode == 0:
+                    found[adapter] = (str(python), done.stdout.strip())
+                    break
+            else:
+                print(f"{adapter}: {module} is importable nowhere; left out")
+        return found
+
+    def data(self, name: str) -> Path:
+        """The data set, stored once for all workers."""
+        path: Path = self.work / f"{name}.npz"
+        if not path.exists():
+            X, y = synthetic(name) if name in SYNTHETIC else table(name, self.options.data_dir)
+            save(path, X, y)
+        return path
+
+    def call(self, adapter: str, line: tuple[str, str, str, str], *extra: str) -> dict[str, Any]:
+        """One worker, to its end or its limit."""
+        name, kind, data, at = line
+        limit = self.options.limit * (3 if at == "path" else 1)
+        command = [
+            self.interpreters[adapter][0], "-W", "ignore", "-m", "linear_peers.worker",
+            "--peer", adapter, "--data", str(self.data(data).resolve()), "--kind", kind, "--at", at,
+            "--reference", str(self.reference_file(name)), "--limit", str(limit),
+            "--repeats", str(self.options.repeats), *extra,
+        ]  # fmt: skip
+        environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(HERE)}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=environment, timeout=3 * limit + 120
+            )
+        except subprocess.TimeoutExpired:
+            return {"status": "over"}
+        if done.returncode != 0:
+            return {"status": "failed", "why": done.stderr.strip().splitlines()[-1:]}
+        return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
+
+    def reference_file(self, name: str) -> Path:
+        """Where the best F of a line is kept."""
+        return (self.work / f"best {name.replace('/', 'over')}.json").resolve()
+
+    def ensure_reference(self, line: tuple[str, str, str, str]) -> None:
+        """The best F known on a convex line, from a very tight solution of ours."""
+        path = self.reference_file(line[0])
+        if line[1] in CONVEX and not path.exists():
+            tight = self.call("ours", line, "--make-reference", "1e-11")
+            if "fun" not in tight:
+                raise SystemExit(f"{line[0]}: no reference, {tight}")
+            path.write_text(json.dumps(tight))
+
+    def go(self) -> None:
+        """Every line, every solver that has no record yet."""
+        for line in self.lines():
+            name = line[0]
+            todo = [a for a in self.interpreters if (name, a) not in self.records]
+            if todo:
+                self.ensure_reference(line)
+            for adapter in todo:
+                begun = time.time()
+                record = self.call(adapter, line)
+                source = (HERE / "linear_peers" / f"{adapter}.py").read_text()
+                solver = source.split('MODULE, NAME = "')[1].split('", "')[1].split('"')[0]
+                record |= {"line": name, "adapter": adapter, "solver": solver}
+                record["version"] = self.interpreters[adapter][1]
+                record["limit_s"] = self.options.limit
+                self.records[name, adapter] = record
+                with self.file.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                if record["status"] != "cannot":
+                    shown = f"{record.get('cpu_s', float('nan')):.4g}"
+                    print(
+                        f"{name:34s} {solver:18s} {record['status']:7s} {shown:>9s} s"
+                        f"   ({time.time() - begun:.0f} s in all)",
+                        flush=True,
+                    )
+
+    def ordered(self) -> list[dict[str, Any]]:
+        """The records, line by line."""
+        place = {line[0]: i for i, line in enumerate(self.lines())}
+        kept = [r for r in self.records.values() if r["line"] in place]
+        rank = {a: i for i, a in enumerate(ADAPTERS)}
+        return sorted(kept, key=lambda r: (place[r["line"]], rank[r["adapter"]]))
+
+    def report(self) -> None:
+        """CSV, Markdown, picture, and the ratios on the screen."""
+        records = self.ordered()
+        if not records:
+            return
+        out = self.options.out
+        out.mkdir(parents=True, exist_ok=True)
+        about = {
+            "machine": f"{_processor()}, Python {platform.python_version()}",
+            "bandwidth": bandwidth(),
+            "versions": {a.strip("_"): v for a, (_, v) in self.interpreters.items() if v},
+        }
+        write_csv(records, out / "linear.csv")
+        write_markdown(records, out / "linear.md", about)
+        draw(records, out / "linear.png")
+        for line in lines_of(records):
+            found = compare(records, line)
+            best = found["best"]["solver"] if found["best"] else "none"
+            print(f"{line:34s} ratio {found['ratio']:.2f} against {best}")
+
+
+def bandwidth(size: int = 2**26) -> float:
+    """Bytes per second that one thread reads from memory."""
+    a, fastest = np.ones(size), float("inf")
+    for _ in range(5):
+        begun = time.perf_counter()
+        a.sum()
+        fastest = min(fastest, time.perf_counter() - begun)
+    return a.nbytes / fastest
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for text in cpuinfo.read_text().splitlines():
+            if text.startswith("model name"):
+                return text.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
+    parser.add_argument("--peer-python", action="append", default=[], metavar="PATH")
+    parser.add_argument("--solvers", nargs="*", default=[], choices=ADAPTERS)
+    parser.add_argument("--only", nargs="*", default=[], help="as: lasso|logistic dense /10")
+    parser.add_argument("--redo", nargs="*", default=[], help="solvers to measure again, by name")
+    parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds (paths: 3 times)")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--work", type=Path, default=Path("out/linear"))
+    parser.add_argument("--out", type=Path, default=Path("out/linear"))
+    options = parser.parse_args()
+    run = Run(options)
+    try:
+        run.go()
+    finally:
+        run.report()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""cyclade.linear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linear_peers.problems import GAMMA, Problem
+
+MODULE, NAME = "cyclade", "cyclade"
+LOSSES = {"logistic": "logistic", "cauchy": "cauchy"}
+LADDER = [10.0**-k for k in range(3, 13)]
+
+
+def can(problem: Problem, path: bool) -> bool:
+    """Everything."""
+    return True
+
+
+def prepare(problem: Problem) -> None:
+    """Nothing."""
+
+
+def penalty(problem: Problem, lam: float) -> Any:
+    """The penalty of this kind of problem at λ."""
+    from cyclade.linear import penalties
+
+    if problem.kind == "group":
+        return penalties.GroupL2(lam, problem.groups)
+    return penalties.MCP(lam, GAMMA) if problem.kind == "mcp" else penalties.L1(lam)
+
+
+def solution(problem: Problem, lam: float, tol: float) -> Any:
+    """One fit, with all that comes with it."""
+    from cyclade.linear import solve
+
+    loss = LOSSES.get(problem.kind, "squared")
+    r = penalty(problem, lam)
+    return solve(problem.X, problem.y, loss, r, fit_intercept=False, tol=tol)
+
+
+def fit(problem: Problem, lam: float, tol: float) -> Any:
+    """One fit."""
+    return solution(problem, lam, tol).coef
+
+
+def path(problem: Problem, lams: Any, tol: float) -> Any:
+    """A path."""
+    from cyclade.linear import path as follow
+
+    loss = LOSSES.get(problem.kind, "squared")
+    r = penalty(problem, float(lams[-1]))
+    return follow(problem.X, problem.y, loss, r, lams=lams, fit_intercept=False, tol=tol).coefs
+
+
+def traffic(problem: Problem, lam: float, tol: float) -> float:
+    """Bytes of X that the passes of a fit read: whole checks, and cycles over working sets."""
+    done = solution(problem, lam, tol)
+    whole = problem.X.nbytes if not problem.sparse else 12.0 * problem.X.nnz
+    cycles, before = 0.0, 0.0
+    for row in done.history:
+        cycles += (row["passes"] - before) * row["working"] / problem.p
+        before = row["passes"]
+    return float(whole * (len(done.history) + cycles))
+
+
+def as_numpy(x: Any) -> Any:
+    """Coefficients as a flat array."""
+    return np.asarray(x)

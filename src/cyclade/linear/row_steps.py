@@ -1,0 +1,84 @@
+"""Steps of the methods that sample rows: Λ_j from the rows themselves, so that nothing is tuned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.linear.lipschitz import diagonal
+from cyclade.linear.sweep import Rows
+from cyclade.steps import Eta, as_schedule
+
+
+class RowSteps:
+    """η Λ_j^{−1} with Λ_j from `diagonal`, measured on the rows at the start."""
+
+    def __init__(
+        self, bound: float, m: int, b_small: float, n: float, width: int, even: bool, eta: Eta
+    ) -> None:
+        self.blocks = m
+        self._measure: Callable[[Rows, int], Array] = lambda rows, j: diagonal(
+            rows, j, bound, b_small, n=n, width=width, even=even
+        )
+        self.Lambda: list[Array] = []
+        self.eta = as_schedule(eta)
+        self._rate = math.nan
+
+    def measure(self, rows: Rows) -> None:
+        """Take Λ_j from these rows."""
+        self.Lambda = [self._measure(rows, j) for j in range(self.blocks)]
+
+    def begin(self, k: int) -> None:
+        """Take η_k."""
+        self._rate = self.eta(k)
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
+        """g^j and η Λ_j^{−1}."""
+        return gj, self.current(j)
+
+    def current(self, j: int) -> Array:
+        """η Λ_j^{−1}."""
+        return self._rate / self.Lambda[j]
+
+    def metric(self, j: int) -> Array:
+        """Λ_j."""
+        return self.Lambda[j]
+
+    def prepare(self, at_x0: Any) -> None:
+        """Measure the rows of the sweep at x_0."""
+        self.measure(at_x0.rows)
+
+    def memory(self) -> dict[str, Any]:
+        """The Λ_j so far."""
+        return {"Lambda": list(self.Lambda)}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from these Λ_j."""
+        self.Lambda = list(memory["Lambda"])
+
+
+class Growing(RowSteps):
+    """`RowSteps` on a stream: a large sample that shows more curvature raises Λ_j for good."""
+
+    large: int  # the size from which samples are measured
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
+        """g^j and η Λ_j^{−1}; on a large sample Λ_j is looked at first."""
+        if now.rows.n >= self.large:
+            self.Lambda[j] = np.maximum(self.Lambda[j], self._measure(now.rows, j))
+        return gj, self.current(j)
+
+
+def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
+    """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy.
+
+    Example
+    -------
+    >>> falling(1.0, 10.0)(30)
+    0.5
+    """
+    return lambda k: eta / math.sqrt(1.0 + k / per_epoch)

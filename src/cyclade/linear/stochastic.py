@@ -1,0 +1,225 @@
+"""The stochastic methods on the rows of a linear model, for n too large for many passes.
+
+`solve_rows` runs VRO-CCD, VR-CCD, SCCD, PAGE, SGD (or P-CCD) on a table. `RowStream` takes rows as
+they come. Both are arguments to `core.iterate`; blocks and steps have defaults made from the data.
+
+For estimators: ``RowStream(...).partial_fit(X, y, sample_weight)`` keeps everything between calls;
+read `coef` and `intercept` after any call; `copy.deepcopy`, `pickle` and ``get_state()`` /
+``set_state()`` all resume exactly. Labels must be what the loss takes (−1 and 1, or class codes
+0, …, T − 1 with ``outputs=T``), so encode classes before.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.core import State, iterate, start
+from cyclade.counting import Counting
+from cyclade.linear import losses
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.design import as_design
+from cyclade.linear.oracle import Features, LinearOracle
+from cyclade.linear.row_certificates import certifier
+from cyclade.linear.row_setup import (
+    count_outputs,
+    default_blocks,
+    default_eta,
+    make_steps,
+    read_point,
+    shaped_offset,
+)
+from cyclade.linear.row_steps import RowSteps
+from cyclade.linear.row_stream import RowStream
+from cyclade.linear.separable import by_blocks
+from cyclade.linear.solve import as_data, as_penalty, as_start
+from cyclade.methods import Method, as_method, make_sampler
+from cyclade.orders import as_order
+from cyclade.samplers import ALL, FiniteSum
+
+__all__ = ["RowStream", "RowsSolution", "solve_rows"]
+
+
+@dataclass
+class RowsSolution:
+    """A fit by rows.
+
+    Attributes
+    ----------
+    coef, intercept, objective:
+        The evaluated iterate with the smallest F over all rows.
+    certificate:
+        Measured over all rows and columns at that iterate.
+    epochs, cycles:
+        Component gradients evaluated, divided by n; cycles made.
+    method:
+        By its name in the paper.
+    history:
+        One row per evaluation: cycles, epochs, objective, and the gap or distance.
+    state:
+        What ``solve_rows(..., resume=solution.state)`` goes on from, exactly; it pickles.
+    """
+
+    coef: Array
+    intercept: Any
+    objective: float
+    certificate: Certificate
+    epochs: float
+    cycles: int
+    method: str
+    history: list[dict[str, float]] = field(repr=False)
+    state: dict[str, Any] = field(repr=False)
+
+
+def solve_rows(
+    X: Any,
+    y: Any,
+    loss: Any = "squared",
+    penalty: Any = "l1",
+    *,
+    lam: float | None = None,
+    method: str = "VRO-CCD",
+    sample_weight: Any = None,
+    offset: Any = None,
+    fit_intercept: bool = True,
+    coef: Any = None,
+    intercept: Any = None,
+    b: int | None = None,
+    b_small: int | None = None,
+    p: float | None = None,
+    blocks: Any = None,
+    eta: Any = None,
+    steps: Any = None,
+    order: Any = "forward",
+    outputs: int | None = None,
+    epochs: float = 20.0,
+    tol: float = 1e-4,
+    every: float = 1.0,
+    seed: int = 0,
+    callback: Callable[[dict[str, float]], Any] | None = None,
+    resume: dict[str, Any] | None = None,
+) -> RowsSolution:
+    """Minimise F(x, c) = Σ_i s_i φ(y_i, z_i) / Σ_i s_i + r(x) from samples of the rows.
+
+    Parameters
+    ----------
+    X, y, loss, penalty, lam, sample_weight, offset, fit_intercept, coef, intercept:
+        As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR.
+    method:
+        "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
+    b, b_small, p:
+        Large and small batch, and the probability of a large one, as in `cyclade.minimize`:
+        b = n, b' = ⌊√b⌋, p = b'/(b + b'); 128 for SCCD and SGD.
+    blocks:
+        Of the features: a number, sizes or index lists. Default: 10 runs of columns (of whole
+        groups, for a penalty on groups). The intercept is a block of its own. PAGE and SGD move
+        everything at once.
+    eta, steps:
+        The step of block j is η Λ_j^{−1}. Λ_j is a diagonal that bounds the curvature on small
+        batches on average (`lipschitz.diagonal`), and η = 1, falling as 1/√epochs for SCCD and SGD;
+        or give η (a number or a function of the cycles done), or a `cyclade` Steps object. Losses
+        without a bound on φ'' backtrack.
+    order:
+        Of the blocks, as in `cyclade.minimize`.
+    outputs:
+        T, the number of classes, where y might not show all of them.
+    epochs, tol, every:
+        Stop after so many times n component gradients, or when the certificate is within `tol`
+        (as in `solve`), which is looked at every so many epochs, over all rows.
+    seed:
+        Same seed, same trajectory.
+    callback:
+        Called with each row of the history; return True to stop.
+    resume:
+        The `state` of an earlier solution: go on as if it had not stopped. Other arguments must be
+        as they were, but for the limits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear.penalties import L1
+    >>> X = np.random.default_rng(0).normal(size=(2_000, 20))
+    >>> y = X[:, 0] - 2.0 * X[:, 1]
+    >>> fit = solve_rows(X, y, "squared", L1(0.1), tol=1e-3)
+    >>> fit.certificate.reached, np.flatnonzero(fit.coef)
+    (True, array([0, 1]))
+    """
+    loss, penalty, chosen = losses.get(loss), as_penalty(penalty, lam), as_method(method, True)
+    design = as_design(X)
+    y, s, offset = as_data(design, y, loss, sample_weight, offset)
+    outputs = count_outputs(loss, y, outputs)
+    offset = shaped_offset(offset, outputs)
+    coef, intercept = as_start(design, y, coef, intercept)
+    if not epochs >= 0:
+        raise ValueError(f"epochs: must be at least 0, got {epochs}")
+    n = design.n
+    features = Features(
+        design.p, default_blocks(penalty, design.p) if blocks is None else blocks,
+        fit_intercept=fit_intercept, outputs=outputs, joined=chosen.one_block,
+    )  # fmt: skip
+    rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
+    oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
+    sampler = make_sampler(chosen, FiniteSum(n), b, b_small, p)
+    small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
+    if steps is None:
+        eta = default_eta(chosen, n / small) if eta is None else eta
+        steps = make_steps(RowSteps, loss, features, penalty, small, float(n), eta)
+    elif eta is not None:
+        raise ValueError("eta: it is part of the Steps object given as steps")
+    r = by_blocks(penalty, features, fast=True)
+    counting = Counting(oracle, sampler, features.layout.shares())
+    certify = certifier(oracle, design, y, s, offset, loss, penalty, r, tol)
+    if resume is None:
+        x0 = features.point(coef, intercept)
+        steps.prepare(oracle.sweep(x0.copy(), ALL))
+        state = start(counting, x0, sampler, np.random.default_rng(seed))
+        history: list[dict[str, float]] = []
+        best: tuple[float, Any] = (math.inf, x0)
+    else:
+        state, history, best, counting.gradients = _resumed(resume, chosen, features)
+        steps.recall(resume["steps"])
+
+    def look() -> Certificate:
+        nonlocal best
+        objective, certificate = certify(state.x)
+        row = {"cycles": float(state.k), "epochs": counting.gradients / n, "objective": objective}
+        history.append(row | {certificate.kind: certificate.value})
+        if objective < best[0] or math.isinf(best[0]):
+            best = (objective, state.x.copy())
+        return certificate
+
+    certificate = look() if resume is None else certify(state.x)[1]
+    due = counting.gradients + every * n
+    turns = as_order(order, features.layout.m)
+    run = iterate(state, counting, r, steps, sampler, turns, chosen.resample)
+    while not certificate.reached and counting.gradients < epochs * n:
+        next(run)
+        if counting.gradients >= due or counting.gradients >= epochs * n:
+            due += every * n
+            certificate = look()
+            if callback is not None and callback(history[-1]) is True:
+                break
+    objective, certificate = certify(best[1])
+    return RowsSolution(
+        *read_point(features, best[1], design.dtype), objective, certificate, counting.gradients / n,
+        state.k, chosen.name, history,
+        {"method": chosen.name, "state": state, "steps": steps.memory(), "history": history,
+         "best": best, "gradients": counting.gradients},
+    )  # fmt: skip
+
+
+def _resumed(resume: Any, method: Method, features: Features) -> Any:
+    if not (isinstance(resume, dict) and isinstance(resume.get("state"), State)):
+        raise TypeError("resume: must be the `state` of a RowsSolution")
+    if resume["method"] != method.name:
+        raise ValueError(f"resume: is a state of {resume['method']}, not of {method.name}")
+    kept = copy.deepcopy(resume)
+    if kept["state"].x.layout.block_shapes != features.layout.block_shapes:
+        raise ValueError("resume: its blocks are not those of this problem")
+    return kept["state"], kept["history"], kept["best"], kept["gradients"]

@@ -1,0 +1,181 @@
+"""`solve_rows`: where it ends, how it stops and resumes, and the steps it makes for itself."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from rows_cases import Case
+
+from cyclade.core import iterate, start
+from cyclade.linear import solve
+from cyclade.linear.lipschitz import diagonal, exact
+from cyclade.linear.losses import Squared
+from cyclade.linear.oracle import Features, LinearOracle
+from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
+from cyclade.linear.separable import by_blocks
+from cyclade.linear.stochastic import solve_rows
+from cyclade.orders import Forward
+from cyclade.samplers import ALL, Page
+from cyclade.steps import Fixed
+
+
+def data(n: int = 600, p: int = 15, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * rng.uniform(0.2, 3.0, size=p) * (rng.random((n, p)) < 0.6)
+    return X, X[:, 0] - X[:, 1] + 0.5 + 0.5 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "PAGE", "P-CCD"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_it_ends_where_the_engine_ends(loss: str, method: str, stored: type) -> None:
+    X, y = data()
+    y = np.sign(y) if loss == "logistic" else y
+    best = solve(X, y, loss, L1(0.02), tol=1e-10)
+    fit = solve_rows(stored(X), y, loss, L1(0.02), method=method, tol=1e-5, epochs=300)
+    assert fit.certificate.kind == "gap"
+    assert fit.certificate.reached
+    assert best.objective - 1e-9 <= fit.objective <= best.objective + fit.certificate.value
+    assert fit.objective == min(row["objective"] for row in fit.history)
+    np.testing.assert_allclose(fit.coef, best.coef, atol=0.02)
+    assert fit.intercept == pytest.approx(best.intercept, abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["SCCD", "SGD"])
+def test_the_plain_methods_come_near(method: str) -> None:
+    X, y = data()
+    best, null = solve(X, y, "squared", L1(0.02), tol=1e-10).objective, 0.5 * float(np.var(y))
+    fit = solve_rows(X, y, "squared", L1(0.02), method=method, epochs=40, tol=0.0)
+    assert fit.objective - best < 0.02 * (null - best)
+    assert fit.epochs == pytest.approx(40, abs=1)
+
+
+def test_weights_offsets_groups_outputs_and_nonconvexity() -> None:
+    X, y = data()
+    s, offset = np.random.default_rng(1).uniform(0.2, 3.0, size=(2, 600))
+    options = {"sample_weight": s, "offset": offset}
+    best = solve(X, y, "squared", L1(0.02), tol=1e-10, **options)
+    fit = solve_rows(X, y, "squared", L1(0.02), tol=1e-6, epochs=300, **options)
+    assert fit.objective == pytest.approx(best.objective, rel=1e-5)
+    groups = GroupL2(0.05, groups=3)
+    grouped = solve_rows(X, y, "squared", groups, tol=1e-3, epochs=300)
+    assert grouped.certificate.kind == "distance"
+    assert grouped.certificate.reached
+    assert grouped.objective == pytest.approx(solve(X, y, "squared", groups).objective, rel=1e-5)
+    curved = solve_rows(X, y, "cauchy", MCP(0.05, 3.0), tol=1e-3, epochs=300)
+    assert curved.certificate.kind == "distance"
+    assert curved.certificate.reached
+    case = Case("multinomial", n=200, T=3)
+    many = solve_rows(case.X, case.y, "multinomial", Rows(0.02), tol=1e-2, epochs=300)
+    assert many.certificate.reached
+    assert many.coef.shape == (11, 3)
+    assert many.intercept.shape == (3,)
+
+
+def test_a_loss_without_a_bound_backtracks() -> None:
+    case = Case("poisson", n=200)
+    best = solve(case.X, case.y, "poisson", L1(0.05), tol=1e-10)
+    fit = solve_rows(case.X, case.y, "poisson", L1(0.05), epochs=300, eta=0.3, tol=1e-4)
+    assert fit.objective == pytest.approx(best.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "SCCD"])
+def test_a_run_resumes_exactly(method: str) -> None:
+    X, y = data()
+    options = {"method": method, "tol": 0.0, "order": "shuffled"}
+    whole = solve_rows(X, y, "squared", L1(0.02), epochs=12, **options)
+    half = solve_rows(X, y, "squared", L1(0.02), epochs=5, **options)
+    kept = pickle.loads(pickle.dumps(half.state))
+    rest = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=kept, **options)
+    again = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=half.state, **options)
+    for fit in (rest, again):
+        np.testing.assert_array_equal(fit.state["state"].x.whole(), whole.state["state"].x.whole())
+        assert fit.cycles == whole.cycles
+
+
+def test_it_is_core_iterate_and_nothing_else() -> None:
+    X, y = data()
+    features = Features(15, 4, fit_intercept=True)
+    oracle = LinearOracle(X, y, Squared(), features)
+    steps = Fixed(exact(oracle.rows(ALL), 1.0, features.layout.m), 0.3)
+    fit = solve_rows(
+        X, y, "squared", L1(0.02), b=200, b_small=20, p=0.2, blocks=4, steps=steps, seed=7, tol=0.0,
+        epochs=3,
+    )  # fmt: skip
+    sampler = Page(600, 200, 20, 0.2)
+    state = start(oracle, features.point(), sampler, np.random.default_rng(7))
+    run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
+    for _ in range(fit.cycles):
+        next(run)
+    np.testing.assert_allclose(fit.state["state"].x.whole(), state.x.whole(), atol=1e-12)
+
+
+def test_callbacks_stop_and_float32_stays() -> None:
+    X, y = data()
+    fit = solve_rows(
+        X.astype(np.float32),
+        y,
+        "squared",
+        L1(0.02),
+        tol=0.0,
+        callback=lambda row: row["epochs"] > 3,
+    )
+    assert fit.epochs < 6
+    assert fit.coef.dtype == np.float32
+
+
+def test_diagonals_bound_samples_on_average() -> None:
+    """E_S of the curvature of f_S, squared, is below Λ's: ‖H_S v‖²_{Λ^{−1}} ≤ vᵀH v on average."""
+    X, y = data()
+    X[:, 3] = 0.0
+    X[::60, 4] = 30.0  # a rare, large feature
+    features = Features(15, [15])
+    oracle = LinearOracle(X, y, Squared(), features)
+    rng = np.random.default_rng(0)
+    for b in (1, 10, 600):
+        Lambda = diagonal(oracle.rows(ALL), 0, 1.0, b, n=600)
+        H = X.T @ X / 600
+        assert np.linalg.eigvalsh(np.diag(Lambda) - H)[0] > -1e-10
+        second = np.zeros_like(H)
+        for _ in range(400):
+            rows = X[rng.choice(600, b, replace=False)]
+            part = rows.T @ rows / b
+            second += part @ (part / Lambda[:, None]) / 400
+        moving = np.arange(15) != 3
+        bend = np.linalg.eigvals(np.linalg.solve(H[moving][:, moving], second[moving][:, moving]))
+        assert bend.real.max() < 1.2  # 1 but for the 400 samples
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "ADMM"}, "is unknown"),
+        ({"b": 10_000}, "b must be between"),
+        ({"p": 2.0}, "p must be in"),
+        ({"blocks": 99}, "number of blocks"),
+        ({"epochs": -1.0}, "epochs: must be at least 0"),
+        ({"penalty": "l1"}, "lam"),
+        ({"sample_weight": np.full(600, -1.0)}, "sample_weight"),
+        ({"steps": Fixed([1.0]), "eta": 0.5}, "eta: it is part of"),
+        ({"method": "SCCD", "b_small": 4}, "b_small means nothing"),
+    ],
+)
+def test_bad_input_is_named(options: dict[str, object], message: str) -> None:
+    X, y = data()
+    arguments = {"loss": "squared", "penalty": L1(0.1)} | options
+    with pytest.raises(ValueError, match=message):
+        solve_rows(X, y, **arguments)
+
+
+def test_a_state_of_another_method_is_refused() -> None:
+    X, y = data()
+    fit = solve_rows(X, y, "squared", L1(0.1), epochs=1)
+    with pytest.raises(ValueError, match="resume: is a state of VRO-CCD"):
+        solve_rows(X, y, "squared", L1(0.1), method="SCCD", resume=fit.state)
+    with pytest.raises(TypeError, match="resume: must be the `state`"):
+        solve_rows(X, y, "squared", L1(0.1), resume={"x": 1})
+    with pytest.raises(ValueError, match="resume: its blocks"):
+        solve_rows(X, y, "squared", L1(0.1), blocks=3, resume=fit.state)
