@@ -23,8 +23,8 @@ def data(kind: str, n: int = 40, p: int = 8, seed: int = 0) -> tuple[np.ndarray,
         "table": lambda: np.stack([z + noise, -z + X[:, 3], 0.1 * z], axis=1),
         "counts": lambda: rng.poisson(np.exp(0.4 * z)).astype(float),
         "amounts": lambda: np.exp(0.4 * z + noise),
-        "two": lambda: np.where(z + 3 * noise > 0, "yes", "no"),
-        "three": lambda: np.digitize(z + 3 * noise, [-1.0, 1.0]),
+        "two": lambda: np.where(z + 8 * noise > 0, "yes", "no"),
+        "three": lambda: np.digitize(z + 8 * noise, [-1.0, 1.0]),
     }
     return X, targets[kind]()
 

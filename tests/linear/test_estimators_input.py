@@ -1,0 +1,176 @@
+"""Bad input is refused before any work, by name."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from estimator_cases import CASES, data
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from cyclade import linear
+from cyclade.linear.penalties import MCP
+
+X, Y = data("real")
+
+
+def refused(message, model, X=X, y=Y, **options):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.fit(X, y, **options)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan, np.inf, "a", None, True])
+@pytest.mark.parametrize("name", [name for name in CASES if "pair" not in name])
+def test_alpha_must_be_positive(name, alpha):
+    model = clone(CASES[name][0]).set_params(alpha=alpha)
+    refused("alpha must be a finite number > 0", model, *data(CASES[name][1]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tol": 0.0}, "tol must be a finite number > 0, got 0.0"),
+        ({"tol": "tight"}, "tol must be a finite number > 0, got 'tight'"),
+        ({"max_iter": 0}, "max_iter must be an integer >= 1, got 0"),
+        ({"max_iter": 2.5}, "max_iter must be an integer >= 1, got 2.5"),
+    ],
+)
+def test_options_are_checked(options, message):
+    refused(message, linear.Lasso(0.1, **options))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (linear.ElasticNet(0.1, l1_ratio=1.5), "l1_ratio must be between 0 and 1"),
+        (linear.MCPRegression(0.1, gamma=1.0), "gamma must be > 1"),
+        (linear.SCADRegression(0.1, gamma=2.0), "gamma must be > 2"),
+        (linear.LogSumRegression(0.1, eps=0.0), "eps must be > 0"),
+        (linear.WeightedLasso(0.1, weights="equal"), "weights must be 'adaptive' or one number"),
+        (linear.WeightedLasso(0.1, weights=[1.0]), "weights must have one entry for each of the 8"),
+        (linear.WeightedLasso(0.1, weights=[-1.0] * 8), "weights must be finite numbers >= 0"),
+        (linear.WeightedLasso(0.1, gamma=-1.0), "gamma must be a finite number > 0"),
+        (linear.GroupLasso(0.1, groups=[[0, 1], [1, 2]]), "groups overlap: feature 1"),
+        (linear.GroupLasso(0.1, groups=[[0, 1], [3]]), "groups miss feature 2"),
+        (linear.GroupLasso(0.1, groups=[list(range(9))]), "out of range for 8 features"),
+        (linear.GroupLasso(0.1, groups=3), "groups of 3 do not divide the 8 features"),
+        (linear.GroupLasso(0.1, groups=2, group_weights=[1.0]), "one entry for each of the 4"),
+        (linear.SparseGroupLasso(0.1, groups=[[0]]), "groups miss feature 1"),
+        (linear.SparseGroupLasso(0.1, l1_ratio=2.0), "l1_ratio must be between 0 and 1"),
+        (linear.RobustRegression(0.1, loss="squared"), "loss must be one of 'huber', 'cauchy'"),
+        (linear.RobustRegression(0.1, penalty="l7"), "penalty must be one of 'l1'"),
+        (linear.RobustRegression(0.1, scale=0.0), "scale must be a finite number > 0"),
+        (linear.RobustRegression(0.1, scale="big"), "scale must be one of 'auto'"),
+        (linear.QuantileRegression(0.1, quantile=1.0), "quantile must lie strictly between"),
+        (linear.QuantileRegression(0.1, smoothing=-1.0), "smoothing must be a finite number > 0"),
+        (linear.GeneralizedLinear("logistic"), "is for labels; use GeneralizedLinearClassifier"),
+        (linear.GeneralizedLinear("hubber"), "there is no 'hubber'"),
+        (linear.GeneralizedLinear(penalty="l7"), "penalty must be one of l1"),
+        (linear.GeneralizedLinear(penalty=MCP), "give an object, MCP(...), not the class"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_parameters_are_named(model, message):
+    refused(message, model)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(3), "sample_weight must be 1D with one entry for each of the 40 rows"),
+        (np.ones((40, 1)), "sample_weight must be 1D"),
+        (np.r_[np.nan, np.ones(39)], "sample_weight must hold finite numbers"),
+        (np.r_[np.inf, np.ones(39)], "sample_weight must hold finite numbers"),
+        (np.r_[-1.0, np.ones(39)], "sample_weight must hold numbers >= 0"),
+        (np.zeros(40), "at least one weight must not be zero"),
+        (["a"] * 40, "sample_weight must hold numbers"),
+    ],
+)
+def test_weights_are_checked(weights, message):
+    refused(message, linear.Lasso(0.1), sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        (np.ones(3), "offset must have the shape (40,) of the predictions, got (3,)"),
+        (np.full(40, np.nan), "offset must hold finite numbers"),
+    ],
+)
+def test_offsets_are_checked(offset, message):
+    refused(message, linear.PoissonRegressor(0.1), y=abs(Y), offset=offset)
+    model = linear.PoissonRegressor(0.1).fit(X, abs(Y))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.predict(X, offset=offset)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
+def test_data_must_be_finite(form):
+    for bad in (np.nan, np.inf):
+        spoiled = X.copy()
+        spoiled[3, 2] = bad
+        for name in ("lasso", "groups", "poisson"):
+            y = data(CASES[name][1])[1]
+            with pytest.raises(ValueError, match=r"NaN|infinity"):
+                clone(CASES[name][0]).fit(form(spoiled), y)
+    with pytest.raises(ValueError, match="NaN"):
+        linear.Lasso(0.1).fit(X, np.full(40, np.nan))
+
+
+def test_targets_are_checked():
+    refused("Poisson: y must hold finite numbers >= 0", linear.PoissonRegressor(0.1), y=Y)
+    refused("Gamma: y must hold finite numbers > 0", linear.GammaRegressor(0.1), y=0 * Y)
+    refused("for one task use Lasso", linear.MultiTaskLasso(0.1))
+    for model in (linear.SparseLogisticRegression(0.1), linear.SparseSVC(0.1)):
+        refused("at least 2 classes", model, y=np.ones(40))
+        refused("Unknown label type", model, y=Y)
+    labels = np.arange(40) % 3
+    refused(
+        "all rows of class",
+        linear.SparseLogisticRegression(0.1),
+        y=labels,
+        sample_weight=(labels > 0).astype(float),
+    )
+    refused(
+        "l1_ratio must be 1 with more than two classes",
+        linear.SparseLogisticRegression(0.1, l1_ratio=0.5),
+        y=labels,
+    )
+    refused("penalty must be 'rows'", linear.GeneralizedLinearClassifier("multinomial"), y=labels)
+    refused("is for numbers", linear.GeneralizedLinearClassifier("squared"), y=labels)
+
+
+def test_alphas_are_checked():
+    for alphas, message in [
+        ([], "alphas must hold one or more numbers > 0"),
+        ([0.1, 0.0], "alphas must hold one or more numbers > 0"),
+        ([np.nan], "alphas must hold finite numbers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            linear.Lasso().path(X, Y, alphas=alphas)
+        refused(message, linear.LassoCV(alphas=alphas))
+    with pytest.raises(ValueError, match="n_alphas must be an integer >= 1"):
+        linear.Lasso().path(X, Y, n_alphas=0)
+    with pytest.raises(ValueError, match="alpha_ratio must lie between 0 and 1"):
+        linear.Lasso().path(X, Y, alpha_ratio=1.0)
+    with pytest.raises(ValueError, match="alphas must be given: no alpha makes all"):
+        linear.ElasticNet(l1_ratio=0.0).path(X, Y)
+
+
+def test_fits_that_stop_early_say_so():
+    for model in (linear.Lasso(1e-4, max_iter=1, tol=1e-14), linear.LassoCV(max_iter=1, tol=1e-14)):
+        with pytest.warns(ConvergenceWarning, match="stopped without a certificate of optimality"):
+            model.fit(X, Y)
+        assert not model.certificate_.reached
+    with pytest.warns(ConvergenceWarning, match="at [0-9]+ of 5 alphas"):
+        linear.Lasso(max_iter=1, tol=1e-14).path(X, Y, n_alphas=5)
+
+
+def test_unfitted_models_say_so():
+    with pytest.raises(NotFittedError):
+        linear.Lasso().predict(X)
+    with pytest.raises(NotFittedError):
+        linear.plot_cv(linear.LassoCV())
