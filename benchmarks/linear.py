@@ -127,7 +127,7 @@ class Run:
         environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(HERE)}
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, env=environment, timeout=3 * limit + 120
+                command, capture_output=True, text=True, env=environment, timeout=2 * limit + 60
             )
         except subprocess.TimeoutExpired:
             return {"status": "over"}

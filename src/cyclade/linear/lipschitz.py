@@ -21,14 +21,17 @@ def exact(rows: Rows, bound: float, m: int) -> list[float]:
     than 1,024 columns are measured by power iteration, with 2 % to spare.
     """
     _need_finite(bound)
+    return [_or_one(bound * norm) for norm in norms(rows, m)]
+
+
+def norms(rows: Rows, m: int) -> list[float]:
+    """λ_max(A_jᵀ diag(w) A_j) of each block."""
     found = []
     for j in range(m):
         columns = rows.columns(j)
         squares = columns.moments(rows.weight, 2)
-        norm = (
-            float(squares[0]) if len(squares) == 1 else _norm(columns, rows, np.ones_like(squares))
-        )
-        found.append(_or_one(bound * norm))
+        one = len(squares) == 1
+        found.append(float(squares[0]) if one else _norm(columns, rows, np.ones_like(squares)))
     return found
 
 

@@ -207,8 +207,8 @@ def solve_rows(
                 break
     objective, certificate = certify(best[1])
     return RowsSolution(
-        *read_point(features, best[1], design.dtype), objective, certificate, counting.gradients / n,
-        state.k, chosen.name, history,
+        *read_point(features, best[1], design.dtype), objective, certificate,
+        counting.gradients / n, state.k, chosen.name, history,
         {"method": chosen.name, "state": state, "steps": steps.memory(), "history": history,
          "best": best, "gradients": counting.gradients},
     )  # fmt: skip

@@ -9,6 +9,8 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.blocks import Layout
+from cyclade.linear.lipschitz import norms
+from cyclade.linear.sweep import Rows
 from cyclade.problems.base import (
     Floats,
     Indices,
@@ -67,8 +69,8 @@ class LinearModel(Problem):
         self.loss, self.alpha, self.blocks, self.reg = loss, float(alpha), blocks, reg
         self.layout = Layout.of(np.zeros(self.d), blocks)
         self._columns = self.layout.flat_index()
-        self._all = _Rows(self.A, self.y, self._columns)
-        self._last: tuple[Indices, _Rows] | None = None
+        self._all = self._cut(self.A, self.y)
+        self._last: tuple[Indices, Rows] | None = None
 
     def x0(self, rng: Rng = 0) -> Floats:
         """The origin, whatever `rng`."""
@@ -77,7 +79,7 @@ class LinearModel(Problem):
     def fun(self, x: Floats, idx: Indices | None = None) -> float:
         """The mean of f_i(x) over idx."""
         rows = self._rows(idx)
-        return float(self._value(rows.A, rows.y, x))
+        return float(self._value(rows.X, rows.y, x))
 
     def torch_fun(self, x: Any, idx: Any = None) -> Any:
         """`fun` in torch, for a dense A; autograd differentiates it."""
@@ -89,13 +91,13 @@ class LinearModel(Problem):
     def jac(self, x: Floats, idx: Indices | None = None) -> Floats:
         """The mean of ∇f_i(x) over idx."""
         rows = self._rows(idx)
-        gradient: Floats = rows.A.T @ self._slope(rows, x)
+        gradient: Floats = rows.X.T @ self._slope(rows, x)
         return gradient + self._penalty_slope(x)
 
     def block_jac(self, x: Floats, j: int, idx: Indices | None = None) -> Floats:
         """Block j of `jac`: one product with A and one with block j's columns."""
         rows = self._rows(idx)
-        gradient: Floats = rows.columns(j).T @ self._slope(rows, x)
+        gradient: Floats = rows.columns(j).back(self._slope(rows, x))
         return gradient + self._penalty_slope(x[self._columns[j]])
 
     @cached_property
@@ -104,8 +106,8 @@ class LinearModel(Problem):
         bend = self.loss.curvature
         if bend is None:
             return None
-        norms = [_squared_norm(self._all.columns(j)) for j in range(self.layout.m)]
-        return [positive_or_one(bend * norm / self.n + 2.0 * self.alpha) for norm in norms]
+        squares = norms(self._all, self.layout.m)
+        return [positive_or_one(bend * square + 2.0 * self.alpha) for square in squares]
 
     def _value(self, A: Array, y: Array, x: Array) -> Array:
         value = self.loss.value(A @ x, y).mean()
@@ -113,8 +115,8 @@ class LinearModel(Problem):
             value = value + self.alpha * (x * x / (1.0 + x * x)).sum()
         return value
 
-    def _slope(self, rows: _Rows, x: Floats) -> Floats:
-        slope: Floats = self.loss.slope(rows.A @ x, rows.y) / len(rows.y)
+    def _slope(self, rows: Rows, x: Floats) -> Floats:
+        slope: Floats = self.loss.slope(rows.X @ x, rows.y) / len(rows.y)
         return slope
 
     def _penalty_slope(self, x: Floats) -> Floats | float:
@@ -122,15 +124,19 @@ class LinearModel(Problem):
             return 0.0
         return (2.0 * self.alpha) * x / (1.0 + x * x) ** 2
 
-    def _rows(self, idx: Indices | None) -> _Rows:
+    def _rows(self, idx: Indices | None) -> Rows:
         """The rows in idx; a cycle asks for the same ones at every block, so they are kept."""
         idx = self._chosen(idx)
         if idx is None:
             return self._all
         if self._last is None or not np.array_equal(self._last[0], idx):
-            rows = _Rows(_small(self.A[idx]), self.y[idx], self._columns)
+            rows = self._cut(_small(self.A[idx]), self.y[idx])
             self._last = (np.array(idx), rows)
         return self._last[1]
+
+    def _cut(self, A: Any, y: Floats) -> Rows:
+        """Rows that all weigh the same, and their columns by blocks."""
+        return Rows(A, y, np.full(len(y), 1.0 / len(y)), None, self._columns)
 
     @cached_property
     def _tensors(self) -> tuple[Any, Any]:
@@ -141,30 +147,9 @@ class LinearModel(Problem):
         return torch.as_tensor(self.A), torch.as_tensor(self.y)
 
 
-class _Rows:
-    """Some rows of the data, and their columns by blocks, cut when first asked for."""
-
-    def __init__(self, A: Any, y: Floats, index: list[Any]) -> None:
-        self.A, self.y, self._index = A, y, index
-        self._cut: list[Any] = [None] * len(index)
-
-    def columns(self, j: int) -> Any:
-        """The columns of block j."""
-        if self._cut[j] is None:
-            self._cut[j] = self.A[:, self._index[j]]
-        return self._cut[j]
-
-
 def _small(A: Any) -> Any:
     """A few sparse rows as a dense array, which is faster while it is small."""
     return A if isinstance(A, np.ndarray) or A.shape[0] * A.shape[1] > 2**20 else A.toarray()
-
-
-def _squared_norm(A: Any) -> float:
-    """‖A‖² = the largest eigenvalue of AᵀA (or AAᵀ, whichever is smaller)."""
-    gram = A @ A.T if A.shape[0] < A.shape[1] else A.T @ A
-    dense = gram if isinstance(gram, np.ndarray) else gram.toarray()
-    return float(np.linalg.eigvalsh(dense)[-1])
 
 
 class LogisticRegression(LinearModel):
@@ -252,7 +237,7 @@ class PhaseRetrieval(LinearModel):
         for _ in range(100):
             v = self.A.T @ (self.y * (self.A @ v))
             v /= np.linalg.norm(v) or 1.0
-        energy = float(np.mean(self._all.A.power(2) if self._sparse else self.A**2))
+        energy = float(np.mean(self._all.X.power(2) if self._sparse else self.A**2))
         scaled: Floats = v * np.sqrt(self.y.mean() / energy)
         return scaled
 
