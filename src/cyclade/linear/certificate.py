@@ -43,6 +43,7 @@ class Certificate:
 class Measured:
     """A full check at (x, z): everything the next working set is chosen from."""
 
+    u: Array  # φ'(z)
     g: Array  # ∇_x of the smooth part, all columns
     distances: Array  # dist(−g_j, ∂r_j(x_j))
     distance: float  # the largest of them, or the intercept's slope
@@ -52,17 +53,22 @@ class Measured:
 
 def measure(problem: Problem, x: Array, z: Array) -> Measured:
     """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
-    s, u = problem.s, problem.loss.gradient(problem.y, z)
-    g = problem.design.correlate(s * u)
+    u = problem.loss.gradient(problem.y, z)
+    g = problem.design.correlate(problem.s * u)
     if not np.isfinite(g).all():
         problem.design.refuse()
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
+    return judge(problem, x, z, u, g)
+
+
+def judge(problem: Problem, x: Array, z: Array, u: Array, g: Array) -> Measured:
+    """What the slopes u = φ'(z) and the gradient g = Xᵀ(su) say under this penalty."""
     distances = problem.penalty.distances(problem.names, x, g)
-    slope = float(s @ u) if problem.fit_intercept else 0.0
+    slope = float(problem.s @ u) if problem.fit_intercept else 0.0
     largest = max(float(distances.max(initial=0.0)), abs(slope))
     objective = problem.smooth(z) + problem.penalty.everywhere(x)
     dual = dual_value(problem, u, g, slope) if problem.has_dual else -np.inf
-    return Measured(g, distances, largest, objective, dual)
+    return Measured(u, g, distances, largest, objective, dual)
 
 
 def dual_value(problem: Problem, u: Array, g: Array, slope: float) -> float:

@@ -17,13 +17,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import columns, dense, sparse
+from cyclade.linear.kernels import columns, dense, gram, sparse
 from cyclade.linear.kernels.jit import rebound
 
 Array = NDArray[Any]
 SHIPPED = {
     "dense_cycles": dense.cycles,
     "sparse_cycles": sparse.cycles,
+    "gram_cycles": gram.cycles,
     "total": columns.total,
     "distances": columns.distances,
     "project": columns.project,
@@ -53,6 +54,20 @@ class Compiled:
         out = np.empty(names.size)
         self.functions["distances"](self.parameters, names, x, g, self.still, out)
         return out
+
+    def derivatives(self, names: Array, x: Array) -> tuple[Array, Array]:
+        """r_j' and r_j'' where x_j ≠ 0; r'' = inf marks a kink, such as an active bound.
+
+        r' is read off the distance of 0 from ∂r_j, which shipped penalties, growing in |x|, allow;
+        r'' is a difference of it and need not be precise: it only shapes a Newton matrix.
+        """
+        zero, h = np.zeros(x.size), 1e-6 * np.abs(x)
+        slope = np.copysign(self.distances(names, x, zero), x)
+        ahead = np.copysign(self.distances(names, x + h, zero), x)
+        behind = np.copysign(self.distances(names, x - h, zero), x)
+        with np.errstate(invalid="ignore"):
+            bend = (ahead - behind) / (2.0 * h)
+        return slope, np.where(np.isfinite(bend) & (behind != 0), bend, np.inf)
 
     def project(self, x: Array) -> None:
         """Move x, in place, into the domain of r."""

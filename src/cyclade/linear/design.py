@@ -18,6 +18,8 @@ class Panel(Protocol):
     """min over x of ½‖R‖² + Σ_j r_j(x_j) on the columns of a working set, R = √w (t − z)."""
 
     x: Array  # the coefficients, perhaps with padding at the end
+    L: Array  # ‖a_j‖²
+    names: Array  # the coordinate each column belongs to
     means: Array  # of the columns under w where the panel is centred, else zeros
 
     def start(self, R: Array, x: Array) -> None:
@@ -29,11 +31,26 @@ class Panel(Protocol):
     def choose(self, order: Array) -> None:
         """The columns to cycle over, in that order."""
 
-    def cycles(self, most: int, enough: float) -> tuple[int, float]:
+    def cycles(self, penalty: Any, most: int, enough: float) -> tuple[int, float]:
         """Cycle until no |δ_j| L_j exceeds `enough`; the number of cycles, the last move."""
 
     def residual(self) -> Array:
         """R, as it now stands."""
+
+    def patience(self, order: Array) -> float:
+        """How many cycles over `order` cost as much as the products of those columns."""
+
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """A Aᵀ over the columns `old` (whose products are G) followed by `new`."""
+
+    def curved_products(self, d: Array) -> tuple[Array, Array]:
+        """A diag(d) Aᵀ, and A (d √w), over all columns; d may be negative."""
+
+    def product(self, dx: Array) -> Array:
+        """Aᵀ dx: minus what R would change by."""
+
+    def advance(self, columns: Array, dx: Array) -> None:
+        """Move these coefficients by dx, and R with them."""
 
 
 class Design(Protocol):
@@ -52,7 +69,7 @@ class Design(Protocol):
     def predict(self, x: Array) -> Array:
         """Xx in float64, from the columns where x is not zero."""
 
-    def panel(self, columns: Array, w: Array, centred: bool, penalty: Any) -> Panel:
+    def panel(self, columns: Array, w: Array, centred: bool) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""
 
 

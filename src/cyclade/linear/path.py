@@ -113,7 +113,7 @@ def path(
         return result
     from cyclade.linear.compiled import compiled
     from cyclade.linear.problem import Problem
-    from cyclade.linear.working_sets import begin, minimise
+    from cyclade.linear.working_sets import begin, minimise, turn
 
     problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), bool(fit_intercept))
     if lams is None:
@@ -123,12 +123,13 @@ def path(
     x0 = np.zeros(design.p) if start[0] is None else start[0]
     c0 = float(start[1] or 0.0) if fit_intercept else 0.0
     fits = []
+    state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     for lam in lams:
         problem = problem.at(penalty.scaled(float(lam)))
-        state = begin(problem, x0, c0)
+        turn(problem, state)
+        state.passes, state.history = 0, []
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
         fits.append(as_solution(state, certificate, design))
-        x0, c0 = state.x, state.c
     return PathResult(
         lams,
         np.stack([f.coef for f in fits], axis=-1),

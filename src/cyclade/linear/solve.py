@@ -119,12 +119,15 @@ def solve(
         )  # fmt: skip
         return solution
     from cyclade.linear.compiled import compiled
+    from cyclade.linear.continuation import approach
     from cyclade.linear.problem import Problem
     from cyclade.linear.working_sets import begin, minimise
 
     problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), bool(fit_intercept))
     x0 = np.zeros(design.p) if start[0] is None else start[0]
     state = begin(problem, x0, float(start[1] or 0.0) if fit_intercept else 0.0)
+    if not x0.any():
+        approach(problem, state, penalty, max_passes)
     certificate = minimise(problem, state, tol, max_passes, printer(verbose))
     return as_solution(state, certificate, design)
 

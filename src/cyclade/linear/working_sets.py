@@ -7,24 +7,31 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate, Measured, measure
+from cyclade.linear.certificate import Certificate, Measured, judge, measure
 from cyclade.linear.compiled import Compiled
 from cyclade.linear.design import Panel
-from cyclade.linear.newton import Model, step_length
+from cyclade.linear.gram import Gram
+from cyclade.linear.newton import Model, polish, step_length
 from cyclade.linear.problem import Problem
 
 Array = NDArray[Any]
-import os
-FIRST=float(os.environ.get('FIRST','0.05'))
-BURST=int(os.environ.get('BURST','4'))
-FORCING=float(os.environ.get('FORCING','0.1'))
-EPSC=float(os.environ.get('EPSC','0.3'))
+Report = Callable[[dict[str, float]], None]
+
+FIRST = float(os.environ.get("FIRST", "0.1"))  # of all columns, the share a working set may always have
+BURST = int(os.environ.get("BURST", "4"))
+FORCING = float(os.environ.get("FORCING", "0.1"))
+CAP = int(os.environ.get("CAP", "50"))
+EPSC = float(os.environ.get("EPSC", "0.3"))
+NO_COLUMNS = np.empty(0, np.int64)
+
 
 @dataclass
 class State:
@@ -33,10 +40,24 @@ class State:
     x: Array
     c: float
     z: Array
-    measured: Measured | None = None
+    measured: Measured
     passes: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
-    working: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    working: Array = field(default_factory=lambda: NO_COLUMNS)
+    bench: Bench | None = None  # of an exact model, kept from one working set to the next
+
+
+@dataclass
+class Bench:
+    """A panel at work, and what was learnt about its columns."""
+
+    panel: Panel
+    gram: Gram
+    spent: int = 0  # cycles made on the panel itself
+
+    def holds(self, W: Array) -> bool:
+        """Whether all of W is on this panel."""
+        return bool(np.isin(W, self.panel.names, assume_unique=True).all())
 
 
 def begin(problem: Problem, x: Array, c: float) -> State:
@@ -45,7 +66,12 @@ def begin(problem: Problem, x: Array, c: float) -> State:
     problem.penalty.project(x)
     z = problem.predict(x, c)
     shift = problem.best_shift(z)
-    return State(x, c + shift, z + shift)
+    return State(x, c + shift, z + shift, measure(problem, x, z + shift))
+
+
+def turn(problem: Problem, state: State) -> None:
+    """Carry a state over to another penalty: nothing has moved, so no pass is needed."""
+    state.measured = judge(problem, state.x, state.z, state.measured.u, state.measured.g)
 
 
 def scale_of_gap(problem: Problem) -> float:
@@ -66,51 +92,53 @@ def scale_of_distance(problem: Problem, g: Array) -> float:
     return float(np.abs(g).max(initial=0.0)) or 1.0
 
 
-def minimise(problem: Problem, state: State, tol: float, most: int, report: Any) -> Certificate:
+def minimise(problem: Problem, state: State, tol: float, most: int, report: Report) -> Certificate:
     """Move `state` until the certificate holds or `most` cycles are spent."""
-    gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
-    best_dual, eps_goal = -np.inf, 0.0
-    if state.measured is None:
-        state.measured = measure(problem, state.x, state.z)
     scale = scale_of_distance(problem, state.measured.g)
-    distance_goal = tol * scale
+    goal = tol * (scale_of_gap(problem) if problem.has_dual else scale)
+    if problem.has_dual:  # a gap is a difference of numbers of the size of F, and rounded as such
+        goal = max(goal, 1e-15 * abs(state.measured.objective))
+    best_dual, eps_goal, idle = -np.inf, np.inf, 0
     while True:
         now = state.measured
         best_dual = max(best_dual, now.dual)
         if problem.has_dual:
-            gap = max(now.objective - best_dual, 0.0)
-            certificate = Certificate("gap", gap, gap_goal)
+            certificate = Certificate("gap", max(now.objective - best_dual, 0.0), goal)
         else:
-            certificate = Certificate("distance", now.distance, distance_goal)
+            certificate = Certificate("distance", now.distance, goal)
         row = {"objective": now.objective, certificate.kind: certificate.value,
                "passes": state.passes, "working": state.working.size}  # fmt: skip
         state.history.append(row)
         report(row)
         if certificate.reached or state.passes >= most:
             return certificate
-        if problem.has_dual:
-            aim = 0.5 * now.distance * min(gap_goal / certificate.value, 1.0)
-            eps_goal = min(eps_goal, aim) if eps_goal else aim
-        else:
-            eps_goal = 0.5 * distance_goal
-        last, state.working = state.working, choose(state.x, now.distances, state.working)
-        new = np.setdiff1d(state.working, last, assume_unique=True)
-        outside = float(now.distances[new].max(initial=0.0))
-        eps = max(eps_goal, min(0.1 * outside, EPSC * scale))
-        minimise_over(problem, state, state.working, eps, most)
-        z = problem.predict(state.x, state.c)
-        shift = problem.best_shift(z)
-        state.c, state.z = state.c + shift, z + shift
-        state.measured = measure(problem, state.x, state.z)
+        # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
+        eps_goal = min(eps_goal, 0.5 * now.distance * goal / certificate.value)
+        spent = state.passes
+        improve(problem, state, eps_goal, scale, most)
+        idle = idle + 1 if state.passes == spent else 0
+        if idle == 3:  # nothing moves any more and the goal is not met: say so instead of looping
+            most = state.passes
 
 
-def choose(x: Array, distances: Array, last: Array) -> Array:
+def improve(problem: Problem, state: State, least: float, scale: float, most: int) -> None:
+    """One working set: choose it, minimise over it, and measure all columns again."""
+    last, state.working = state.working, choose(state.x, state.measured.distances)
+    new = np.setdiff1d(state.working, last, assume_unique=True)
+    outside = float(state.measured.distances[new].max(initial=0.0))
+    minimise_over(problem, state, state.working, max(least, min(0.1 * outside, EPSC * scale)), most)
+    z = problem.predict(state.x, state.c)
+    shift = problem.best_shift(z)
+    state.c, state.z = state.c + shift, z + shift
+    state.measured = measure(problem, state.x, state.z)
+
+
+def choose(x: Array, distances: Array) -> Array:
     """The support and the worst violators, at least twice the support."""
     support = x != 0
     inside = int(support.sum())
-    wanted = max(2 * inside, 128, int(FIRST * x.size))
+    room = max(inside, 128, int(FIRST * x.size) - inside)
     violating = np.flatnonzero(~support & (distances > 0))
-    room = max(wanted - inside, 32)
     if violating.size > room:
         violating = violating[np.argpartition(-distances[violating], room)[:room]]
     return np.sort(np.concatenate([np.flatnonzero(support), violating]))
@@ -118,14 +146,19 @@ def choose(x: Array, distances: Array, last: Array) -> Array:
 
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
     """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
-    damping = 1.0
+    damping, spent, wait = 1.0, 0, 1
     while state.passes < most:
         model = Model(problem, state.z, damping)
-        panel = model.panel(W)
-        x = state.x[W]
+        bench = state.bench
+        if bench is None or not model.exact or not bench.holds(W):
+            bench = Bench(model.panel(W), Gram())
+            state.bench = bench if model.exact else None
+        panel, W = bench.panel, bench.panel.names
+        x, before = state.x[W], state.passes
         panel.start(model.start(), x)
-        if not cycle(problem.penalty, state, panel, W, eps, most, model.exact):
+        if not cycle(problem.penalty, state, bench, eps, most, model.exact):
             return
+        spent += state.passes - before
         dx = panel.x[: W.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t = 1.0 if model.exact else step_length(model, W, x, dx, dz)
@@ -136,10 +169,22 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             damping *= 8
         if model.exact or damping > 1e12:
             return
+        settled = np.array_equal(np.sign(state.x[W]), np.sign(x))
+        S = W[state.x[W] != 0]
+        if settled and S.size < problem.design.n and spent > wait * panel.patience(np.flatnonzero(state.x[W])) and S.size:
+            spent, wait = 0, 2 * wait
+            while (step := polish(Model(problem, state.z, 1.0), state.x[S], S)) is not None:
+                state.x[S] += step[0]
+                state.z, state.c = state.z + step[1], state.c + step[2]
+                state.passes += 1
+                done = float(np.abs(step[1]).max()) < 1e-9
+                S = S[state.x[S] != 0]
+                if done or not S.size:
+                    break
 
 
 def cycle(
-    penalty: Compiled, state: State, panel: Panel, W: Array, eps: float, most: int, exact: bool
+    penalty: Compiled, state: State, bench: Bench, eps: float, most: int, exact: bool
 ) -> bool:
     """Cycle over the active columns of a panel until all of them are eps-stationary.
 
@@ -147,19 +192,30 @@ def cycle(
     small enough nothing is done, and the answer is no. An inexact model is not worth an exact
     minimum: its distances come down by a factor.
     """
-    burst, goal = BURST, None
+    panel, gram, burst, goal = bench.panel, bench.gram, BURST, None
+    W = panel.names
     while state.passes < most:
         x = panel.x[: W.size]
-        distances = penalty.distances(W, x, -panel.correlations())
+        correlations = panel.correlations()
+        distances = penalty.distances(W, x, -correlations)
         worst = float(distances.max(initial=0.0))
         if goal is None:
             if worst <= eps:
                 return False
             goal = eps if exact else max(0.3 * eps, FORCING * worst)
+            most = most if exact else min(most, state.passes + CAP)
         elif worst <= goal:
             break
-        panel.choose(np.flatnonzero((x != 0) | (distances > 0.1 * goal)))
-        done, _ = panel.cycles(min(burst, most - state.passes), 0.3 * goal)
+        active = np.flatnonzero((x != 0) | (distances > 0.1 * goal))
+        left = most - state.passes
+        if bench.spent > panel.patience(active):
+            gram.take(panel, penalty, active, correlations)
+            done = gram.minimise(0.3 * goal, left)
+            gram.give(panel)
+        else:
+            panel.choose(active)
+            done, _ = panel.cycles(penalty, min(burst, left), 0.3 * goal)
+            bench.spent += done
+            burst = min(2 * burst, 32)
         state.passes += done
-        burst = min(2 * burst, 32)
     return True

@@ -1,0 +1,94 @@
+"""When cycles on a panel get long: the same cycles on products of columns, and Newton steps there.
+
+A panel of k columns and n rows pays about 2kn per cycle; with G = A Aᵀ a cycle costs at most k².
+Forming G is put off until the cycles already made have cost as much, so that it can never more
+than double the work. Between bursts of cycles a Newton step on the support is tried: where r is
+smooth on it, as |x| is away from zero, one linear system replaces many cycles on columns that are
+nearly dependent. A step that does not lower the model is not taken, so cycles decide in the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.compiled import Compiled
+from cyclade.linear.design import Panel
+
+Array = NDArray[Any]
+
+
+class Gram:
+    """½ xᵀGx − bᵀx + r(x) over some columns of a panel, by c = b − Gx and x."""
+
+    def __init__(self) -> None:
+        self.members = np.empty(0, np.int64)
+        self.G = np.empty((0, 0))
+
+    def take(self, panel: Panel, penalty: Compiled, order: Array, correlations: Array) -> None:
+        """Start from where the panel stands, with the columns `order` among the members."""
+        self.penalty = penalty
+        new = np.setdiff1d(order, self.members)
+        if new.size:
+            self.G = panel.products(self.members, new, self.G)
+            self.members = np.concatenate([self.members, new])
+        self.c = correlations[self.members].astype(np.float64)
+        self.x = panel.x[self.members].astype(np.float64)
+        self.begun = self.x.copy()
+        self.L = panel.L[self.members]
+        self.names = panel.names[self.members]
+
+    def give(self, panel: Panel) -> None:
+        """Let the panel follow."""
+        panel.advance(self.members, self.x - self.begun)
+
+    def minimise(self, goal: float, most: int) -> int:
+        """Cycles and Newton steps until no column moves by more than `goal`; the cycles made."""
+        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 16
+        while done < most:
+            made, largest = run(
+                self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
+                min(wait, most - done), goal,
+            )  # fmt: skip
+            done += int(made)
+            if largest <= goal:
+                break
+            if not self.newton():
+                wait *= 2
+        return done
+
+    def newton(self) -> bool:
+        """Solve on the support as if r were smooth there; coordinates that change sign go to zero.
+
+        Returns whether the step was taken: shorter ones are tried while the model does not fall.
+        """
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        S = np.flatnonzero(self.x)
+        x = self.x[S]
+        slope, bend = self.penalty.derivatives(self.names[S], x)
+        S, x, slope, bend = (a[np.isfinite(bend)] for a in (S, x, slope, bend))
+        if not S.size:
+            return False
+        H = self.G[np.ix_(S, S)]
+        H.flat[:: S.size + 1] += bend + 1e-13 * self.L[S]
+        try:
+            factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return False
+        full = cho_solve(factor, self.c[S] - slope, check_finite=False)
+        r = self.penalty.total(self.names[S], x)
+        for t in (1.0, 0.5, 0.25, 0.0625):
+            new = x + t * full
+            new[new * x < 0] = 0.0
+            dx = new - x
+            Gdx = self.G[:, S] @ dx
+            change = float(dx @ (0.5 * Gdx[S] - self.c[S]))
+            change += self.penalty.total(self.names[S], new) - r
+            if change < 0:
+                self.x[S] = new
+                self.c -= Gdx
+                return True
+        return False
