@@ -26,7 +26,7 @@ SINGLE = [
     linear.PoissonRegressor(0.01),
     linear.GammaRegressor(0.01),
     linear.GeneralizedLinear("huber", "scad", alpha=0.01),
-    linear.GeneralizedLinearClassifier("logistic", "mcp", alpha=0.01),
+    linear.GeneralizedLinearClassifier("logistic", "elastic_net", alpha=0.01),
 ]
 CHOOSING = [
     linear.LassoCV(**QUICK),
@@ -45,7 +45,7 @@ CHOOSING = [
     linear.PoissonRegressorCV(**QUICK),
     linear.GammaRegressorCV(**QUICK),
     linear.GeneralizedLinearCV("huber", "scad", **QUICK),
-    linear.GeneralizedLinearClassifierCV("logistic", "mcp", **QUICK),
+    linear.GeneralizedLinearClassifierCV("logistic", "elastic_net", **QUICK),
 ]
 
 

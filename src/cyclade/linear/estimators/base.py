@@ -39,7 +39,7 @@ COMMON = """fit_intercept : bool, default=True
         Relative tolerance of the certificate: the duality gap over the objective at zero where
         the problem is convex and its loss has a conjugate, else the distance from zero to the
         subdifferential over alpha.
-    max_iter : int, default=100000
+    max_iter : int, default=20000
         Largest number of passes.
     warm_start : bool, default=False
         Whether `fit` starts from the solution of the last one.
@@ -154,7 +154,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     fit_intercept: bool = True
     tol: float = 1e-6
-    max_iter: int = 100_000
+    max_iter: int = 20_000
     warm_start: bool = False
     verbose: bool = False
 

@@ -67,9 +67,10 @@ class PairRegressor(Regressor, Pair):
     def __sklearn_tags__(self) -> Any:
         """What y may be depends on the loss."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss in ("poisson", "gamma") or isinstance(
-            self.loss, (losses.Poisson, losses.Gamma)
-        )
+        positive = (losses.Poisson, losses.Gamma)
+        if self.loss in ("poisson", "gamma") or isinstance(self.loss, positive):
+            tags.target_tags.positive_only = True
+            tags.target_tags.multi_output = False
         return tags
 
 

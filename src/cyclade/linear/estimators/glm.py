@@ -47,9 +47,10 @@ class LogLink(Regressor):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Targets are positive, or at least not negative."""
+        """Targets are positive, or at least not negative, and one per row."""
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
+        tags.target_tags.multi_output = False
         return tags
 
 

@@ -1,0 +1,194 @@
+"""Cross-validation and pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from estimator_cases import data
+from sklearn import linear_model as sk
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import KFold, cross_val_score
+
+from cyclade import linear
+from cyclade.linear.cv import Choice
+
+CHOOSING = [
+    (linear.LassoCV(), "real"),
+    (linear.LassoCV(), "table"),
+    (linear.GroupLassoCV(groups=2), "real"),
+    (linear.MultiTaskLassoCV(), "table"),
+    (linear.MCPRegressionCV(), "real"),
+    (linear.RobustRegressionCV(), "real"),
+    (linear.PoissonRegressorCV(), "counts"),
+    (linear.SparseLogisticRegressionCV(), "two"),
+    (linear.SparseLogisticRegressionCV(), "three"),
+    (linear.SparseSVCCV(), "three"),
+    (linear.GeneralizedLinearCV("huber", "scad"), "real"),
+]
+every_choice = pytest.mark.parametrize(
+    ("model", "kind"), CHOOSING, ids=[f"{type(m).__name__} {k}" for m, k in CHOOSING]
+)
+
+
+def quick(model, **options):
+    return clone(model).set_params(n_alphas=6, alpha_ratio=0.02, cv=3, **options)
+
+
+@every_choice
+def test_choices_are_consistent(model, kind):
+    X, y = data(kind)
+    model = quick(model).fit(X, y)
+    assert model.score_path_.shape == (6, 3)
+    assert model.mean_score_.shape == model.std_score_.shape == (6,)
+    assert (np.diff(model.alphas_) < 0).all()
+    assert model.alpha_ == model.alpha_min_ <= model.alpha_1se_
+    assert model.mean_score_[list(model.alphas_).index(model.alpha_)] == model.mean_score_.max()
+    assert model.certificate_.reached
+    coarse = quick(model, rule="1se").fit(X, y)
+    assert coarse.alpha_ == model.alpha_1se_
+    path = model.path(X, y, alphas=model.alphas_)
+    k = list(model.alphas_).index(model.alpha_)
+    np.testing.assert_allclose(np.squeeze(model.coef_), np.squeeze(path.coefs[..., k]), atol=1e-9)
+
+
+@every_choice
+def test_threads_change_nothing(model, kind):
+    X, y = data(kind)
+    one, two = quick(model).fit(X, y), quick(model, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(one.score_path_, two.score_path_)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+@every_choice
+def test_sparse_data_choose_the_same(model, kind):
+    X, y = data(kind)
+    one, two = quick(model, tol=1e-8).fit(X, y), quick(model, tol=1e-8).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(one.score_path_, two.score_path_, atol=1e-4)
+
+
+def test_errors_are_those_of_scikit_learn():
+    X, y = data("real")
+    folds = KFold(4, shuffle=True, random_state=0)
+    ours = linear.LassoCV(n_alphas=10, cv=folds, tol=1e-10).fit(X, y)
+    theirs = sk.LassoCV(alphas=10, cv=folds, tol=1e-10, max_iter=100_000).fit(X, y)
+    np.testing.assert_allclose(ours.alphas_, theirs.alphas_, rtol=1e-8)
+    np.testing.assert_allclose(ours.mse_path_, theirs.mse_path_, rtol=1e-4)
+    assert ours.alpha_ == pytest.approx(theirs.alpha_)
+
+
+def test_scores_are_those_of_separate_fits():
+    X, y = data("two")
+    folds = KFold(3)
+    for scoring in (None, "accuracy"):
+        model = linear.SparseLogisticRegressionCV(
+            alphas=[0.1, 0.02], cv=folds, scoring=scoring, tol=1e-9
+        ).fit(X, y)
+        single = linear.SparseLogisticRegression(0.02, tol=1e-9)
+        expected = (
+            cross_val_score(single, X, y, cv=folds, scoring="accuracy")
+            if scoring
+            else [
+                -log_loss(y[test], single.fit(X[train], y[train]).predict_proba(X[test]))
+                for train, test in folds.split(X)
+            ]
+        )
+        np.testing.assert_allclose(model.score_path_[1], expected, atol=1e-4)
+        assert not hasattr(model, "mse_path_")
+
+
+def test_weights_count_in_fits_and_in_errors():
+    X, y = data("real")
+    times = np.random.default_rng(0).integers(1, 4, size=len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    split, repeated_split = [], []
+    for train, test in KFold(3).split(X):
+        split.append((train, test))
+        inside = np.isin(rows, test)
+        repeated_split.append((np.flatnonzero(~inside), np.flatnonzero(inside)))
+    options = {"n_alphas": 8, "tol": 1e-10}
+    weighted = linear.LassoCV(cv=split, **options).fit(X, y, times)
+    repeated = linear.LassoCV(cv=repeated_split, **options).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.score_path_, repeated.score_path_, rtol=1e-6)
+    np.testing.assert_allclose(weighted.std_score_, repeated.std_score_, rtol=1e-5)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+
+
+def test_offsets_follow_their_rows():
+    X, y = data("real")
+    offset = np.random.default_rng(1).standard_normal(len(y))
+    one = quick(linear.LassoCV()).fit(X, y, offset=offset)
+    two = quick(linear.LassoCV()).fit(X, y - offset)
+    np.testing.assert_allclose(one.score_path_, two.score_path_, rtol=1e-9)
+
+
+def test_the_rules_on_a_table():
+    scores = np.array([[0.0, 0.0], [0.9, 0.9], [1.5, 0.5], [0.2, 0.2]])
+    choice = Choice(np.array([8.0, 4.0, 2.0, 1.0]), scores, np.array([1.0, 1.0]))
+    assert choice.index("min") == 2
+    assert choice.index("1se") == 1
+    np.testing.assert_allclose(choice.std, [0.0, 0.0, 0.5, 0.0])
+    single = Choice(np.array([1.0]), np.array([[2.0]]), np.ones(1))
+    assert single.std == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "max"}, "rule must be one of 'min', '1se'"),
+        ({"cv": 100}, "n_splits=100 greater than the number of samples"),
+        ({"scoring": "beauty"}, "beauty"),
+    ],
+)
+def test_bad_choices_are_refused(options, message):
+    X, y = data("real")
+    with pytest.raises(ValueError, match=message):
+        linear.LassoCV(**options).fit(X, y)
+
+
+def test_folds_that_cannot_be_fitted_are_refused():
+    X, y = data("two")
+    rows = np.arange(len(y))
+    folds = [(rows[y == "yes"], rows[y == "no"])]
+    with pytest.raises(ValueError, match="a fold lack class"):
+        linear.SparseLogisticRegressionCV(cv=folds).fit(X, y)
+    weights = np.r_[np.zeros(20), np.ones(20)]
+    with pytest.raises(ValueError, match="all rows of a fold have zero sample_weight"):
+        linear.LassoCV(cv=KFold(2)).fit(X, (y == "yes").astype(float), weights)
+
+
+class TestPictures:
+    @pytest.fixture(autouse=True)
+    def no_screen(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        yield
+        matplotlib.pyplot.close("all")
+
+    def test_paths_are_drawn(self):
+        import matplotlib.pyplot as plt
+
+        for kind, model in (("real", linear.Lasso()), ("table", linear.MultiTaskLasso())):
+            X, y = data(kind)
+            path = model.path(X, y, n_alphas=5, alpha_ratio=0.05)
+            ever = int(path.coefs.any(axis=-1).reshape(-1, X.shape[1]).any(axis=0).sum())
+            outputs = 1 if kind == "real" else 3
+            display = path.plot()
+            assert len(display.lines_) == ever * outputs
+            _, ax = plt.subplots()
+            assert linear.plot_path(path, ax=ax, alpha=0.1, label=2).ax_ is ax
+            assert len(ax.get_legend().get_texts()) == 2
+            assert linear.plot_path(model, X, y).figure_ is not display.figure_
+        with pytest.raises(ValueError, match="an estimator needs X and y"):
+            linear.plot_path(linear.Lasso())
+
+    def test_scores_are_drawn(self):
+        X, y = data("real")
+        model = quick(linear.LassoCV()).fit(X, y)
+        display = linear.plot_cv(model)
+        np.testing.assert_array_equal(display.line_.get_ydata(), -model.mean_score_)
+        assert display.ax_.get_ylabel() == "held-out mean squared error"
+        scored = quick(linear.LassoCV(), scoring="r2").fit(X, y)
+        assert scored.plot(ax=display.ax_).ax_.get_ylabel() == "r2"
+        assert quick(linear.RobustRegressionCV()).fit(X, y).plot().name == "held-out loss"

@@ -1,0 +1,145 @@
+"""Losses and penalties of the user's own, through the estimators."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from estimator_cases import data
+from sklearn.base import clone
+
+from cyclade import linear
+from cyclade.linear.losses import Logistic, Loss
+from cyclade.linear.penalties import L1
+
+GUIDE = Path(__file__).parents[2] / "docs" / "linear.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+
+
+class LogCosh(Loss):
+    bound = 1.0
+
+    def value(self, y, z):
+        return np.logaddexp(z - y, y - z) - np.log(2.0)
+
+    def gradient(self, y, z):
+        return np.tanh(z - y)
+
+
+class Absolute:
+    """l1, written by someone who knows no base class."""
+
+    convex = True
+
+    def __init__(self, lam):
+        self.lam = lam
+
+    def value(self, x, j):
+        return self.lam * abs(x)
+
+    def prox(self, u, t, j):
+        return math.copysign(max(abs(u) - t * self.lam, 0.0), u)
+
+    def distance(self, x, g, j):
+        if x == 0.0:
+            return max(abs(g) - self.lam, 0.0)
+        return abs(g + math.copysign(self.lam, x))
+
+
+class Scaled(Absolute):
+    def scaled(self, lam):
+        return Scaled(lam)
+
+    def lam_max(self, g0):
+        return float(abs(g0).max())
+
+
+def test_a_written_penalty_fits_like_the_shipped_one():
+    X, y = data("real")
+    ours = linear.GeneralizedLinear("squared", Absolute(0.1), tol=1e-9).fit(X, y)
+    shipped = linear.GeneralizedLinear("squared", L1(0.1), tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, shipped.coef_, atol=1e-6)
+    assert clone(ours).penalty.lam == 0.1
+    with pytest.raises(ValueError, match=r"alpha must be None: Absolute lacks scaled\(lam\)"):
+        linear.GeneralizedLinear("squared", Absolute(0.1), alpha=0.2).fit(X, y)
+    with pytest.raises(ValueError, match=r"Absolute lacks scaled\(lam\)"):
+        linear.GeneralizedLinear("squared", Absolute(0.1)).path(X, y)
+    with pytest.raises(ValueError, match="alpha must be a finite number > 0"):
+        linear.GeneralizedLinear("squared", Scaled(0.1), alpha=-1.0).fit(X, y)
+
+
+def test_a_written_penalty_has_paths_and_choices():
+    X, y = data("real")
+    model = linear.GeneralizedLinearCV("squared", Scaled(1.0), n_alphas=4, cv=3).fit(X, y)
+    shipped = linear.LassoCV(n_alphas=4, cv=3).fit(X, y)
+    np.testing.assert_allclose(model.alphas_, shipped.alphas_)
+    np.testing.assert_allclose(model.score_path_, shipped.score_path_, atol=1e-3)
+
+
+def test_a_written_loss_fits():
+    X, y = data("real")
+    model = linear.GeneralizedLinear(LogCosh(), "l1", alpha=0.05, tol=1e-9).fit(X, y)
+    assert model.certificate_.reached
+    g = X.T @ np.tanh(model.predict(X) - y) / len(y)
+    assert abs(g).max() <= 0.05 * (1 + 1e-8)
+    on = model.coef_ != 0
+    np.testing.assert_allclose(g[on], -0.05 * np.sign(model.coef_[on]), atol=1e-8)
+
+
+def test_a_written_loss_of_labels_classifies():
+    class Plain(Loss):
+        bound, target = 0.25, "signs"
+
+        def value(self, y, z):
+            return Logistic().value(y, z)
+
+        def gradient(self, y, z):
+            return Logistic().gradient(y, z)
+
+    X, y = data("two")
+    model = linear.GeneralizedLinearClassifier(Plain(), "l1", alpha=0.05, tol=1e-8).fit(X, y)
+    shipped = linear.SparseLogisticRegression(0.05, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.coef_, shipped.coef_, atol=1e-5)
+    assert not hasattr(model, "predict_proba")
+
+
+def test_what_is_missing_is_named():
+    X, y = data("real")
+
+    class Valued:
+        def value(self, x, j):
+            return 0.0
+
+    with pytest.raises((TypeError, ValueError), match="prox"):
+        linear.GeneralizedLinear("squared", Valued()).fit(X, y)
+    with pytest.raises(ValueError, match="lacks gradient"):
+        linear.GeneralizedLinear(Valued(), "l1").fit(X, y)
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_guide_runs(code):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    exec(compile(code, "linear.md", "exec"), {})
+    matplotlib.pyplot.close("all")
+
+
+def test_written_examples_in_the_guide_are_short():
+    classes = re.findall(r"^class .*?(?=^\S|\Z)", "\n".join(EXAMPLES), re.S | re.M)
+    assert len(classes) >= 2
+    assert all(len(text.strip().splitlines()) < 20 for text in classes)
+
+
+def test_the_import_is_light():
+    code = (
+        "import sys, cyclade.linear; print([m for m in ('numba', 'sklearn', 'scipy', "
+        "'matplotlib', 'joblib', 'torch') if m in sys.modules]); cyclade.linear.Lasso; "
+        "print('matplotlib' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split("\n")[:2] == ["[]", "False"]
