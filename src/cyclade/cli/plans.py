@@ -90,6 +90,8 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
     from cyclade.experiments.data import check_name
     from cyclade.experiments.plans import Settings
     from cyclade.experiments.report import summary
+    from cyclade.experiments.report.plan import read_timing
+    from cyclade.experiments.report.times import timing_table
     from cyclade.experiments.reproduce import check, reproduce
 
     if chosen.dataset is not None:
@@ -115,7 +117,13 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
             command=shlex.join(["cyclade", *chosen.arguments]),
             say=_silent if chosen.quiet else _say,
         )
-        print(f"\n{plan.title}\n\n{summary(Path(chosen.out) / plan.name)}\n")
+        root = Path(chosen.out) / plan.name
+        print(f"\n{plan.title}\n")
+        if plan.curves or plan.shows:  # else there are only times
+            print(f"{summary(root)}\n")
+        timing = read_timing(root)
+        if timing is not None:
+            print(f"{timing_table(timing).text()}\n")
         print(f"Report: {page.resolve()}")
 
 
