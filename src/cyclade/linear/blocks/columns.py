@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+CHUNK = 64
+"""Columns copied at a time, so that what lies between X and the copy stays in a cache."""
+
 
 class Columns:
     """One row of `A` per column of X; column j is A[lines[j]] once it was asked for.
@@ -17,14 +20,17 @@ class Columns:
     gathered in a buffer that grows: each is √w (a_j − its mean) if `centred`, √w a_j if not.
     """
 
-    def __init__(self, X: Array, w: Array | None = None, centred: bool = False) -> None:
+    def __init__(
+        self, X: Array, w: Array | None = None, centred: bool = False, dtype: Any = None
+    ) -> None:
         self.X, self.w, self.centred = X, w, centred
         n, p = X.shape
-        self.direct = w is None and X.flags.f_contiguous
+        dtype = X.dtype if dtype is None else dtype
+        self.direct = w is None and X.flags.f_contiguous and dtype == X.dtype
         if self.direct:
             self.A, self.lines = X.T, np.arange(p)
             return
-        self.A, self.lines, self.used = np.empty((0, n), X.dtype), np.full(p, -1), 0
+        self.A, self.lines, self.used = np.empty((0, n), dtype), np.full(p, -1), 0
 
     def include(self, columns: Array) -> None:
         """Have these columns of X in A."""
@@ -33,17 +39,19 @@ class Columns:
         new = columns[self.lines[columns] < 0]
         if not new.size:
             return
-        copy = np.ascontiguousarray(self.X[:, new].T)
-        if self.w is not None:
-            if self.centred:
-                copy -= (copy @ (self.w / self.w.sum()).astype(copy.dtype))[:, None]
-            copy *= np.sqrt(self.w).astype(copy.dtype)
         needed = self.used + new.size
         if needed > len(self.A):
-            larger = np.empty((max(needed, min(2 * len(self.A), len(self.lines))), len(self.X)))
-            larger = larger.astype(self.X.dtype, copy=False)
+            room = max(needed, min(2 * len(self.A), len(self.lines)))
+            larger = np.empty((room, len(self.X)), self.A.dtype)
             larger[: self.used] = self.A[: self.used]
             self.A = larger
-        self.A[self.used : needed] = copy
-        self.lines[new] = np.arange(self.used, needed)
-        self.used = needed
+        for first in range(0, new.size, CHUNK):
+            own = new[first : first + CHUNK]
+            copy = np.ascontiguousarray(self.X[:, own].T)
+            if self.w is not None:
+                if self.centred:
+                    copy -= (copy @ (self.w / self.w.sum()).astype(copy.dtype))[:, None]
+                copy *= np.sqrt(self.w).astype(copy.dtype)
+            self.A[self.used : self.used + own.size] = copy
+            self.lines[own] = np.arange(self.used, self.used + own.size)
+            self.used += own.size

@@ -41,16 +41,18 @@ class Descent:
         return self.panel.loss() + penalty / self.unit
 
     def run(
-        self, blocks: Array, eps: float, most: int, first: Array | None = None, trust: bool = False
-    ) -> int:
+        self, blocks: Array, eps: float, most: int, first: Array | None = None,
+        trust: bool = False, bursts: int = 1,
+    ) -> int:  # fmt: skip
         """Cycle until all of the blocks are eps-stationary, or `most` times; the cycles made.
 
         `first` are their distances at the start, where these are known. With `trust`, small moves
-        are taken for stationarity: for callers that look at all blocks next anyway.
+        are taken for stationarity: for callers that look at all blocks next anyway. `bursts` of
+        cycles are made before the blocks are first looked at again.
         """
         panel, reg = self.panel, self.reg
         panel.include(blocks)
-        passes, bursts = 0, 2 if trust else 1
+        passes = 0
         while True:
             far = self.distances(blocks) if first is None else first
             first = None

@@ -28,6 +28,8 @@ GROWTH = 4.0
 """A working set has at most so many times the blocks that are not zero."""
 EASE = 0.3
 """It is worked on until its violation is this fraction of the last."""
+COARSE_CYCLES = 48
+"""In single precision no more at a time: should rounding stand in the way, measuring tells."""
 NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
@@ -80,10 +82,11 @@ def minimise(
                "passes": state.passes, "working": state.working.size}  # fmt: skip
         state.history.append(row)
         report(row)
-        done = certificate.reached or state.passes >= most or stuck > 2
+        broken = not np.isfinite(now.objective)  # overflow: no certificate will come of it
+        done = certificate.reached or state.passes >= most or stuck > 2 or broken
         if state.near and state.passes == 0 and stuck == 0 and now.distance > 0.0:
             done = False  # on a path errors would add up, were good starts left as they are
-        if done and fresh:
+        if (done and fresh) or broken:
             return certificate
         fresh = done
         if not done:
@@ -135,8 +138,10 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
         if state.panel is None or not problem.quadratic:
             state.panel = model_panel(problem, w)
         panel = state.panel
-        panel.start(state.x.copy(), centred(-s * u, w) if problem.fit_intercept else -s * u)
+        pull = centred(-s * u, w) if problem.fit_intercept else -s * u
         panel.include(W)
+        coarse = problem.quadratic and panel.precision(W, eps, pull)
+        panel.start(state.x.copy(), pull)
         descent = Descent(panel, problem.reg)
         if first:
             assert state.measured is not None
@@ -148,7 +153,11 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
         if worst <= eps or state.passes >= most:
             return
         aim = eps if problem.quadratic else max(0.1 * worst, 0.5 * eps)
-        made = descent.run(W, aim, most - state.passes, far, trust=problem.quadratic)
+        limit = min(most - state.passes, COARSE_CYCLES if coarse else most)
+        # A set that has just grown is not worth much care: the next will differ from it.
+        settled = state.near or W.size <= 1.5 * occupied(problem.reg, state.x).sum()
+        bursts = 2 if settled else 1
+        made = descent.run(W, aim, limit, far, trust=problem.quadratic, bursts=bursts)
         state.passes += made
         full = np.broadcast_to(w[:, None] if w.ndim == 1 else w, u.shape)
         tau = np.divide(-s * u, full, out=np.zeros_like(u), where=full > 0)

@@ -24,12 +24,21 @@ INNER = 30
 """Proximal steps on one block of a sparse group, in memory that the first cache holds."""
 
 
+COARSE_LEAST = 1_000_000
+"""Entries of X from which single precision pays: what the second cache does not hold."""
+COARSE_NOISE = 1e-5
+"""How far R strays in single precision over some cycles, relatively."""
+
+
 class Panel(Protocol):
     """What the inner loop asks of a model."""
 
     x: Array
     R: Array
     unit: float
+
+    def precision(self, blocks: Array, eps: float, pull: Array) -> bool:
+        """Choose the arithmetic for an accuracy of eps; whether it is single instead of double."""
 
     def include(self, blocks: Array) -> None:
         """Prepare these blocks."""
@@ -73,6 +82,33 @@ class DenseGroups:
         self.sums = np.zeros(order.size)
         self.hessians = Hessians(starts, rotated)
         self.lines = self.columns.lines[order]
+        double = X.dtype == np.float64
+        self.coarse = Columns(X, dtype=np.float32) if uniform and double else None
+        self.in_coarse = np.zeros(starts.size - 1, bool)
+        self.own = self.columns  # or the coarse ones
+
+    def precision(self, blocks: Array, eps: float, pull: Array) -> bool:
+        """Choose single precision where eps lies far above its rounding; say whether it was.
+
+        Long columns come from main memory, and half as many bytes take half the time. Errors of
+        R grow like a random walk over the updates; the point is measured in double afterwards.
+        """
+        self.own, self.lines = self.columns, self.columns.lines[self.order]
+        if self.coarse is None:
+            return False
+        size = int((self.starts[blocks + 1] - self.starts[blocks]).sum())
+        if size * self.w.size < COARSE_LEAST:
+            return False
+        R = float(np.linalg.norm(pull)) / self.unit
+        largest = float(self.hessians.D.max())
+        if eps / self.unit < COARSE_NOISE * R * np.sqrt(largest / self.w.size):
+            return False
+        new = blocks[~self.in_coarse[blocks]]
+        if new.size:
+            self.in_coarse[new] = True
+            self.coarse.include(np.concatenate([self._own(k) for k in new]))
+        self.own, self.lines = self.coarse, self.coarse.lines[self.order]
+        return True
 
     def include(self, blocks: Array) -> None:
         """Gather the columns, their sums and Hessians."""
@@ -81,23 +117,22 @@ class DenseGroups:
             return
         if not self.columns.direct:
             self.columns.include(np.concatenate([self._own(k) for k in new]))
-            self.lines = self.columns.lines[self.order]
-        A, h = self.columns.A, self.hessians
+        A, lines, h = self.columns.A, self.columns.lines[self.order], self.hessians
         if self.implicit:
-            dense.column_sums(A, self.lines, self.starts, new, self.sums)
-        dense.grams(A, self.lines, self.starts, new, self.sums, h.Q, h.q0)
+            dense.column_sums(A, lines, self.starts, new, self.sums)
+        dense.grams(A, lines, self.starts, new, self.sums, h.Q, h.q0)
         h.finish(new, self._bound)
 
     def start(self, x: Array, pull: Array) -> None:
         """Stand at x."""
         self.x = x
-        self.R = np.append(over(pull[:, 0], self.root), 0.0).astype(self.columns.A.dtype)
+        self.R = np.append(over(pull[:, 0], self.root), 0.0).astype(self.own.A.dtype)
 
     def slopes(self, blocks: Array) -> Array:
         """Aᵀ R."""
         out = np.zeros(self.x.size)
         n = self.w.size
-        dense.products(self.columns.A, self.lines, self.starts, blocks, n, self.R, self.sums, out)
+        dense.products(self.own.A, self.lines, self.starts, blocks, n, self.R, self.sums, out)
         return out
 
     def choose(self, blocks: Array) -> None:
@@ -108,7 +143,7 @@ class DenseGroups:
         """Cycle over the chosen blocks."""
         h = self.hessians
         done, largest = dense.cycles(
-            self.columns.A, self.R, self.x, self.lines, self.starts, self.sums, self.chosen,
+            self.own.A, self.R, self.x, self.lines, self.starts, self.sums, self.chosen,
             h.Q, h.q0, h.D, table, h.rotated, INNER, most, enough, *past,
         )  # fmt: skip
         return int(done), float(largest)
@@ -146,6 +181,10 @@ class SparseGroups:
         self.mass = float(w.sum())
         self.sums = np.zeros(order.size)
         self.hessians = Hessians(starts, rotated)
+
+    def precision(self, blocks: Array, eps: float, pull: Array) -> bool:
+        """Always double."""
+        return False
 
     def include(self, blocks: Array) -> None:
         """Their sums and Hessians."""

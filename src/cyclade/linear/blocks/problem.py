@@ -86,6 +86,13 @@ class BlockProblem:
             few = 4 * support.size < len(x)
             X, x = (self.design.X[:, support], x[support]) if few else (self.design.X, x)
             return np.asarray(X @ x.astype(self.design.dtype) + self.offset, np.float64)
+        X = getattr(self.design, "X", None)
+        if X is not None and X.dtype == np.float64 and X.flags.f_contiguous:
+            from cyclade.linear.blocks import dense
+
+            support, z = np.flatnonzero(x[:, 0]), self.offset[:, 0].copy()
+            dense.subtract(X.T, support, 0, support.size, z.size, -x[support, 0], z)
+            return z[:, None]  # nothing but the support was read
         columns = [self.design.predict(np.ascontiguousarray(t)) for t in x.T]
         return np.stack(columns, axis=1) + self.offset
 

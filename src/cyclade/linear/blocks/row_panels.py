@@ -29,6 +29,10 @@ class SharedRows:
         self.sums, self.L = np.zeros(p), np.zeros(p)
         self.known = np.zeros(p, bool)
 
+    def precision(self, blocks: Array, eps: float, pull: Array) -> bool:
+        """Always that of X."""
+        return False
+
     def include(self, blocks: Array) -> None:
         """Gather the columns, their sums and squared norms."""
         new = blocks[~self.known[blocks]]
@@ -101,6 +105,10 @@ class WeightedRows:
         self.D, self.means = np.zeros(shape), np.zeros(shape)
         self.known = np.zeros(shape[0], bool)
 
+    def precision(self, blocks: Array, eps: float, pull: Array) -> bool:
+        """Always that of X."""
+        return False
+
     def include(self, blocks: Array) -> None:
         """Gather the columns, their means and curvatures."""
         new = blocks[~self.known[blocks]]
@@ -159,6 +167,10 @@ class SparseRows:
         shape = (X.p, W.shape[1])
         self.D, self.sums, self.means = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.known = np.zeros(X.p, bool)
+
+    def precision(self, blocks: Array, eps: float, pull: Array) -> bool:
+        """Always that of X."""
+        return False
 
     def include(self, blocks: Array) -> None:
         """Their means and curvatures."""
