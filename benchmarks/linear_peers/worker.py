@@ -75,7 +75,7 @@ class Bench:
         import_module(solver.MODULE)
         record["import_s"] = time.perf_counter() - begun
         solver.prepare(self.problem)
-        ladder = solver.LADDER(self.problem) if callable(solver.LADDER) else solver.LADDER
+        ladder = self.ladder()
         begun = time.perf_counter()
         self.solve(ladder[0])
         record["first_s"] = time.perf_counter() - begun
@@ -105,14 +105,20 @@ class Bench:
                 record["bytes"] = solver.traffic(self.problem, float(self.lams[0]), tol)
         return record
 
+    def ladder(self) -> list[float]:
+        """The solver's tolerances, loose to tight."""
+        given = self.solver.LADDER
+        return list(given(self.problem) if callable(given) else given)
+
     def timed(self, tol: float) -> tuple[float, Any]:
         """CPU seconds and coefficients."""
         begun = time.process_time()
         coefs = self.solve(tol)
         return time.process_time() - begun, coefs
 
-    def reference(self, tol: float) -> dict[str, Any]:
-        """The best F known: a very tight solution."""
+    def reference(self) -> dict[str, Any]:
+        """The best F known: a solution at the tightest tolerance of the ladder."""
+        tol = self.ladder()[-1]
         coefs = self.solve(tol)
         return {"fun": self.quality(coefs)[1], "tol": tol, "by": self.solver.NAME}
 
@@ -127,12 +133,12 @@ def main() -> None:
     parser.add_argument("--reference", default="")
     parser.add_argument("--limit", type=float, default=30.0)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--make-reference", type=float, default=0.0, metavar="TOL")
+    parser.add_argument("--make-reference", action="store_true")
     options = parser.parse_args()
     bench = Bench(options)
     if options.make_reference:
         bench.solver.prepare(bench.problem)
-        print(json.dumps(bench.reference(options.make_reference)))
+        print(json.dumps(bench.reference()))
     else:
         print(json.dumps(bench.run()))
 

@@ -80,11 +80,10 @@ def test_sparse_rows_are_dense_rows_and_may_be_mixed() -> None:
 
 
 def test_curvature_that_shows_up_late_shortens_the_steps() -> None:
-    X, y = rows(4_000)
-    X[2_000:, 5] *= 50.0
+    X, y = rows(20_000)
+    X[2_000:, 5] *= 50.0  # with the steps of before the iterates would run away
     stream = fed(RowStream("squared", L1(0.05), b=100), X, y, [2_000])
-    assert np.isfinite(stream.coef).all()
-    np.testing.assert_allclose(stream.coef[[0, 3]], [2, -1], atol=0.3)
+    np.testing.assert_allclose(stream.coef[[0, 3, 5]], [2, -1, 0], atol=0.2)
 
 
 def test_classes_that_come_late() -> None:

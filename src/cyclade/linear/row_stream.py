@@ -20,6 +20,7 @@ from cyclade.linear.row_setup import (
     make_steps,
     read_point,
     shaped_offset,
+    small_batches,
 )
 from cyclade.linear.row_steps import Growing
 from cyclade.linear.separable import by_blocks
@@ -105,7 +106,7 @@ class RowStream:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE" or "SGD".
     b, b_small, p:
         Large and small batch, and the probability of a large one. Defaults: b = 512, or the rows of
-        the first call if they are fewer; b' = ⌊√b⌋; p = b'/(b + b').
+        the first call if they are fewer; b' = 2⌊√b⌋; p = 2b'/(b + 2b').
     blocks, eta, order:
         As in `solve_rows`. Λ_j is measured on the first b rows, and raised where a later large
         batch shows more curvature.
@@ -219,9 +220,8 @@ class RowStream:
         )  # fmt: skip
         self._dtype = design.dtype
         b = min(LARGE, design.n) if self.b is None else self.b
-        b_small = math.isqrt(b) if self.b_small is None else min(self.b_small, b)
-        p = b_small / (b + b_small) if self.p is None else self.p
-        self._sampler = Waiting(self.method, b, b_small, p)
+        b_small, p = small_batches(b, self.b_small, self.p)
+        self._sampler = Waiting(self.method, b, min(b_small, b), p)
 
     def _go(self, features: Features, sampler: Waiting) -> None:
         """All cycles that the waiting rows allow, by `core.iterate`."""

@@ -34,6 +34,7 @@ from cyclade.linear.row_setup import (
     make_steps,
     read_point,
     shaped_offset,
+    small_batches,
 )
 from cyclade.linear.row_steps import RowSteps
 from cyclade.linear.row_stream import RowStream
@@ -114,8 +115,8 @@ def solve_rows(
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
     b, b_small, p:
-        Large and small batch, and the probability of a large one, as in `cyclade.minimize`:
-        b = n, b' = ⌊√b⌋, p = b'/(b + b'); 128 for SCCD and SGD.
+        Large and small batch, and the probability of a large one: b = n, b' = 2⌊√b⌋ and
+        p = 2b'/(b + 2b') (`row_setup.small_batches` says why); b = 128 for SCCD and SGD.
     blocks:
         Of the features: a number, sizes or index lists. Default: 10 runs of columns (of whole
         groups, for a penalty on groups). The intercept is a block of its own. PAGE and SGD move
@@ -165,6 +166,8 @@ def solve_rows(
     )  # fmt: skip
     rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
     oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
+    if chosen.draws == "page":
+        b_small, p = small_batches(n if b is None else b, b_small, p)
     sampler = make_sampler(chosen, FiniteSum(n), b, b_small, p)
     small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
     if steps is None:
