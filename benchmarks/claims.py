@@ -28,7 +28,7 @@ def main() -> None:
     runs = [run for run in find_runs(parser.parse_args().folder) if run.status == "finished"]
     print(HEAD)
     print("|" + "---|" * (HEAD.count("|") - 1))
-    for spectral in (None, "step"):
+    for spectral in (None, "step", "step-all"):
         for cyclic, plain in PAIRS:
             mine = by_seed(runs, cyclic, spectral)
             other = by_seed(runs, plain, spectral)

@@ -147,7 +147,7 @@ def test_groups_with_different_lr_and_decay(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("order", ["forward", "shuffled"])
-@pytest.mark.parametrize("precondition", [None, "spectral", "curvature", "adam"])
+@pytest.mark.parametrize("precondition", [None, "spectral", "spectral-linear", "curvature", "adam"])
 @pytest.mark.parametrize("cls", ALL)
 def test_a_resumed_run_is_bit_identical(cls: Any, precondition: Any, order: str) -> None:
     options = {
@@ -691,6 +691,24 @@ def test_two_matrices_of_one_module_have_their_own_norms() -> None:
     Lambda = opt._steps.metric(0)
     assert float(Lambda[0]) == pytest.approx(1.0, rel=1e-3)
     assert float(Lambda[-1]) == pytest.approx(100.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("cls", [SCCD, SGD])
+def test_spectral_steps_of_linear_layers_alone(cls: Any) -> None:
+    """As in the paper: Λ is the spectral norm in fully connected layers and 1 elsewhere."""
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Flatten(), nn.Linear(12, 5)).double()
+    opt = cls(model, F.cross_entropy, lr=1e-9, precondition="spectral-linear")
+    torch.manual_seed(0)
+    for _ in range(50):
+        opt.step(torch.randn(4, 1, 4, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 3]))
+    sigma = float(torch.linalg.matrix_norm(model[2].weight.detach(), 2))
+    first, last = opt._steps.metric(0), opt._steps.metric(opt.net.m - 1)
+    if cls is SCCD:
+        assert first == 1.0
+        assert float(last) == pytest.approx(sigma, rel=1e-3)
+    else:
+        assert first[:30].tolist() == [1.0] * 30
+        assert first[30:].tolist() == pytest.approx([sigma] * 65, rel=1e-3)
 
 
 def test_zero_lr_with_a_regulariser_moves_nothing() -> None:

@@ -44,8 +44,9 @@ class RunConfig:
     order, blocks:
         Of the cyclic methods; None is one block per layer, a number merges layers by cost.
     precondition, spectral:
-        Λ_j: None, "curvature" or "adam"; spectral="step" divides the step by σ(W_j),
-        spectral="reparam" trains W/σ(W) in the fully connected layers instead.
+        Λ_j: None, "curvature" or "adam"; spectral="step" divides the steps of fully connected
+        layers by σ(W_j), as the paper has it, "step-all" those of convolutions too, and "reparam"
+        trains W/σ(W) in the fully connected layers instead.
     seed:
         Of the initial weights, the batches and random orders.
     held_out:
@@ -115,9 +116,10 @@ class RunConfig:
             raise ConfigError(f"{key} has no meaning for {self.method}, which moves one block")
         if self.method == "VR-CCD" and self.order == "greedy":
             raise ConfigError("order = 'greedy' does not fit VR-CCD: its blocks see other batches")
-        if self.spectral == "step" and self.precondition is not None:
+        if self.spectral in ("step", "step-all") and self.precondition is not None:
             raise ConfigError(
-                "spectral = 'step' is itself a precondition: give one of the two, not both"
+                f"spectral = {self.spectral!r} is itself a precondition: give one of the two, not "
+                "both"
             )
 
     @classmethod
@@ -291,7 +293,7 @@ _ACCEPTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "order": (f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers", _order),
     "blocks": ("a number of blocks, a list of layer names, or none", _blocks),
     "precondition": _choice(None, "curvature", "adam"),
-    "spectral": _choice(None, "step", "reparam"),
+    "spectral": _choice(None, "step", "step-all", "reparam"),
     "seed": _integer(0),
     "held_out": _number("in [0, 1)", lambda v: 0 <= v < 1),
     "device": ("'auto', 'cpu', 'cuda' or 'cuda:N'", _device),

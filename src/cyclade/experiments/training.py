@@ -30,6 +30,8 @@ OPTIMIZERS: dict[str, Any] = {
     "SGD": SGD, "SCCD": SCCD, "PAGE": PAGE, "VRO-CCD": VROCCD, "VR-CCD": VRCCD,
 }  # fmt: skip
 
+SPECTRAL_STEPS: dict[str | None, str | None] = {"step": "spectral-linear", "step-all": "spectral"}
+
 _EVALUATED = 5000  # images at once
 
 
@@ -39,7 +41,7 @@ def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
         "lr": config.lr,
         "weight_decay": config.weight_decay,
         "momentum": config.momentum,
-        "precondition": "spectral" if config.spectral == "step" else config.precondition,
+        "precondition": SPECTRAL_STEPS.get(config.spectral, config.precondition),
         "curvature_every": CURVATURE_EVERY,
         "curvature_iterations": CURVATURE_ITERATIONS,
         "compile": config.compile,

@@ -24,7 +24,8 @@ _PARAMETERS = """
         decay is the prox of (weight_decay / 2) ‖x‖²; clip_norm clips each block's gradient.
     precondition:
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
-        by a warm power iteration every cycle; "curvature", the norm of the block Hessian (plus
+        by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for
+        convolutions; "curvature", the norm of the block Hessian (plus
         `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam", a
         diagonal second moment (`beta2`, `eps`).
     reg:

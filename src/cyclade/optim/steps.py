@@ -10,7 +10,11 @@ from torch import Tensor
 
 from cyclade.optim.net import Net
 
-PRECONDITIONERS = (None, "spectral", "curvature", "adam")
+PRECONDITIONERS = (None, "spectral", "spectral-linear", "curvature", "adam")
+SPECTRAL = {
+    "spectral": (2, 3, 4, 5),
+    "spectral-linear": (2,),
+}  # the weights it looks at, by dimensions
 
 
 class NetSteps:
@@ -47,7 +51,7 @@ class NetSteps:
         group = self._groups[j]
         if group["precondition"] == "adam":
             self._second_moment(j, gj, group["beta2"])
-        if group["precondition"] == "spectral":
+        if group["precondition"] in SPECTRAL:
             self._power_iteration(j)
         return self._direction(j, gj, group), self.current(j)
 
@@ -107,9 +111,13 @@ class NetSteps:
     # -------------------------------------------------------------- Λ_j by the weights' norms
 
     def _matrices(self, j: int) -> list[Tensor]:
-        """The weights of linear and convolution layers of block j, as matrices."""
-        names = self._net.blocks[j].params
-        return [self._net.live[n].flatten(1) for n in names if self._net.parameters[n].dim() >= 2]
+        """The weights of block j that Λ_j looks at, as matrices."""
+        names = [name for name in self._net.blocks[j].params if self._counts(j, name)]
+        return [self._net.live[name].flatten(1) for name in names]
+
+    def _counts(self, j: int, name: str) -> bool:
+        """Whether this parameter is a weight that Λ_j looks at."""
+        return self._net.parameters[name].dim() in SPECTRAL[self._groups[j]["precondition"]]
 
     def _power_iteration(self, j: int, iterations: int = 1) -> None:
         """Improve σ(W) of block j's weights by warm power iterations."""
@@ -136,7 +144,7 @@ class NetSteps:
         params = self._net.block_parameters(j)
         layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
         sigma = sigma.clamp(min=self._groups[j]["damping"])
-        own = [i for i, p in enumerate(params) if p.dim() >= 2]  # parameters that are matrices
+        own = [i for i, name in enumerate(self._net.blocks[j].params) if self._counts(j, name)]
         if not own:
             return 1.0
         if len(own) == 1 and set(layers) == {layers[own[0]]}:

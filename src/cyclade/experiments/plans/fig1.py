@@ -65,7 +65,7 @@ def fig1(settings: Settings) -> Plan:
             "train on the whole training set.",
             f"Search runs are as long as the final ones, but {SEARCH} epochs at most for PAGE and "
             "VRO-CCD.",
-            "Spectral normalisation is read as the step η/σ(W_j).",
+            "Spectral normalisation is read as the step η/σ(W_j) of fully connected layers.",
             "An epoch is counted as the paper counts it: a small step is b' samples, although it "
             "evaluates 2b'.",
             "The paper gives neither its learning rates nor its grid.",

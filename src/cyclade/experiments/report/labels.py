@@ -16,6 +16,7 @@ _DATASETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", "digits": "digits"}
 _SPECTRAL = {
     None: "without spectral normalisation",
     "step": "with spectral normalisation",
+    "step-all": "with spectral normalisation of all layers",
     "reparam": "spectral W/σ(W)",
 }
 _PLAIN = {
