@@ -21,7 +21,7 @@ from cyclade.linear.kernels import columns, dense, gram, sparse
 from cyclade.linear.kernels.jit import rebound
 
 Array = NDArray[Any]
-SHIPPED = {
+SHIPPED: dict[str, Any] = {
     "dense_cycles": dense.cycles,
     "sparse_cycles": sparse.cycles,
     "gram_cycles": gram.cycles,
@@ -134,7 +134,7 @@ def _users(penalty: Any) -> dict[str, Any]:
             f"penalty: {type(penalty).__name__} lacks {' and '.join(lacking)}; a penalty has "
             + ", ".join(f"{m}{args}" for m, args in REQUIRED.items())
         )
-    scalar, kernels = _functions(type(penalty))
+    scalar, kernels = _functions(penalty.__class__)
     state = _state(penalty)
     for name, function in scalar.items():
         arguments = {"value": (0.5, 0), "threshold": (0,)}.get(name, (0.5, 0.25, 0))
@@ -168,7 +168,7 @@ def _state(penalty: Any) -> Any:
         for name, value in vars(penalty).items()
         if isinstance(value, (int, float, np.number, np.ndarray)) and name.isidentifier()
     }
-    return _tuple_type(type(penalty), tuple(held))(*held.values())
+    return _tuple_type(penalty.__class__, tuple(held))(*held.values())
 
 
 @lru_cache(maxsize=64)

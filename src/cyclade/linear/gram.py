@@ -69,7 +69,8 @@ class Gram:
         S = np.flatnonzero(self.x)
         x = self.x[S]
         slope, bend = self.penalty.derivatives(self.names[S], x)
-        S, x, slope, bend = (a[np.isfinite(bend)] for a in (S, x, slope, bend))
+        smooth = np.isfinite(bend)
+        S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
         if not S.size:
             return False
         H = self.G[np.ix_(S, S)]

@@ -44,8 +44,8 @@ class Model:
         """s φ'' at z, whatever its sign."""
         problem = self.problem
         if problem.loss.convex:
-            return problem.s * problem.loss.curvature(problem.y, self.z)
-        return problem.s * second_derivative(problem.loss, problem.y, self.z)
+            return np.asarray(problem.s * problem.loss.curvature(problem.y, self.z))
+        return np.asarray(problem.s * second_derivative(problem.loss, problem.y, self.z))
 
     def panel(self, W: Array) -> Panel:
         """The columns W under this model's weights, with the intercept profiled out."""
@@ -66,7 +66,7 @@ class Model:
 
 
 def curvatures(loss: Loss, y: Array, z: Array, damping: float) -> Array:
-    """φ'' at z, lifted to a fraction of a majoriser's weights; `damping` > 1 moves towards those."""
+    """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
     if type(loss) is Squared:
         return np.ones_like(z)
     upper = loss.majoriser(y, z)
@@ -88,9 +88,7 @@ def second_derivative(loss: Loss, y: Array, z: Array) -> Array:
     return np.asarray((loss.gradient(y, z + h) - loss.gradient(y, z - h)) / (2.0 * h))
 
 
-def step_length(
-    model: Model, W: Array, x: Array, dx: Array, dz: Array, at_most: int = 8
-) -> float:
+def step_length(model: Model, W: Array, x: Array, dx: Array, dz: Array, at_most: int = 8) -> float:
     """The largest of 1, ½, ¼, … that lowers F as Armijo's rule wants; 0 if none does."""
     problem = model.problem
     r = problem.penalty.total(W, x)
@@ -121,7 +119,9 @@ def polish(model: Model, x: Array, S: Array) -> tuple[Array, Array, float] | Non
     panel.start(model.R, x)
     downhill = np.append(panel.correlations() - slope, -model.slopes.sum())
     for second in (model.second(), model.w):
-        step = solve_positive(*_hessian(panel, model, second, bend), downhill, problem.fit_intercept)
+        step = solve_positive(
+            *_hessian(panel, model, second, bend), downhill, problem.fit_intercept
+        )
         if step is not None:
             break
     else:

@@ -53,13 +53,13 @@ class DenseDesign:
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv."""
-        return (self.X.T @ v.astype(self.dtype, copy=False)).astype(np.float64, copy=False)
+        return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
 
     def predict(self, x: Array) -> Array:
         """Xx: from the support alone while that is small."""
         support = np.flatnonzero(x)
         if 4 * support.size > self.p or not self.X.flags.f_contiguous:
-            return (self.X @ x.astype(self.dtype, copy=False)).astype(np.float64, copy=False)
+            return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
         z = np.zeros(self.n)
         dense.add_rows(self.X.T, support, x[support], z)
         return z
@@ -76,9 +76,7 @@ class DenseDesign:
 class DensePanel:
     """A working set's columns, one after another, and a last one of zeros for padding."""
 
-    def __init__(
-        self, XT: Array, rows: Array, columns: Array, w: Array, centred: bool
-    ) -> None:
+    def __init__(self, XT: Array, rows: Array, columns: Array, w: Array, centred: bool) -> None:
         k, n, dtype = columns.size, XT.shape[1], XT.dtype
         self.A = np.empty((k + 1, n), dtype)
         self.A[k] = 0
@@ -100,7 +98,7 @@ class DensePanel:
 
     def correlations(self) -> Array:
         """A R."""
-        return (self.A[:-1] @ self.R).astype(np.float64, copy=False)
+        return np.asarray(self.A[:-1] @ self.R, np.float64)
 
     def choose(self, order: Array) -> None:
         """Pad to eights; products of columns are made again from the first new block on."""
@@ -201,9 +199,7 @@ class SparseDesign:
 class SparsePanel:
     """A working set's columns times √w, one after another; centred implicitly."""
 
-    def __init__(
-        self, X: SparseDesign, columns: Array, w: Array, centred: bool
-    ) -> None:
+    def __init__(self, X: SparseDesign, columns: Array, w: Array, centred: bool) -> None:
         k = columns.size
         size = int((X.starts[columns + 1] - X.starts[columns]).sum())
         self.data, self.rows = np.empty(size, X.dtype), np.empty(size, np.uint32)
@@ -266,7 +262,9 @@ class SparsePanel:
         out, order = np.empty((k, k)), np.arange(k)
         sparse_products(self.data, self.rows, self.starts, order, d, out)
         sums = np.empty(k)
-        sparse.products(self.data, self.rows, self.starts, (d * self.root).astype(self.R.dtype), sums)
+        sparse.products(
+            self.data, self.rows, self.starts, (d * self.root).astype(self.R.dtype), sums
+        )
         mass = float(d @ self.root**2)
         out += mass * np.outer(m, m) - np.outer(m, sums) - np.outer(sums, m)
         return out, sums - mass * m

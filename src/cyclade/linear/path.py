@@ -158,7 +158,7 @@ def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
     largest = float(penalty.lam_max(g0))
     if not 0 < largest < np.inf:
         raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
-    return largest * np.geomspace(1.0, lam_ratio, int(n_lams))
+    return np.asarray(largest * np.geomspace(1.0, lam_ratio, int(n_lams)))
 
 
 def check_lams(lams: Any) -> Array:

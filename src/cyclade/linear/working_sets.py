@@ -1,13 +1,12 @@
 """Working sets: few columns are cycled over, all are checked.
 
-    repeat  measure all columns at a freshly computed z; stop if optimal enough;
-            W ← the support and the columns that violate optimality most;
-            minimise over W, by quadratic models and exact cycles, to a fraction of the violation.
+repeat  measure all columns at a freshly computed z; stop if optimal enough;
+        W ← the support and the columns that violate optimality most;
+        minimise over W, by quadratic models and exact cycles, to a fraction of the violation.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,12 +24,24 @@ from cyclade.linear.problem import Problem
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
 
-FIRST = float(os.environ.get("FIRST", "0.1"))  # of all columns, the share a working set may always have
-BURST = int(os.environ.get("BURST", "4"))
-FORCING = float(os.environ.get("FORCING", "0.1"))
-CAP = int(os.environ.get("CAP", "50"))
-EPSC = float(os.environ.get("EPSC", "0.3"))
+SHARE = 0.1  # of all columns that a working set may always have
+BURST = 4  # cycles before the active columns are chosen anew, at first; then more
+FORCING = 0.1  # what part of its first distance a curved model is minimised to
+PATIENCE = 50  # the most cycles on one such model
 NO_COLUMNS = np.empty(0, np.int64)
+
+
+@dataclass
+class Bench:
+    """A panel at work, and what was learnt about its columns."""
+
+    panel: Panel
+    gram: Gram
+    spent: int = 0  # cycles made on the panel itself
+
+    def holds(self, W: Array) -> bool:
+        """Whether all of W is on this panel."""
+        return bool(np.isin(W, self.panel.names, assume_unique=True).all())
 
 
 @dataclass
@@ -45,19 +56,6 @@ class State:
     history: list[dict[str, float]] = field(default_factory=list)
     working: Array = field(default_factory=lambda: NO_COLUMNS)
     bench: Bench | None = None  # of an exact model, kept from one working set to the next
-
-
-@dataclass
-class Bench:
-    """A panel at work, and what was learnt about its columns."""
-
-    panel: Panel
-    gram: Gram
-    spent: int = 0  # cycles made on the panel itself
-
-    def holds(self, W: Array) -> bool:
-        """Whether all of W is on this panel."""
-        return bool(np.isin(W, self.panel.names, assume_unique=True).all())
 
 
 def begin(problem: Problem, x: Array, c: float) -> State:
@@ -126,7 +124,8 @@ def improve(problem: Problem, state: State, least: float, scale: float, most: in
     last, state.working = state.working, choose(state.x, state.measured.distances)
     new = np.setdiff1d(state.working, last, assume_unique=True)
     outside = float(state.measured.distances[new].max(initial=0.0))
-    minimise_over(problem, state, state.working, max(least, min(0.1 * outside, EPSC * scale)), most)
+    eps = max(least, min(0.1 * outside, 0.3 * scale))
+    minimise_over(problem, state, state.working, eps, most)
     z = problem.predict(state.x, state.c)
     shift = problem.best_shift(z)
     state.c, state.z = state.c + shift, z + shift
@@ -137,7 +136,7 @@ def choose(x: Array, distances: Array) -> Array:
     """The support and the worst violators, at least twice the support."""
     support = x != 0
     inside = int(support.sum())
-    room = max(inside, 128, int(FIRST * x.size) - inside)
+    room = max(inside, 128, int(SHARE * x.size) - inside)
     violating = np.flatnonzero(~support & (distances > 0))
     if violating.size > room:
         violating = violating[np.argpartition(-distances[violating], room)[:room]]
@@ -169,18 +168,27 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             damping *= 8
         if model.exact or damping > 1e12:
             return
+        inside = np.flatnonzero(state.x[W])
         settled = np.array_equal(np.sign(state.x[W]), np.sign(x))
-        S = W[state.x[W] != 0]
-        if settled and S.size < problem.design.n and spent > wait * panel.patience(np.flatnonzero(state.x[W])) and S.size:
+        few = 0 < inside.size < problem.design.n
+        if settled and few and spent > wait * panel.patience(inside):
             spent, wait = 0, 2 * wait
-            while (step := polish(Model(problem, state.z, 1.0), state.x[S], S)) is not None:
-                state.x[S] += step[0]
-                state.z, state.c = state.z + step[1], state.c + step[2]
-                state.passes += 1
-                done = float(np.abs(step[1]).max()) < 1e-9
-                S = S[state.x[S] != 0]
-                if done or not S.size:
-                    break
+            finish(problem, state, W[inside])
+
+
+def finish(problem: Problem, state: State, S: Array) -> None:
+    """Newton steps on a support that has settled, while they lower F and move z."""
+    moved = np.inf
+    while moved > 1e-9 and S.size:
+        step = polish(Model(problem, state.z, 1.0), state.x[S], S)
+        if step is None:
+            return
+        dx, dz, dc = step
+        state.x[S] += dx
+        state.z, state.c = state.z + dz, state.c + dc
+        state.passes += 1
+        moved = float(np.abs(dz).max())
+        S = S[state.x[S] != 0]
 
 
 def cycle(
@@ -203,7 +211,7 @@ def cycle(
             if worst <= eps:
                 return False
             goal = eps if exact else max(0.3 * eps, FORCING * worst)
-            most = most if exact else min(most, state.passes + CAP)
+            most = most if exact else min(most, state.passes + PATIENCE)
         elif worst <= goal:
             break
         active = np.flatnonzero((x != 0) | (distances > 0.1 * goal))

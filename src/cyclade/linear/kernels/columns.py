@@ -1,7 +1,7 @@
 """Loops over coordinates, once per check: sums and distances of a penalty.
 
-`still` holds, for each coordinate, the largest |g| at which a zero surely stays zero; coordinates at
-rest, which are most of them, cost one comparison.
+`still` holds, for each coordinate, the largest |g| at which a zero surely stays zero; coordinates
+at rest, which are most of them, cost one comparison.
 """
 
 from __future__ import annotations

@@ -41,9 +41,7 @@ def cycles(
 
 
 @compiled
-def sparse_products(
-    data: Any, rows: Any, starts: Any, order: Any, d: Any, G: Any
-) -> None:
+def sparse_products(data: Any, rows: Any, starts: Any, order: Any, d: Any, G: Any) -> None:
     """G = A diag(d) Aᵀ of sparse columns, by rows of X: Σ_i of outer products."""
     k, n = order.shape[0], d.shape[0]
     first = np.zeros(n + 1, np.int64)

@@ -1,0 +1,162 @@
+"""Small, degenerate and bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import path, solve
+from cyclade.linear.penalties import L1, MCP, Box, WeightedL1
+
+
+def data(n=20, p=8):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p))
+    return X, X[:, 0] + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csc_matrix])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cauchy"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (2, 3)])
+def test_tiny(storage, loss, shape):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal(shape), np.where(np.arange(shape[0]) % 2, 1.0, -1.0)
+    for intercept in (True, False):
+        fit = solve(storage(X), y, loss, L1(0.01), fit_intercept=intercept)
+        # One class alone has no best intercept: its loss only tends to zero.
+        if not (loss == "logistic" and intercept and shape[0] == 1):
+            assert fit.certificate.reached
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix, sp.csr_matrix])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_zero_and_constant_columns_stay_out(storage, loss):
+    X, y = data()
+    X[:, 3], X[:, 4] = 0.0, 2.0
+    y = np.where(y > 0, 1.0, -1.0)
+    fit = solve(storage(X), y, loss, L1(0.01), tol=1e-9)
+    assert fit.certificate.reached
+    assert fit.coef[3] == fit.coef[4] == 0.0
+
+
+def test_empty_sparse_columns_and_wide_indices():
+    X, y = data()
+    X[:, 2:5] = 0.0
+    wide = sp.csc_matrix(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    a, b = solve(X, y, "squared", L1(0.01)), solve(wide, y, "squared", L1(0.01))
+    np.testing.assert_allclose(a.coef, b.coef, atol=1e-4)
+    assert solve(sp.csc_matrix((20, 4)), y, "squared", L1(0.01)).coef.tolist() == [0.0] * 4
+
+
+def test_duplicate_and_unsorted_sparse_entries():
+    X, y = data()
+    rows, columns = np.nonzero(X)
+    half = 0.5 * X[rows, columns]
+    doubled = sp.csc_matrix(
+        (np.r_[half, half], (np.r_[rows, rows[::-1]][: 2 * len(half)], np.r_[columns, columns[::-1]])),
+        shape=X.shape,
+    )
+    coo = sp.coo_matrix((np.r_[half, half], (np.r_[rows, rows], np.r_[columns, columns])))
+    np.testing.assert_allclose(
+        solve(coo, y, "squared", L1(0.01)).coef, solve(X, y, "squared", L1(0.01)).coef, atol=1e-6
+    )
+    assert doubled.shape == X.shape
+
+
+def test_strided_and_integer_input():
+    X, y = data()
+    strided = np.repeat(X, 2, axis=1)[:, ::2]
+    np.testing.assert_allclose(
+        solve(strided, y, "squared", L1(0.01)).coef, solve(X, y, "squared", L1(0.01)).coef, atol=1e-6
+    )
+    whole = solve((10 * X).astype(int), y, "squared", L1(0.1))
+    assert whole.coef.dtype == np.float64
+
+
+def test_a_constant_target_needs_no_columns():
+    X, _ = data()
+    fit = solve(X, np.full(20, 3.0), "squared", L1(0.01))
+    assert fit.certificate.reached
+    assert not fit.coef.any()
+    assert fit.intercept == pytest.approx(3.0)
+
+
+def test_a_domain_without_zero_and_coordinates_without_penalty():
+    X, y = data()
+    fit = solve(X, y, "squared", Box(0.5, 2.0), tol=1e-8)
+    assert (fit.coef >= 0.5).all()
+    assert fit.certificate.reached
+    free = solve(X, y, "squared", WeightedL1(0.1, np.r_[0.0, np.ones(7)]), tol=1e-9)
+    assert free.certificate.kind == "distance"
+    assert free.certificate.reached
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.ones(3)}, "X: must have two dimensions"),
+        ({"X": np.ones((0, 3)), "y": np.ones(0)}, "at least one row"),
+        ({"X": np.full((20, 8), np.nan)}, "X: must hold finite"),
+        ({"X": np.where(np.eye(20, 8) > 0, np.inf, 1.0)}, "X: must hold finite"),
+        ({"X": sp.csc_matrix(np.where(np.eye(20, 8) > 0, np.nan, 1.0))}, "X: must hold finite"),
+        ({"X": np.full((20, 8), "a")}, "real numbers"),
+        ({"X": np.ones((20, 8), complex)}, "real numbers"),
+        ({"y": np.ones(19)}, "y: X has 20 rows"),
+        ({"y": np.full(20, np.inf)}, "y: must hold finite"),
+        ({"sample_weight": -np.ones(20)}, "sample_weight"),
+        ({"sample_weight": np.zeros(20)}, "sample_weight"),
+        ({"sample_weight": np.full(20, np.nan)}, "sample_weight"),
+        ({"sample_weight": np.ones(3)}, "sample_weight"),
+        ({"offset": np.ones(3)}, "offset"),
+        ({"coef": np.ones(3)}, "coef"),
+        ({"coef": np.full(8, np.nan)}, "coef"),
+        ({"intercept": np.nan}, "intercept"),
+        ({"tol": -1.0}, "tol"),
+        ({"max_passes": 0}, "max_passes"),
+        ({"penalty": "l1"}, "lam"),
+        ({"penalty": L1}, "not the class"),
+        ({"lam": 1.0}, "lam"),
+        ({"loss": "cosine"}, "cosine"),
+        ({"loss": "logistic"}, "Logistic"),
+        ({"penalty": WeightedL1(0.1, np.ones(5))}, "8 columns"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    X, y = data()
+    arguments = {"X": X, "y": y, "loss": "squared", "penalty": L1(0.1)} | change
+    with pytest.raises(ValueError, match=message):
+        solve(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lams": []}, "lams"),
+        ({"lams": [0.0]}, "lams"),
+        ({"n_lams": 0}, "n_lams"),
+        ({"lam_ratio": 2.0}, "lam_ratio"),
+    ],
+)
+def test_bad_paths_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        path(*data(), "squared", "l1", **options)
+
+
+def test_importing_is_light():
+    code = (
+        "import sys, cyclade.linear; "
+        "print([m for m in ('numba', 'scipy', 'sklearn', 'torch') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_by_name():
+    X, y = data()
+    a, b = solve(X, y, "squared", "mcp", lam=0.1), solve(X, y, "squared", MCP(0.1))
+    np.testing.assert_array_equal(a.coef, b.coef)

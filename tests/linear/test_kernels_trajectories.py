@@ -1,0 +1,138 @@
+"""The compiled loops are `core.cycle`: the same points, cycle after cycle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import reference
+from cyclade.linear.compiled import compiled
+from cyclade.linear.design import as_design
+from cyclade.linear.gram import Gram
+from cyclade.linear.losses import Squared
+from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
+
+CYCLES = 12
+PENALTIES = [
+    L1(1.5),
+    L1(1.5, positive=True),
+    ElasticNet(3.0, 0.5),
+    WeightedL1(1.5, np.linspace(0.1, 2.0, 21)),
+    Box(-0.2, 0.3, 0.3),
+    MCP(3.0, 3.0),
+    SCAD(3.0, 3.7),
+    LogSum(1.5, 0.5),
+]
+
+
+def data(n=30, p=21):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, p)) + 0.5 * rng.standard_normal((n, 1))
+    X[rng.random((n, p)) < 0.3] = 0.0
+    return X, X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
+
+
+def slow(X, y, w, penalty):
+    """x_1, …, x_K through core.cycle, with one coordinate a block and exact L_j."""
+    run = reference.run(X, y, Squared(), penalty, K=CYCLES, sample_weight=w, total=1.0)
+    return [now.coef for now in run[1:]]
+
+
+def begun(X, y, w, centred=False):
+    p = X.shape[1]
+    panel = as_design(X).panel(np.arange(p), w, centred)
+    panel.start(np.sqrt(w) * (y - (w @ y) / w.sum() * centred), np.zeros(p))
+    return panel
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
+def test_a_panel_follows_core_cycle(penalty, storage):
+    X, y, w = data()
+    known, panel = compiled(penalty, X.shape[1]), begun(storage(X), y, w)
+    panel.choose(np.arange(X.shape[1]))
+    for x in slow(X, y, w, penalty):
+        panel.cycles(known, 1, 0.0)
+        np.testing.assert_allclose(panel.x[: x.size], x, rtol=1e-10, atol=1e-13)
+    assert np.count_nonzero(x) > 0
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+def test_in_an_order_of_some_columns(storage):
+    X, y, w = data()
+    order = np.array([7, 2, 19, 0, 11, 3, 15, 4, 20, 8])
+    known, panel = compiled(L1(1.5), X.shape[1]), begun(storage(X), y, w)
+    panel.choose(order)
+    for x in slow(X[:, order], y, w, L1(1.5)):
+        panel.cycles(known, 1, 0.0)
+        np.testing.assert_allclose(panel.x[order], x, rtol=1e-10, atol=1e-13)
+    others = np.setdiff1d(np.arange(X.shape[1]), order)
+    assert not panel.x[others].any()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+def test_products_of_columns_follow_core_cycle(penalty, storage):
+    X, y, w = data()
+    p = X.shape[1]
+    known, panel, gram = compiled(penalty, p), begun(storage(X), y, w), Gram()
+    gram.take(panel, known, np.arange(5), panel.correlations())
+    gram.take(panel, known, np.arange(p), panel.correlations())  # the products grow
+    run = known.functions["gram_cycles"]
+    for x in slow(X, y, w, penalty):
+        run(gram.G, gram.c, gram.x, gram.L, gram.names, known.parameters, 1, 0.0)
+        np.testing.assert_allclose(gram.x, x, rtol=1e-9, atol=1e-12)
+    gram.give(panel)
+    np.testing.assert_allclose(panel.residual(), np.sqrt(w) * (y - X @ x), atol=1e-10)
+    np.testing.assert_allclose(panel.correlations(), gram.c, atol=1e-9)
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+def test_centring_is_profiling_the_intercept_out(storage):
+    X, y, w = data()
+    means, ybar = w @ X / w.sum(), w @ y / w.sum()
+    known, panel = compiled(L1(1.5), X.shape[1]), begun(storage(X), y, w, centred=True)
+    panel.choose(np.arange(X.shape[1]))
+    for x in slow(X - means, y - ybar, w, L1(1.5)):
+        panel.cycles(known, 1, 0.0)
+        np.testing.assert_allclose(panel.x[: x.size], x, rtol=1e-9, atol=1e-12)
+    rest = np.sqrt(w) * (y - ybar - (X - means) @ x)
+    np.testing.assert_allclose(panel.residual(), rest, atol=1e-11)
+    np.testing.assert_allclose(panel.means, means, atol=1e-12)
+    A = ((X - means) * np.sqrt(w)[:, None]).T
+    every = np.arange(X.shape[1])
+    G = panel.products(every[:0], every, np.empty((0, 0)))
+    np.testing.assert_allclose(G, A @ A.T, atol=1e-10)
+    d = np.linspace(-1.0, 2.0, len(y))
+    H, column = panel.curved_products(d)
+    np.testing.assert_allclose(H, A * d @ A.T, atol=1e-10)
+    np.testing.assert_allclose(column, A @ (d * np.sqrt(w)), atol=1e-10)
+    np.testing.assert_allclose(panel.product(x), x @ A, atol=1e-10)
+
+
+def test_float32_stays_float32():
+    X, y, w = data()
+    known = compiled(L1(1.5), X.shape[1])
+    for storage in (np.asfortranarray, sp.csc_matrix):
+        panel = begun(storage(X.astype(np.float32)), y, w)
+        panel.choose(np.arange(X.shape[1]))
+        for x in slow(X, y, w, L1(1.5)):
+            panel.cycles(known, 1, 0.0)
+            np.testing.assert_allclose(panel.x[: x.size], x, atol=2e-5)
+        assert panel.x.dtype == panel.R.dtype == np.float32
+
+
+def test_newton_on_the_support_solves_a_badly_conditioned_model():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 20)) @ np.diag(np.geomspace(1, 0.05, 20)) + rng.standard_normal(
+        (60, 1)
+    )
+    y, w = X @ rng.standard_normal(20), np.full(60, 1 / 60)
+    known, panel, gram = compiled(L1(1e-4), 20), begun(np.asfortranarray(X), y, w), Gram()
+    gram.take(panel, known, np.arange(20), panel.correlations())
+    done = gram.minimise(1e-12, 100_000)
+    gram.give(panel)
+    distances = known.distances(np.arange(20), panel.x[:20], -panel.correlations())
+    assert distances.max() < 1e-10
+    assert done < 2_000  # plain cycles need many times that

@@ -1,0 +1,61 @@
+"""Paths: equal to single fits, decreasing in λ, warm from one to the next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import path, solve
+from cyclade.linear.penalties import L1, MCP, ElasticNet
+
+
+def data(kind="squared"):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 80)) + 0.5 * rng.standard_normal((60, 1))
+    y = X[:, :4].sum(axis=1) + 0.5 * rng.standard_normal(60)
+    return X, np.where(y > 0, 1.0, -1.0) if kind == "logistic" else y
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("penalty", [L1(1.0), ElasticNet(1.0, 0.7)], ids=repr)
+def test_a_path_equals_single_fits(storage, loss, penalty):
+    X, y = data(loss)
+    found = path(storage(X), y, loss, penalty, n_lams=8, lam_ratio=0.02, tol=1e-10)
+    assert found.reached
+    assert found.coefs.shape == (80, 8)
+    assert (np.diff(found.lams) < 0).all()
+    assert not found.coefs[:, 0].any()
+    for k, lam in enumerate(found.lams):
+        single = solve(X, y, loss, penalty.scaled(lam), tol=1e-11)
+        assert found.objectives[k] == pytest.approx(single.objective, rel=1e-8)
+        np.testing.assert_allclose(found.coefs[:, k], single.coef, atol=2e-4)
+        assert found.intercepts[k] == pytest.approx(single.intercept, abs=2e-4)
+
+
+def test_lams_are_put_in_order_and_certified_one_by_one():
+    X, y = data()
+    found = path(X, y, lams=[0.05, 0.5, 0.1])
+    np.testing.assert_array_equal(found.lams, [0.5, 0.1, 0.05])
+    assert [c.kind for c in found.certificates] == ["gap"] * 3
+    short = path(X, y, lams=[1e-5], tol=1e-12, max_passes=2)
+    assert not short.reached
+
+
+def test_a_nonconvex_path_is_stationary_everywhere():
+    X, y = data()
+    found = path(X, y, "squared", MCP(1.0), n_lams=6, lam_ratio=0.05, tol=1e-8)
+    assert found.reached
+    assert all(c.kind == "distance" for c in found.certificates)
+
+
+def test_weights_offsets_and_starts_reach_the_solver():
+    X, y = data()
+    rng = np.random.default_rng(1)
+    s, b = rng.uniform(0, 1, 60), rng.standard_normal(60)
+    start = 0.1 * np.ones(80)
+    found = path(X, y, lams=[0.1], sample_weight=s, offset=b, coef=start, intercept=1.0, tol=1e-10)
+    single = solve(X, y, "squared", L1(0.1), sample_weight=s, offset=b, tol=1e-10)
+    assert found.objectives[0] == pytest.approx(single.objective, rel=1e-8)
+    np.testing.assert_array_equal(start, 0.1 * np.ones(80))
