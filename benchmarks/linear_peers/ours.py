@@ -9,7 +9,6 @@ import numpy as np
 from linear_peers.problems import GAMMA, Problem
 
 MODULE, NAME = "cyclade", "cyclade"
-LOSSES = {"logistic": "logistic", "cauchy": "cauchy"}
 LADDER = [10.0**-k for k in range(3, 13)]
 
 
@@ -31,13 +30,21 @@ def penalty(problem: Problem, lam: float) -> Any:
     return penalties.MCP(lam, GAMMA) if problem.kind == "mcp" else penalties.L1(lam)
 
 
+def loss(problem: Problem) -> Any:
+    """The loss of this kind of problem."""
+    from cyclade.linear import losses
+
+    if problem.kind == "cauchy":
+        return losses.Cauchy(1.0)
+    return losses.get("logistic" if problem.kind == "logistic" else "squared")
+
+
 def solution(problem: Problem, lam: float, tol: float) -> Any:
     """One fit, with all that comes with it."""
     from cyclade.linear import solve
 
-    loss = LOSSES.get(problem.kind, "squared")
     r = penalty(problem, lam)
-    return solve(problem.X, problem.y, loss, r, fit_intercept=False, tol=tol)
+    return solve(problem.X, problem.y, loss(problem), r, fit_intercept=False, tol=tol)
 
 
 def fit(problem: Problem, lam: float, tol: float) -> Any:
@@ -49,9 +56,8 @@ def path(problem: Problem, lams: Any, tol: float) -> Any:
     """A path."""
     from cyclade.linear import path as follow
 
-    loss = LOSSES.get(problem.kind, "squared")
-    r = penalty(problem, float(lams[-1]))
-    return follow(problem.X, problem.y, loss, r, lams=lams, fit_intercept=False, tol=tol).coefs
+    r, phi = penalty(problem, float(lams[-1])), loss(problem)
+    return follow(problem.X, problem.y, phi, r, lams=lams, fit_intercept=False, tol=tol).coefs
 
 
 def traffic(problem: Problem, lam: float, tol: float) -> float:
