@@ -53,6 +53,7 @@ from cyclade.linear.estimators.robust import (
     RobustRegression,
     RobustRegressionCV,
 )
+from cyclade.linear.estimators.stochastic import StochasticLinear, StochasticLinearClassifier
 from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
 
 __all__ = [
@@ -93,6 +94,8 @@ __all__ = [
     "SparseLogisticRegressionCV",
     "SparseSVC",
     "SparseSVCCV",
+    "StochasticLinear",
+    "StochasticLinearClassifier",
     "WeightedLasso",
     "WeightedLassoCV",
     "plot_cv",

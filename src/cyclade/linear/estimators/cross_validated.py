@@ -60,8 +60,8 @@ class CrossValidated(LinearModel):
             if not len(seen) or not _weights(problem, test).any():
                 raise ValueError("cv: all rows of a fold have zero sample_weight")
             if is_classifier(self):
-                lost = np.setdiff1d(self.classes_, seen)
-                if len(lost):
+                lost = np.setdiff1d(self.classes_, seen).tolist()
+                if lost:
                     raise ValueError(
                         f"cv: the training rows of a fold lack class {lost[0]!r}; use fewer or "
                         "other folds"

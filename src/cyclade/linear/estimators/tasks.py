@@ -106,10 +106,10 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         if len(weighed) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least 2 classes with rows of positive weight, "
-                f"got {len(weighed)} class: {weighed[0]!r}"
+                f"got {len(weighed)} class: {weighed.tolist()[0]!r}"
             )
         if len(weighed) < len(self.classes_):
-            lost = np.setdiff1d(self.classes_, weighed)[0]
+            lost = np.setdiff1d(self.classes_, weighed).tolist()[0]
             raise ValueError(f"sample_weight: all rows of class {lost!r} have zero weight")
         if self.class_weight is not None:
             per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
