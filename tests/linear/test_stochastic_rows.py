@@ -15,6 +15,7 @@ from cyclade.linear.lipschitz import diagonal, exact
 from cyclade.linear.losses import Squared
 from cyclade.linear.oracle import Features, LinearOracle
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
+from cyclade.linear.row_setup import Early
 from cyclade.linear.separable import by_blocks
 from cyclade.linear.stochastic import solve_rows
 from cyclade.orders import Forward
@@ -39,7 +40,6 @@ def test_it_ends_where_the_engine_ends(loss: str, method: str, stored: type) -> 
     assert fit.certificate.kind == "gap"
     assert fit.certificate.reached
     assert best.objective - 1e-9 <= fit.objective <= best.objective + fit.certificate.value
-    assert fit.objective == min(row["objective"] for row in fit.history)
     np.testing.assert_allclose(fit.coef, best.coef, atol=0.02)
     assert fit.intercept == pytest.approx(best.intercept, abs=0.02)
 
@@ -50,6 +50,7 @@ def test_the_plain_methods_come_near(method: str) -> None:
     best, null = solve(X, y, "squared", L1(0.02), tol=1e-10).objective, 0.5 * float(np.var(y))
     fit = solve_rows(X, y, "squared", L1(0.02), method=method, epochs=40, tol=0.0)
     assert fit.objective - best < 0.02 * (null - best)
+    assert fit.objective == min(row["objective"] for row in fit.history)
     assert fit.epochs == pytest.approx(40, abs=1)
 
 
@@ -105,12 +106,23 @@ def test_it_is_core_iterate_and_nothing_else() -> None:
         X, y, "squared", L1(0.02), b=200, b_small=20, p=0.2, blocks=4, steps=steps, seed=7, tol=0.0,
         epochs=3,
     )  # fmt: skip
-    sampler = Page(600, 200, 20, 0.2)
+    sampler = Early(Page(600, 200, 20, 0.2), 1)
     state = start(oracle, features.point(), sampler, np.random.default_rng(7))
     run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
     for _ in range(fit.cycles):
         next(run)
     np.testing.assert_allclose(fit.state["state"].x.whole(), state.x.whole(), atol=1e-12)
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_early_cycles_refresh_for_sure(draws: int) -> None:
+    sampler, rng = Early(Page(600, 200, 20, 1e-9), draws), np.random.default_rng(0)
+    coins = [sampler.draw(rng) for _ in range(70 * draws)]
+    refreshed = {i // draws + 1 for i, (sample, coin) in enumerate(coins) if coin}
+    assert refreshed == {8, 64}
+    assert {sampler.size(sample) for sample, coin in coins if coin} == {200.0}
+    later = Early(Page(600, 200, 20, 1e-9), draws, done=8)
+    assert not any(later.draw(rng)[1] for _ in range(55 * draws))
 
 
 def test_callbacks_stop_and_float32_stays() -> None:

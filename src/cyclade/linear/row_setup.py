@@ -12,6 +12,7 @@ from cyclade.linear.oracle import Features
 from cyclade.linear.penalties import BlockPenalty
 from cyclade.linear.row_steps import RowSteps, falling
 from cyclade.methods import Method
+from cyclade.samplers import Page, Sample
 from cyclade.steps import Backtracking
 
 BLOCKS = 10
@@ -28,20 +29,39 @@ def default_blocks(penalty: Any, p: int, count: int = BLOCKS) -> Any:
     return [np.concatenate([groups[k] for k in part]) for part in parts]
 
 
-def small_batches(b: int, b_small: int | None, p: float | None) -> tuple[int, float]:
-    """b' and p of the recursive methods where they are not given: 2⌊√b⌋ and 2b'/(b + 2b').
+def is_early(k: int) -> bool:
+    """Whether cycle k (from 1) takes a large sample whatever the coin says: cycles 8 and 64.
 
-    The paper's are ⌊√b⌋ and b'/(b + b'). A small step looks at two points, so with this p large and
-    small steps cost the same on average; and with larger samples, refreshed more often, the steps
-    of `lipschitz.diagonal` are stable from the first cycle on real, heavy-tailed rows.
-
-    Example
-    -------
-    >>> small_batches(10_000, None, None)
-    (200, 0.038...)
+    The first cycles move far, and what they add to the error of a recursive gradient stays until it
+    is refreshed: by chance, about √n cycles later. Two sure refreshes take that out.
     """
-    b_small = min(b, 2 * math.isqrt(b)) if b_small is None else b_small
-    return b_small, 2 * b_small / (b + 2 * b_small) if p is None else p
+    return k in (8, 64)
+
+
+class Early:
+    """A sampler of the recursive methods with early refreshes; the rest is the one it wraps."""
+
+    recursive = True
+
+    def __init__(self, page: Page, draws: int, done: int = 0) -> None:
+        self.page, self.draws = page, draws  # draws a cycle
+        self.drawn = done * draws
+
+    def large(self, rng: np.random.Generator) -> Sample:
+        """b rows."""
+        return self.page.large(rng)
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
+        """As the coin says, or a large sample early on."""
+        sample, refresh = self.page.draw(rng)
+        self.drawn += 1
+        if not refresh and is_early(-(-self.drawn // self.draws)):
+            return self.page.large(rng), True
+        return sample, refresh
+
+    def size(self, sample: Sample) -> float:
+        """How many rows."""
+        return self.page.size(sample)
 
 
 def make_steps(

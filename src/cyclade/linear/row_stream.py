@@ -17,10 +17,10 @@ from cyclade.linear.row_setup import (
     count_outputs,
     default_blocks,
     default_eta,
+    is_early,
     make_steps,
     read_point,
     shaped_offset,
-    small_batches,
 )
 from cyclade.linear.row_steps import Growing
 from cyclade.linear.separable import by_blocks
@@ -46,6 +46,7 @@ class Waiting:
         self.chunks: list[tuple[Any, ...]] = []
         self.rows = 0
         self.coins: list[bool] = []
+        self.tossed = 0
 
     def add(self, *chunk: Any) -> None:
         """Rows (X, y, weights, offset) join the queue."""
@@ -56,7 +57,9 @@ class Waiting:
     def ready(self, draws: int, rng: np.random.Generator) -> bool:
         """Whether the rows of a cycle with so many draws are there."""
         while len(self.coins) < draws:
-            self.coins.append(self.p == 1.0 or bool(rng.random() < self.p))
+            early = is_early(self.tossed // draws + 1)
+            self.coins.append(self.p == 1.0 or bool(rng.random() < self.p) or early)
+            self.tossed += 1
         return self.rows >= sum(self.b if coin else self.b_small for coin in self.coins)
 
     def large(self, rng: np.random.Generator) -> Sample:
@@ -106,7 +109,7 @@ class RowStream:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE" or "SGD".
     b, b_small, p:
         Large and small batch, and the probability of a large one. Defaults: b = 512, or the rows of
-        the first call if they are fewer; b' = 2⌊√b⌋; p = 2b'/(b + 2b').
+        the first call if they are fewer; b' = ⌊√b⌋; p = b'/(b + b').
     blocks, eta, order:
         As in `solve_rows`. Λ_j is measured on the first b rows, and raised where a later large
         batch shows more curvature.
@@ -220,8 +223,9 @@ class RowStream:
         )  # fmt: skip
         self._dtype = design.dtype
         b = min(LARGE, design.n) if self.b is None else self.b
-        b_small, p = small_batches(b, self.b_small, self.p)
-        self._sampler = Waiting(self.method, b, min(b_small, b), p)
+        b_small = math.isqrt(b) if self.b_small is None else min(self.b_small, b)
+        p = b_small / (b + b_small) if self.p is None else self.p
+        self._sampler = Waiting(self.method, b, b_small, p)
 
     def _go(self, features: Features, sampler: Waiting) -> None:
         """All cycles that the waiting rows allow, by `core.iterate`."""

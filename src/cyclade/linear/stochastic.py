@@ -28,13 +28,13 @@ from cyclade.linear.design import as_design
 from cyclade.linear.oracle import Features, LinearOracle
 from cyclade.linear.row_certificates import certifier
 from cyclade.linear.row_setup import (
+    Early,
     count_outputs,
     default_blocks,
     default_eta,
     make_steps,
     read_point,
     shaped_offset,
-    small_batches,
 )
 from cyclade.linear.row_steps import RowSteps
 from cyclade.linear.row_stream import RowStream
@@ -42,7 +42,7 @@ from cyclade.linear.separable import by_blocks
 from cyclade.linear.solve import as_data, as_penalty, as_start
 from cyclade.methods import Method, as_method, make_sampler
 from cyclade.orders import as_order
-from cyclade.samplers import ALL, FiniteSum
+from cyclade.samplers import ALL, FiniteSum, Page
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]
 
@@ -54,7 +54,7 @@ class RowsSolution:
     Attributes
     ----------
     coef, intercept, objective:
-        The evaluated iterate with the smallest F over all rows.
+        The iterate that reached the tolerance, or the evaluated one with the smallest F.
     certificate:
         Measured over all rows and columns at that iterate.
     epochs, cycles:
@@ -115,8 +115,9 @@ def solve_rows(
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
     b, b_small, p:
-        Large and small batch, and the probability of a large one: b = n, b' = 2⌊√b⌋ and
-        p = 2b'/(b + 2b') (`row_setup.small_batches` says why); b = 128 for SCCD and SGD.
+        Large and small batch, and the probability of a large one. Defaults as in the paper: b = n,
+        b' = ⌊√b⌋, p = b'/(b + b'); 128 for SCCD and SGD. Cycles 8 and 64 take a large sample for
+        sure (`row_setup.is_early` says why).
     blocks:
         Of the features: a number, sizes or index lists. Default: 10 runs of columns (of whole
         groups, for a penalty on groups). The intercept is a block of its own. PAGE and SGD move
@@ -159,6 +160,8 @@ def solve_rows(
     coef, intercept = as_start(design, y, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
+    if resume is not None:
+        _check_resume(resume, chosen)
     n = design.n
     features = Features(
         design.p, default_blocks(penalty, design.p) if blocks is None else blocks,
@@ -166,10 +169,11 @@ def solve_rows(
     )  # fmt: skip
     rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
     oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
-    if chosen.draws == "page":
-        b_small, p = small_batches(n if b is None else b, b_small, p)
     sampler = make_sampler(chosen, FiniteSum(n), b, b_small, p)
     small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
+    if isinstance(sampler, Page):
+        draws = features.layout.m if chosen.resample == "block" else 1
+        sampler = Early(sampler, draws, 0 if resume is None else resume["state"].k)
     if steps is None:
         eta = default_eta(chosen, n / small) if eta is None else eta
         steps = make_steps(RowSteps, loss, features, penalty, small, float(n), eta)
@@ -185,7 +189,7 @@ def solve_rows(
         history: list[dict[str, float]] = []
         best: tuple[float, Any] = (math.inf, x0)
     else:
-        state, history, best, counting.gradients = _resumed(resume, chosen, features)
+        state, history, best, counting.gradients = _resumed(resume, features)
         steps.recall(resume["steps"])
 
     def look() -> Certificate:
@@ -208,20 +212,24 @@ def solve_rows(
             certificate = look()
             if callback is not None and callback(history[-1]) is True:
                 break
-    objective, certificate = certify(best[1])
+    x = state.x if certificate.reached else best[1]
+    objective, certificate = certify(x)
     return RowsSolution(
-        *read_point(features, best[1], design.dtype), objective, certificate,
+        *read_point(features, x, design.dtype), objective, certificate,
         counting.gradients / n, state.k, chosen.name, history,
         {"method": chosen.name, "state": state, "steps": steps.memory(), "history": history,
          "best": best, "gradients": counting.gradients},
     )  # fmt: skip
 
 
-def _resumed(resume: Any, method: Method, features: Features) -> Any:
+def _check_resume(resume: Any, method: Method) -> None:
     if not (isinstance(resume, dict) and isinstance(resume.get("state"), State)):
         raise TypeError("resume: must be the `state` of a RowsSolution")
     if resume["method"] != method.name:
         raise ValueError(f"resume: is a state of {resume['method']}, not of {method.name}")
+
+
+def _resumed(resume: dict[str, Any], features: Features) -> Any:
     kept = copy.deepcopy(resume)
     if kept["state"].x.layout.block_shapes != features.layout.block_shapes:
         raise ValueError("resume: its blocks are not those of this problem")
