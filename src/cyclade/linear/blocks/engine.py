@@ -8,7 +8,7 @@ repeat  measure all blocks at a freshly computed z; stop if optimal enough;
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,10 +83,12 @@ def minimise(
         state.history.append(row)
         report(row)
         broken = not np.isfinite(now.objective)  # overflow: no certificate will come of it
-        done = certificate.reached or state.passes >= most or stuck > 2 or broken
+        done = certificate.reached or state.passes >= most or stuck > 2
         if state.near and state.passes == 0 and stuck == 0 and now.distance > 0.0:
             done = False  # on a path errors would add up, were good starts left as they are
-        if (done and fresh) or broken:
+        if broken:
+            return replace(certificate, value=np.nan)
+        if done and fresh:
             return certificate
         fresh = done
         if not done:

@@ -118,6 +118,7 @@ class DenseGroups:
         if not self.columns.direct:
             self.columns.include(np.concatenate([self._own(k) for k in new]))
         A, lines, h = self.columns.A, self.columns.lines[self.order], self.hessians
+        self.own, self.lines = self.columns, lines  # until `precision` is asked
         if self.implicit:
             dense.column_sums(A, lines, self.starts, new, self.sums)
         dense.grams(A, lines, self.starts, new, self.sums, h.Q, h.q0)
