@@ -58,7 +58,10 @@ def test_duplicate_and_unsorted_sparse_entries():
     rows, columns = np.nonzero(X)
     half = 0.5 * X[rows, columns]
     doubled = sp.csc_matrix(
-        (np.r_[half, half], (np.r_[rows, rows[::-1]][: 2 * len(half)], np.r_[columns, columns[::-1]])),
+        (
+            np.r_[half, half],
+            (np.r_[rows, rows[::-1]][: 2 * len(half)], np.r_[columns, columns[::-1]]),
+        ),
         shape=X.shape,
     )
     coo = sp.coo_matrix((np.r_[half, half], (np.r_[rows, rows], np.r_[columns, columns])))
@@ -72,7 +75,9 @@ def test_strided_and_integer_input():
     X, y = data()
     strided = np.repeat(X, 2, axis=1)[:, ::2]
     np.testing.assert_allclose(
-        solve(strided, y, "squared", L1(0.01)).coef, solve(X, y, "squared", L1(0.01)).coef, atol=1e-6
+        solve(strided, y, "squared", L1(0.01)).coef,
+        solve(X, y, "squared", L1(0.01)).coef,
+        atol=1e-6,
     )
     whole = solve((10 * X).astype(int), y, "squared", L1(0.1))
     assert whole.coef.dtype == np.float64

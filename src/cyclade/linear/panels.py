@@ -53,15 +53,17 @@ class DenseDesign:
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv."""
-        return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # the caller looks at what comes out
+            return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
 
     def predict(self, x: Array) -> Array:
         """Xx: from the support alone while that is small."""
         support = np.flatnonzero(x)
-        if 4 * support.size > self.p or not self.X.flags.f_contiguous:
+        if support.size and (4 * support.size > self.p or not self.X.flags.f_contiguous):
             return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
         z = np.zeros(self.n)
-        dense.add_rows(self.X.T, support, x[support], z)
+        if support.size:
+            dense.add_rows(self.X.T, support, x[support], z)
         return z
 
     def panel(self, columns: Array, w: Array, centred: bool) -> DensePanel:

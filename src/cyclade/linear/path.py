@@ -124,6 +124,7 @@ def path(
     c0 = float(start[1] or 0.0) if fit_intercept else 0.0
     fits = []
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
+    state.on_path = True
     for lam in lams:
         problem = problem.at(penalty.scaled(float(lam)))
         turn(problem, state)

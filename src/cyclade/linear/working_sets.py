@@ -25,6 +25,7 @@ Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
 
 SHARE = 0.1  # of all columns that a working set may always have
+NEAR = 0.75  # a column at rest rides along if pulled by more than this part of its threshold
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
 PATIENCE = 50  # the most cycles on one such model
@@ -39,10 +40,6 @@ class Bench:
     gram: Gram
     spent: int = 0  # cycles made on the panel itself
 
-    def holds(self, W: Array) -> bool:
-        """Whether all of W is on this panel."""
-        return bool(np.isin(W, self.panel.names, assume_unique=True).all())
-
 
 @dataclass
 class State:
@@ -55,6 +52,7 @@ class State:
     passes: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     working: Array = field(default_factory=lambda: NO_COLUMNS)
+    on_path: bool = False  # whether a slightly smaller λ comes next
     bench: Bench | None = None  # of an exact model, kept from one working set to the next
 
 
@@ -121,8 +119,13 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
 
 def improve(problem: Problem, state: State, least: float, scale: float, most: int) -> None:
     """One working set: choose it, minimise over it, and measure all columns again."""
-    last, state.working = state.working, choose(state.x, state.measured.distances)
+    last = state.working if state.bench is None else state.bench.panel.names
+    state.working = choose(state.x, state.measured.distances)
     new = np.setdiff1d(state.working, last, assume_unique=True)
+    if state.bench is None or new.size:
+        state.bench = None
+        if state.on_path:
+            state.working = np.union1d(state.working, near(problem, state))
     outside = float(state.measured.distances[new].max(initial=0.0))
     eps = max(least, min(0.1 * outside, 0.3 * scale))
     minimise_over(problem, state, state.working, eps, most)
@@ -143,13 +146,28 @@ def choose(x: Array, distances: Array) -> Array:
     return np.sort(np.concatenate([np.flatnonzero(support), violating]))
 
 
+def near(problem: Problem, state: State) -> Array:
+    """Columns at rest that may soon violate optimality: they ride along, few and cheap.
+
+    On a path a violation outside W costs a pass over all columns, one inside only a look at W; and
+    at the next λ the same panel will do.
+    """
+    still = problem.penalty.still
+    pull = np.abs(state.measured.g)
+    close = np.flatnonzero((state.x == 0) & (still > 0) & (pull > NEAR * still))
+    room = state.working.size + 64
+    if close.size > room:
+        close = close[np.argpartition(-pull[close] / still[close], room)[:room]]
+    return close
+
+
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
     """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
     damping, spent, wait = 1.0, 0, 1
     while state.passes < most:
         model = Model(problem, state.z, damping)
         bench = state.bench
-        if bench is None or not model.exact or not bench.holds(W):
+        if bench is None:
             bench = Bench(model.panel(W), Gram())
             state.bench = bench if model.exact else None
         panel, W = bench.panel, bench.panel.names
