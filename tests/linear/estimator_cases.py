@@ -59,7 +59,10 @@ CASES: dict[str, tuple[Any, str]] = {
     "poisson elastic net": (linear.PoissonRegressor(0.1, l1_ratio=0.3), "counts"),
     "gamma": (linear.GammaRegressor(0.1), "amounts"),
     "pair": (linear.GeneralizedLinear("huber", "scad", alpha=0.1), "real"),
-    "pair of labels": (linear.GeneralizedLinearClassifier("logistic", "mcp", alpha=0.05), "two"),
+    "pair of labels": (
+        linear.GeneralizedLinearClassifier("logistic", "log_sum", alpha=0.05),
+        "two",
+    ),
 }
 
 

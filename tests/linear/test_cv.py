@@ -33,7 +33,7 @@ every_choice = pytest.mark.parametrize(
 
 
 def quick(model, **options):
-    return clone(model).set_params(n_alphas=6, alpha_ratio=0.02, cv=3, **options)
+    return clone(model).set_params(n_alphas=6, alpha_ratio=0.1, cv=3, **options)
 
 
 @every_choice

@@ -26,6 +26,17 @@ def test_tables_end_where_the_exact_solver_does(kind):
     assert warm.n_iter_ <= 2
 
 
+def test_paths_by_rows():
+    X, y = data("real", n=60)
+    options = {"alpha": 0.1, "tol": 1e-8}
+    ours = linear.StochasticLinear("squared", "elastic_net", max_iter=500, **options)
+    exact = linear.GeneralizedLinear("squared", "elastic_net", **options)
+    grid = {"n_alphas": 4, "alpha_ratio": 0.1}
+    one, two = ours.path(X, y, **grid), exact.path(X, y, **grid)
+    np.testing.assert_allclose(one.alphas, two.alphas)
+    np.testing.assert_allclose(one.coefs, two.coefs, atol=1e-3)
+
+
 def test_streams_learn_and_do_not_mind_how_they_are_cut():
     X, y = data("real", n=3000)
     whole = linear.StochasticLinear(alpha=0.1, batch_size=100).partial_fit(X, y)

@@ -38,7 +38,7 @@ COMMON = """fit_intercept : bool, default=True
     tol : float, default=1e-6
         Relative tolerance of the certificate: the duality gap over the objective at zero where
         the problem is convex and its loss has a conjugate, else the distance from zero to the
-        subdifferential over alpha.
+        subdifferential over alpha (then at least 1e-4 for float32 X, which is rounded so).
     max_iter : int, default=20000
         Largest number of passes.
     warm_start : bool, default=False
@@ -304,10 +304,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             "sample_weight": problem.sample_weight,
             "offset": problem.offset_of(k),
             "fit_intercept": self.fit_intercept,
-            "tol": self.tol,
+            "tol": self._tolerance(problem),
             "max_passes": self.max_iter,
             "verbose": self.verbose,
         }
+
+    def _tolerance(self, problem: Problem) -> float:
+        """Slopes of float32 columns are rounded at 1e-7 of themselves, not of alpha."""
+        convex = problem.loss.convex and getattr(problem.penalty, "convex", False)
+        dual = convex and hasattr(problem.loss, "conjugate")
+        single = problem.X.dtype == np.float32
+        return max(self.tol, 1e-4) if single and not dual else self.tol
 
     def _solve(self, problem: Problem, alpha: float | None) -> list[Any]:
         penalty, starts = problem.at(alpha), self._warm(problem)

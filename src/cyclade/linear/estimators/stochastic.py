@@ -14,6 +14,7 @@ from cyclade.linear.estimators.base import Fit, Problem
 from cyclade.linear.estimators.checks import check_number, check_offset, check_weights
 from cyclade.linear.estimators.generalized import PairClassifier, PairRegressor, SinglePair
 from cyclade.linear.losses.base import Array
+from cyclade.linear.path import PathResult
 from cyclade.linear.stochastic import RowStream, solve_rows
 
 if TYPE_CHECKING:
@@ -95,6 +96,24 @@ class Stochastic(SinglePair):
         )
         epochs = math.ceil(found.epochs)
         return Fit(found.coef, found.intercept, found.objective, found.certificate, epochs)
+
+    def _path(self, problem: Problem, grid: Array) -> list[Any]:
+        """One solution after another, each by rows and from the one before."""
+        return [self._rows_path(problem, k, grid) for k in range(len(problem.targets))]
+
+    def _rows_path(self, problem: Problem, k: int, grid: Array) -> Any:
+        found: list[Fit] = []
+        for lam in grid:
+            start = (found[-1].coef, found[-1].intercept) if found else (None, None)
+            found.append(self._rows(problem, k, problem.at(float(lam)), *start))
+        return PathResult(
+            grid,
+            np.stack([fit.coef for fit in found], axis=-1),
+            np.stack([fit.intercept for fit in found], axis=-1),
+            np.array([fit.objective for fit in found]),
+            [fit.certificate for fit in found],
+            np.array([fit.passes for fit in found]),
+        )
 
     def _outputs(self, problem: Problem) -> int | None:
         return len(self.classes_) if problem.loss.target == "classes" else None
