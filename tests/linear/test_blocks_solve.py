@@ -282,6 +282,18 @@ def test_cycles_in_single_precision_cost_no_accuracy(monkeypatch, penalty, layou
     np.testing.assert_allclose(found.coefs[:, -1], expected.coef, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["group", "sparse group", "rows", "multinomial"])
+def test_what_precision_cannot_reach_is_given_up(kind):
+    X, y = data(17, n=60, T=3 if kind in ("rows", "multinomial") else None)
+    y = labels(y) if kind == "multinomial" else y
+    loss = "multinomial" if kind == "multinomial" else "squared"
+    penalty = BLOCK[kind](0.05) if kind in BLOCK else Rows(0.05)
+    fit = solve(X, y, loss, penalty, tol=0.0)
+    assert fit.passes < 20_000
+    worst, _ = stationarity(X, y, loss, penalty, fit)
+    assert worst < 1e-7
+
+
 def test_overflow_ends_without_a_certificate():
     X, y = data(16)
     with np.errstate(all="ignore"):

@@ -20,6 +20,9 @@ Array = NDArray[Any]
 DEPTH = 4
 """Differences that are combined: one extrapolation after so many cycles."""
 
+PATIENCE = 4
+"""Looks at the blocks in a row that find them no better: the caller had better measure afresh."""
+
 
 class Descent:
     """A panel with the penalty that goes with it, in the units of the panel."""
@@ -52,11 +55,14 @@ class Descent:
         """
         panel, reg = self.panel, self.reg
         panel.include(blocks)
-        passes = 0
+        passes, stale, best = 0, 0, np.inf
         while True:
             far = self.distances(blocks) if first is None else first
             first = None
-            if passes >= most or float(far.max(initial=0.0)) <= eps:
+            worst = float(far.max(initial=0.0))
+            stale = 0 if worst < 0.9 * best else stale + 1
+            best = min(best, worst)
+            if passes >= most or worst <= eps or stale > PATIENCE:
                 return passes
             active = occupied(reg, panel.x)[blocks] | (far > 0.1 * eps)
             panel.choose(blocks[active])

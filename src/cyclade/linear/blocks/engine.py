@@ -7,6 +7,7 @@ repeat  measure all blocks at a freshly computed z; stop if optimal enough;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +31,12 @@ EASE = 0.3
 """It is worked on until its violation is this fraction of the last."""
 COARSE_CYCLES = 48
 """In single precision no more at a time: should rounding stand in the way, measuring tells."""
+PATIENCE = 20
+"""Checks in a row that find neither a lower F nor a better certificate: precision is used up."""
+MODEL_PATIENCE = 8
+"""Models in a row that make a working set no better: all blocks had better be checked."""
+ROUNDING = 1e-15
+"""A relative fall of F below this is none."""
 NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
@@ -49,6 +56,22 @@ class State:
     near: bool = False  # whether this is expected to be close to the end already
 
 
+@dataclass
+class Progress:
+    """The best that checks have found, and how many in a row found nothing better."""
+
+    value: float = np.inf
+    objective: float = np.inf
+    idle: int = 0
+
+    def stale(self, value: float, objective: float) -> int:
+        """Take note of a check; the number that were in vain."""
+        lower = objective < self.objective * (1.0 - math.copysign(ROUNDING, self.objective))
+        self.idle = 0 if lower or value < 0.9 * self.value else self.idle + 1
+        self.value, self.objective = min(self.value, value), min(self.objective, objective)
+        return self.idle
+
+
 def begin(problem: BlockProblem, x: Array, c: Array) -> State:
     """Start at x (by features); the intercept is made optimal."""
     z = problem.predict(x) + c
@@ -61,7 +84,7 @@ def minimise(
 ) -> Certificate:
     """Move `state` until the certificate holds or `most` cycles are spent."""
     gap_goal = tol * problem.gap_scale if problem.has_dual else 0.0
-    best_dual, eps_goal, stuck = -np.inf, np.inf, 0
+    best_dual, eps_goal, stuck, progress = -np.inf, np.inf, 0, Progress()
     fresh = state.measured is None  # z was computed from x, not carried along
     if state.measured is None:
         state.measured = measure(problem, state.x, state.z)
@@ -83,7 +106,8 @@ def minimise(
         state.history.append(row)
         report(row)
         broken = not np.isfinite(now.objective)  # overflow: no certificate will come of it
-        done = certificate.reached or state.passes >= most or stuck > 2
+        exhausted = stuck > 2 or progress.stale(certificate.value, now.objective) > PATIENCE
+        done = certificate.reached or state.passes >= most or exhausted
         if state.near and state.passes == 0 and stuck == 0 and now.distance > 0.0:
             done = False  # on a path errors would add up, were good starts left as they are
         if broken:
@@ -95,9 +119,9 @@ def minimise(
             before = state.passes
             state.working = choose(problem, state)
             eps = max(eps_goal, ease * now.distance)
-            minimise_over(problem, state, eps, most)
+            coarse = minimise_over(problem, state, eps, most)
             stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
-            fresh = eps == eps_goal  # this may well be the end
+            fresh = coarse or eps == eps_goal  # rounded, or this may well be the end
             ease = EASE
             state.near = False
         if fresh:
@@ -130,10 +154,13 @@ def choose(problem: BlockProblem, state: State) -> Array:
     return np.sort(np.concatenate([np.flatnonzero(inside), violating]))
 
 
-def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) -> None:
-    """Minimise over the blocks of the working set until they are eps-stationary."""
+def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) -> bool:
+    """Minimise over the blocks of the working set until they are eps-stationary.
+
+    Says whether z was carried along in single precision.
+    """
     W, s = state.working, problem.s[:, None]
-    damping, first = 1.0, True
+    damping, first, progress = 1.0, True, Progress()
     for _ in range(NEWTON_STEPS):
         u = problem.gradient(state.z)
         w = problem.s if problem.quadratic else s * model_weights(problem, state.z, damping)
@@ -152,8 +179,9 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
             far = descent.distances(W)
         first = False
         worst = float(far.max(initial=0.0))
-        if worst <= eps or state.passes >= most:
-            return
+        idle = progress.stale(worst, np.inf)
+        if worst <= eps or state.passes >= most or idle > MODEL_PATIENCE:
+            return coarse
         aim = eps if problem.quadratic else max(0.1 * worst, 0.5 * eps)
         limit = min(most - state.passes, COARSE_CYCLES if coarse else most)
         # A set that has just grown is not worth much care: the next will differ from it.
@@ -167,8 +195,9 @@ def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) ->
         x = panel.x.reshape(-1)
         if problem.quadratic:
             state.x, state.z = x, state.z + dz
-            return
+            return coarse
         damping = line_search(problem, state, x, dz, u, damping)
+    return False
 
 
 def centred(pull: Array, w: Array) -> Array:
