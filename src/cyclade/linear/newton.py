@@ -36,9 +36,9 @@ class Model:
         self.slopes = s * problem.loss.gradient(problem.y, z)
         # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
         self.w = np.maximum(s, LEAST / s.size) * curvatures(problem.loss, problem.y, z, damping)
-        self.root = np.sqrt(self.w)
+        self.root: Array = np.sqrt(self.w)
         self.mass = float(self.w.sum())
-        self.R = -self.slopes / self.root
+        self.R: Array = -self.slopes / self.root
 
     def second(self) -> Array:
         """s φ'' at z, whatever its sign."""
@@ -55,7 +55,7 @@ class Model:
         """R at z, or at the best intercept if there is one."""
         if not self.problem.fit_intercept:
             return self.R
-        return self.R - self.root * (float(self.root @ self.R) / self.mass)
+        return np.asarray(self.R - self.root * (float(self.root @ self.R) / self.mass))
 
     def move(self, panel: Panel, dx: Array) -> tuple[Array, float]:
         """What z and the intercept change by, once a panel has moved its coefficients by dx."""
@@ -69,15 +69,16 @@ def curvatures(loss: Loss, y: Array, z: Array, damping: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
     if type(loss) is Squared:
         return np.ones_like(z)
-    upper = loss.majoriser(y, z)
-    bounded = np.isfinite(upper)
     if loss.convex:
-        w, floor = loss.curvature(y, z), FLOOR_CONVEX
+        w = loss.curvature(y, z)
+        if np.isfinite(loss.bound):
+            w = np.maximum(w, FLOOR_CONVEX * loss.bound)
     else:
-        w, floor = second_derivative(loss, y, z), FLOOR_NONCONVEX
-    upper = np.where(bounded, upper, 0.0)
-    w = np.maximum(w, floor * upper)
+        w = np.maximum(second_derivative(loss, y, z), FLOOR_NONCONVEX * loss.majoriser(y, z))
     if damping > 1.0:
+        upper = loss.majoriser(y, z)
+        bounded = np.isfinite(upper)
+        upper = np.where(bounded, np.maximum(upper, w), 0.0)
         w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
     return np.maximum(w, LEAST * float(np.max(w, initial=1e-300)))
 
@@ -103,13 +104,14 @@ def step_length(model: Model, W: Array, x: Array, dx: Array, dz: Array, at_most:
     return 0.0
 
 
-def polish(model: Model, x: Array, S: Array) -> tuple[Array, Array, float] | None:
+def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Array, float] | None:
     """A Newton step of F itself on the support S, with φ'' as it is, negative entries included.
 
     Where the support and its signs are right this converges quadratically, however dependent the
     columns are. Where that Hessian is not positive definite the model's own weights are used, and
     longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
-    at zero. Returns what x_S, z and the intercept move by, or None if F does not fall.
+    at zero. Returns what x_S, z and the intercept move by, or None if F does not fall or S is
+    eps-stationary already.
     """
     problem, k = model.problem, S.size
     slope, bend = problem.penalty.derivatives(S, x)
@@ -118,6 +120,8 @@ def polish(model: Model, x: Array, S: Array) -> tuple[Array, Array, float] | Non
     panel = model.panel(S)
     panel.start(model.R, x)
     downhill = np.append(panel.correlations() - slope, -model.slopes.sum())
+    if float(np.abs(downhill[:k]).max()) <= eps:
+        return None
     for second in (model.second(), model.w):
         step = solve_positive(
             *_hessian(panel, model, second, bend), downhill, problem.fit_intercept

@@ -164,10 +164,10 @@ def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
 
 def check_lams(lams: Any) -> Array:
     """Positive finite λ in decreasing order."""
-    lams = np.sort(np.atleast_1d(np.asarray(lams, np.float64)))[::-1].copy()
-    if lams.ndim != 1 or lams.size == 0 or not (np.isfinite(lams).all() and (lams > 0).all()):
+    given: Array = np.atleast_1d(np.asarray(lams, np.float64))
+    if given.ndim != 1 or given.size == 0 or not (np.isfinite(given).all() and (given > 0).all()):
         raise ValueError("lams: must be one or more positive finite numbers")
-    return lams
+    return np.sort(given)[::-1].copy()
 
 
 __all__ = ["PathResult", "path", "solve"]

@@ -191,21 +191,19 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         few = 0 < inside.size < problem.design.n
         if settled and few and spent > wait * panel.patience(inside):
             spent, wait = 0, 2 * wait
-            finish(problem, state, W[inside])
+            finish(problem, state, W[inside], eps)
 
 
-def finish(problem: Problem, state: State, S: Array) -> None:
-    """Newton steps on a support that has settled, while they lower F and move z."""
-    moved = np.inf
-    while moved > 1e-9 and S.size:
-        step = polish(Model(problem, state.z, 1.0), state.x[S], S)
+def finish(problem: Problem, state: State, S: Array, eps: float) -> None:
+    """Newton steps on a support that has settled, while they lower F and it is not stationary."""
+    while S.size:
+        step = polish(Model(problem, state.z, 1.0), state.x[S], S, eps)
         if step is None:
             return
         dx, dz, dc = step
         state.x[S] += dx
         state.z, state.c = state.z + dz, state.c + dc
         state.passes += 1
-        moved = float(np.abs(dz).max())
         S = S[state.x[S] != 0]
 
 
