@@ -1,8 +1,8 @@
 """Coming down in λ from where zero is the solution, before a fit that starts at zero.
 
 A working set chosen at zero for a small λ is mostly wrong, and a nonconvex problem has many
-minima. So λ is lowered in a few steps, with one working set each, roughly solved. A nonconvex
-penalty is followed by its convex part: a good point to bend from.
+minima. So λ is lowered in a few steps, with one working set each, roughly solved. The last step of
+a nonconvex penalty is its convex part at the λ wanted: a good point to bend from.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ def approach(problem: Problem, state: State, penalty: Any, most: int) -> None:
     """Bring a state at x = 0 near the solution for `penalty`, where that has a λ to follow."""
     easy = problem.loss.convex and problem.penalty.convex
     guide = penalty if problem.penalty.convex else _convex_part(penalty)
-    if guide is None or not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
+    wanted = ("lam", "scaled", "lam_max")
+    if not all(hasattr(part, name) for part in (guide, penalty) for name in wanted):
         return
     largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
     if not 0 < lam < largest < math.inf or (easy and lam > NEAR * largest):
         return
     step = CONVEX_STEP if problem.loss.convex else NONCONVEX_STEP
     stages = math.ceil(math.log(lam / largest) / math.log(step))
-    lams = np.geomspace(largest, lam, stages + 1)[1:]
-    for lam in lams if guide is not penalty else lams[:-1]:
+    lams = np.geomspace(largest, lam, stages + 1)[1:-1]
+    followed = [penalty.scaled(float(penalty.lam * (stage / lam))) for stage in lams]
+    if guide is not penalty:
+        followed, lams = [*followed, guide], np.append(lams, lam)
+    for at, stage in zip(followed, lams, strict=True):
         if state.passes >= most:
             break
-        stage = problem.at(guide.scaled(float(lam)))
-        turn(stage, state)
-        improve(stage, state, 0.1 * lam, lam, most)
+        easier = problem.at(at)
+        turn(easier, state)
+        improve(easier, state, 0.1 * stage, stage, most)
     turn(problem, state)
 
 

@@ -127,6 +127,8 @@ def improve(problem: Problem, state: State, least: float, scale: float, most: in
         if state.on_path:
             state.working = np.union1d(state.working, near(problem, state))
     outside = float(state.measured.distances[new].max(initial=0.0))
+    if not problem.penalty.convex:  # what comes in may push others out: go by what is seen
+        outside = max(outside, state.measured.distance)
     eps = max(least, min(0.1 * outside, 0.3 * scale))
     minimise_over(problem, state, state.working, eps, most)
     z = problem.predict(state.x, state.c)
