@@ -31,7 +31,8 @@ LOSSES = [
 ]  # fmt: skip
 PENALTIES = [
     L1(0.04), L1(0.04, positive=True), ElasticNet(0.08, 0.5),
-    WeightedL1(0.04, np.linspace(0, 2, 60)), Box(-0.1, 0.2, 0.02), MCP(0.12, 3.0), SCAD(0.12, 3.7), LogSum(0.03, 0.5),
+    WeightedL1(0.04, np.linspace(0, 2, 60)), Box(-0.1, 0.2, 0.02),
+    MCP(0.12, 3.0), SCAD(0.12, 3.7), LogSum(0.03, 0.5),
 ]  # fmt: skip
 
 
