@@ -83,10 +83,7 @@ class Entries:
     rotated = True
 
     def __init__(self, penalty: Any, p: int, T: int) -> None:
-        from cyclade.linear.compiled import compiled
-
         self.penalty, self.convex, self.T = penalty, bool(penalty.convex), T
-        self.compiled = compiled(penalty, p)
         self.order, self.identity = np.arange(p), True
         self.starts = T * np.arange(p + 1)
         self.blocks = np.arange(p)
