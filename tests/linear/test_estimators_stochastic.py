@@ -70,6 +70,13 @@ def test_streams_of_labels(kind, loss, penalty):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("kind", [linear.StochasticLinear, linear.StochasticLinearClassifier])
+def test_defaults_are_those_of_the_guide(kind):
+    model = kind()
+    assert (model.max_iter, model.tol, model.random_state) == (50, 1e-4, 0)
+    assert model.loss == ("squared" if kind is linear.StochasticLinear else "logistic")
+
+
 def test_bad_streams_are_refused():
     X, y = data("two")
     model = linear.StochasticLinearClassifier(alpha=0.1)

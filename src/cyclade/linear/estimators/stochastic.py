@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,14 +51,12 @@ STREAMED = """coef_, intercept_ : arrays
         As in scikit-learn."""
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Stochastic(SinglePair):
     """Rows in samples."""
 
     method: str = "VRO-CCD"
     batch_size: int | None = None
-    max_iter: int = 50
-    tol: float = 1e-4
     random_state: int = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -204,6 +202,10 @@ class StochasticLinear(PairRegressor, Stochastic):
     array([1.9, 0. , 0. , 0. , 0. ])
     """
 
+    # Said here, as the last base to mention a field decides its default.
+    max_iter: int = field(default=50, kw_only=True)
+    tol: float = field(default=1e-4, kw_only=True)
+
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> Self:
         """Take more rows. After `fit` a new stream begins.
 
@@ -238,10 +240,15 @@ class StochasticLinearClassifier(PairClassifier, Stochastic):
     >>> from sklearn.preprocessing import scale
     >>> from cyclade.linear import StochasticLinearClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = StochasticLinearClassifier("logistic", "l1", alpha=0.02).fit(scale(X), y)
+    >>> model = StochasticLinearClassifier("logistic", "l1", alpha=0.02, tol=0.01)
+    >>> model = model.fit(scale(X), y)
     >>> round(model.score(scale(X), y), 2)
     0.97
     """
+
+    # Said here, as the last base to mention a field decides its default.
+    max_iter: int = field(default=50, kw_only=True)
+    tol: float = field(default=1e-4, kw_only=True)
 
     def partial_fit(
         self,
