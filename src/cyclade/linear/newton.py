@@ -23,19 +23,20 @@ LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
 
 
 FLOOR_CONVEX = 1e-3  # of the majoriser's weights, where φ'' is smaller
-FLOOR_NONCONVEX = 0.1
 
 
 class Model:
     """½‖R‖² with R = √w (t − z'): the loss around z, in the form the panels take."""
 
-    def __init__(self, problem: Problem, z: Array, damping: float) -> None:
+    def __init__(self, problem: Problem, z: Array, damping: float, trust: float) -> None:
         s = problem.s
         self.problem, self.z = problem, z
         self.exact = type(problem.loss) is Squared
         self.slopes = s * problem.loss.gradient(problem.y, z)
         # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
-        self.w = np.maximum(s, LEAST / s.size) * curvatures(problem.loss, problem.y, z, damping)
+        self.w = np.maximum(s, LEAST / s.size) * curvatures(
+            problem.loss, problem.y, z, damping, trust
+        )
         self.root: Array = np.sqrt(self.w)
         self.mass = float(self.w.sum())
         self.R: Array = -self.slopes / self.root
@@ -65,7 +66,7 @@ class Model:
         return dz, float(self.w @ dz) / self.mass - float(panel.means @ dx)
 
 
-def curvatures(loss: Loss, y: Array, z: Array, damping: float) -> Array:
+def curvatures(loss: Loss, y: Array, z: Array, damping: float, trust: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
     if type(loss) is Squared:
         return np.ones_like(z)
@@ -74,7 +75,7 @@ def curvatures(loss: Loss, y: Array, z: Array, damping: float) -> Array:
         if np.isfinite(loss.bound):
             w = np.maximum(w, FLOOR_CONVEX * loss.bound)
     else:
-        w = np.maximum(second_derivative(loss, y, z), FLOOR_NONCONVEX * loss.majoriser(y, z))
+        w = np.maximum(second_derivative(loss, y, z), trust * loss.majoriser(y, z))
     if damping > 1.0:
         upper = loss.majoriser(y, z)
         bounded = np.isfinite(upper)

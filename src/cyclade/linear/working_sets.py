@@ -25,10 +25,11 @@ Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
 
 SHARE = 0.1  # of all columns that a working set may always have
+ALWAYS = 5_000  # columns at most by that rule
 NEAR = 0.75  # a column at rest rides along if pulled by more than this part of its threshold
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
-PATIENCE = 50  # the most cycles on one such model
+PATIENCE = 100  # the most cycles on one such model
 NO_COLUMNS = np.empty(0, np.int64)
 
 
@@ -52,6 +53,7 @@ class State:
     passes: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     working: Array = field(default_factory=lambda: NO_COLUMNS)
+    trust: float = 0.1  # of a majoriser's weights, the part that φ'' < 0 is replaced by
     on_path: bool = False  # whether a slightly smaller λ comes next
     bench: Bench | None = None  # of an exact model, kept from one working set to the next
 
@@ -141,7 +143,7 @@ def choose(x: Array, distances: Array) -> Array:
     """The support and the worst violators, at least twice the support."""
     support = x != 0
     inside = int(support.sum())
-    room = max(inside, 128, int(SHARE * x.size) - inside)
+    room = max(inside, 128, min(int(SHARE * x.size), ALWAYS) - inside)
     violating = np.flatnonzero(~support & (distances > 0))
     if violating.size > room:
         violating = violating[np.argpartition(-distances[violating], room)[:room]]
@@ -167,7 +169,7 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
     """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
     damping, spent, wait = 1.0, 0, 1
     while state.passes < most:
-        model = Model(problem, state.z, damping)
+        model = Model(problem, state.z, damping, state.trust)
         bench = state.bench
         if bench is None:
             bench = Bench(model.panel(W), Gram())
@@ -181,6 +183,8 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         dx = panel.x[: W.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t = 1.0 if model.exact else step_length(model, W, x, dx, dz)
+        if t < 1.0:
+            state.trust = min(1.0, 3.0 * state.trust)
         if t > 0:
             state.x[W], state.z, state.c = x + t * dx, state.z + t * dz, state.c + t * dc
             damping = max(1.0, damping / 4)
@@ -199,7 +203,7 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
 def finish(problem: Problem, state: State, S: Array, eps: float) -> None:
     """Newton steps on a support that has settled, while they lower F and it is not stationary."""
     while S.size:
-        step = polish(Model(problem, state.z, 1.0), state.x[S], S, eps)
+        step = polish(Model(problem, state.z, 1.0, state.trust), state.x[S], S, eps)
         if step is None:
             return
         dx, dz, dc = step
