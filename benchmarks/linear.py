@@ -196,7 +196,7 @@ class Run:
         about = {
             "machine": f"{_processor()}, Python {platform.python_version()}",
             "bandwidth": bandwidth(),
-            "versions": {a.strip("_"): v for a, (_, v) in self.interpreters.items() if v},
+            "versions": {r["solver"]: r["version"] for r in records if r.get("version")},
         }
         write_csv(records, out / "linear.csv")
         write_markdown(records, out / "linear.md", about)
@@ -238,12 +238,14 @@ def main() -> None:
     parser.add_argument("--redo", nargs="*", default=[], help="solvers to measure again, by name")
     parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds (paths: 3 times)")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
     parser.add_argument("--out", type=Path, default=Path("out/linear"))
     options = parser.parse_args()
     run = Run(options)
     try:
-        run.go()
+        if not options.report:
+            run.go()
     finally:
         run.report()
 

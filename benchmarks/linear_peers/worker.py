@@ -24,7 +24,6 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.began = time.process_time()
         X, y = load(Path(options.data))
         self.problem = Problem(options.kind, X, y)
         self.is_path = options.at == "path"
@@ -79,6 +78,7 @@ class Bench:
         begun = time.perf_counter()
         self.solve(ladder[0])
         record["first_s"] = time.perf_counter() - begun
+        began = time.process_time()  # compiling was the first call's
         trail: list[dict[str, float]] = []
         for tol in ladder:
             seconds, coefs = self.timed(tol)
@@ -89,7 +89,7 @@ class Bench:
             if far <= 1.0:
                 record["status"] = "ok"
                 break
-            if time.process_time() - self.began > options.limit:
+            if time.process_time() - began > options.limit:
                 record["status"] = "over"
                 break
         else:
