@@ -196,6 +196,7 @@ class Run:
         about = {
             "machine": f"{_processor()}, Python {platform.python_version()}",
             "bandwidth": bandwidth(),
+            "note": self.options.note,
             "versions": {r["solver"]: r["version"] for r in records if r.get("version")},
         }
         write_csv(records, out / "linear.csv")
@@ -238,6 +239,7 @@ def main() -> None:
     parser.add_argument("--redo", nargs="*", default=[], help="solvers to measure again, by name")
     parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds (paths: 3 times)")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--note", default="", help="what a reader of the table should know")
     parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
     parser.add_argument("--out", type=Path, default=Path("out/linear"))

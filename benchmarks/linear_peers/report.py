@@ -74,7 +74,23 @@ def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
             f"| {line} | {_time(ours)} | {best['solver'] + ' ' + _time(best) if best else 'none'} "
             f"| {found['ratio']:.2f} | {limit} | {funs} | {others} |"
         )
-    out += ["", "## First call in a fresh process (seconds, wall)", ""]
+    out += [
+        "",
+        "The bytes are a model (a read of X for every check of all columns, and of the working set "
+        "for every cycle), not a measurement: cycles that stay in the cache, or in single "
+        "precision, read less, so `x limit` can be below 1. The limit of each record is in the CSV "
+        "(`limit_s`; paths get three times that).",
+    ]
+    if about["note"]:
+        out += ["", "## About this run", "", about["note"]]
+    out += [
+        "",
+        "## First call in a fresh process (seconds, wall)",
+        "",
+        "Wall time, so it shows the load of the machine; it contains the fit itself at the loosest "
+        "tolerance, which for slow solvers is most of it.",
+        "",
+    ]
     out += ["| solver | import | first fit, median over lines | largest |", "|---|---|---|---|"]
     for solver in dict.fromkeys(r["solver"] for r in records):
         own = [r for r in records if r["solver"] == solver]
