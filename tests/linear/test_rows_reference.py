@@ -144,7 +144,9 @@ class Cubed(ScalarPenalty):
         return abs(g + self.lam * x * abs(x))
 
 
-@pytest.mark.parametrize("penalty", [*PENALTIES[:8], Cubed(0.4)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "penalty", [*PENALTIES[:8], Cubed(0.4)], ids=lambda one: type(one).__name__
+)
 def test_compiled_proxes_are_the_literal_ones(penalty: object) -> None:
     features = Features(12, [5, 7], fit_intercept=True, outputs=2)
     slow, fast = by_blocks(penalty, features), by_blocks(penalty, features, fast=True)
