@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint check setup clean
+.PHONY: demo test lint check bench-linear setup clean
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -19,6 +19,18 @@ lint: setup
 
 check: lint test
 
+# Linear models beside their peers, each in an environment of its own; DATA=folder adds real data.
+bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
+	$(BIN)/python benchmarks/linear.py --peer-python .venv-bench/bin/python \
+	  --peer-python .venv-bench-adelie/bin/python $(if $(DATA),--data-dir $(DATA)) --out out/linear
+
+.venv-bench/.ready: benchmarks/linear_peers/requirements.txt
+.venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt
+.venv-bench/.ready .venv-bench-adelie/.ready:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 setup: $(VENV)/.ready
 
 # Rebuilt only when what it is made from changes.
@@ -28,4 +40,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-bench-adelie out .pytest_cache .mypy_cache .ruff_cache .hypothesis
