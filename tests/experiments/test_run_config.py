@@ -61,7 +61,7 @@ def test_every_key_is_checked() -> None:
         ("blocks", 0, "a number of blocks, a list of layer names, or none"),
         ("blocks", "conv1", "a number of blocks, a list of layer names, or none"),
         ("precondition", "spectral", "one of none, 'curvature', 'adam'"),
-        ("spectral", "both", "one of none, 'step', 'reparam'"),
+        ("spectral", "both", "one of none, 'step', 'step-all', 'reparam'"),
         ("seed", -1, "an integer of at least 0"),
         ("held_out", 1, "a number in [0, 1)"),
         ("device", "tpu", "'auto', 'cpu', 'cuda' or 'cuda:N'"),
