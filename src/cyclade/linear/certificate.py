@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from cyclade.linear.look import Look
     from cyclade.linear.problem import Problem
 
 Array = NDArray[Any]
@@ -43,32 +45,38 @@ class Certificate:
 class Measured:
     """A full check at (x, z): everything the next working set is chosen from."""
 
-    u: Array  # φ'(z)
+    problem: Problem
+    look: Look  # the loss at z
     g: Array  # ∇_x of the smooth part, all columns
+    slope: float  # in the intercept, if there is one
     distances: Array  # dist(−g_j, ∂r_j(x_j))
     distance: float  # the largest of them, or the intercept's slope
     objective: float
-    dual: float  # D at a feasible point, −inf if there is none
+
+    @cached_property
+    def dual(self) -> float:
+        """D at a feasible point, −inf if there is none."""
+        if not self.problem.has_dual:
+            return -np.inf
+        return dual_value(self.problem, self.look.u, self.g, self.slope)
 
 
-def measure(problem: Problem, x: Array, z: Array) -> Measured:
+def measure(problem: Problem, x: Array, look: Look) -> Measured:
     """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
-    u = problem.loss.gradient(problem.y, z)
-    g = problem.design.correlate(problem.s * u)
+    g = problem.design.correlate(look.slopes)
     if not np.isfinite(g).all():
         problem.design.refuse()
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
-    return judge(problem, x, z, u, g)
+    return judge(problem, x, look, g)
 
 
-def judge(problem: Problem, x: Array, z: Array, u: Array, g: Array) -> Measured:
-    """What the slopes u = φ'(z) and the gradient g = Xᵀ(su) say under this penalty."""
+def judge(problem: Problem, x: Array, look: Look, g: Array) -> Measured:
+    """What the slopes φ'(z) and the gradient g = Xᵀ(sφ') say under this penalty."""
     distances = problem.penalty.distances(problem.names, x, g)
-    slope = float(problem.s @ u) if problem.fit_intercept else 0.0
+    slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
     largest = max(float(distances.max(initial=0.0)), abs(slope))
-    objective = problem.smooth(z) + problem.penalty.everywhere(x)
-    dual = dual_value(problem, u, g, slope) if problem.has_dual else -np.inf
-    return Measured(u, g, distances, largest, objective, dual)
+    objective = look.value + problem.penalty.everywhere(x)
+    return Measured(problem, look, g, slope, distances, largest, objective)
 
 
 def dual_value(problem: Problem, u: Array, g: Array, slope: float) -> float:

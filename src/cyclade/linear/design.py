@@ -6,10 +6,13 @@ of the columns of a working set, weighted and (for an intercept) centred on the 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from cyclade.linear.weighted import Columns
 
 Array = NDArray[Any]
 
@@ -59,6 +62,7 @@ class Design(Protocol):
     n: int
     p: int
     dtype: np.dtype[Any]
+    entries: int  # that a pass over all columns reads
 
     def refuse(self) -> None:
         """Raise ValueError if X has NaN or infinity (asked only when a product was not finite)."""
@@ -71,6 +75,9 @@ class Design(Protocol):
 
     def panel(self, columns: Array, w: Array, centred: bool) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""
+
+    def columns(self, names: Array, centred: bool) -> Columns | None:
+        """The chosen columns without weights, if products of them are cheap; else None."""
 
 
 def as_design(X: Any) -> Design:

@@ -27,6 +27,14 @@ class Gram:
         self.members = np.empty(0, np.int64)
         self.G = np.empty((0, 0))
 
+    @classmethod
+    def of(cls, G: Array, c: Array, x: Array, names: Array, penalty: Compiled) -> Gram:
+        """Start at x, where b − Gx = c."""
+        gram = cls()
+        gram.G, gram.c, gram.x, gram.names, gram.penalty = G, c, x.copy(), names, penalty
+        gram.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
+        return gram
+
     def take(self, panel: Panel, penalty: Compiled, order: Array, correlations: Array) -> None:
         """Start from where the panel stands, with the columns `order` among the members."""
         self.penalty = penalty

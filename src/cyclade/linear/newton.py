@@ -8,13 +8,15 @@ the half-quadratic weight where it is not.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.design import Panel
-from cyclade.linear.losses import Loss, Squared
+from cyclade.linear.look import Look
+from cyclade.linear.losses import Squared
 from cyclade.linear.problem import Problem
 
 Array = NDArray[Any]
@@ -28,25 +30,28 @@ FLOOR_CONVEX = 1e-3  # of the majoriser's weights, where φ'' is smaller
 class Model:
     """½‖R‖² with R = √w (t − z'): the loss around z, in the form the panels take."""
 
-    def __init__(self, problem: Problem, z: Array, damping: float, trust: float) -> None:
+    def __init__(self, problem: Problem, look: Look, damping: float, trust: float) -> None:
         s = problem.s
-        self.problem, self.z = problem, z
+        self.problem, self.look, self.z = problem, look, look.z
         self.exact = type(problem.loss) is Squared
-        self.slopes = s * problem.loss.gradient(problem.y, z)
+        self.slopes = look.slopes
         # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
-        self.w = np.maximum(s, LEAST / s.size) * curvatures(
-            problem.loss, problem.y, z, damping, trust
-        )
-        self.root: Array = np.sqrt(self.w)
+        self.w = np.maximum(s, LEAST / s.size) * curvatures(look, damping, trust)
         self.mass = float(self.w.sum())
-        self.R: Array = -self.slopes / self.root
+
+    @cached_property
+    def root(self) -> Array:
+        """√w."""
+        return np.asarray(np.sqrt(self.w))
+
+    @cached_property
+    def R(self) -> Array:
+        """√w (t − z), at z."""
+        return np.asarray(-self.slopes / self.root)
 
     def second(self) -> Array:
         """s φ'' at z, whatever its sign."""
-        problem = self.problem
-        if problem.loss.convex:
-            return np.asarray(problem.s * problem.loss.curvature(problem.y, self.z))
-        return np.asarray(problem.s * second_derivative(problem.loss, problem.y, self.z))
+        return np.asarray(self.problem.s * self.look.second)
 
     def panel(self, W: Array) -> Panel:
         """The columns W under this model's weights, with the intercept profiled out."""
@@ -66,16 +71,17 @@ class Model:
         return dz, float(self.w @ dz) / self.mass - float(panel.means @ dx)
 
 
-def curvatures(loss: Loss, y: Array, z: Array, damping: float, trust: float) -> Array:
+def curvatures(look: Look, damping: float, trust: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
+    loss, y, z = look.loss, look.y, look.z
     if type(loss) is Squared:
         return np.ones_like(z)
-    if loss.convex:
-        w = loss.curvature(y, z)
-        if np.isfinite(loss.bound):
-            w = np.maximum(w, FLOOR_CONVEX * loss.bound)
+    if not loss.convex:
+        w = np.maximum(look.second, trust * loss.majoriser(y, z))
+    elif np.isfinite(loss.bound):
+        w = np.maximum(look.second, FLOOR_CONVEX * loss.bound)
     else:
-        w = np.maximum(second_derivative(loss, y, z), trust * loss.majoriser(y, z))
+        w = look.second
     if damping > 1.0:
         upper = loss.majoriser(y, z)
         bounded = np.isfinite(upper)
@@ -84,35 +90,36 @@ def curvatures(loss: Loss, y: Array, z: Array, damping: float, trust: float) -> 
     return np.maximum(w, LEAST * float(np.max(w, initial=1e-300)))
 
 
-def second_derivative(loss: Loss, y: Array, z: Array) -> Array:
-    """φ'' at z by central differences of φ' (elementwise, so it costs two gradients)."""
-    h = 1e-5 * (1.0 + np.abs(z - y))
-    return np.asarray((loss.gradient(y, z + h) - loss.gradient(y, z - h)) / (2.0 * h))
+def step_length(
+    model: Model, W: Array, x: Array, dx: Array, end: Look, at_most: int = 8
+) -> tuple[float, Look]:
+    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants, 0 if none; the loss there.
 
-
-def step_length(model: Model, W: Array, x: Array, dx: Array, dz: Array, at_most: int = 8) -> float:
-    """The largest of 1, ½, ¼, … that lowers F as Armijo's rule wants; 0 if none does."""
-    problem = model.problem
+    `end` is the loss at t = 1.
+    """
+    problem, here = model.problem, model.look
     r = problem.penalty.total(W, x)
-    F = problem.smooth(model.z) + r
+    F = here.value + r
+    dz = end.z - here.z
     slope = float(model.slopes @ dz) + problem.penalty.total(W, x + dx) - r
-    t = 1.0
+    t, there = 1.0, end
     for _ in range(at_most):
-        tried = problem.smooth(model.z + t * dz) + problem.penalty.total(W, x + t * dx)
+        tried = there.value + problem.penalty.total(W, x + t * dx)
         if tried <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
-            return t
+            return t, there
         t *= 0.5
-    return 0.0
+        there = problem.look(here.z + t * dz)
+    return 0.0, here
 
 
-def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Array, float] | None:
+def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Look, float] | None:
     """A Newton step of F itself on the support S, with φ'' as it is, negative entries included.
 
     Where the support and its signs are right this converges quadratically, however dependent the
     columns are. Where that Hessian is not positive definite the model's own weights are used, and
     longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
-    at zero. Returns what x_S, z and the intercept move by, or None if F does not fall or S is
-    eps-stationary already.
+    at zero. Returns what x_S moves by, the loss there and what the intercept moves by, or None if
+    F does not fall or S is eps-stationary already.
     """
     problem, k = model.problem, S.size
     slope, bend = problem.penalty.derivatives(S, x)
@@ -131,15 +138,16 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Array, 
             break
     else:
         return None
-    F = problem.smooth(model.z) + problem.penalty.total(S, x)
+    F = model.look.value + problem.penalty.total(S, x)
     best, t = None, 1.0
     while 2.0**-3 < t < 2.0**9:
         dx = np.where((x + t * step[:k]) * x < 0, -x, t * step[:k])
         dc = t * float(step[k])
         dz = panel.product(dx) / model.root + dc
-        tried = problem.smooth(model.z + dz) + problem.penalty.total(S, x + dx)
+        there = problem.look(model.z + dz)
+        tried = there.value + problem.penalty.total(S, x + dx)
         if tried < F:
-            best, F = (dx, dz, dc - float(panel.means @ dx)), tried
+            best, F = (dx, there, dc - float(panel.means @ dx)), tried
             t *= 2.0
         elif best is None and t <= 1.0:
             t *= 0.5

@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 from cyclade.linear.compiled import Compiled
 from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.kernels.gram import sparse_products
+from cyclade.linear.weighted import (
+    MOST_DENSE,
+    MOST_PER_ROW,
+    MOST_SPARSE,
+    Columns,
+    DenseColumns,
+    SparseColumns,
+)
 
 Array = NDArray[Any]
 MOST_PRODUCTS = 4000  # columns of a sparse panel whose products are ever formed
@@ -46,6 +54,7 @@ class DenseDesign:
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.asfortranarray(X)
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
+        self.entries = X.size
 
     def refuse(self) -> None:
         """Raise ValueError if X has NaN or infinity."""
@@ -73,6 +82,11 @@ class DenseDesign:
         else:
             XT, rows = np.ascontiguousarray(self.X[:, columns].T), np.arange(columns.size)
         return DensePanel(XT, rows, columns, w, centred)
+
+    def columns(self, names: Array, centred: bool) -> Columns | None:
+        """The columns without weights, if few."""
+        few = names.size <= MOST_DENSE and 4 * names.size < self.n
+        return DenseColumns(self.X, names, centred) if few else None
 
 
 class DensePanel:
@@ -123,8 +137,15 @@ class DensePanel:
         return int(done), float(largest)
 
     def patience(self, order: Array) -> float:
-        """k²n/2 for the products against 2kn per cycle; a matrix product runs twice as fast."""
-        return order.size / 8 + 4 if order.size < 2 * self.A.shape[1] else np.inf
+        """k²n/2 for the products against 2kn per cycle; a matrix product runs twice as fast.
+
+        From k = 2n on, cycles on products are the dearer ones, but a Newton step may still replace
+        thousands of cycles (ridge with more columns than rows): it pays later, at k³/3.
+        """
+        k, n = order.size, self.A.shape[1]
+        if k < 2 * n:
+            return k / 8 + 4
+        return k * k / (4 * n) if k <= MOST_PRODUCTS else np.inf
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """One matrix product for the new columns."""
@@ -173,6 +194,7 @@ class SparseDesign:
         self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
         self.starts = X.indptr.view(f"u{X.indptr.dtype.itemsize}")
         (self.n, self.p), self.dtype = X.shape, self.data.dtype
+        self.entries = self.data.size
 
     def refuse(self) -> None:
         """Raise ValueError if X has NaN or infinity."""
@@ -196,6 +218,14 @@ class SparseDesign:
     def panel(self, columns: Array, w: Array, centred: bool) -> SparsePanel:
         """The columns, weighted, as a smaller matrix by columns."""
         return SparsePanel(self, columns, w, centred)
+
+    def columns(self, names: Array, centred: bool) -> Columns | None:
+        """The columns without weights, by rows, if rows have few entries in them."""
+        if self.p <= MOST_SPARSE and self.entries < MOST_PER_ROW * self.n:
+            names = np.arange(self.p)  # by rows once for all
+        entries = int((self.starts[names + 1] - self.starts[names]).sum())
+        few = names.size <= MOST_SPARSE and 4 * names.size < self.n
+        return SparseColumns(self, names) if few and entries < MOST_PER_ROW * self.n else None
 
 
 class SparsePanel:

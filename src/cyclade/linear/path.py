@@ -143,9 +143,9 @@ def path(
 
 def null_gradient(problem: Any) -> Array:
     """The gradient in x of the smooth part at x = 0 and the best intercept."""
-    z = np.zeros(problem.design.n) + problem.offset
-    z = z + problem.best_shift(z)
-    return np.asarray(problem.design.correlate(problem.s * problem.loss.gradient(problem.y, z)))
+    look = problem.look(np.zeros(problem.design.n) + problem.offset)
+    look = problem.look(look.z + problem.best_shift(look))
+    return np.asarray(problem.design.correlate(look.slopes))
 
 
 def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:

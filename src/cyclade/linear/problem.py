@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.compiled import Compiled, compiled
 from cyclade.linear.design import Design
+from cyclade.linear.look import Look, look
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import formulas
 
@@ -29,6 +30,7 @@ class Problem:
     loss: Loss
     penalty: Compiled
     fit_intercept: bool
+    null: float | None = None  # what `scale_of_gap` found: it is the same for every penalty
 
     @cached_property
     def names(self) -> Array:
@@ -62,38 +64,38 @@ class Problem:
         """The same problem with another penalty."""
         return Problem(
             self.design, self.y, self.s, self.offset, self.loss,
-            compiled(penalty, self.design.p), self.fit_intercept,
+            compiled(penalty, self.design.p), self.fit_intercept, self.null,
         )  # fmt: skip
 
-    def smooth(self, z: Array) -> float:
-        """Σ s_i φ(y_i, z_i)."""
-        return float(self.s @ self.loss.value(self.y, z))
+    def look(self, z: Array) -> Look:
+        """The loss around z."""
+        return look(self.loss, self.y, self.s, z)
 
     def predict(self, x: Array, c: float) -> Array:
         """z, computed afresh."""
         return self.design.predict(x) + (c + self.offset)
 
-    def best_shift(self, z: Array) -> float:
+    def best_shift(self, here: Look) -> float:
         """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton on one number."""
         if not self.fit_intercept:
             return 0.0
-        y, s, loss = self.y, self.s, self.loss
-        total, d, value = 0.0, 0.0, self.smooth(z)
+        z, total = here.z, 0.0
         for _ in range(50):
-            u = loss.gradient(y, z + total)
-            slope, size = float(s @ u), float(s @ np.abs(u))
+            slope, size = float(here.slopes.sum()), float(np.abs(here.slopes).sum())
             if abs(slope) <= 1e-15 * size:
                 break
-            bend = float(s @ loss.curvature(y, z + total))
-            d = -slope / bend if bend > 0 else -slope / max(float(s @ loss.majoriser(y, z)), 1e-300)
+            bend = float(self.s @ here.second) if self.loss.convex else 0.0
+            if not bend > 0:
+                bend = max(float(self.s @ self.loss.majoriser(self.y, here.z)), 1e-300)
+            d = -slope / bend
             for _ in range(40):
-                tried = self.smooth(z + (total + d))
-                if tried <= value + 1e-15 * abs(value):
+                there = self.look(z + (total + d))
+                if there.value <= here.value + 1e-15 * abs(here.value):
                     break
                 d *= 0.5
             else:
                 break
-            value = tried
+            here = there
             total += d
             if abs(d) <= 1e-16 * (1.0 + abs(total)):
                 break

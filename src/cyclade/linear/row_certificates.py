@@ -44,7 +44,8 @@ def certifier(
     def certify(x: Point) -> tuple[float, Certificate]:
         coef, c = features.read(x)
         intercept = 0.0 if c is None else float(c[0])
-        found = measure(problem, coef.astype(np.float64), problem.predict(coef, intercept))
+        look = problem.look(problem.predict(coef, intercept))
+        found = measure(problem, coef.astype(np.float64), look)
         if problem.has_dual:
             gap = max(found.objective - found.dual, 0.0)
             return found.objective, Certificate("gap", gap, gap_goal)

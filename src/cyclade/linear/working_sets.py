@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from cyclade.linear.certificate import Certificate, Measured, judge, measure
 from cyclade.linear.compiled import Compiled
 from cyclade.linear.design import Panel
+from cyclade.linear.few import minimise_few
 from cyclade.linear.gram import Gram
+from cyclade.linear.look import Look
 from cyclade.linear.newton import Model, polish, step_length
 from cyclade.linear.problem import Problem
+from cyclade.linear.weighted import Columns
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
@@ -48,7 +51,7 @@ class State:
 
     x: Array
     c: float
-    z: Array
+    look: Look
     measured: Measured
     passes: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
@@ -56,29 +59,35 @@ class State:
     trust: float = 0.1  # of a majoriser's weights, the part that φ'' < 0 is replaced by
     on_path: bool = False  # whether a slightly smaller λ comes next
     bench: Bench | None = None  # of an exact model, kept from one working set to the next
+    columns: Columns | None = None  # of the last working set, where they were few
+    fresh: bool = True  # whether z was computed from x and c at once
 
 
 def begin(problem: Problem, x: Array, c: float) -> State:
     """Start at (x, c), moved into the domain of r; the intercept is made optimal."""
     x = np.array(x, np.float64)
     problem.penalty.project(x)
-    z = problem.predict(x, c)
-    shift = problem.best_shift(z)
-    return State(x, c + shift, z + shift, measure(problem, x, z + shift))
+    look = problem.look(problem.predict(x, c))
+    shift = problem.best_shift(look)
+    if shift != 0.0:
+        look = problem.look(look.z + shift)
+    return State(x, c + shift, look, measure(problem, x, look))
 
 
 def turn(problem: Problem, state: State) -> None:
     """Carry a state over to another penalty: nothing has moved, so no pass is needed."""
-    state.measured = judge(problem, state.x, state.z, state.measured.u, state.measured.g)
+    state.measured = judge(problem, state.x, state.look, state.measured.g)
 
 
 def scale_of_gap(problem: Problem) -> float:
     """The loss of the null model (x = 0, best intercept) above that of a perfect fit."""
-    z = np.zeros(problem.design.n) + problem.offset
-    z = z + problem.best_shift(z)
-    perfect = -float(problem.s @ problem.loss.conjugate(problem.y, np.zeros_like(z)))  # type: ignore[attr-defined]
-    null = problem.smooth(z)
-    return null - perfect if np.isfinite(perfect) else abs(null)
+    if problem.null is not None:
+        return problem.null
+    look = problem.look(np.zeros(problem.design.n) + problem.offset)
+    perfect = -float(problem.s @ problem.loss.conjugate(problem.y, np.zeros_like(look.z)))  # type: ignore[attr-defined]
+    null = problem.look(look.z + problem.best_shift(look)).value
+    problem.null = null - perfect if np.isfinite(perfect) else abs(null)
+    return problem.null
 
 
 def scale_of_distance(problem: Problem, g: Array) -> float:
@@ -133,10 +142,13 @@ def improve(problem: Problem, state: State, least: float, scale: float, most: in
         outside = max(outside, state.measured.distance)
     eps = max(least, min(0.1 * outside, 0.3 * scale))
     minimise_over(problem, state, state.working, eps, most)
-    z = problem.predict(state.x, state.c)
-    shift = problem.best_shift(z)
-    state.c, state.z = state.c + shift, z + shift
-    state.measured = measure(problem, state.x, state.z)
+    if not state.fresh:
+        state.look = problem.look(problem.predict(state.x, state.c))
+    shift = problem.best_shift(state.look)
+    if shift != 0.0:
+        state.c, state.look = state.c + shift, problem.look(state.look.z + shift)
+    state.fresh = True
+    state.measured = measure(problem, state.x, state.look)
 
 
 def choose(x: Array, distances: Array) -> Array:
@@ -167,9 +179,15 @@ def near(problem: Problem, state: State) -> Array:
 
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
     """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
+    columns = state.columns
+    if columns is None or not np.isin(W, columns.names, assume_unique=True).all():
+        columns = state.columns = problem.design.columns(W, problem.fit_intercept)
+    if columns is not None:
+        minimise_few(problem, state, columns, eps, most)
+        return
     damping, spent, wait = 1.0, 0, 1
     while state.passes < most:
-        model = Model(problem, state.z, damping, state.trust)
+        model = Model(problem, state.look, damping, state.trust)
         bench = state.bench
         if bench is None:
             bench = Bench(model.panel(W), Gram())
@@ -182,11 +200,14 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         spent += state.passes - before
         dx = panel.x[: W.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
-        t = 1.0 if model.exact else step_length(model, W, x, dx, dz)
+        t, there = 1.0, problem.look(model.z + dz)
+        if not model.exact:
+            t, there = step_length(model, W, x, dx, there)
         if t < 1.0:
             state.trust = min(1.0, 3.0 * state.trust)
         if t > 0:
-            state.x[W], state.z, state.c = x + t * dx, state.z + t * dz, state.c + t * dc
+            state.x[W], state.look, state.c = x + t * dx, there, state.c + t * dc
+            state.fresh = False
             damping = max(1.0, damping / 4)
         else:
             damping *= 8
@@ -194,21 +215,32 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             return
         inside = np.flatnonzero(state.x[W])
         settled = np.array_equal(np.sign(state.x[W]), np.sign(x))
-        few = 0 < inside.size < problem.design.n
-        if settled and few and spent > wait * panel.patience(inside):
+        if (
+            settled
+            and solvable(problem, state.x[W], W, inside)
+            and spent > wait * panel.patience(inside)
+        ):
             spent, wait = 0, 2 * wait
             finish(problem, state, W[inside], eps)
+
+
+def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
+    """Whether Newton steps on the support make sense: fewer columns than rows, or r is curved."""
+    if 0 < inside.size < problem.design.n:
+        return True
+    return inside.size > 0 and float(problem.penalty.derivatives(W[inside], x[inside])[1].min()) > 0
 
 
 def finish(problem: Problem, state: State, S: Array, eps: float) -> None:
     """Newton steps on a support that has settled, while they lower F and it is not stationary."""
     while S.size:
-        step = polish(Model(problem, state.z, 1.0, state.trust), state.x[S], S, eps)
+        step = polish(Model(problem, state.look, 1.0, state.trust), state.x[S], S, eps)
         if step is None:
             return
-        dx, dz, dc = step
+        dx, state.look, dc = step
         state.x[S] += dx
-        state.z, state.c = state.z + dz, state.c + dc
+        state.c += dc
+        state.fresh = False
         state.passes += 1
         S = S[state.x[S] != 0]
 

@@ -1,0 +1,108 @@
+"""Few columns of many rows: their products under any weights, so that cycles never see a row.
+
+A quadratic model of the loss over k columns needs G = Aᵀ diag(w) A and the slopes Aᵀu alone. Where
+forming G costs about as much as a few cycles over the columns, all cycles are made on it.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import rows
+
+if TYPE_CHECKING:
+    from cyclade.linear.panels import SparseDesign
+
+Array = NDArray[Any]
+MOST_DENSE = 96  # columns: their products cost this many sixteenths of a cycle
+MOST_SPARSE = 1_000  # columns
+MOST_PER_ROW = 40  # entries of a row, on average: half of it is the price in passes
+
+
+class Columns(abc.ABC):
+    """A without weights."""
+
+    names: Array
+    centres: Array  # what was taken off each column, so that no products cancel
+    members: Array = np.empty(0, np.int64)
+    G: Array = np.empty((0, 0))
+
+    @abc.abstractmethod
+    def slopes(self, v: Array) -> Array:
+        """Aᵀv."""
+
+    @abc.abstractmethod
+    def products(self, chosen: Array, w: Array) -> Array:
+        """Aᵀ diag(w) A over the chosen columns."""
+
+    @abc.abstractmethod
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """Σ_k x_k a_k over the chosen columns."""
+
+    def same_products(self, chosen: Array, w: Array) -> Array:
+        """As `products`, for weights that are the same in every call: what was formed is kept."""
+        if not np.isin(chosen, self.members, assume_unique=True).all():
+            again = self.members.size > 0  # then likely once more: all at once
+            self.members = np.arange(self.names.size) if again else np.sort(chosen)
+            self.G = self.products(self.members, w)
+        at = np.searchsorted(self.members, chosen)
+        return self.G[np.ix_(at, at)]
+
+
+class DenseColumns(Columns):
+    """The columns one after another, less their means if an intercept makes up for it."""
+
+    def __init__(self, X: Array, names: Array, centred: bool) -> None:
+        self.names = names
+        self.A = np.ascontiguousarray(X[:, names].T)
+        self.centres = np.zeros(names.size)
+        if centred:
+            self.A -= self.A.mean(axis=1, keepdims=True)
+            self.centres = X[0, names].astype(np.float64) - self.A[:, 0]
+
+    def slopes(self, v: Array) -> Array:
+        """Aᵀv."""
+        return np.asarray(self.A @ v.astype(self.A.dtype, copy=False), np.float64)
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """One matrix product."""
+        A = self.A if chosen.size == self.names.size else self.A[chosen]
+        return np.asarray((A * w.astype(A.dtype, copy=False)) @ A.T, np.float64)
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """From those that moved."""
+        moved = np.flatnonzero(x)
+        return np.asarray(x[moved].astype(self.A.dtype) @ self.A[chosen[moved]], np.float64)
+
+
+class SparseColumns(Columns):
+    """The columns by rows."""
+
+    def __init__(self, X: SparseDesign, names: Array) -> None:
+        self.names, self.n, self.centres = names, X.n, np.zeros(names.size)
+        self.parts = rows.by_rows(X.data, X.rows, X.starts, names, X.n)
+
+    def slopes(self, v: Array) -> Array:
+        """Aᵀv."""
+        out = np.empty(self.names.size)
+        rows.slopes(*self.parts, v, out)
+        return out
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """By rows: Σ_i w_i b_i b_iᵀ."""
+        place = np.full(self.names.size, -1, np.int32)
+        place[chosen] = np.arange(chosen.size)
+        G = np.empty((chosen.size, chosen.size))
+        rows.weighted_products(*self.parts, place, w, G)
+        return G
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """By rows."""
+        every, out = np.zeros(self.names.size), np.empty(self.n)
+        every[chosen] = x
+        rows.combine(*self.parts, every, out)
+        return out
