@@ -67,7 +67,8 @@ class Compiled:
         behind = np.copysign(self.distances(names, x - h, zero), x)
         with np.errstate(invalid="ignore"):
             bend = (ahead - behind) / (2.0 * h)
-        return slope, np.where(np.isfinite(bend) & (behind != 0), bend, np.inf)
+        flat = self.convex & (ahead == 0) & (behind == 0)  # a lone zero borders on a kink
+        return slope, np.where(np.isfinite(bend) & (flat | (behind != 0)), bend, np.inf)
 
     def project(self, x: Array) -> None:
         """Move x, in place, into the domain of r."""

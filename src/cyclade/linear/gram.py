@@ -18,6 +18,7 @@ from cyclade.linear.compiled import Compiled
 from cyclade.linear.design import Panel
 
 Array = NDArray[Any]
+IN_A_ROW = 8  # Newton steps, while coordinates leave the support
 
 
 class Gram:
@@ -68,9 +69,20 @@ class Gram:
         return done
 
     def newton(self) -> bool:
+        """Newton steps on the support, as long as coordinates leave it; whether any was taken."""
+        for k in range(IN_A_ROW):
+            before = np.count_nonzero(self.x)
+            if not self.step():
+                return k > 0
+            if np.count_nonzero(self.x) == before:
+                break
+        return True
+
+    def step(self) -> bool:
         """Solve on the support as if r were smooth there; coordinates that change sign go to zero.
 
-        Returns whether the step was taken: shorter ones are tried while the model does not fall.
+        Returns whether the step was taken: shorter ones are tried while the model does not fall,
+        in the end the one on which only the first coordinate gets to zero.
         """
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -88,10 +100,13 @@ class Gram:
         except LinAlgError:
             return False
         full = cho_solve(factor, self.c[S] - slope, check_finite=False)
+        kinked = self.penalty.still[self.names[S]] != 0.0  # elsewhere zero may be crossed
+        leaving = kinked & ((x + full) * x < 0)
+        first = float((-x[leaving] / full[leaving]).min(initial=1.0))
         r = self.penalty.total(self.names[S], x)
-        for t in (1.0, 0.5, 0.25, 0.0625):
+        for t in (1.0, 0.5, 0.25, 0.0625, first):
             new = x + t * full
-            new[new * x < 0] = 0.0
+            new[kinked & (new * x < 1e-14 * x * x)] = 0.0
             dx = new - x
             Gdx = self.G[:, S] @ dx
             change = float(dx @ (0.5 * Gdx[S] - self.c[S]))

@@ -118,7 +118,7 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Look, f
     Where the support and its signs are right this converges quadratically, however dependent the
     columns are. Where that Hessian is not positive definite the model's own weights are used, and
     longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
-    at zero. Returns what x_S moves by, the loss there and what the intercept moves by, or None if
+    at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept moves by, or None if
     F does not fall or S is eps-stationary already.
     """
     problem, k = model.problem, S.size
@@ -139,9 +139,10 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Look, f
     else:
         return None
     F = model.look.value + problem.penalty.total(S, x)
+    kinked = problem.penalty.still[S] != 0.0  # elsewhere zero may be crossed
     best, t = None, 1.0
     while 2.0**-3 < t < 2.0**9:
-        dx = np.where((x + t * step[:k]) * x < 0, -x, t * step[:k])
+        dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
         dc = t * float(step[k])
         dz = panel.product(dx) / model.root + dc
         there = problem.look(model.z + dz)

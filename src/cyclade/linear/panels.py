@@ -20,7 +20,7 @@ from cyclade.linear.weighted import (
 )
 
 Array = NDArray[Any]
-MOST_PRODUCTS = 4000  # columns of a sparse panel whose products are ever formed
+MOST_PRODUCTS = 4000  # columns whose products are ever formed if these are many
 LEAST_CURVATURE = 1e-12  # of a column against its uncentred norm: constant columns keep a step
 
 

@@ -1,0 +1,55 @@
+"""More columns than rows, and columns without penalty: Newton steps must end what cycles cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cyclade.linear import solve
+from cyclade.linear.penalties import Box, ElasticNet, WeightedL1
+
+rng = np.random.default_rng(3)
+X = rng.standard_normal((30, 200)) + rng.standard_normal((30, 1))
+y = X[:, :3].sum(axis=1) + 0.5 * rng.standard_normal(30) + 2.0
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.01, 0.1, 1.0])
+def test_elastic_nets_with_more_columns_than_rows_end_soon(l1_ratio):
+    fit = solve(X, y, "squared", ElasticNet(1e-3, l1_ratio), tol=1e-9, max_passes=3000)
+    assert fit.certificate.reached
+    gradient = X.T @ (X @ fit.coef + fit.intercept - y) / len(y) + 1e-3 * (1 - l1_ratio) * fit.coef
+    off = np.where(
+        fit.coef == 0,
+        np.maximum(np.abs(gradient) - 1e-3 * l1_ratio, 0.0),
+        np.abs(gradient + 1e-3 * l1_ratio * np.sign(fit.coef)),
+    )
+    assert off.max() < 1e-5
+
+
+@pytest.mark.parametrize("lam", [0.01, 1.0])
+def test_poisson_ridge_with_more_columns_than_rows_ends_soon(lam):
+    counts = np.random.default_rng(0).poisson(200 * np.exp(np.clip(0.3 * X[:, 0], -3, 3)))
+    fit = solve(0.3 * X, counts, "poisson", ElasticNet(lam, 0.0), tol=1e-9, max_passes=3000)
+    assert fit.certificate.reached
+    mean = np.exp(0.3 * X @ fit.coef + fit.intercept)
+    np.testing.assert_allclose(0.3 * X.T @ (mean - counts) / 30 + lam * fit.coef, 0.0, atol=1e-4)
+
+
+def test_dependent_columns_without_penalty_end_soon():
+    far = np.random.default_rng(1).standard_normal((80, 20)) + 30.0  # nearly dependent, uncentred
+    labels = np.where(far[:, 0] + far[:, 1] - 2 * far[:, 2] + far[:, 3] - far[:, 4] > 0, 1.0, -1.0)
+    labels[::5] *= -1.0
+    weights = np.r_[np.zeros(5), np.ones(15)]
+    fit = solve(
+        far, labels, "logistic", WeightedL1(0.01, weights), fit_intercept=False, max_passes=1000
+    )
+    assert fit.certificate.reached
+    slopes = far.T @ (-labels / (1.0 + np.exp(labels * (far @ fit.coef)))) / 80
+    assert np.abs(slopes[:5]).max() < 1e-6
+
+
+def test_a_wide_box_is_no_penalty():
+    target = X[:, :20] @ np.linspace(-1, 1, 20) + 1.0
+    fit = solve(X[:, :20] + 30.0, target, "squared", Box(-50.0, 50.0), max_passes=2000)
+    assert fit.certificate.reached
+    np.testing.assert_allclose((X[:, :20] + 30.0) @ fit.coef + fit.intercept, target, atol=1e-2)
