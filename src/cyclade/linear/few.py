@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-ENTRY = 0.1  # of the largest violation: smaller ones wait for the next check, if that is cheap
+ENTRY = 0.25  # of the largest violation: smaller ones wait for the next check, if that is cheap
 PRECISE = 0.01  # what part of its first distance a curved model is minimised to
 ROW = 20  # what the loss costs per row, in entries of X
 
@@ -47,7 +47,7 @@ def minimise_few(problem: Problem, state: State, columns: Columns, eps: float, m
             return
         model = Model(problem, look, damping, state.trust)
         goal = eps if model.exact else max(0.3 * eps, PRECISE * worst)
-        enough = 0.1 * goal if model.exact or not check_is_cheap else ENTRY * worst
+        enough = ENTRY * worst if check_is_cheap else 0.1 * goal
         moving = np.flatnonzero((x != 0) | (distances > enough))
         products = columns.same_products if model.exact else columns.products
         G, left = products(moving, model.w), most - state.passes

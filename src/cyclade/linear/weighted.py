@@ -7,6 +7,7 @@ forming G costs about as much as a few cycles over the columns, all cycles are m
 from __future__ import annotations
 
 import abc
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 MOST_DENSE = 96  # columns: their products cost this many sixteenths of a cycle
 MOST_SPARSE = 1_000  # columns
+FEW = 2.0  # so many times fewer entries are worth being put by rows on their own
 MOST_PER_ROW = 40  # entries of a row, on average: half of it is the price in passes
 
 
@@ -30,6 +32,7 @@ class Columns(abc.ABC):
     centres: Array  # what was taken off each column, so that no products cancel
     members: Array = np.empty(0, np.int64)
     G: Array = np.empty((0, 0))
+    sizes: Array  # how many entries each has
 
     @abc.abstractmethod
     def slopes(self, v: Array) -> Array:
@@ -46,8 +49,9 @@ class Columns(abc.ABC):
     def same_products(self, chosen: Array, w: Array) -> Array:
         """As `products`, for weights that are the same in every call: what was formed is kept."""
         if not np.isin(chosen, self.members, assume_unique=True).all():
-            again = self.members.size > 0  # then likely once more: all at once
-            self.members = np.arange(self.names.size) if again else np.sort(chosen)
+            self.members = np.union1d(self.members, chosen)
+            if FEW * self.sizes[self.members].sum() > self.sizes.sum():  # the rest costs little
+                self.members = np.arange(self.names.size)
             self.G = self.products(self.members, w)
         at = np.searchsorted(self.members, chosen)
         return self.G[np.ix_(at, at)]
@@ -59,7 +63,7 @@ class DenseColumns(Columns):
     def __init__(self, X: Array, names: Array, centred: bool) -> None:
         self.names = names
         self.A = np.ascontiguousarray(X[:, names].T)
-        self.centres = np.zeros(names.size)
+        self.centres, self.sizes = np.zeros(names.size), np.full(names.size, X.shape[0])
         if centred:
             self.A -= self.A.mean(axis=1, keepdims=True)
             self.centres = X[0, names].astype(np.float64) - self.A[:, 0]
@@ -84,7 +88,17 @@ class SparseColumns(Columns):
 
     def __init__(self, X: SparseDesign, names: Array) -> None:
         self.names, self.n, self.centres = names, X.n, np.zeros(names.size)
-        self.parts = rows.by_rows(X.data, X.rows, X.starts, names, X.n)
+        self.X, self.sizes = X, (X.starts[names + 1] - X.starts[names]).astype(np.int64)
+
+    def parts_of(self, names: Array) -> tuple[Array, Array, Array]:
+        """Those columns by rows."""
+        X = self.X
+        return rows.by_rows(X.data, X.rows, X.starts, names, X.n)  # type: ignore[no-any-return]
+
+    @cached_property
+    def parts(self) -> tuple[Array, Array, Array]:
+        """All the columns by rows."""
+        return self.parts_of(self.names)
 
     def slopes(self, v: Array) -> Array:
         """Aᵀv."""
@@ -94,9 +108,13 @@ class SparseColumns(Columns):
 
     def products(self, chosen: Array, w: Array) -> Array:
         """By rows: Σ_i w_i b_i b_iᵀ."""
+        G = np.empty((chosen.size, chosen.size))
+        if FEW * self.sizes[chosen].sum() < self.sizes.sum():  # sooner put by rows than looked for
+            every = np.arange(chosen.size, dtype=np.int32)
+            rows.weighted_products(*self.parts_of(self.names[chosen]), every, w, G)
+            return G
         place = np.full(self.names.size, -1, np.int32)
         place[chosen] = np.arange(chosen.size)
-        G = np.empty((chosen.size, chosen.size))
         rows.weighted_products(*self.parts, place, w, G)
         return G
 
