@@ -93,7 +93,7 @@ class SparseColumns(Columns):
     def parts_of(self, names: Array) -> tuple[Array, Array, Array]:
         """Those columns by rows."""
         X = self.X
-        return rows.by_rows(X.data, X.rows, X.starts, names, X.n)  # type: ignore[no-any-return]
+        return rows.by_rows(X.data, X.rows, X.starts, names, X.n)
 
     @cached_property
     def parts(self) -> tuple[Array, Array, Array]:
