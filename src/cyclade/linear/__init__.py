@@ -26,3 +26,9 @@ def __getattr__(name: str) -> Any:
     if name in estimators.__all__:
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What users need, estimators included; other modules can be imported all the same."""
+    estimators = import_module("cyclade.linear.estimators")
+    return sorted([*__all__, *estimators.__all__, "losses", "penalties"])

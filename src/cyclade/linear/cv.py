@@ -50,7 +50,9 @@ class Choice:
 
     def index(self, rule: str) -> int:
         """Where the λ of that rule is: "min", the best mean, or "1se", the largest near it."""
-        best = int(np.argmax(self.mean))
+        if np.isnan(self.mean).all():
+            raise ValueError("scoring: every alpha has a fold whose score is NaN")
+        best = int(np.nanargmax(self.mean))
         if rule == "min":
             return best
         return int(np.argmax(self.mean >= self.mean[best] - self.std[best]))

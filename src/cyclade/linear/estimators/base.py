@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cyclade.linear.estimators.checks import (
     check_count,
+    check_flag,
     check_number,
     check_offset,
     check_weights,
@@ -273,6 +274,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _problem(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
         check_number("tol", self.tol)
         check_count("max_iter", self.max_iter)
+        for name in ("fit_intercept", "warm_start", "verbose"):
+            check_flag(name, getattr(self, name))
         X, given = validate_data(
             self,
             X,
@@ -360,10 +363,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             name = type(problem.penalty).__name__
             raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
         if alphas is not None:
-            grid = np.unique(numbers("alphas", alphas, np.float64))[::-1]
-            if grid.size == 0 or grid[-1] <= 0:
-                raise ValueError("alphas must hold one or more numbers > 0")
-            return np.ascontiguousarray(grid)
+            given = numbers("alphas", alphas, np.float64)
+            if given.ndim > 1 or given.size == 0 or (given <= 0).any():
+                raise ValueError(
+                    f"alphas must hold one or more numbers > 0 in one list, got {alphas!r}"
+                )
+            return np.ascontiguousarray(np.unique(given)[::-1])
         count = check_count("n_alphas", n_alphas)
         if not 0 < check_number("alpha_ratio", alpha_ratio) < 1:
             raise ValueError(f"alpha_ratio must lie between 0 and 1, got {alpha_ratio!r}")

@@ -27,6 +27,12 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise ValueError unless the value is true or false: any text would count as true."""
+    if not isinstance(value, (bool, np.bool_, int)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless the value is one of the choices."""
     if value not in choices:

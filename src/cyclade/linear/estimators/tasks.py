@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from cyclade.linear.estimators.base import LinearModel, Problem, is_block
-from cyclade.linear.estimators.checks import check_number, numbers
+from cyclade.linear.estimators.checks import check_number, check_offset, numbers
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
@@ -73,9 +73,8 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         """Xx + c + offset: (n,) with two classes, else one column per class."""
         z = self._linear(X, None)
         z = z[:, 0] if z.shape[1] == 1 else z
-        if offset is None:
-            return z
-        return np.asarray(z + numbers("offset", offset, z.dtype).reshape(z.shape))
+        offset = check_offset(offset, z.shape, z.dtype)
+        return np.asarray(z if offset is None else z + offset)
 
     def predict(self, X: Any, *, offset: Any = None) -> Array:
         """The likeliest class."""
