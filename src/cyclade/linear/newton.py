@@ -118,8 +118,8 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, Look, f
     Where the support and its signs are right this converges quadratically, however dependent the
     columns are. Where that Hessian is not positive definite the model's own weights are used, and
     longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
-    at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept moves by, or None if
-    F does not fall or S is eps-stationary already.
+    at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept
+    moves by, or None if F does not fall or S is eps-stationary already.
     """
     problem, k = model.problem, S.size
     slope, bend = problem.penalty.derivatives(S, x)
