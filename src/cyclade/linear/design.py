@@ -70,6 +70,9 @@ class Design(Protocol):
     def correlate(self, v: Array) -> Array:
         """Xᵀv in float64."""
 
+    def correlate_some(self, names: Array, v: Array) -> Array:
+        """Xᵀv on the chosen columns alone."""
+
     def predict(self, x: Array) -> Array:
         """Xx in float64, from the columns where x is not zero."""
 

@@ -103,12 +103,13 @@ class Gram:
         kinked = self.penalty.still[self.names[S]] != 0.0  # elsewhere zero may be crossed
         leaving = kinked & ((x + full) * x < 0)
         first = float((-x[leaving] / full[leaving]).min(initial=1.0))
-        r = self.penalty.total(self.names[S], x)
+        r, whole = self.penalty.total(self.names[S], x), np.zeros(self.x.size)
         for t in (1.0, 0.5, 0.25, 0.0625, first):
             new = x + t * full
             new[kinked & (new * x < 1e-14 * x * x)] = 0.0
             dx = new - x
-            Gdx = self.G[:, S] @ dx
+            whole[S] = dx
+            Gdx = self.G @ whole
             change = float(dx @ (0.5 * Gdx[S] - self.c[S]))
             change += self.penalty.total(self.names[S], new) - r
             if change < 0:

@@ -65,6 +65,15 @@ class DenseDesign:
         with np.errstate(invalid="ignore", over="ignore"):  # the caller looks at what comes out
             return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
 
+    def correlate_some(self, names: Array, v: Array) -> Array:
+        """Xᵀv on the chosen columns."""
+        v = v.astype(self.dtype, copy=False)
+        if not self.X.flags.f_contiguous:
+            return np.asarray(v @ self.X[:, names], np.float64)
+        out = np.empty(names.size)
+        dense.chosen(self.X.T, names, v, out)
+        return out
+
     def predict(self, x: Array) -> Array:
         """Xx: from the support alone while that is small."""
         support = np.flatnonzero(x)
@@ -204,6 +213,13 @@ class SparseDesign:
         """Xᵀv."""
         out = np.empty(self.p)
         sparse.products(self.data, self.rows, self.starts, v.astype(self.dtype, copy=False), out)
+        return out
+
+    def correlate_some(self, names: Array, v: Array) -> Array:
+        """Xᵀv on the chosen columns."""
+        out = np.empty(names.size)
+        v = v.astype(self.dtype, copy=False)
+        sparse.chosen(self.data, self.rows, self.starts, names, v, out)
         return out
 
     def predict(self, x: Array) -> Array:

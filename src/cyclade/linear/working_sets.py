@@ -20,6 +20,7 @@ from cyclade.linear.design import Panel
 from cyclade.linear.few import minimise_few
 from cyclade.linear.gram import Gram
 from cyclade.linear.look import Look
+from cyclade.linear.losses import Squared
 from cyclade.linear.newton import Model, polish, step_length
 from cyclade.linear.problem import Problem
 from cyclade.linear.weighted import Columns
@@ -32,6 +33,7 @@ ALWAYS = 5_000  # columns at most by that rule
 NEAR = 0.75  # a column at rest rides along if pulled by more than this part of its threshold
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
+ENTRY = 0.1  # of the distance aimed at: columns with less do not move
 PATIENCE = 100  # the most cycles on one such model
 NO_COLUMNS = np.empty(0, np.int64)
 
@@ -186,42 +188,63 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         minimise_few(problem, state, columns, eps, most)
         return
     damping, spent, wait = 1.0, 0, 1
+    exact = type(problem.loss) is Squared
     while state.passes < most:
+        V = W if exact else moving(problem, state, W, eps)
+        if not V.size:
+            return
         model = Model(problem, state.look, damping, state.trust)
         bench = state.bench
         if bench is None:
-            bench = Bench(model.panel(W), Gram())
-            state.bench = bench if model.exact else None
-        panel, W = bench.panel, bench.panel.names
-        x, before = state.x[W], state.passes
+            bench = Bench(model.panel(V), Gram())
+            state.bench = bench if exact else None
+        panel, V = bench.panel, bench.panel.names
+        x, before = state.x[V], state.passes
         panel.start(model.start(), x)
-        if not cycle(problem.penalty, state, bench, eps, most, model.exact):
+        if not cycle(problem.penalty, state, bench, eps, most, exact) and exact:
             return
         spent += state.passes - before
-        dx = panel.x[: W.size].astype(np.float64) - x
+        dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t, there = 1.0, problem.look(model.z + dz)
-        if not model.exact:
-            t, there = step_length(model, W, x, dx, there)
+        if not exact:
+            t, there = step_length(model, V, x, dx, there)
         if t < 1.0:
             state.trust = min(1.0, 3.0 * state.trust)
         if t > 0:
-            state.x[W], state.look, state.c = x + t * dx, there, state.c + t * dc
+            state.x[V], state.look, state.c = x + t * dx, there, state.c + t * dc
             state.fresh = False
             damping = max(1.0, damping / 4)
         else:
             damping *= 8
-        if model.exact or damping > 1e12:
+        if exact or damping > 1e12:
             return
-        inside = np.flatnonzero(state.x[W])
-        settled = np.array_equal(np.sign(state.x[W]), np.sign(x))
-        if (
-            settled
-            and solvable(problem, state.x[W], W, inside)
-            and spent > wait * panel.patience(inside)
-        ):
+        inside = np.flatnonzero(state.x[V])
+        settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
+        long = spent > wait * panel.patience(inside)
+        if settled and long and solvable(problem, state.x[V], V, inside):
             spent, wait = 0, 2 * wait
-            finish(problem, state, W[inside], eps)
+            finish(problem, state, V[inside], eps)
+
+
+def moving(problem: Problem, state: State, W: Array, eps: float) -> Array:
+    """The columns of W that a curved model is made of: the support, and those that violate.
+
+    None if W and the intercept are eps-stationary. A model's weights are another copy of its
+    columns, so it has no others; they may come in with the next.
+    """
+    x, look = state.x[W], state.look
+    if look is state.measured.look:
+        g = state.measured.g[W]
+    else:
+        g = problem.design.correlate_some(W, look.slopes)
+    distances = problem.penalty.distances(W, x, g)
+    slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
+    worst = max(float(distances.max(initial=0.0)), abs(slope))
+    if worst <= eps:
+        return NO_COLUMNS
+    goal = max(0.3 * eps, FORCING * worst)
+    return W[(x != 0) | (distances > ENTRY * goal)]
 
 
 def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
@@ -268,7 +291,7 @@ def cycle(
             most = most if exact else min(most, state.passes + PATIENCE)
         elif worst <= goal:
             break
-        active = np.flatnonzero((x != 0) | (distances > 0.1 * goal))
+        active = np.flatnonzero((x != 0) | (distances > ENTRY * goal))
         left = most - state.passes
         if bench.spent > panel.patience(active):
             gram.take(panel, penalty, active, correlations)

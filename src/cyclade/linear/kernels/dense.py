@@ -60,6 +60,17 @@ def add_rows(XT: Any, columns: Any, x: Any, z: Any) -> None:
 
 
 @reductions
+def chosen(XT: Any, columns: Any, v: Any, out: Any) -> None:
+    """out_k = a_{columns[k]} · v."""
+    for k in range(columns.shape[0]):
+        a = XT[columns[k]]
+        s = v[0] * 0
+        for i in range(v.shape[0]):
+            s += a[i] * v[i]
+        out[k] = s
+
+
+@reductions
 def squares(A: Any, out: Any) -> None:
     """out_k = ‖A_k‖²."""
     for k in range(A.shape[0]):

@@ -24,6 +24,16 @@ def products(data: Any, rows: Any, starts: Any, v: Any, out: Any) -> None:
         out[j] = s
 
 
+@reductions
+def chosen(data: Any, rows: Any, starts: Any, columns: Any, v: Any, out: Any) -> None:
+    """out_k = a_{columns[k]} · v."""
+    for k in range(columns.shape[0]):
+        s = v[0] * 0
+        for e in range(starts[columns[k]], starts[columns[k] + 1]):
+            s += data[e] * v[rows[e]]
+        out[k] = s
+
+
 @compiled
 def add_columns(data: Any, rows: Any, starts: Any, columns: Any, x: Any, z: Any) -> None:
     """z ← z + Σ_k x_k a_{columns[k]}."""
