@@ -51,6 +51,12 @@ class _CountingSweep:
         self._counts.hvps += self._size * self._counts.shares[j]
         return self._sweep.hvp(j, v)
 
+    def __getattr__(self, name: str) -> Any:
+        """What is not counted, such as what steps ask of the sweeps they are made for."""
+        if name.startswith("_"):  # a copy under construction has no sweep to ask
+            raise AttributeError(name)
+        return getattr(self._sweep, name)
+
 
 class CountingProx:
     """A separable regulariser that counts its prox calls."""

@@ -10,10 +10,9 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.linear.oracle import Features
 from cyclade.linear.penalties import BlockPenalty
-from cyclade.linear.row_steps import RowSteps, falling
+from cyclade.linear.row_steps import Curving, Growing, RowSteps, falling
 from cyclade.methods import Method
 from cyclade.samplers import Page, Sample
-from cyclade.steps import Backtracking
 
 BLOCKS = 10
 """How many blocks the features are cut into unless that is said."""
@@ -66,14 +65,27 @@ class Early:
 
 def make_steps(
     kind: type[RowSteps], loss: Any, features: Features, penalty: Any, b_small: float, n: float,
-    eta: Any,
-) -> RowSteps | Backtracking:  # fmt: skip
-    """Λ_j from the rows, or by backtracking where φ'' has no bound."""
-    m = features.layout.m
-    if not math.isfinite(loss.bound):
-        return Backtracking([math.nan] * m, eta)
-    even = isinstance(penalty, BlockPenalty)
-    return kind(loss.bound, m, b_small, n, features.width, even, eta)
+    eta: Any, large: float,
+) -> RowSteps:  # fmt: skip
+    """Λ_j from the rows; where φ'' has no bound, from what is met. Samples of `large` rows tell."""
+    even, bounded = isinstance(penalty, BlockPenalty), math.isfinite(loss.bound)
+    bound = loss.bound if bounded else 1.0
+    steps = (kind if bounded else Curving)(
+        bound, features.layout.m, b_small, n, features.width, even, eta
+    )
+    if isinstance(steps, (Growing, Curving)):
+        steps.large = large
+    return steps
+
+
+def null_intercept(loss: Any, y: Array, s: Array, offset: Array | None) -> Any:
+    """Where to begin if φ'' has no bound: far from the best intercept steps would be of no use."""
+    from cyclade.linear.penalties import L1
+    from cyclade.linear.solve import solve
+
+    if math.isfinite(loss.bound) or y.ndim > 1:
+        return None
+    return solve(np.zeros((len(y), 1)), y, loss, L1(1.0), sample_weight=s, offset=offset).intercept
 
 
 def default_eta(method: Method, cycles_per_epoch: float) -> Any:

@@ -73,6 +73,45 @@ class Growing(RowSteps):
         return gj, self.current(j)
 
 
+class Curving(RowSteps):
+    """`RowSteps` for a φ'' without bound: in its place, the largest since the last large sample.
+
+    Where a step went too far, φ'' is large and the next steps are short, so that they lead back.
+    """
+
+    large: float  # the size from which a sample tells what φ'' is now
+    bend = 1.0
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
+        """g^j and η Λ_j^{−1}, with φ'' where the block is."""
+        here = now.most_curved()
+        fresh = j == 0 and now.rows.n >= self.large
+        self.bend = here if fresh and here > 0 else max(self.bend, here)
+        return gj, self.current(j)
+
+    def current(self, j: int) -> Array:
+        """η Λ_j^{−1}."""
+        return super().current(j) / self.bend
+
+    def metric(self, j: int) -> Array:
+        """Λ_j."""
+        return self.bend * self.Lambda[j]
+
+    def prepare(self, at_x0: Any) -> None:
+        """Measure the rows of the sweep at x_0, and φ'' there."""
+        super().prepare(at_x0)
+        self.bend = at_x0.most_curved() or 1.0
+
+    def memory(self) -> dict[str, Any]:
+        """The Λ_j so far."""
+        return super().memory() | {"bend": self.bend}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from these Λ_j."""
+        super().recall(memory)
+        self.bend = memory["bend"]
+
+
 def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
     """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy.
 

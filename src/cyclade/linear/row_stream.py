@@ -19,6 +19,7 @@ from cyclade.linear.row_setup import (
     default_eta,
     is_early,
     make_steps,
+    null_intercept,
     read_point,
     shaped_offset,
 )
@@ -234,16 +235,18 @@ class RowStream:
         oracle = LinearOracle(*empty, self.loss, features, total=1.0)
         small = float(sampler.b_small if sampler.recursive else sampler.b)
         eta = default_eta(self.method, 64.0) if self.eta is None else self.eta
+        large = sampler.b if sampler.recursive else 2 * sampler.b  # none, if all are b
         steps = make_steps(
-            Growing, self.loss, features, self.penalty, small, math.inf, eta
+            Growing, self.loss, features, self.penalty, small, math.inf, eta, large
         )  # fmt: skip
-        if isinstance(steps, Growing):
-            steps.large = sampler.b if sampler.recursive else 2 * sampler.b  # none, if all are b
         if self._state is None:
             if sampler.rows < sampler.b:
                 return
-            x0 = features.point()
-            steps.prepare(oracle.sweep(x0.copy(), sampler.first()))
+            batch = sampler.first()
+            _, y, s, offset = batch.data
+            best = null_intercept(self.loss, y, s, offset) if features.fit_intercept else None
+            x0 = features.point(None, best)
+            steps.prepare(oracle.sweep(x0.copy(), batch))
             self._state = start(oracle, x0, sampler, np.random.default_rng(self.seed))
         else:
             steps.recall(self._steps)

@@ -33,6 +33,7 @@ from cyclade.linear.row_setup import (
     default_blocks,
     default_eta,
     make_steps,
+    null_intercept,
     read_point,
     shaped_offset,
 )
@@ -126,7 +127,7 @@ def solve_rows(
         The step of block j is η Λ_j^{−1}. Λ_j is a diagonal that bounds the curvature on small
         batches on average (`lipschitz.diagonal`), and η = 1, falling as 1/√epochs for SCCD and SGD;
         or give η (a number or a function of the cycles done), or a `cyclade` Steps object. Losses
-        without a bound on φ'' backtrack.
+        without a bound on φ'' take the largest met.
     order:
         Of the blocks, as in `cyclade.minimize`.
     outputs:
@@ -176,13 +177,15 @@ def solve_rows(
         sampler = Early(sampler, draws, 0 if resume is None else resume["state"].k)
     if steps is None:
         eta = default_eta(chosen, n / small) if eta is None else eta
-        steps = make_steps(RowSteps, loss, features, penalty, small, float(n), eta)
+        steps = make_steps(RowSteps, loss, features, penalty, small, float(n), eta, float(n))
     elif eta is not None:
         raise ValueError("eta: it is part of the Steps object given as steps")
     r = by_blocks(penalty, features, fast=True)
     counting = Counting(oracle, sampler, features.layout.shares())
     certify = certifier(oracle, design, y, s, offset, loss, penalty, r, tol)
     if resume is None:
+        if fit_intercept and coef is None and intercept is None:
+            intercept = null_intercept(loss, y, s, offset)
         x0 = features.point(coef, intercept)
         steps.prepare(oracle.sweep(x0.copy(), ALL))
         state = start(counting, x0, sampler, np.random.default_rng(seed))

@@ -256,6 +256,10 @@ class LinearSweep:
         """f_S here."""
         return float(self.rows.weight @ self._loss.value(self.rows.y, self._z))
 
+    def most_curved(self) -> float:
+        """The largest φ'' of a row here."""
+        return float(np.max(self._loss.curvature(self.rows.y, self._z)))
+
     def hvp(self, j: int, v: Array) -> Array:
         """A_jᵀ diag(w φ'') A_j v; for nonconvex losses with the weights of their majoriser."""
         columns, along = self.rows.columns(j), np.zeros_like(self._z)
