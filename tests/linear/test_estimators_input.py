@@ -161,7 +161,8 @@ def test_alphas_are_checked():
 
 
 def test_fits_that_stop_early_say_so():
-    for model in (linear.Lasso(1e-4, max_iter=1, tol=1e-14), linear.LassoCV(max_iter=1, tol=1e-14)):
+    early = {"max_iter": 1, "tol": 1e-14}
+    for model in (linear.Lasso(1e-4, **early), linear.LassoCV(alphas=[1e-4], **early)):
         with pytest.warns(ConvergenceWarning, match="stopped without a certificate of optimality"):
             model.fit(X, Y)
         assert not model.certificate_.reached
