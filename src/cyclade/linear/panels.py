@@ -294,7 +294,7 @@ class SparsePanel:
             return np.inf
         starts = self.starts.astype(np.int64)
         entries = float((starts[order + 1] - starts[order]).sum())
-        return 8.0 + 0.5 * entries / self.R.size + order.size**2 / max(entries, 1.0)
+        return 8.0 + 0.5 * entries / self.root.size + order.size**2 / max(entries, 1.0)
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """All products again: by rows, that is no dearer than finding out which are new."""

@@ -34,6 +34,7 @@ NEAR = 0.75  # a column at rest rides along if pulled by more than this part of 
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
 ENTRY = 0.1  # of the distance aimed at: columns with less do not move
+DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 PATIENCE = 100  # the most cycles on one such model
 NO_COLUMNS = np.empty(0, np.int64)
 
@@ -197,6 +198,8 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         bench = state.bench
         if bench is None:
             bench = Bench(model.panel(V), Gram())
+            if not exact and bench.panel.patience(np.arange(V.size)) < DIRECT:
+                bench.spent = DIRECT
             state.bench = bench if exact else None
         panel, V = bench.panel, bench.panel.names
         x, before = state.x[V], state.passes
@@ -244,7 +247,7 @@ def moving(problem: Problem, state: State, W: Array, eps: float) -> Array:
     if worst <= eps:
         return NO_COLUMNS
     goal = max(0.3 * eps, FORCING * worst)
-    return W[(x != 0) | (distances > ENTRY * goal)]
+    return np.asarray(W[(x != 0) | (distances > ENTRY * goal)])
 
 
 def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
