@@ -139,7 +139,6 @@ def test_targets_are_checked():
         linear.SparseLogisticRegression(0.1, l1_ratio=0.5),
         y=labels,
     )
-    refused("penalty must be 'rows'", linear.GeneralizedLinearClassifier("multinomial"), y=labels)
     refused("is for numbers", linear.GeneralizedLinearClassifier("squared"), y=labels)
 
 

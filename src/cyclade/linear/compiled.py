@@ -118,8 +118,9 @@ def compiled(penalty: Any, p: int) -> Compiled:
 
 
 def missing(penalty: Any) -> list[str]:
-    """The methods a penalty must have and has not."""
-    return [f"{m}{args}" for m, args in REQUIRED.items() if not callable(_own(penalty, m))]
+    """What a penalty must have and has not."""
+    lacking = [f"{m}{args}" for m, args in REQUIRED.items() if not callable(_own(penalty, m))]
+    return lacking if hasattr(penalty, "convex") else [*lacking, "convex (True or False)"]
 
 
 def _own(penalty: Any, method: str) -> Any:
@@ -134,6 +135,7 @@ def _users(penalty: Any) -> dict[str, Any]:
         raise TypeError(
             f"penalty: {type(penalty).__name__} lacks {' and '.join(lacking)}; a penalty has "
             + ", ".join(f"{m}{args}" for m, args in REQUIRED.items())
+            + " and convex"
         )
     scalar, kernels = _functions(penalty.__class__)
     state = _state(penalty)

@@ -133,8 +133,11 @@ class PairClassifier(Classifier, Pair):
             raise ValueError(
                 f"loss: {loss!r} is for numbers; a classifier needs target = 'signs' or 'classes'"
             )
-        if loss.target == "classes" and not is_block(any_penalty(self.penalty)):
-            raise ValueError(f"penalty must be 'rows' with {loss!r}, got {self.penalty!r}")
+        penalty = any_penalty(self.penalty)
+        if loss.target == "classes" and not (is_block(penalty) or hasattr(penalty, "kind")):
+            raise ValueError(
+                f"penalty must be 'rows' or another shipped one with {loss!r}, got {self.penalty!r}"
+            )
         return loss
 
     def _probable(self) -> bool:
