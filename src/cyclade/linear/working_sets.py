@@ -33,6 +33,7 @@ ALWAYS = 5_000  # columns at most by that rule
 NEAR = 0.75  # a column at rest rides along if pulled by more than this part of its threshold
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
+LOOSE = 0.5  # the same for a nonconvex loss, whose models are worth less
 ENTRY = 0.1  # of the distance aimed at: columns with less do not move
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 PATIENCE = 100  # the most cycles on one such model
@@ -190,8 +191,9 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         return
     damping, spent, wait = 1.0, 0, 1
     exact = type(problem.loss) is Squared
+    forcing = 0.0 if exact else FORCING if problem.loss.convex else LOOSE
     while state.passes < most:
-        V = W if exact else moving(problem, state, W, eps)
+        V = W if exact else moving(problem, state, W, eps, forcing)
         if not V.size:
             return
         model = Model(problem, state.look, damping, state.trust)
@@ -204,7 +206,7 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         panel, V = bench.panel, bench.panel.names
         x, before = state.x[V], state.passes
         panel.start(model.start(), x)
-        if not cycle(problem.penalty, state, bench, eps, most, exact) and exact:
+        if not cycle(problem.penalty, state, bench, eps, most, forcing) and exact:
             return
         spent += state.passes - before
         dx = panel.x[: V.size].astype(np.float64) - x
@@ -230,7 +232,7 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             finish(problem, state, V[inside], eps)
 
 
-def moving(problem: Problem, state: State, W: Array, eps: float) -> Array:
+def moving(problem: Problem, state: State, W: Array, eps: float, forcing: float) -> Array:
     """The columns of W that a curved model is made of: the support, and those that violate.
 
     None if W and the intercept are eps-stationary. A model's weights are another copy of its
@@ -246,7 +248,7 @@ def moving(problem: Problem, state: State, W: Array, eps: float) -> Array:
     worst = max(float(distances.max(initial=0.0)), abs(slope))
     if worst <= eps:
         return NO_COLUMNS
-    goal = max(0.3 * eps, FORCING * worst)
+    goal = max(0.3 * eps, forcing * worst)
     return np.asarray(W[(x != 0) | (distances > ENTRY * goal)])
 
 
@@ -272,13 +274,13 @@ def finish(problem: Problem, state: State, S: Array, eps: float) -> None:
 
 
 def cycle(
-    penalty: Compiled, state: State, bench: Bench, eps: float, most: int, exact: bool
+    penalty: Compiled, state: State, bench: Bench, eps: float, most: int, forcing: float
 ) -> bool:
     """Cycle over the active columns of a panel until all of them are eps-stationary.
 
     The first distances are those of the true objective, since a model has its slopes: if they are
     small enough nothing is done, and the answer is no. An inexact model is not worth an exact
-    minimum: its distances come down by a factor.
+    minimum: its distances come down by the factor `forcing`, which is zero for an exact one.
     """
     panel, gram, burst, goal = bench.panel, bench.gram, BURST, None
     W = panel.names
@@ -290,8 +292,8 @@ def cycle(
         if goal is None:
             if worst <= eps:
                 return False
-            goal = eps if exact else max(0.3 * eps, FORCING * worst)
-            most = most if exact else min(most, state.passes + PATIENCE)
+            goal = max(0.3 * eps, forcing * worst) if forcing else eps
+            most = min(most, state.passes + PATIENCE) if forcing else most
         elif worst <= goal:
             break
         active = np.flatnonzero((x != 0) | (distances > ENTRY * goal))
