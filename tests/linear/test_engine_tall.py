@@ -60,7 +60,9 @@ def test_tall_problems_are_stationary(storage, loss, intercept, offset, penalty)
     z = X @ fit.coef + fit.intercept
     u = losses.get(loss).gradient(y, z) / len(y)
     g = X.T @ u
-    away = [penalty.distance(x, slope, j) for j, (x, slope) in enumerate(zip(fit.coef, g))]
+    away = [
+        penalty.distance(x, slope, j) for j, (x, slope) in enumerate(zip(fit.coef, g, strict=True))
+    ]
     assert max(away) < 2e-5 * (1 + offset)
     if intercept:
         assert abs(u.sum()) < 1e-6

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 MOST_DENSE = 96  # columns: their products cost this many sixteenths of a cycle
 MOST_SPARSE = 1_000  # columns
+OFTEN = 4  # times that products are formed before all are
 FEW = 2.0  # so many times fewer entries are worth being put by rows on their own
 MOST_PER_ROW = 40  # entries of a row, on average: half of it is the price in passes
 
@@ -32,6 +33,7 @@ class Columns(abc.ABC):
     centres: Array  # what was taken off each column, so that no products cancel
     members: Array = np.empty(0, np.int64)
     G: Array = np.empty((0, 0))
+    formed: int = 0  # how often
     sizes: Array  # how many entries each has
 
     @abc.abstractmethod
@@ -49,8 +51,9 @@ class Columns(abc.ABC):
     def same_products(self, chosen: Array, w: Array) -> Array:
         """As `products`, for weights that are the same in every call: what was formed is kept."""
         if not np.isin(chosen, self.members, assume_unique=True).all():
-            self.members = np.union1d(self.members, chosen)
-            if FEW * self.sizes[self.members].sum() > self.sizes.sum():  # the rest costs little
+            self.members, self.formed = np.union1d(self.members, chosen), self.formed + 1
+            most = FEW * self.sizes[self.members].sum() > self.sizes.sum()
+            if most or self.formed > OFTEN:  # the rest costs little, or is wanted in the end
                 self.members = np.arange(self.names.size)
             self.G = self.products(self.members, w)
         at = np.searchsorted(self.members, chosen)
