@@ -17,8 +17,15 @@ def tall(n=400, p=12, offset=0.0):
     return X, y, rng
 
 
-@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("storage", "dtype"),
+    [
+        (np.asfortranarray, np.float64),
+        (np.ascontiguousarray, np.float64),
+        (sp.csc_matrix, np.float64),
+        (sp.csc_matrix, np.float32),
+    ],
+)
 def test_columns_without_weights(storage, dtype):
     X, _, rng = tall()
     X = X.astype(dtype)
