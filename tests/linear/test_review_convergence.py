@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import solve
+from cyclade.linear import QuantileRegression, solve
 from cyclade.linear.penalties import Box, ElasticNet, WeightedL1
 
 rng = np.random.default_rng(3)
@@ -53,3 +53,14 @@ def test_a_wide_box_is_no_penalty():
     fit = solve(X[:, :20] + 30.0, target, "squared", Box(-50.0, 50.0), max_passes=2000)
     assert fit.certificate.reached
     np.testing.assert_allclose((X[:, :20] + 30.0) @ fit.coef + fit.intercept, target, atol=1e-2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_float32_tables_reach_their_certificate(seed: int) -> None:
+    """In single precision the smoothed quantile loss stalled above its gap."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 12)).astype(np.float32)
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(60).astype(np.float32)
+    model = QuantileRegression(alpha=0.01).fit(X, y)
+    assert model.certificate_.reached
+    assert model.coef_.dtype == np.float32

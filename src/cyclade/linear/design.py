@@ -61,7 +61,8 @@ class Design(Protocol):
 
     n: int
     p: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any]  # that is worked in
+    given: np.dtype[Any]  # that X came in, and results go back in
     entries: int  # that a pass over all columns reads
 
     def refuse(self) -> None:

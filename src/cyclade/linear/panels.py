@@ -21,6 +21,7 @@ from cyclade.linear.weighted import (
 
 Array = NDArray[Any]
 MOST_PRODUCTS = 4000  # columns whose products are ever formed if these are many
+SMALL = 2**18  # entries of a float32 X that is worked on in float64
 LEAST_CURVATURE = 1e-12  # of a column against its uncentred norm: constant columns keep a step
 
 
@@ -39,6 +40,11 @@ def check_shape(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X: must have at least one row and one column, got shape {shape}")
 
 
+def precise(X: Any, entries: int) -> Any:
+    """X itself, or a small float32 X in float64: its rounding would show before a gap closes."""
+    return X.astype(np.float64) if X.dtype == np.float32 and entries <= SMALL else X
+
+
 def check_finite(entries: Array) -> None:
     """Raise ValueError unless all entries are finite."""
     if not np.isfinite(entries).all():
@@ -53,6 +59,7 @@ class DenseDesign:
         check_shape(X.shape)
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.asfortranarray(X)
+        self.given, X = X.dtype, precise(X, X.size)
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
         self.entries = X.size
 
@@ -93,8 +100,8 @@ class DenseDesign:
         return DensePanel(XT, rows, columns, w, centred)
 
     def columns(self, names: Array, centred: bool) -> Columns | None:
-        """The columns without weights, if few."""
-        few = names.size <= MOST_DENSE and 4 * names.size < self.n
+        """The columns without weights, if few; in float32 their products would be too rough."""
+        few = names.size <= MOST_DENSE and 4 * names.size < self.n and self.dtype == np.float64
         return DenseColumns(self.X, names, centred) if few else None
 
 
@@ -199,6 +206,7 @@ class SparseDesign:
             X = X.copy()
             X.sum_duplicates()
         self.data = as_floats(X.data)
+        self.given, self.data = self.data.dtype, precise(self.data, self.data.size)
         check_shape(X.shape)
         self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
         self.starts = X.indptr.view(f"u{X.indptr.dtype.itemsize}")

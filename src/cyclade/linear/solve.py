@@ -135,7 +135,7 @@ def solve(
 def as_solution(state: Any, certificate: Certificate, design: Design) -> Solution:
     """What a caller gets, in the precision of X."""
     return Solution(
-        state.x.astype(design.dtype, copy=True), float(state.c), state.measured.objective,
+        state.x.astype(design.given, copy=True), float(state.c), state.measured.objective,
         certificate, state.passes, state.working, state.history,
     )  # fmt: skip
 

@@ -37,6 +37,7 @@ LOOSE = 0.5  # the same for a nonconvex loss, whose models are worth less
 ENTRY = 0.1  # of the distance aimed at: columns with less do not move
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 PATIENCE = 100  # the most cycles on one such model
+STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
 NO_COLUMNS = np.empty(0, np.int64)
 
 
@@ -110,6 +111,8 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
     if problem.has_dual:  # a gap is a difference of numbers of the size of F, and rounded as such
         goal = max(goal, 1e-15 * abs(state.measured.objective))
     best_dual, eps_goal, idle = -np.inf, np.inf, 0
+    precision = 4.0 * float(np.finfo(problem.design.dtype).eps)
+    best, lowest, stalled = np.inf, np.inf, 0
     while True:
         now = state.measured
         best_dual = max(best_dual, now.dual)
@@ -122,6 +125,11 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
         state.history.append(row)
         report(row)
         if certificate.reached or state.passes >= most:
+            return certificate
+        lower = now.objective < lowest - precision * abs(now.objective)
+        stalled = 0 if lower or certificate.value < 0.999 * best else stalled + 1
+        best, lowest = min(best, certificate.value), min(lowest, now.objective)
+        if stalled == STALLED:
             return certificate
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
         eps_goal = min(eps_goal, 0.5 * now.distance * goal / certificate.value)

@@ -77,7 +77,7 @@ def as_start(problem: BlockProblem, coef: Array | None, intercept: Any) -> tuple
 def as_solution(problem: BlockProblem, state: State, certificate: Certificate) -> Solution:
     """What a caller gets, in the precision of X."""
     assert state.measured is not None
-    x = problem.by_features(state.x).astype(problem.design.dtype)
+    x = problem.by_features(state.x).astype(problem.design.given)
     flat = problem.T == 1 and problem.y.ndim == 1 and problem.loss.target != "classes"
     starts, order = problem.reg.starts // problem.T, problem.reg.order
     c = state.c.copy()
