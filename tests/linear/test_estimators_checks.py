@@ -40,7 +40,7 @@ CHOOSING = [
     linear.SparseGroupLassoCV(**QUICK),
     linear.MultiTaskLassoCV(**QUICK),
     linear.SparseLogisticRegressionCV(**QUICK),
-    linear.SparseSVCCV(**QUICK),
+    linear.SparseSVCCV(**QUICK, **EXACT),
     linear.MCPRegressionCV(**QUICK),
     linear.SCADRegressionCV(**QUICK),
     linear.LogSumRegressionCV(**QUICK),
@@ -48,7 +48,7 @@ CHOOSING = [
     linear.QuantileRegressionCV(**QUICK),
     linear.PoissonRegressorCV(**QUICK),
     linear.GammaRegressorCV(**QUICK),
-    linear.GeneralizedLinearCV("huber", "scad", **QUICK),
+    linear.GeneralizedLinearCV("huber", "scad", **QUICK, tol=1e-9),
     linear.GeneralizedLinearClassifierCV("logistic", "elastic_net", **QUICK, **EXACT),
 ]
 

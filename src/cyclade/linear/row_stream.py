@@ -222,7 +222,7 @@ class RowStream:
             design.p, blocks, fit_intercept=self.fit_intercept, outputs=outputs,
             joined=self.method.one_block,
         )  # fmt: skip
-        self._dtype = design.dtype
+        self._dtype = design.given
         b = min(LARGE, design.n) if self.b is None else self.b
         b_small = math.isqrt(b) if self.b_small is None else min(self.b_small, b)
         p = b_small / (b + b_small) if self.p is None else self.p

@@ -218,7 +218,7 @@ def solve_rows(
     x = state.x if certificate.reached else best[1]
     objective, certificate = certify(x)
     return RowsSolution(
-        *read_point(features, x, design.dtype), objective, certificate,
+        *read_point(features, x, design.given), objective, certificate,
         counting.gradients / n, state.k, chosen.name, history,
         {"method": chosen.name, "state": state, "steps": steps.memory(), "history": history,
          "best": best, "gradients": counting.gradients},
