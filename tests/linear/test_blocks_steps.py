@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cyclade.linear.blocks.descent import combination
@@ -38,6 +38,8 @@ def test_exact_step_is_stationary(seed, m, short, lam):
 
 @settings(deadline=None)
 @given(seed=seeds, m=st.integers(1, 8), ratio=st.floats(0, 1), lam=st.sampled_from([0.1, 1.0, 30]))
+@example(seed=275, m=8, ratio=1.0, lam=30)  # the first step lands on zero, which is no minimum
+@example(seed=299, m=4, ratio=0.3, lam=30)
 def test_proximal_steps_never_climb_and_approach_the_minimum(seed, m, ratio, lam):
     H, g, x = block(seed, m, m + 3)
     L = float(np.linalg.eigvalsh(H)[-1])

@@ -173,7 +173,7 @@ def accelerated_steps(
         for i in range(m):
             move[i] *= shrink
             uphill += (v[i] - move[i]) * (move[i] - last[i])
-            change = max(change, abs(move[i] - last[i]))
+            change = max(change, abs(move[i] - v[i]))
             scale = max(scale, abs(move[i]))
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
         if uphill > 0.0:
@@ -183,7 +183,7 @@ def accelerated_steps(
         for i in range(m):
             v[i] = move[i] + beta * (move[i] - last[i])
             last[i] = move[i]
-        if change <= 1e-13 * scale or scale == 0.0:
+        if change <= 1e-13 * scale:  # v is where its own step leads: a minimum, zero or not
             break
     for i in range(m):
         move[i] = last[i] - x[x0 + i]
