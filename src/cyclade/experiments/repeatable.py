@@ -30,7 +30,7 @@ def repeatable(threads: int, tf32: bool) -> Iterator[None]:
     """
     global _before
     # In convolutions TF32 does not pay: of cuDNN's kernels that repeat, the one it picks for the
-    # first layer's weights is seven times slower than that for float32.
+    # first layer's weights is much slower than that for float32.
     wanted = (threads, True, False, False, tf32)
     with _lock:
         if _inside and _inside[0] != wanted:
