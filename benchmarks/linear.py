@@ -10,7 +10,8 @@ that live in other environments are found with ``--peer-python`` (as often as ne
 A line is a problem, a data set and a place: λ_max/10, λ_max/100, or a path of 100 λ from λ_max to
 λ_max/100. Records go to ``--work`` as they come, and a second run goes on where the first stopped;
 ``--redo cyclade`` measures that solver again. What a solver is measured by is told in
-`linear_peers.worker`, what the problems are in `linear_peers.problems`.
+`linear_peers.worker`, what the problems are in `linear_peers.problems`. On a machine that is busy,
+``--duel 9`` then measures ours and the two fastest peers of every line again, taking turns.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -29,7 +31,7 @@ import numpy as np
 
 from linear_peers import ADAPTERS
 from linear_peers.problems import CONVEX, SYNTHETIC, save, synthetic, table
-from linear_peers.report import compare, draw, lines_of, write_csv, write_markdown
+from linear_peers.report import US, compare, draw, lines_of, write_csv, write_markdown
 
 HERE = Path(__file__).resolve().parent
 REAL = ("news20_counts", "a9a", "w8a", "basehock", "relathe", "leukemia_allaml", "madelon")
@@ -50,6 +52,8 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
+ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": str(HERE)}
+Line = tuple[str, str, str, str]  # name, kind, data set, place
 
 
 class Run:
@@ -77,7 +81,7 @@ class Run:
             if not (record["solver"] in redo and record["line"] in {name for name, *_ in chosen})
         }  # fmt: skip
 
-    def lines(self) -> list[tuple[str, str, str, str]]:
+    def lines(self) -> list[Line]:
         """(name, kind, data set, place) of every line asked for."""
         pairs = list(DESIGNS) + (list(TABLES) if self.options.data_dir else [])
         every = [
@@ -114,21 +118,27 @@ class Run:
             save(path, X, y)
         return path
 
-    def call(self, adapter: str, line: tuple[str, str, str, str], *extra: str) -> dict[str, Any]:
-        """One worker, to its end or its limit."""
+    def limit(self, line: Line) -> float:
+        """CPU seconds that a solver may take."""
+        return float(self.options.limit) * (3 if line[3] == "path" else 1)
+
+    def command(self, adapter: str, line: Line, *extra: str) -> list[str]:
+        """What starts a worker."""
         name, kind, data, at = line
-        limit = self.options.limit * (3 if at == "path" else 1)
-        command = [
+        return [
             self.interpreters[adapter][0], "-W", "ignore", "-m", "linear_peers.worker",
             "--peer", adapter, "--data", str(self.data(data).resolve()), "--kind", kind, "--at", at,
-            "--reference", str(self.reference_file(name)), "--limit", str(limit),
+            "--reference", str(self.reference_file(name)), "--limit", str(self.limit(line)),
             "--repeats", str(self.options.repeats), *extra,
         ]  # fmt: skip
-        environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(HERE)}
+
+    def call(self, adapter: str, line: Line, *extra: str) -> dict[str, Any]:
+        """One worker, to its end or its limit."""
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, env=environment, timeout=2 * limit + 60
-            )
+                self.command(adapter, line, *extra), capture_output=True, text=True,
+                env=ENVIRONMENT, timeout=2 * self.limit(line) + 60,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return {"status": "over"}
         if done.returncode != 0:
@@ -139,7 +149,7 @@ class Run:
         """Where the best F of a line is kept."""
         return (self.work / f"best {name.replace('/', 'over')}.json").resolve()
 
-    def ensure_reference(self, line: tuple[str, str, str, str]) -> bool:
+    def ensure_reference(self, line: Line) -> bool:
         """The best F known on a convex line, from a very tight solution by the first that can."""
         path = self.reference_file(line[0])
         if line[1] not in CONVEX or path.exists():
@@ -163,14 +173,11 @@ class Run:
             for adapter in todo:
                 begun = time.time()
                 record = self.call(adapter, line)
-                source = (HERE / "linear_peers" / f"{adapter}.py").read_text()
-                solver = source.split('MODULE, NAME = "')[1].split('", "')[1].split('"')[0]
+                solver = self.solver(adapter)
                 record |= {"line": name, "adapter": adapter, "solver": solver}
                 record["version"] = self.interpreters[adapter][1]
                 record["limit_s"] = self.options.limit
-                self.records[name, adapter] = record
-                with self.file.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+                self.keep(record)
                 if record["status"] != "cannot":
                     shown = f"{record.get('cpu_s', float('nan')):.4g}"
                     print(
@@ -178,6 +185,56 @@ class Run:
                         f"   ({time.time() - begun:.0f} s in all)",
                         flush=True,
                     )
+
+    def duels(self) -> None:
+        """Every line again: ours and its fastest peers take turns, fit by fit, for `--duel` rounds.
+
+        A busy machine slows all of them alike, so the ratio of the medians stands where times that
+        were taken an hour apart do not. Their records are replaced.
+        """
+        for line in self.lines():
+            here = [r for (name, _), r in self.records.items() if name == line[0]]
+            fast = sorted((r for r in here if r["status"] == "ok"), key=lambda r: r["cpu_s"])
+            peers = [
+                r["adapter"]
+                for r in fast
+                if r["solver"] != US and r["adapter"] in self.interpreters
+            ]
+            workers = {a: Served(self, a, line) for a in ["ours", *peers[:2]]}
+            times: dict[str, list[float]] = {a: [] for a, w in workers.items() if w.ready}
+            begun = time.time()
+            for _ in range(self.options.duel):
+                for adapter in times:
+                    times[adapter].append(workers[adapter].fit())
+                if time.time() - begun > 3 * self.limit(line):
+                    break
+            for adapter, worker in workers.items():
+                worker.end()
+                old = self.records.get((line[0], adapter), {})
+                record = old | worker.record | {"line": line[0], "adapter": adapter}
+                record |= {"solver": self.solver(adapter), "limit_s": self.options.limit}
+                record["version"] = self.interpreters[adapter][1]
+                if times.get(adapter):
+                    record |= {"cpu_s": statistics.median(times[adapter]), "duel": True}
+                    record |= {"fastest_s": min(times[adapter]), "repeats": len(times[adapter])}
+                self.keep(record)
+            shown = ", ".join(
+                f"{self.solver(a)} {statistics.median(t):.4g}" for a, t in times.items()
+            )
+            found = compare(list(self.records.values()), line[0])
+            print(f"{line[0]:34s} ratio {found['ratio']:5.2f}   {shown}", flush=True)
+
+    def keep(self, record: dict[str, Any]) -> None:
+        """Remember a record, on disk too."""
+        self.records[record["line"], record["adapter"]] = record
+        with self.file.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    @staticmethod
+    def solver(adapter: str) -> str:
+        """What people call it."""
+        source = (HERE / "linear_peers" / f"{adapter}.py").read_text()
+        return source.split('MODULE, NAME = "')[1].split('", "')[1].split('"')[0]
 
     def ordered(self) -> list[dict[str, Any]]:
         """The records, line by line."""
@@ -206,6 +263,36 @@ class Run:
             found = compare(records, line)
             best = found["best"]["solver"] if found["best"] else "none"
             print(f"{line:34s} ratio {found['ratio']:.2f} against {best}")
+
+
+class Served:
+    """A worker that waits to be asked for one more fit."""
+
+    def __init__(self, run: Run, adapter: str, line: Line) -> None:
+        self.process = subprocess.Popen(
+            run.command(adapter, line, "--serve"), env=ENVIRONMENT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        text = self._answer()
+        self.record: dict[str, Any] = json.loads(text) if text else {"status": "failed"}
+        self.ready = self.record["status"] == "ok"
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def fit(self) -> float:
+        """CPU seconds of one more."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+    def end(self) -> None:
+        """Let it go."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def bandwidth(size: int = 2**26) -> float:
@@ -239,6 +326,9 @@ def main() -> None:
     parser.add_argument("--redo", nargs="*", default=[], help="solvers to measure again, by name")
     parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds (paths: 3 times)")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--duel", type=int, metavar="ROUNDS", help="ours and the two best, in turns"
+    )
     parser.add_argument("--note", default="", help="what a reader of the table should know")
     parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
@@ -246,7 +336,9 @@ def main() -> None:
     options = parser.parse_args()
     run = Run(options)
     try:
-        if not options.report:
+        if options.duel:
+            run.duels()
+        elif not options.report:
             run.go()
     finally:
         run.report()

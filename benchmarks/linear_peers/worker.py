@@ -2,6 +2,9 @@
 
 The solver's own tolerance is tightened, rung by rung, until the accuracy is met; the time reported
 is the CPU time of a fit at that rung, the median of the repeats. Measuring F is off the clock.
+
+With ``--serve`` the process then waits: for every line on its input it makes one more fit and
+prints the CPU seconds, so that two solvers can take turns.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -134,13 +138,18 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=30.0)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--make-reference", action="store_true")
+    parser.add_argument("--serve", action="store_true", help="a fit for every line of input")
     options = parser.parse_args()
     bench = Bench(options)
     if options.make_reference:
         bench.solver.prepare(bench.problem)
         print(json.dumps(bench.reference()))
     else:
-        print(json.dumps(bench.run()))
+        record = bench.run()
+        print(json.dumps(record), flush=True)
+        if options.serve and record["status"] == "ok":
+            for _ in sys.stdin:
+                print(bench.timed(record["tol"])[0], flush=True)
 
 
 if __name__ == "__main__":
