@@ -8,10 +8,12 @@ import scipy.sparse as sp
 from estimator_cases import data
 from sklearn import linear_model as sk
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, cross_val_score
 
 from cyclade import linear
+from cyclade.linear import path
 from cyclade.linear.cv import Choice
 
 CHOOSING = [
@@ -192,3 +194,36 @@ class TestPictures:
         scored = quick(linear.LassoCV(), scoring="r2").fit(X, y)
         assert scored.plot(ax=display.ax_).ax_.get_ylabel() == "r2"
         assert quick(linear.RobustRegressionCV()).fit(X, y).plot().name == "held-out loss"
+
+
+def test_folds_that_stop_early_say_so_once():
+    X, y = data("real")
+    model = linear.LassoCV(alphas=[50.0, 1e-2, 1e-4], cv=4, max_iter=2, tol=1e-12, rule="1se")
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(X, y)
+    of_folds = [str(w.message) for w in caught if "folds" in str(w.message)]
+    assert len(of_folds) == 1
+    missed = sum(
+        not certificate.reached
+        for train, _ in KFold(4).split(X)
+        for certificate in path(
+            X[train], y[train], "squared", "l1", lams=model.alphas_, tol=1e-12, max_passes=2
+        ).certificates
+    )
+    assert 0 < missed < 12
+    assert of_folds[0].startswith(
+        "LassoCV stopped without a certificate of optimality "
+        f"(at {missed} of 12 fits on the 4 folds)"
+    )
+    assert {w.filename for w in caught} == {__file__}
+
+
+@every_choice
+def test_folds_in_threads_count_the_fits_of_all_outputs(model, kind):
+    X, y = data(kind)
+    with pytest.warns(ConvergenceWarning, match="stopped without") as caught:
+        quick(model, max_iter=1, tol=1e-13, n_jobs=2).fit(X, y)
+    text = next(str(w.message) for w in caught if "folds" in str(w.message))
+    separate = 3 if (kind == "table" and "MultiTask" not in type(model).__name__) else 1
+    separate = 3 if "SVC" in type(model).__name__ else separate
+    assert f"of {6 * 3 * separate} fits on the 3 folds" in text

@@ -408,12 +408,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         offset = check_offset(offset, z.shape, z.dtype)
         return np.asarray(z if offset is None else z + offset)
 
-    def _warn(self, measured: str) -> None:
+    def _warn(self, measured: str, depth: int = 1) -> None:
+        """Warn whoever called the method that is `depth` calls above this one."""
         warnings.warn(
             f"{type(self).__name__} stopped without a certificate of optimality ({measured}): "
             "raise max_iter or tol, or scale the columns of X",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=2 + depth,
         )
 
     def _warn_of_path(self, path: CoefficientPath) -> None:

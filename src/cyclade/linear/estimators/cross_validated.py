@@ -22,6 +22,15 @@ from cyclade.linear.losses.base import Array
 Fold = tuple[Array, Array]
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of a fold at every alpha, and how many of the fits there missed the tolerance."""
+
+    scores: Array
+    missed: int
+    fits: int
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossValidated(LinearModel):
     """Paths on the folds, all over one grid; then the path on all rows down to the alpha chosen."""
@@ -40,7 +49,12 @@ class CrossValidated(LinearModel):
         folds = self._folds(problem)
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
         run = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        scores = run(delayed(_held_out)(self, problem, grid, *fold) for fold in folds)
+        tried = run(delayed(_held_out)(self, problem, grid, *fold) for fold in folds)
+        scores = [fold.scores for fold in tried]
+        missed = sum(fold.missed for fold in tried)
+        if missed:  # said here, once: warnings from threads would repeat, or be lost
+            fits = sum(fold.fits for fold in tried)
+            self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=2)
         weights = [np.sum(_weights(problem, test)) for _, test in folds]
         choice = Choice(grid, np.stack(scores, axis=1), np.array(weights))
         best = choice.index(self.rule)
@@ -90,10 +104,16 @@ def _weights(problem: Problem, rows: Array) -> Array:
 
 def _held_out(
     model: CrossValidated, problem: Problem, grid: Array, train: Array, test: Array
-) -> Array:
+) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
-    outside = problem.part(test)
     results = model._path(problem.part(train), grid)
+    scores = _scores(model, problem.part(test), grid, results)
+    certificates = [certificate for result in results for certificate in result.certificates]
+    return HeldOut(scores, sum(not c.reached for c in certificates), len(certificates))
+
+
+def _scores(model: CrossValidated, outside: Problem, grid: Array, results: list[Any]) -> Array:
+    """The score of every alpha on rows that were held out."""
     if model.scoring is None:
         return -np.array([_error(outside, results, k) for k in range(len(grid))])
     path = CoefficientPath.of(grid, results, model._shape)
