@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint check bench-linear setup clean
+.PHONY: demo test test-peers lint check bench-linear setup clean
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -18,6 +18,12 @@ lint: setup
 	$(BIN)/mypy
 
 check: lint test
+
+# The same linear models solved by peers, those included that need an environment of their own.
+test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
+	CYCLADE_PEERS=$(CURDIR)/.venv-bench/bin/python:$(CURDIR)/.venv-bench-adelie/bin/python \
+	  $(BIN)/python -m pytest -n auto $(wildcard tests/linear/test_agreement_*.py) \
+	  tests/linear/test_estimators_sklearn.py
 
 # Linear models beside their peers, each in an environment of its own; DATA=folder adds real data.
 bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready

@@ -1,0 +1,107 @@
+"""The same problem solved by a peer: one formula, ours, measures both solutions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from estimator_cases import data, dense
+
+from cyclade.linear import Solution, solve
+
+SAME = 1e-8  # by how much objectives may differ, relative to their size
+
+
+def problem(kind: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """X and targets as losses take them: labels are −1 and 1, or codes of classes."""
+    X, y = data(kind, **options)
+    return (X, np.where(y == "yes", 1.0, -1.0)) if kind == "two" else (X, y)
+
+
+def value(
+    X: Any, y: Any, loss: Any, penalty: Any, coef: Any, intercept: Any = 0.0,
+    sample_weight: Any = None, offset: Any = 0.0,
+) -> float:  # fmt: skip
+    """F(coef, intercept), from its definition."""
+    s = np.ones(len(y)) if sample_weight is None else sample_weight
+    return float(
+        s @ loss.value(y, dense(X) @ coef + intercept + offset) / s.sum() + penalty.total(coef)
+    )
+
+
+def agree(
+    X: Any, y: Any, loss: Any, penalty: Any, coef: Any, intercept: Any = None, *,
+    sample_weight: Any = None, offset: Any = None, atol: float | None = None, tol: float = 1e-12,
+) -> Solution:  # fmt: skip
+    """Solve it; F at our solution is no worse than at theirs, and the same to `SAME`.
+
+    `atol` also compares coefficients, where the minimum is known to be unique and sharp.
+    """
+    ours = solve(
+        X, y, loss, penalty, sample_weight=sample_weight, offset=offset,
+        fit_intercept=intercept is not None, tol=tol,
+    )  # fmt: skip
+    assert ours.certificate.reached, ours.certificate
+    rest = (sample_weight, 0.0 if offset is None else offset)
+    coef = np.asarray(coef, float).reshape(ours.coef.shape)
+    theirs = 0.0 if intercept is None else np.reshape(intercept, np.shape(ours.intercept))
+    mine = value(X, y, loss, penalty, ours.coef, ours.intercept, *rest)
+    other = value(X, y, loss, penalty, coef, theirs, *rest)
+    assert ours.objective == pytest.approx(mine, rel=1e-12)
+    assert mine <= other + 1e-12 * (1.0 + abs(other))
+    assert abs(mine - other) <= SAME * abs(other)
+    if atol is not None:
+        np.testing.assert_allclose(ours.coef, coef, atol=atol)
+        np.testing.assert_allclose(ours.intercept, theirs, atol=atol)
+    return ours
+
+
+def interpreter(module: str) -> str:
+    """A Python that has the module: this one, or one of CYCLADE_PEERS; the test is skipped if none.
+
+    Peers that cannot live beside our own requirements have environments of their own;
+    `make test-peers` makes them and names them.
+    """
+    others = os.environ.get("CYCLADE_PEERS", "").split(os.pathsep)
+    for python in [sys.executable, *filter(None, others)]:
+        found = subprocess.run(
+            [python, "-c", f"from importlib.util import find_spec; exit(not find_spec({module!r}))"]
+        )
+        if found.returncode == 0:
+            return python
+    pytest.skip(f"no interpreter with {module}: CYCLADE_PEERS names none")
+
+
+def answers(
+    module: str, script: str, problems: dict[str, dict[str, Any]], folder: Path, **environment: str
+) -> dict[str, tuple[Any, Any]]:
+    """Coefficients and intercept of every problem, from a script run by an interpreter of its own.
+
+    A problem is a table of arrays and numbers. Arrays travel as one npz file each way.
+    """
+    python = interpreter(module)
+    arrays = {
+        f"{name}/{key}": entry
+        for name, entries in problems.items()
+        for key, entry in entries.items()
+        if isinstance(entry, np.ndarray)
+    }
+    plain = {
+        name: {k: v for k, v in entries.items() if not isinstance(v, np.ndarray)}
+        for name, entries in problems.items()
+    }
+    np.savez(folder / "problems.npz", **arrays)
+    (folder / "problems.json").write_text(json.dumps(plain))
+    ran = subprocess.run(
+        [python, str(Path(__file__).with_name(script)), str(folder)], capture_output=True,
+        text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    with np.load(folder / "answers.npz") as found:
+        return {name: (found[f"{name}/coef"], found[f"{name}/intercept"]) for name in problems}

@@ -1,0 +1,95 @@
+"""The same problems solved by scikit-learn and SciPy, beyond what the estimators' tests compare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from agreement import agree, problem
+from scipy.optimize import lsq_linear
+from sklearn import linear_model as sk
+from sklearn.svm import LinearSVC
+
+from cyclade.linear.losses import Gamma, Logistic, Poisson, Squared, SquaredHinge
+from cyclade.linear.penalties import L1, Box, ElasticNet, Rows
+
+WEIGHTS = np.random.default_rng(1).uniform(0.1, 2.0, 40)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("shape", [(40, 8), (30, 120)])
+def test_lasso(form, shape):
+    X, y = problem("real", n=shape[0], p=shape[1])
+    model = sk.Lasso(0.03, tol=1e-11, max_iter=1_000_000).fit(form(X), y)
+    agree(form(X), y, Squared(), L1(0.03), model.coef_, model.intercept_)
+
+
+def test_tasks_and_elastic_net_with_weights():
+    X, y = problem("table")
+    model = sk.MultiTaskLasso(0.05, tol=1e-14, max_iter=1_000_000).fit(X, y)
+    agree(X, y, Squared(), Rows(0.05), model.coef_.T, model.intercept_, atol=1e-6)
+    model = sk.ElasticNet(0.05, l1_ratio=0.3, tol=1e-14, max_iter=1_000_000)
+    model.fit(X, y[:, 0], WEIGHTS)
+    agree(
+        X, y[:, 0], Squared(), ElasticNet(0.05, 0.3), model.coef_, model.intercept_,
+        sample_weight=WEIGHTS, atol=1e-6,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", ["liblinear", "saga"])
+def test_logistic_regression(solver):
+    X, y = problem("two")
+    options = {"tol": 1e-12, "max_iter": 1_000_000, "random_state": 0, "fit_intercept": False}
+    model = sk.LogisticRegression(C=1.0 / (0.03 * 40), l1_ratio=1.0, solver=solver, **options)
+    model.fit(X, y)
+    agree(X, y, Logistic(), L1(0.03), model.coef_, atol=1e-4)
+
+
+def test_logistic_ridge_with_weights():
+    X, y = problem("two")
+    model = sk.LogisticRegression(
+        C=1.0 / (0.03 * WEIGHTS.sum()), solver="newton-cholesky", tol=1e-12
+    )
+    model.fit(X, y, WEIGHTS)
+    agree(
+        X, y, Logistic(), ElasticNet(0.03, 0.0), model.coef_, model.intercept_,
+        sample_weight=WEIGHTS, atol=1e-6,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "loss"), [("counts", Poisson()), ("amounts", Gamma())])
+@pytest.mark.parametrize("alpha", [1e-6, 0.1])
+def test_counts_and_amounts(kind, loss, alpha):
+    X, y = problem(kind)
+    make = sk.PoissonRegressor if kind == "counts" else sk.GammaRegressor
+    model = make(alpha=alpha, solver="newton-cholesky", tol=1e-12, max_iter=1000)
+    model.fit(X, y, WEIGHTS)
+    agree(
+        X, y, loss, ElasticNet(alpha, 0.0), model.coef_, model.intercept_,
+        sample_weight=WEIGHTS, atol=1e-5,
+    )  # fmt: skip
+
+
+def test_support_vectors():
+    X, y = problem("two")
+    # liblinear would penalise an intercept, so there is none
+    model = LinearSVC(
+        penalty="l1", dual=False, C=1.0 / (0.03 * len(y)), fit_intercept=False, tol=1e-9,
+        max_iter=1_000_000, random_state=0,
+    ).fit(X, y)  # fmt: skip
+    agree(X, y, SquaredHinge(), L1(0.03), model.coef_, atol=1e-4)
+
+
+def test_nonnegative_and_bounded_least_squares():
+    X, y = problem("real")
+    model = sk.LinearRegression(positive=True).fit(X, y)
+    agree(X, y, Squared(), Box(0.0, np.inf), model.coef_, model.intercept_, atol=1e-6)
+    bounded = lsq_linear(X, y, (-0.4, 0.3), method="bvls", tol=1e-14)
+    agree(X, y, Squared(), Box(-0.4, 0.3), bounded.x, atol=1e-6)
+
+
+def test_another_problem_is_told_apart():
+    X, y = problem("real")
+    model = sk.Lasso(0.03, tol=1e-12, max_iter=1_000_000).fit(X, y)
+    with pytest.raises(AssertionError):
+        agree(X, y, Squared(), L1(0.0301), model.coef_, model.intercept_)
