@@ -48,6 +48,26 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+def test_a_run_that_another_experiment_made_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_report", lambda root: root)
+    shared = Curve(replace(BASE, method="SCCD", lr=0.3))
+    first = Plan(name="first", title="", question="", curves=(shared,))
+    reproduce(first, tmp_path, progress=False)
+    own = Curve(replace(BASE, method="SCCD", lr=0.1))
+    said: list[str] = []
+    again = Plan(name="again", title="", question="", curves=(shared, own))
+    reproduce(again, tmp_path, progress=False, say=said.append)
+    slug = shared.config.slug()
+    taken = contents(tmp_path / "again" / "runs" / slug)
+    made = contents(tmp_path / "first" / "runs" / slug)
+    assert taken == {name: made[name] for name in taken}
+    assert "checkpoint.pt" not in taken
+    assert len(find_runs(tmp_path / "again")) == 2
+    assert said == [f"again: 2 runs, 1 of them made before in {tmp_path}"]
+
+
 # ------------------------------------------------------------------------------- the plans' text
 
 

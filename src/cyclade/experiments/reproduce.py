@@ -19,12 +19,13 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.data import verify
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.files import write_json
-from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY
+from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, load_optuna, longest_first, tune
 
 PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
+_OF_A_RUN = (CONFIG, HISTORY, DONE, ABOUT)  # with the last one it counts as a run
 
 Say = Callable[[str], None]
 
@@ -84,7 +85,9 @@ class _Maker:
         write_json(root / PLAN, _described(replace(plan, notes=plan.notes + notes), self._command))
         runs = [run for curve in curves for run in plan.runs(curve)]
         if runs:
-            self._say(f"{plan.name}: {_runs(len(runs))}")
+            made = sum(_borrow(run, self._out, root) for run in runs)
+            there = f", {made} of them made before in {self._out}" if made else ""
+            self._say(f"{plan.name}: {_runs(len(runs))}{there}")
             longest_first(runs, root / RUNS, **self._options)
         if plan.timed:
             self._say(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
@@ -200,12 +203,29 @@ def _take_over(plan: Plan, source: Path, target: Path) -> None:
     if not plan.curves:
         return
     for run in sorted(done.parent for done in (source / RUNS).glob(f"*/{DONE}")):
-        place = target / RUNS / run.name
-        place.mkdir(parents=True, exist_ok=True)
-        for name in (CONFIG, HISTORY, DONE, ABOUT):  # with the last one it counts as a run
-            temporary = place / f".{name}.{os.getpid()}"
-            shutil.copyfile(run / name, temporary)
-            os.replace(temporary, place / name)
+        _copy(run, target / RUNS / run.name)
+
+
+def _borrow(run: RunConfig, out: Path, root: Path) -> bool:
+    """Take a run that another experiment in `out` has made: the same config, the same run."""
+    place = root / RUNS / run.slug()
+    if place.exists():
+        return False
+    for done in sorted(out.glob(f"*/{RUNS}/{run.slug()}/{DONE}")):
+        whole = all((done.parent / name).exists() for name in _OF_A_RUN)
+        if whole and not run.differences(RunFolder(done.parent).config()):
+            _copy(done.parent, place)
+            return True
+    return False
+
+
+def _copy(run: Path, place: Path) -> None:
+    """A run that is done, without its checkpoint."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in _OF_A_RUN:
+        temporary = place / f".{name}.{os.getpid()}"
+        shutil.copyfile(run / name, temporary)
+        os.replace(temporary, place / name)
 
 
 def _report(root: Path) -> Path:

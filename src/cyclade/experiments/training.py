@@ -23,7 +23,7 @@ from cyclade.experiments.draws import Coins, Draws, Sampling, Shuffled
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.experiments.networks import network
-from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, NotFiniteError
+from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError
 from cyclade.optim.laps import Laps
 
 OPTIMIZERS: dict[str, Any] = {
@@ -58,7 +58,7 @@ def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
     blocks = list(config.blocks) if isinstance(config.blocks, tuple) else config.blocks
     try:
         return OPTIMIZERS[config.method](
-            model, F.cross_entropy, order=order, blocks=blocks, **options
+            model, CrossEntropy(), order=order, blocks=blocks, **options
         )
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error

@@ -23,13 +23,19 @@ class Panel(Protocol):
     x: Array  # the coefficients, perhaps with padding at the end
     L: Array  # ‖a_j‖²
     names: Array  # the coordinate each column belongs to
-    means: Array  # of the columns under w where the panel is centred, else zeros
+
+    @property
+    def means(self) -> Array:
+        """Of the columns under w where the panel is centred, else zeros."""
+
+    def extend(self, columns: Array) -> None:
+        """Take more columns in, after those there are; `start` must follow."""
 
     def start(self, R: Array, x: Array) -> None:
         """Begin at x, where the (w-centred) residual is R."""
 
-    def correlations(self) -> Array:
-        """a_j · R for every column: minus the gradient of the quadratic part."""
+    def correlations(self, at: Array | None = None) -> Array:
+        """a_j · R for every column, or those `at`: minus the gradient of the quadratic part."""
 
     def choose(self, order: Array) -> None:
         """The columns to cycle over, in that order."""
@@ -40,8 +46,8 @@ class Panel(Protocol):
     def residual(self) -> Array:
         """R, as it now stands."""
 
-    def patience(self, order: Array) -> float:
-        """How many cycles over `order` cost as much as the products of those columns."""
+    def patience(self, order: Array, new: Array) -> float:
+        """How many cycles over `order` cost as much as the products of the `new` ones with all."""
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """A Aᵀ over the columns `old` (whose products are G) followed by `new`."""
@@ -80,8 +86,11 @@ class Design(Protocol):
     def panel(self, columns: Array, w: Array, centred: bool) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""
 
-    def columns(self, names: Array, centred: bool) -> Columns | None:
-        """The chosen columns without weights, if products of them are cheap; else None."""
+    def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
+        """The chosen columns without weights, if products of them are cheap; else None.
+
+        `more` of them are cheap, against the number of rows, if their models are few.
+        """
 
 
 def as_design(X: Any) -> Design:

@@ -22,11 +22,15 @@ IN_A_ROW = 8  # Newton steps, while coordinates leave the support
 
 
 class Gram:
-    """½ xᵀGx − bᵀx + r(x) over some columns of a panel, by c = b − Gx and x."""
+    """½ xᵀGx − bᵀx + r(x) over some columns of a panel, by c = b − Gx and x.
+
+    All products ever formed are kept: a panel that grows keeps its columns in their places.
+    """
 
     def __init__(self) -> None:
-        self.members = np.empty(0, np.int64)
-        self.G = np.empty((0, 0))
+        self.members = np.empty(0, np.int64)  # columns of the panel whose products are known
+        self.products = np.empty((0, 0))
+        self._place = np.empty(0, np.int64)  # of each column of the panel among them, or −1
 
     @classmethod
     def of(cls, G: Array, c: Array, x: Array, names: Array, penalty: Compiled) -> Gram:
@@ -36,26 +40,48 @@ class Gram:
         gram.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
         return gram
 
-    def take(self, panel: Panel, penalty: Compiled, order: Array, correlations: Array) -> None:
-        """Start from where the panel stands, with the columns `order` among the members."""
+    def lacking(self, panel: Panel, order: Array) -> Array:
+        """Those of these columns whose products are not known."""
+        more = panel.names.size - self._place.size
+        if more > 0:
+            self._place = np.concatenate([self._place, np.full(more, -1)])
+        return order[self._place[order] < 0]
+
+    def take(
+        self, panel: Panel, penalty: Compiled, order: Array, correlations: Array,
+        at: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Start from where the panel stands, with the columns `order` and others that are known.
+
+        The correlations are those of all columns, or of the columns `at`, which contain `order`.
+        """
         self.penalty = penalty
-        new = np.setdiff1d(order, self.members)
+        new = self.lacking(panel, order)
         if new.size:
-            self.G = panel.products(self.members, new, self.G)
+            self.products = panel.products(self.members, new, self.products)
+            self._place[new] = np.arange(self.members.size, self.members.size + new.size)
             self.members = np.concatenate([self.members, new])
-        self.c = correlations[self.members].astype(np.float64)
-        self.x = panel.x[self.members].astype(np.float64)
+        at = np.arange(panel.names.size) if at is None else at
+        known = self._place[at] >= 0
+        chosen, c = at[known], correlations[known]
+        if chosen.size > 2 * order.size + 64:  # many that rest would only be in the way
+            among = np.isin(chosen, order, assume_unique=True)
+            chosen, c = chosen[among], c[among]
+        place = self._place[chosen]
+        whole = np.array_equal(place, np.arange(self.members.size))
+        self.G = self.products if whole else self.products[place[:, None], place]
+        self.columns, self.c = chosen, c.astype(np.float64)
+        self.x = panel.x[chosen].astype(np.float64)
         self.begun = self.x.copy()
-        self.L = panel.L[self.members]
-        self.names = panel.names[self.members]
+        self.L, self.names = panel.L[chosen], panel.names[chosen]
 
     def give(self, panel: Panel) -> None:
         """Let the panel follow."""
-        panel.advance(self.members, self.x - self.begun)
+        panel.advance(self.columns, self.x - self.begun)
 
     def minimise(self, goal: float, most: int) -> int:
         """Cycles and Newton steps until no column moves by more than `goal`; the cycles made."""
-        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 16
+        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 4
         while done < most:
             made, largest = run(
                 self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
@@ -84,7 +110,7 @@ class Gram:
         Returns whether the step was taken: shorter ones are tried while the model does not fall,
         in the end the one on which only the first coordinate gets to zero.
         """
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+        from scipy.linalg.lapack import dpotrf, dpotrs
 
         S = np.flatnonzero(self.x)
         x = self.x[S]
@@ -93,13 +119,12 @@ class Gram:
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
         if not S.size:
             return False
-        H = self.G[np.ix_(S, S)]
+        H = self.G[S[:, None], S]
         H.flat[:: S.size + 1] += bend + 1e-13 * self.L[S]
-        try:
-            factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        factor, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
+        if failed:
             return False
-        full = cho_solve(factor, self.c[S] - slope, check_finite=False)
+        full = dpotrs(factor, self.c[S] - slope, lower=True)[0]
         kinked = self.penalty.still[self.names[S]] != 0.0  # elsewhere zero may be crossed
         leaving = kinked & ((x + full) * x < 0)
         first = float((-x[leaving] / full[leaving]).min(initial=1.0))

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
 
 
-FLOOR_CONVEX = 1e-3  # of the majoriser's weights, where φ'' is smaller
+FLOOR_CONVEX = 1e-7  # of the majoriser's weights, where φ'' is smaller
 
 
 class Model:

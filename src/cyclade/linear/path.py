@@ -125,10 +125,14 @@ def path(
     fits = []
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     state.on_path = True
+    from cyclade.linear.follow import Follower
+
+    follower = Follower(problem)
     for lam in lams:
         problem = problem.at(penalty.scaled(float(lam)))
         turn(problem, state)
         state.passes, state.history = 0, []
+        follower.follow(problem, state, max_passes)
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
         fits.append(as_solution(state, certificate, design))
     return PathResult(

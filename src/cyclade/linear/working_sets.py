@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.bench import ENTRY, Bench, GrowingBench
 from cyclade.linear.certificate import Certificate, Measured, judge, measure
-from cyclade.linear.compiled import Compiled
-from cyclade.linear.design import Panel
 from cyclade.linear.few import minimise_few
-from cyclade.linear.gram import Gram
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import Model, polish, step_length
@@ -31,23 +29,11 @@ Report = Callable[[dict[str, float]], None]
 SHARE = 0.1  # of all columns that a working set may always have
 ALWAYS = 5_000  # columns at most by that rule
 NEAR = 0.75  # a column at rest rides along if pulled by more than this part of its threshold
-BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
 LOOSE = 0.5  # the same for a nonconvex loss, whose models are worth less
-ENTRY = 0.1  # of the distance aimed at: columns with less do not move
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
-PATIENCE = 100  # the most cycles on one such model
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
 NO_COLUMNS = np.empty(0, np.int64)
-
-
-@dataclass
-class Bench:
-    """A panel at work, and what was learnt about its columns."""
-
-    panel: Panel
-    gram: Gram
-    spent: int = 0  # cycles made on the panel itself
 
 
 @dataclass
@@ -63,7 +49,7 @@ class State:
     working: Array = field(default_factory=lambda: NO_COLUMNS)
     trust: float = 0.1  # of a majoriser's weights, the part that φ'' < 0 is replaced by
     on_path: bool = False  # whether a slightly smaller λ comes next
-    bench: Bench | None = None  # of an exact model, kept from one working set to the next
+    bench: GrowingBench | None = None  # of an exact model, kept from one working set to the next
     columns: Columns | None = None  # of the last working set, where they were few
     fresh: bool = True  # whether z was computed from x and c at once
 
@@ -142,14 +128,12 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
 
 def improve(problem: Problem, state: State, least: float, scale: float, most: int) -> None:
     """One working set: choose it, minimise over it, and measure all columns again."""
-    last = state.working if state.bench is None else state.bench.panel.names
+    new = np.ones(problem.design.p, bool)
+    new[state.working] = False
     state.working = choose(state.x, state.measured.distances)
-    new = np.setdiff1d(state.working, last, assume_unique=True)
-    if state.bench is None or new.size:
-        state.bench = None
-        if state.on_path:
-            state.working = np.union1d(state.working, near(problem, state))
-    outside = float(state.measured.distances[new].max(initial=0.0))
+    outside = float(state.measured.distances[state.working[new[state.working]]].max(initial=0.0))
+    if state.on_path or type(problem.loss) is Squared:
+        state.working = np.union1d(state.working, near(problem, state))
     if not problem.penalty.convex:  # what comes in may push others out: go by what is seen
         outside = max(outside, state.measured.distance)
     eps = max(least, min(0.1 * outside, 0.3 * scale))
@@ -191,6 +175,8 @@ def near(problem: Problem, state: State) -> Array:
 
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
     """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
+    if type(problem.loss) is Squared and minimise_exactly(problem, state, W, eps, most):
+        return
     columns = state.columns
     if columns is None or not np.isin(W, columns.names, assume_unique=True).all():
         columns = state.columns = problem.design.columns(W, problem.fit_intercept)
@@ -198,30 +184,23 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         minimise_few(problem, state, columns, eps, most)
         return
     damping, spent, wait = 1.0, 0, 1
-    exact = type(problem.loss) is Squared
-    forcing = 0.0 if exact else FORCING if problem.loss.convex else LOOSE
+    forcing = FORCING if problem.loss.convex else LOOSE
     while state.passes < most:
-        V = W if exact else moving(problem, state, W, eps, forcing)
+        V = moving(problem, state, W, eps, forcing)
         if not V.size:
             return
-        model = Model(problem, state.look, damping, state.trust)
-        bench = state.bench
-        if bench is None:
-            bench = Bench(model.panel(V), Gram())
-            if not exact and bench.panel.patience(np.arange(V.size)) < DIRECT:
-                bench.spent = DIRECT
-            state.bench = bench if exact else None
-        panel, V = bench.panel, bench.panel.names
+        model, every = Model(problem, state.look, damping, state.trust), np.arange(V.size)
+        bench = Bench(model.panel(V))
+        panel = bench.panel
+        if panel.patience(every, every) < DIRECT:
+            bench.spent = DIRECT
         x, before = state.x[V], state.passes
         panel.start(model.start(), x)
-        if not cycle(problem.penalty, state, bench, eps, most, forcing) and exact:
-            return
+        bench.cycle(problem.penalty, state, every, eps, most, forcing)
         spent += state.passes - before
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
-        t, there = 1.0, problem.look(model.z + dz)
-        if not exact:
-            t, there = step_length(model, V, x, dx, there)
+        t, there = step_length(model, V, x, dx, problem.look(model.z + dz))
         if t < 1.0:
             state.trust = min(1.0, 3.0 * state.trust)
         if t > 0:
@@ -230,14 +209,32 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             damping = max(1.0, damping / 4)
         else:
             damping *= 8
-        if exact or damping > 1e12:
+        if damping > 1e12:
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
-        long = spent > wait * panel.patience(inside)
+        long = spent > wait * panel.patience(inside, inside)
         if settled and long and solvable(problem, state.x[V], V, inside):
             spent, wait = 0, 2 * wait
             finish(problem, state, V[inside], eps)
+
+
+def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most: int) -> bool:
+    """The same where the model is the loss itself, on a panel that is kept and grows."""
+    model, bench = Model(problem, state.look, 1.0, state.trust), state.bench
+    if bench is None:
+        bench = state.bench = GrowingBench(model.panel(W), problem.design.p)
+    at, panel = bench.places(W), bench.panel
+    x = state.x[panel.names]
+    panel.start(model.start(), x)
+    if bench.cycle(problem.penalty, state, at, eps, most, 0.0):
+        dx = panel.x[: x.size].astype(np.float64) - x
+        state.x[panel.names] += dx
+        if problem.fit_intercept:
+            slope = float(model.slopes.sum())
+            state.c -= slope / model.mass + float(panel.means @ dx)
+        state.fresh = False
+    return True
 
 
 def moving(problem: Problem, state: State, W: Array, eps: float, forcing: float) -> Array:
@@ -279,41 +276,3 @@ def finish(problem: Problem, state: State, S: Array, eps: float) -> None:
         state.fresh = False
         state.passes += 1
         S = S[state.x[S] != 0]
-
-
-def cycle(
-    penalty: Compiled, state: State, bench: Bench, eps: float, most: int, forcing: float
-) -> bool:
-    """Cycle over the active columns of a panel until all of them are eps-stationary.
-
-    The first distances are those of the true objective, since a model has its slopes: if they are
-    small enough nothing is done, and the answer is no. An inexact model is not worth an exact
-    minimum: its distances come down by the factor `forcing`, which is zero for an exact one.
-    """
-    panel, gram, burst, goal = bench.panel, bench.gram, BURST, None
-    W = panel.names
-    while state.passes < most:
-        x = panel.x[: W.size]
-        correlations = panel.correlations()
-        distances = penalty.distances(W, x, -correlations)
-        worst = float(distances.max(initial=0.0))
-        if goal is None:
-            if worst <= eps:
-                return False
-            goal = max(0.3 * eps, forcing * worst) if forcing else eps
-            most = min(most, state.passes + PATIENCE) if forcing else most
-        elif worst <= goal:
-            break
-        active = np.flatnonzero((x != 0) | (distances > ENTRY * goal))
-        left = most - state.passes
-        if bench.spent > panel.patience(active):
-            gram.take(panel, penalty, active, correlations)
-            done = gram.minimise(0.3 * goal, left)
-            gram.give(panel)
-        else:
-            panel.choose(active)
-            done, _ = panel.cycles(penalty, min(burst, left), 0.3 * goal)
-            bench.spent += done
-            burst = min(2 * burst, 32)
-        state.passes += done
-    return True

@@ -2,6 +2,7 @@
 
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.checked import NotFiniteError
+from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.pruning import PruneReport, prune
 from cyclade.optim.sparsity import SparsityReport, sparsity
@@ -14,6 +15,7 @@ __all__ = [
     "SGD",
     "VRCCD",
     "VROCCD",
+    "CrossEntropy",
     "CutWarning",
     "NotFiniteError",
     "PageBatchSampler",

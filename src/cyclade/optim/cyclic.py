@@ -82,12 +82,13 @@ class CyclicOptimizer(Optimizer):
         )  # fmt: skip
         inputs = None if example is None else as_inputs(example)
         chain = cut(model, example=inputs, stages=stages)
+        slope = getattr(loss_fn, "slope", None)
         if compile:
             chain.compile()
             loss_fn = None if loss_fn is None else torch.compile(loss_fn)
         self._costs = None if inputs is None else stage_costs(chain, inputs)
         chosen = self._blocks(model, chain, blocks, max_overhead, order)
-        self.net = Net(model, loss_fn, chain, chosen)
+        self.net = Net(model, loss_fn, chain, chosen, slope)
         defaults = {
             "lr": lr if isinstance(lr, Tensor) else 0.0, "weight_decay": float(weight_decay),
             "momentum": momentum, "nesterov": nesterov, "clip_norm": clip_norm,
@@ -454,8 +455,9 @@ class CyclicOptimizer(Optimizer):
         if all(p.is_cuda for p in parameters):
             if self.net.chain.random:
                 raise ValueError(
-                    "capture=True cannot repeat random masks within a cycle: set dropout to 0, or "
-                    "capture=False"
+                    "capture=True cannot repeat random masks within a cycle: set dropout to 0 (and "
+                    "give modules of your own that draw nothing the attribute "
+                    "draws_random_numbers = False), or capture=False"
                 )
             if not all(isinstance(reg, Zero) for reg in self._reg.regs):
                 raise ValueError(

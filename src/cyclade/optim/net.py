@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from cyclade.optim.stages import Chain, Inputs
 
 Loss = Callable[..., Tensor]
+Slope = Callable[[Any, Tensor], Callable[[Tensor], Tensor]]
+"""(target, output) ↦ (output ↦ the derivative of the loss in it); see `losses.CrossEntropy`."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,14 @@ class Net:
     """The chain of stages with its parameters by name, cut into blocks."""
 
     def __init__(
-        self, model: nn.Module, loss_fn: Loss | None, chain: Chain, blocks: Sequence[Block]
+        self,
+        model: nn.Module,
+        loss_fn: Loss | None,
+        chain: Chain,
+        blocks: Sequence[Block],
+        slope: Slope | None = None,
     ) -> None:
-        self.model, self.loss_fn, self.chain = model, loss_fn, chain
+        self.model, self.loss_fn, self.chain, self.slope = model, loss_fn, chain, slope
         self.blocks = list(blocks)
         self.m = len(self.blocks)
         self.parameters = dict(model.named_parameters())

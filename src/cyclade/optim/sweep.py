@@ -49,8 +49,9 @@ class StagedSweep:
         self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
         # Cached values before a stage, for each micro-batch: {stage: env}.
         self._cached: list[dict[int, Any]] = [{0: net.chain.start(b.inputs)} for b in batches]
+        self._slopes: dict[int, Callable[[Tensor], Tensor]] = {}  # for each micro-batch
         self.get = point.get
-        self.loss: Tensor | None = None  # at the point where the sweep began
+        self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
 
     def set(self, j: int, u: Tensor) -> None:
         """Move block j; what was computed beyond its first stage is no longer true."""
@@ -66,17 +67,21 @@ class StagedSweep:
         losses = []
         for i, batch in enumerate(self._batches):
             env = self._advance(i, self._net.starts[j])
-            leaves, loss = self._suffix(i, j, env)
+            leaves, end = self._suffix(i, j, env)
             found: Sequence[Tensor | None] = [None] * len(leaves)
-            if loss.requires_grad:
-                one = self._net.one(loss)
-                found = torch.autograd.grad(loss, leaves, one, allow_unused=True)
+            if self._by_slope():
+                top = self._net.chain.output(end)
+                start = self._slope(i, top)
+            else:
+                top = self._loss(end, batch)
+                start = self._net.one(top)
+                losses.append(top.detach() * batch.weight)
+            if top.requires_grad:
+                found = torch.autograd.grad(top, leaves, start, allow_unused=True)
             gj = self._scaled(self._flat(found, leaves), batch)
             total = gj if total is None else total + gj
-            if self.loss is None:
-                losses.append(loss.detach() * batch.weight)
         assert total is not None
-        if self.loss is None:
+        if self.loss is None and losses:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         return total
 
@@ -85,7 +90,8 @@ class StagedSweep:
         """∇²_jj of the mean loss, times v."""
         total = torch.zeros_like(v)
         for i, batch in enumerate(self._batches):
-            leaves, loss = self._suffix(i, j, self._advance(i, self._net.starts[j]))
+            leaves, end = self._suffix(i, j, self._advance(i, self._net.starts[j]))
+            loss = self._loss(end, batch)
             grads = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
             shapes = [leaf.shape for leaf in leaves]
             terms = [
@@ -115,8 +121,8 @@ class StagedSweep:
                 del cached[at]  # a forward sweep never goes back
         return env
 
-    def _suffix(self, i: int, j: int, env: Any) -> tuple[list[Tensor], Tensor]:
-        """Block j as variables, and the loss as a function of them alone."""
+    def _suffix(self, i: int, j: int, env: Any) -> tuple[list[Tensor], Any]:
+        """Block j as variables, and the values after the last stage, functions of them alone."""
         net = self._net
         tensors = dict(self._point.tensors())
         leaves = [tensors[name].detach().requires_grad_() for name in net.blocks[j].params]
@@ -124,7 +130,23 @@ class StagedSweep:
         with torch.enable_grad():
             for s in range(net.starts[j], len(net.chain.stages)):
                 env = self._replays[i].run(s, env, tensors, live=self._live)
-            return leaves, net.loss(env, self._batches[i])
+        return leaves, env
+
+    @torch.enable_grad()
+    def _loss(self, end: Any, batch: Batch) -> Tensor:
+        return self._net.loss(end, batch)
+
+    def _by_slope(self) -> bool:
+        """Whether to start from the slope of the loss: it has one, and its value is not wanted."""
+        return self._net.slope is not None and (self.loss is not None or not self._live)
+
+    def _slope(self, i: int, output: Tensor) -> Tensor:
+        """The derivative of the loss in the model's output."""
+        output = output.detach()
+        if i not in self._slopes:
+            assert self._net.slope is not None
+            self._slopes[i] = self._net.slope(self._batches[i].target, output)
+        return self._slopes[i](output)
 
     def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
         scale = batch.weight * self._sign

@@ -24,8 +24,10 @@ WIDTH = 8
 
 
 @reductions
-def gather(XT: Any, columns: Any, w: Any, root: Any, centred: bool, A: Any, means: Any) -> None:
-    """A_k = (a_k − m_k) √w for each column k, m_k its w-mean (zero unless `centred`)."""
+def gather(
+    XT: Any, columns: Any, w: Any, root: Any, centred: bool, A: Any, means: Any, L: Any
+) -> None:
+    """A_k = (a_k − m_k) √w for each column k, m_k its w-mean (zero unless `centred`); L = ‖A_k‖²."""
     n = XT.shape[1]
     total = 0.0
     for i in range(n):
@@ -38,8 +40,12 @@ def gather(XT: Any, columns: Any, w: Any, root: Any, centred: bool, A: Any, mean
                 m += w[i] * a[i]
             m /= total
         means[k] = m
+        s = 0.0
         for i in range(n):
-            out[i] = (a[i] - m) * root[i]
+            scaled = (a[i] - m) * root[i]
+            out[i] = scaled
+            s += scaled * scaled
+        L[k] = s
 
 
 @reductions
@@ -67,17 +73,6 @@ def chosen(XT: Any, columns: Any, v: Any, out: Any) -> None:
         s = v[0] * 0
         for i in range(v.shape[0]):
             s += a[i] * v[i]
-        out[k] = s
-
-
-@reductions
-def squares(A: Any, out: Any) -> None:
-    """out_k = ‖A_k‖²."""
-    for k in range(A.shape[0]):
-        a = A[k]
-        s = 0.0
-        for i in range(a.shape[0]):
-            s += a[i] * a[i]
         out[k] = s
 
 

@@ -1,4 +1,4 @@
-"""Chosen sparse columns by rows: products under any weights in one pass over the rows."""
+"""Products of sparse columns under any weights: by rows in one pass, or column against column."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.sparse import dot
 
 
 @compiled
@@ -68,3 +69,26 @@ def combine(first: Any, entry: Any, column: Any, x: Any, out: Any) -> None:
         for e in range(first[i], first[i + 1]):
             s += entry[e] * x[column[e]]
         out[i] = s
+
+
+@compiled
+def paired_products(
+    data: Any, rows: Any, starts: Any, columns: Any, order: Any, w: Any, G: Any
+) -> None:
+    """G as `weighted_products`, from X by columns: each spread out times w, the others read it.
+
+    `order` puts the longest column first, so that of two the shorter is read.
+    """
+    spread = np.zeros(w.shape[0], data.dtype)
+    for k in range(order.shape[0]):
+        a = order[k]
+        j = columns[a]
+        for e in range(starts[j], starts[j + 1]):
+            spread[rows[e]] = w[rows[e]] * data[e]
+        for h in range(k, order.shape[0]):
+            b = order[h]
+            i = columns[b]
+            G[a, b] = dot(data, rows, starts[i], starts[i + 1], spread)
+            G[b, a] = G[a, b]
+        for e in range(starts[j], starts[j + 1]):
+            spread[rows[e]] = 0

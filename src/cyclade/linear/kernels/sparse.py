@@ -46,10 +46,9 @@ def add_columns(data: Any, rows: Any, starts: Any, columns: Any, x: Any, z: Any)
 @compiled
 def gather(
     data: Any, rows: Any, starts: Any, columns: Any, root: Any, out: Any, out_rows: Any,
-    out_starts: Any, sums: Any, L: Any,
+    out_starts: Any, sums: Any, L: Any, at: int,
 ) -> None:  # fmt: skip
-    """The chosen columns times √w, one after another; their √w-sums and squared norms."""
-    at = 0
+    """The chosen columns times √w, one after another from `at`; √w-sums and squared norms."""
     for k in range(columns.shape[0]):
         j = columns[k]
         out_starts[k] = at

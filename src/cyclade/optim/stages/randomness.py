@@ -34,8 +34,8 @@ def _own(module: nn.Module) -> int:
         return YES
     if type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.")):
         return NO
-    # Python code we cannot look into: assume it may draw.
-    return MAYBE
+    # Python code we cannot look into: it may draw, unless its author says that it does not.
+    return NO if getattr(module, "draws_random_numbers", True) is False else MAYBE
 
 
 def module_randomness(module: nn.Module) -> int:

@@ -1,0 +1,84 @@
+"""Cycles on one panel: bursts over the active columns, on products of columns once these pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.compiled import Compiled
+from cyclade.linear.design import Panel
+from cyclade.linear.gram import Gram
+
+if TYPE_CHECKING:
+    from cyclade.linear.working_sets import State
+
+Array = NDArray[Any]
+
+BURST = 4  # cycles before the active columns are chosen anew, at first; then more
+ENTRY = 0.1  # of the distance aimed at: columns with less do not move
+PATIENCE = 100  # the most cycles on a model that is not exact
+
+
+class Bench:
+    """A panel at work, and what was learnt about its columns."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel, self.gram = panel, Gram()
+        self.spent = 0  # cycles made on the panel itself
+
+    def cycle(
+        self, penalty: Compiled, state: State, at: Array, eps: float, most: int, forcing: float
+    ) -> bool:
+        """Cycle over the active ones of the columns `at` until all of them are eps-stationary.
+
+        The first distances are those of the true objective, since a model has its slopes: if they
+        are small enough nothing is done, and the answer is no. An inexact model is not worth an
+        exact minimum: its distances come down by the factor `forcing`, which is zero for an exact
+        one.
+        """
+        panel, gram, burst, goal = self.panel, self.gram, BURST, None
+        W = panel.names[at]
+        while state.passes < most:
+            x = panel.x[at]
+            correlations = panel.correlations(at)
+            distances = penalty.distances(W, x, -correlations)
+            worst = float(distances.max(initial=0.0))
+            if goal is None:
+                if worst <= eps:
+                    return False
+                goal = max(0.3 * eps, forcing * worst) if forcing else eps
+                most = min(most, state.passes + PATIENCE) if forcing else most
+            elif worst <= goal:
+                break
+            active = at[(x != 0) | (distances > ENTRY * goal)]
+            left = most - state.passes
+            if self.spent >= panel.patience(active, gram.lacking(panel, active)):
+                gram.take(panel, penalty, active, correlations, at)
+                done = gram.minimise(0.3 * goal, left)
+                gram.give(panel)
+            else:
+                panel.choose(active)
+                done, _ = panel.cycles(penalty, min(burst, left), 0.3 * goal)
+                self.spent += done
+                burst = min(2 * burst, 32)
+            state.passes += done
+        return True
+
+
+class GrowingBench(Bench):
+    """For weights that never change: columns come in, none leaves, and all products are kept."""
+
+    def __init__(self, panel: Panel, p: int) -> None:
+        super().__init__(panel)
+        self._place = np.full(p, -1)
+        self._place[panel.names] = np.arange(panel.names.size)
+
+    def places(self, W: Array) -> Array:
+        """The columns of the panel that have these names, which it takes in where it has not."""
+        new = W[self._place[W] < 0]
+        if new.size:
+            self._place[new] = np.arange(self.panel.names.size, self.panel.names.size + new.size)
+            self.panel.extend(new)
+        return np.sort(self._place[W])

@@ -1,0 +1,133 @@
+"""A working set of sparse columns, one after another in memory, that can grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.compiled import Compiled
+from cyclade.linear.dense_panel import LEAST_CURVATURE, MOST_PRODUCTS
+from cyclade.linear.kernels import sparse
+from cyclade.linear.kernels.gram import sparse_products
+
+Array = NDArray[Any]
+
+
+class SparsePanel:
+    """The columns times √w; centred implicitly."""
+
+    def __init__(
+        self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool
+    ) -> None:
+        self.X, self.centred = (data, rows, starts), centred
+        self.root, self.mass = np.sqrt(w), float(w.sum())
+        self._scale = self.root.astype(data.dtype)
+        self.names = columns[:0]
+        self.data, self.rows = np.empty(0, data.dtype), np.empty(0, np.uint32)
+        self.starts = np.zeros(1, np.uint64)
+        self.sums, self.L = np.empty(0), np.empty(0)  # a_j · w if centred, Σ w a_j²
+        self.extend(columns)
+
+    def extend(self, columns: Array) -> None:
+        """Take more columns in; `start` must follow."""
+        starts = self.X[2]
+        first, used = self.names.size, int(self.starts[-1])
+        size = used + int((starts[columns + 1] - starts[columns]).sum())
+        if size > self.data.size:  # memory that is never written costs nothing
+            room = size if not first else min(2 * size, self.X[0].size)
+            data, rows = np.empty(room, self.data.dtype), np.empty(room, np.uint32)
+            data[:used], rows[:used] = self.data[:used], self.rows[:used]
+            self.data, self.rows = data, rows
+        begins = np.empty(columns.size + 1, np.uint64)
+        sums, L = np.empty(columns.size), np.empty(columns.size)
+        sparse.gather(
+            *self.X, columns, self._scale, self.data, self.rows, begins, sums, L, used
+        )  # fmt: skip
+        if not self.centred:
+            sums[:] = 0
+        least = np.maximum(LEAST_CURVATURE * L, np.finfo(self.data.dtype).tiny)
+        self.starts = np.concatenate([self.starts[:-1], begins])
+        self.sums = np.concatenate([self.sums, sums])
+        self.L = np.concatenate([self.L, np.maximum(L - sums**2 / self.mass, least)])
+        self.means = self.sums / self.mass
+        self.names = np.concatenate([self.names, columns])
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x with residual R."""
+        self.R, self.x, self.shift = R.astype(self.data.dtype), x.astype(self.data.dtype), 0.0
+
+    def correlations(self, at: Array | None = None) -> Array:
+        """a_j · R for every column of the panel, or those `at`."""
+        if at is None or at.size == self.names.size:
+            out = np.empty(self.names.size)
+            sparse.products(self.data, self.rows, self.starts, self.R, out)
+            out += self.shift * self.sums
+            return out if at is None else out[at]
+        out = np.empty(at.size)
+        sparse.chosen(self.data, self.rows, self.starts, at, self.R, out)
+        return out + self.shift * self.sums[at]
+
+    def choose(self, order: Array) -> None:
+        """The columns to cycle over."""
+        self.order = np.asarray(order, np.int64)
+
+    def cycles(self, penalty: Compiled, most: int, enough: float) -> tuple[int, float]:
+        """Cycle over the chosen columns."""
+        done, largest, self.shift = penalty.functions["sparse_cycles"](
+            self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,
+            self.names, self.order, penalty.parameters, self.shift, most, enough,
+        )  # fmt: skip
+        return int(done), float(largest)
+
+    def patience(self, order: Array, new: Array) -> float:
+        """Σ_i m_i²/2 for m_i entries in row i, against twice all entries per cycle."""
+        if order.size > MOST_PRODUCTS:
+            return np.inf
+        if not new.size:
+            return 0.0
+        entries = self._entries(order)
+        return 8.0 + 0.5 * entries / self.root.size + order.size**2 / max(entries, 1.0)
+
+    def _entries(self, order: Array) -> float:
+        return float((self.starts[order + 1] - self.starts[order]).sum())
+
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """All products again, by rows: seldom dearer than finding out which are new."""
+        order = np.concatenate([old, new])
+        out = np.empty((order.size, order.size))
+        sparse_products(self.data, self.rows, self.starts, order, np.ones(self.root.size), out)
+        if self.centred:
+            out -= np.outer(self.sums[order], self.means[order])
+        return out
+
+    def curved_products(self, d: Array) -> tuple[Array, Array]:
+        """By rows, as `products`; centring is put in afterwards, as it is linear."""
+        k, m = self.L.size, self.means
+        out, order = np.empty((k, k)), np.arange(k)
+        sparse_products(self.data, self.rows, self.starts, order, d, out)
+        sums = np.empty(k)
+        sparse.products(
+            self.data, self.rows, self.starts, (d * self.root).astype(self.R.dtype), sums
+        )
+        mass = float(d @ self.root**2)
+        out += mass * np.outer(m, m) - np.outer(m, sums) - np.outer(sums, m)
+        return out, sums - mass * m
+
+    def product(self, dx: Array) -> Array:
+        """Aᵀ dx."""
+        out, every = np.zeros(self.R.size), np.arange(dx.size)
+        sparse.add_columns(self.data, self.rows, self.starts, every, dx, out)
+        return out - float(self.means @ dx) * self.root
+
+    def advance(self, columns: Array, dx: Array) -> None:
+        """x, R and the shift follow."""
+        moved = np.flatnonzero(dx)
+        self.x[columns] += dx.astype(self.x.dtype)
+        sparse.add_columns(self.data, self.rows, self.starts, columns[moved], -dx[moved], self.R)
+        self.shift += float(self.means[columns] @ dx)
+
+    def residual(self) -> Array:
+        """R + shift √w in float64."""
+        return self.R + self.shift * self.root

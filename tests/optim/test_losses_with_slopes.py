@@ -1,0 +1,70 @@
+"""A loss with a slope gives the trajectories of the same loss without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy
+
+
+def model() -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = [nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 7), nn.Tanh(), nn.Linear(7, 4)]
+    return nn.Sequential(*layers).double()
+
+
+def trajectory(method: Any, loss: Any, cycles: int = 40) -> list[torch.Tensor]:
+    net, generator = model(), torch.Generator().manual_seed(1)
+    recursive = {"b": 20, "b_small": 4} if method in (PAGE, VRCCD, VROCCD) else {}
+    optimizer = method(net, loss, lr=0.05, weight_decay=1e-3, **recursive)
+    points = []
+    for k in range(cycles):
+        n = 20 if not recursive or k % 8 == 0 else 4
+        x = torch.randn(n, 6, generator=generator, dtype=torch.float64)
+        y = torch.randint(0, 4, (n,), generator=generator)
+        half = n // 2
+        pairs = [(x[:half], y[:half]), (x[half:], y[half:])]  # in micro-batches
+        value = optimizer.step(pairs)
+        points.append(torch.cat([value[None], *(p.detach().reshape(-1) for p in net.parameters())]))
+    return points
+
+
+@pytest.mark.parametrize("method", [SGD, SCCD, PAGE, VROCCD, VRCCD], ids=lambda m: m.__name__)
+def test_slopes_change_no_trajectory(method: Any) -> None:
+    with_slope = trajectory(method, CrossEntropy())
+    without = trajectory(method, F.cross_entropy)
+    for one, other in zip(with_slope, without, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (2, 3, 4), (2, 3, 4, 2)], ids=str)
+def test_the_slope_is_the_gradient(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    z = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    y = torch.randint(0, 3, (shape[0], *shape[2:]))
+    loss = CrossEntropy()
+    (expected,) = torch.autograd.grad(loss(z, y), z)
+    torch.testing.assert_close(loss.slope(y, z.detach())(z.detach()), expected)
+
+
+def test_half_precision_goes_back_as_it_came() -> None:
+    z, y = torch.randn(4, 3, dtype=torch.bfloat16), torch.tensor([0, 1, 2, 0])
+    slope = CrossEntropy().slope(y, z)(z)
+    assert slope.dtype == torch.bfloat16
+    exact = CrossEntropy().slope(y, z.float())(z.float())
+    torch.testing.assert_close(slope.float(), exact, rtol=1e-2, atol=1e-3)
+
+
+def test_what_it_does_not_take_is_an_error() -> None:
+    loss = CrossEntropy()
+    with pytest.raises(ValueError, match="whole-number labels"):
+        loss(torch.zeros(2, 3), torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="classes"):
+        loss(torch.zeros(3), torch.tensor(0))
+    with pytest.raises((IndexError, RuntimeError)):
+        loss(torch.zeros(2, 3), torch.tensor([0, -100]))
