@@ -18,6 +18,10 @@ LEAST_CURVATURE = 1e-12  # of a column against its uncentred norm: constant colu
 class DensePanel:
     """The columns one after another, room for more, and at the end one of zeros for padding."""
 
+    A: Array
+    L: Array
+    _means: Array
+
     def __init__(self, X: Array, columns: Array, w: Array, centred: bool) -> None:
         self.X, self.w, self.centred = X, w.astype(X.dtype), centred
         self.root = np.sqrt(w).astype(X.dtype)
@@ -42,7 +46,7 @@ class DensePanel:
         """Take more columns in; `start` must follow."""
         first, last = self.names.size, self.names.size + columns.size
         if last >= self.A.shape[0]:
-            self._make_room(max(last, min(2 * last, self.X.shape[1])))
+            self._make_room(max(last, min(4 * last + 256, self.X.shape[1])))
         if self.X.flags.f_contiguous:
             XT, rows = self.X.T, columns
         else:
@@ -109,12 +113,20 @@ class DensePanel:
         """One matrix product for the new columns."""
         k = old.size
         out = np.empty((k + new.size, k + new.size))
-        fresh = self.A[new]
+        fresh = self._rows(new)
         out[:k, :k] = G
-        out[k:, :k] = fresh @ self.A[old].T
-        out[:k, k:] = out[k:, :k].T
+        if k:
+            out[k:, :k] = fresh @ self._rows(old).T
+            out[:k, k:] = out[k:, :k].T
         out[k:, k:] = fresh @ fresh.T
         return out
+
+    def _rows(self, order: Array) -> Array:
+        """These columns; where they lie one after another, without a copy."""
+        first, last = int(order[0]), int(order[-1]) + 1
+        if last - first == order.size and (np.diff(order) == 1).all():
+            return self.A[first:last]
+        return self.A[order]
 
     def curved_products(self, d: Array) -> tuple[Array, Array]:
         """Two products of a matrix with itself: of the rows bent upwards, and of the others."""
@@ -133,7 +145,7 @@ class DensePanel:
         """x and R follow."""
         moved = np.flatnonzero(dx)
         self.x[columns] += dx.astype(self.x.dtype)
-        self.R -= dx[moved].astype(self.R.dtype) @ self.A[columns[moved]]
+        dense.add_rows(self.A, columns[moved], -dx[moved].astype(self.x.dtype), self.R)
 
     def residual(self) -> Array:
         """R in float64."""

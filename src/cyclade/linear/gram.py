@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from cyclade.linear.compiled import Compiled
 from cyclade.linear.design import Panel
+from cyclade.linear.kernels.gram import submatrix
 
 Array = NDArray[Any]
+WHOLE = 1.25  # times as many columns are taken for the sake of having all
 IN_A_ROW = 8  # Newton steps, while coordinates leave the support
 
 
@@ -58,6 +60,9 @@ class Gram:
         self.penalty = penalty
         new = self.lacking(panel, order)
         if new.size:
+            every = np.flatnonzero(self._place < 0)
+            if every.size < WHOLE * new.size:  # all that lie in a row need no copy
+                new = every
             self.products = panel.products(self.members, new, self.products)
             self._place[new] = np.arange(self.members.size, self.members.size + new.size)
             self.members = np.concatenate([self.members, new])
@@ -69,7 +74,9 @@ class Gram:
             chosen, c = chosen[among], c[among]
         place = self._place[chosen]
         whole = np.array_equal(place, np.arange(self.members.size))
-        self.G = self.products if whole else self.products[place[:, None], place]
+        self.G = self.products if whole else np.empty((place.size, place.size))
+        if not whole:
+            submatrix(self.products, place, self.G)
         self.columns, self.c = chosen, c.astype(np.float64)
         self.x = panel.x[chosen].astype(np.float64)
         self.begun = self.x.copy()
@@ -81,7 +88,7 @@ class Gram:
 
     def minimise(self, goal: float, most: int) -> int:
         """Cycles and Newton steps until no column moves by more than `goal`; the cycles made."""
-        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 4
+        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 16
         while done < most:
             made, largest = run(
                 self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
@@ -119,7 +126,8 @@ class Gram:
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
         if not S.size:
             return False
-        H = self.G[S[:, None], S]
+        H = np.empty((S.size, S.size))
+        submatrix(self.G, S, H)
         H.flat[:: S.size + 1] += bend + 1e-13 * self.L[S]
         factor, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
         if failed:

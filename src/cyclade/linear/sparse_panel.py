@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cyclade.linear.compiled import Compiled
 from cyclade.linear.dense_panel import LEAST_CURVATURE, MOST_PRODUCTS
 from cyclade.linear.kernels import sparse
-from cyclade.linear.kernels.gram import sparse_products
+from cyclade.linear.kernels.gram import more_sparse_products, sparse_products
 
 Array = NDArray[Any]
 
@@ -82,24 +82,31 @@ class SparsePanel:
         return int(done), float(largest)
 
     def patience(self, order: Array, new: Array) -> float:
-        """Σ_i m_i²/2 for m_i entries in row i, against twice all entries per cycle."""
+        """The products against twice all entries per cycle, and about as much for k² numbers."""
         if order.size > MOST_PRODUCTS:
             return np.inf
-        if not new.size:
-            return 0.0
         entries = self._entries(order)
-        return 8.0 + 0.5 * entries / self.root.size + order.size**2 / max(entries, 1.0)
+        made = min(8.0 + 0.5 * entries / self.root.size, 0.5 * new.size)
+        return made + order.size * new.size / max(entries, 1.0)
 
     def _entries(self, order: Array) -> float:
         return float((self.starts[order + 1] - self.starts[order]).sum())
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
-        """All products again, by rows: seldom dearer than finding out which are new."""
-        order = np.concatenate([old, new])
-        out = np.empty((order.size, order.size))
-        sparse_products(self.data, self.rows, self.starts, order, np.ones(self.root.size), out)
-        if self.centred:
-            out -= np.outer(self.sums[order], self.means[order])
+        """Few new columns one by one; else all again by rows, at Σ_i m_i²/2 for m_i entries each."""
+        k, n, order = old.size, self.root.size, np.concatenate([old, new])
+        out, A = np.empty((order.size, order.size)), (self.data, self.rows, self.starts, order)
+        if new.size < 16.0 + self._entries(order) / n:
+            out[:k, :k] = G
+            more_sparse_products(*A, k, n, out)
+            if self.centred:
+                cross = np.outer(self.sums[new], self.means[order])
+                out[k:] -= cross
+                out[:k, k:] -= cross[:, :k].T
+        else:
+            sparse_products(*A, np.ones(n), out)
+            if self.centred:
+                out -= np.outer(self.sums[order], self.means[order])
         return out
 
     def curved_products(self, d: Array) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ WIDTH = 8
 def gather(
     XT: Any, columns: Any, w: Any, root: Any, centred: bool, A: Any, means: Any, L: Any
 ) -> None:
-    """A_k = (a_k − m_k) √w for each column k, m_k its w-mean (zero unless `centred`); L = ‖A_k‖²."""
+    """A_k = (a_k − m_k) √w and L_k = ‖A_k‖², m_k the w-mean of a_k (zero unless `centred`)."""
     n = XT.shape[1]
     total = 0.0
     for i in range(n):

@@ -12,6 +12,7 @@ import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
+from cyclade.linear.kernels.sparse import dot
 
 
 @reductions
@@ -38,6 +39,15 @@ def cycles(
                 subtract(c, G[j], d)
         done += 1
     return done, largest
+
+
+@compiled
+def submatrix(G: Any, chosen: Any, out: Any) -> None:
+    """out = G on the chosen rows and columns."""
+    for a in range(chosen.shape[0]):
+        row, put = G[chosen[a]], out[a]
+        for b in range(chosen.shape[0]):
+            put[b] = row[chosen[b]]
 
 
 @compiled
@@ -68,3 +78,20 @@ def sparse_products(data: Any, rows: Any, starts: Any, order: Any, d: Any, G: An
     for a in range(k):
         for b in range(a):
             G[b, a] = G[a, b]
+
+
+@compiled
+def more_sparse_products(
+    data: Any, rows: Any, starts: Any, order: Any, known: int, n: int, G: Any
+) -> None:
+    """The rows and columns of G = A Aᵀ from `known` on, a new column against all at a time."""
+    column = np.zeros(n)
+    for a in range(known, order.shape[0]):
+        first, last = starts[order[a]], starts[order[a] + 1]
+        for e in range(first, last):
+            column[rows[e]] = data[e]
+        for b in range(a + 1):
+            G[a, b] = dot(data, rows, starts[order[b]], starts[order[b] + 1], column)
+            G[b, a] = G[a, b]
+        for e in range(first, last):
+            column[rows[e]] = 0.0
