@@ -58,28 +58,25 @@ class Measured:
         """D at a feasible point, −inf if there is none."""
         if not self.problem.has_dual:
             return -np.inf
-        return dual_value(self.problem, self.look.u, self.g, self.slope)
+        return dual_value(self.problem, self.look, self.g, self.slope)
 
 
 def measure(problem: Problem, x: Array, look: Look) -> Measured:
     """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
-    g = problem.design.correlate(look.slopes)
-    if not np.isfinite(g).all():
-        problem.design.refuse()
-        raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
-    return judge(problem, x, look, g)
+    return judge(problem, x, look, problem.design.correlate(look.slopes))
 
 
 def judge(problem: Problem, x: Array, look: Look, g: Array) -> Measured:
     """What the slopes φ'(z) and the gradient g = Xᵀ(sφ') say under this penalty."""
-    distances = problem.penalty.distances(problem.names, x, g)
+    distances, largest, r, finite = problem.penalty.check(x, g)
+    if not finite:
+        problem.design.refuse()
+        raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
     slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
-    largest = max(float(distances.max(initial=0.0)), abs(slope))
-    objective = look.value + problem.penalty.everywhere(x)
-    return Measured(problem, look, g, slope, distances, largest, objective)
+    return Measured(problem, look, g, slope, distances, max(largest, abs(slope)), look.value + r)
 
 
-def dual_value(problem: Problem, u: Array, g: Array, slope: float) -> float:
+def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
     """D(θ) = Σ s_i (θ_i offset_i − φ*(y_i, θ_i)) − r*(−Xᵀ(sθ)) at a θ made feasible from u = φ'(z).
 
     With an intercept, Σ s_i θ_i = 0 is required: u is centred first. Then it is shrunk until
@@ -87,15 +84,20 @@ def dual_value(problem: Problem, u: Array, g: Array, slope: float) -> float:
     """
     from cyclade.linear.kernels.columns import excess
 
-    if problem.fit_intercept and abs(slope) > 0.0:
-        u = centred(u, slope, problem.s)
-        if abs(slope) > 1e-13 * float(problem.s @ np.abs(u)):
-            g = problem.design.correlate(problem.s * u)
-    over = excess(-g, *problem.dual_limits)
+    moved = problem.fit_intercept and abs(slope) > 1e-15 * float(problem.s @ np.abs(look.u))
+    u = centred(look.u, slope, problem.s) if moved else look.u
+    if moved and abs(slope) > 1e-13 * float(problem.s @ np.abs(u)):
+        g = problem.design.correlate(problem.s * u)
+    down, up = problem.dual_limits
+    over = excess(g, up, down)  # of −g, so the limits change places
     shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
-    theta = shrink * u
-    conjugates = np.asarray(problem.loss.conjugate(problem.y, theta), np.float64)  # type: ignore[attr-defined]
-    value = float(problem.s @ (theta * problem.offset - conjugates))
+    if moved:
+        conjugates = np.asarray(problem.loss.conjugate(problem.y, shrink * u), np.float64)  # type: ignore[attr-defined]
+        value = -float(problem.s @ conjugates)
+    else:
+        value = look.dual(shrink)
+    if problem.has_offset:
+        value += shrink * float(problem.s @ (u * problem.offset))
     value -= problem.penalty.conjugates(g, -shrink)
     return value if np.isfinite(value) else -np.inf
 

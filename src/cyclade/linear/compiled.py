@@ -27,6 +27,7 @@ SHIPPED: dict[str, Any] = {
     "gram_cycles": gram.cycles,
     "total": columns.total,
     "distances": columns.distances,
+    "check": columns.check,
     "project": columns.project,
     "thresholds": columns.thresholds,
     "conjugates": columns.conjugates,
@@ -55,6 +56,15 @@ class Compiled:
         self.functions["distances"](self.parameters, names, x, g, self.still, out)
         return out
 
+    def check(self, x: Array, g: Array) -> tuple[Array, float, float, bool]:
+        """The distances of all coordinates, the largest, r(x), and whether g is finite.
+
+        Shipped penalties are zero at zero, so their support is enough for r(x).
+        """
+        out = np.empty(x.size)
+        found = self.functions["check"](self.parameters, x, g, self.still, not self.shipped, out)
+        return out, *found
+
     def derivatives(self, names: Array, x: Array) -> tuple[Array, Array]:
         """r_j' and r_j'' where x_j ≠ 0; r'' = inf marks a kink, such as an active bound.
 
@@ -82,11 +92,6 @@ class Compiled:
     def conjugates(self, v: Array, factor: float) -> float:
         """r*(factor · v)."""
         return float(self.functions["conjugates"](self.parameters, v, factor))
-
-    def everywhere(self, x: Array) -> float:
-        """r(x). Shipped penalties are zero at zero, so their support is enough."""
-        names = np.flatnonzero(x) if self.shipped else np.arange(x.size)
-        return self.total(names, x[names])
 
 
 def compiled(penalty: Any, p: int) -> Compiled:

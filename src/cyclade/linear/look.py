@@ -1,7 +1,7 @@
 """The loss around a z: value, slopes and curvature, each computed once and when asked for.
 
 Line searches, models and checks look at the same points; what one has computed the next reuses.
-The logistic loss has all three from one exponential, in compiled passes that make no temporaries.
+The squared and the logistic loss have them from compiled passes that make no temporaries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.losses import Logistic, Loss
+from cyclade.linear.losses import Logistic, Loss, Squared
 
 Array = NDArray[Any]
 
@@ -43,6 +43,40 @@ class Look:
         """φ'', whatever its sign."""
         return np.asarray(self.loss.second_derivative(self.y, self.z), np.float64)
 
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · φ'."""
+        return -float(self.s @ self.loss.conjugate(self.y, shrink * self.u))  # type: ignore[attr-defined]
+
+
+class SquaredLook(Look):
+    """One pass over the rows."""
+
+    @cached_property
+    def _parts(self) -> tuple[Array, Array, float, float]:
+        from cyclade.linear.kernels.squares import residuals
+
+        u, slopes = np.empty_like(self.z), np.empty_like(self.z)
+        return u, slopes, *residuals(self.y, self.z, self.s, u, slopes)
+
+    @cached_property
+    def value(self) -> float:
+        """½ Σ s_i u_i²."""
+        return 0.5 * self._parts[2]
+
+    @cached_property
+    def u(self) -> Array:
+        """z − y."""
+        return self._parts[0]
+
+    @cached_property
+    def slopes(self) -> Array:
+        """s (z − y)."""
+        return self._parts[1]
+
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u, φ*(y, θ) = θy + ½θ²."""
+        return -shrink * (self._parts[3] + 0.5 * shrink * self._parts[2])
+
 
 class LogisticLook(Look):
     """With e = exp(−|z|), all else is arithmetic and one logarithm."""
@@ -55,32 +89,38 @@ class LogisticLook(Look):
         return np.exp(e, out=e)
 
     @cached_property
-    def value(self) -> float:
-        """Σ s_i (log(1 + e_i) − min(y_i z_i, 0))."""
-        from cyclade.linear.kernels.logistic import total
+    def _parts(self) -> tuple[Array, Array, float]:
+        from cyclade.linear.kernels.logistic import passage
 
-        return float(total(self.y, self.z, np.log1p(self.e), self.s))
+        u, slopes, log = np.empty_like(self.z), np.empty_like(self.z), np.log1p(self.e)
+        return u, slopes, passage(self.y, self.z, self.e, log, self.s, u, slopes)
 
     @cached_property
-    def _both(self) -> tuple[Array, Array]:
-        from cyclade.linear.kernels.logistic import derivatives
-
-        u, second = np.empty_like(self.z), np.empty_like(self.z)
-        derivatives(self.y, self.z, self.e, u, second)
-        return u, second
+    def value(self) -> float:
+        """Σ s_i (log(1 + e_i) − min(y_i z_i, 0))."""
+        return self._parts[2]
 
     @cached_property
     def u(self) -> Array:
         """−y / (1 + e^{yz})."""
-        return self._both[0]
+        return self._parts[0]
+
+    @cached_property
+    def slopes(self) -> Array:
+        """s u."""
+        return self._parts[1]
 
     @cached_property
     def second(self) -> Array:
         """p (1 − p) = e / (1 + e)²."""
-        return self._both[1]
+        from cyclade.linear.kernels.logistic import curvature
+
+        out = np.empty_like(self.z)
+        curvature(self.e, out)
+        return out
 
 
 def look(loss: Loss, y: Array, s: Array, z: Array) -> Look:
     """The loss around z."""
-    kind = LogisticLook if type(loss) is Logistic else Look
+    kind = {Squared: SquaredLook, Logistic: LogisticLook}.get(type(loss), Look)
     return kind(loss, y, s, z)

@@ -38,6 +38,11 @@ class Problem:
         return np.arange(self.design.p)
 
     @cached_property
+    def has_offset(self) -> bool:
+        """Whether the offset is anywhere other than zero."""
+        return bool(self.offset.any())
+
+    @cached_property
     def column_means(self) -> Array:
         """Xᵀs."""
         return self.design.correlate(self.s)
@@ -73,7 +78,12 @@ class Problem:
 
     def predict(self, x: Array, c: float) -> Array:
         """z, computed afresh."""
-        return self.design.predict(x) + (c + self.offset)
+        z = self.design.predict(x)
+        if self.has_offset:
+            z += self.offset
+        if c != 0.0:
+            z += c
+        return z
 
     def best_shift(self, here: Look) -> float:
         """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton on one number."""

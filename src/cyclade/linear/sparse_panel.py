@@ -93,7 +93,7 @@ class SparsePanel:
         return float((self.starts[order + 1] - self.starts[order]).sum())
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
-        """Few new columns one by one; else all again by rows, at Σ_i m_i²/2 for m_i entries each."""
+        """Few new columns one by one; else all again by rows, Σ m_i²/2 for m_i entries in row i."""
         k, n, order = old.size, self.root.size, np.concatenate([old, new])
         out, A = np.empty((order.size, order.size)), (self.data, self.rows, self.starts, order)
         if new.size < 16.0 + self._entries(order) / n:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cyclade.linear.bench import ENTRY, Bench, GrowingBench
 from cyclade.linear.certificate import Certificate, Measured, judge, measure
 from cyclade.linear.few import minimise_few
+from cyclade.linear.kernels.columns import sort_out
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import Model, polish, step_length
@@ -57,7 +58,8 @@ class State:
 def begin(problem: Problem, x: Array, c: float) -> State:
     """Start at (x, c), moved into the domain of r; the intercept is made optimal."""
     x = np.array(x, np.float64)
-    problem.penalty.project(x)
+    if x.any() or float(problem.penalty.still.min()) < 0:  # else zero is known to be in the domain
+        problem.penalty.project(x)
     look = problem.look(problem.predict(x, c))
     shift = problem.best_shift(look)
     if shift != 0.0:
@@ -128,12 +130,12 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
 
 def improve(problem: Problem, state: State, least: float, scale: float, most: int) -> None:
     """One working set: choose it, minimise over it, and measure all columns again."""
+    last, distances = state.working, state.measured.distances
+    with_near = state.on_path or type(problem.loss) is Squared
+    state.working = choose(problem, state.x, state.measured, NEAR if with_near else np.inf)
     new = np.ones(problem.design.p, bool)
-    new[state.working] = False
-    state.working = choose(state.x, state.measured.distances)
-    outside = float(state.measured.distances[state.working[new[state.working]]].max(initial=0.0))
-    if state.on_path or type(problem.loss) is Squared:
-        state.working = np.union1d(state.working, near(problem, state))
+    new[last] = False
+    outside = float(distances[state.working[new[state.working]]].max(initial=0.0))
     if not problem.penalty.convex:  # what comes in may push others out: go by what is seen
         outside = max(outside, state.measured.distance)
     eps = max(least, min(0.1 * outside, 0.3 * scale))
@@ -147,30 +149,26 @@ def improve(problem: Problem, state: State, least: float, scale: float, most: in
     state.measured = measure(problem, state.x, state.look)
 
 
-def choose(x: Array, distances: Array) -> Array:
-    """The support and the worst violators, at least twice the support."""
-    support = x != 0
-    inside = int(support.sum())
-    room = max(inside, 128, min(int(SHARE * x.size), ALWAYS) - inside)
-    violating = np.flatnonzero(~support & (distances > 0))
+def choose(problem: Problem, x: Array, measured: Measured, near: float) -> Array:
+    """The support and the worst violators, at least twice the support; and columns close to that.
+
+    A violation outside W costs a pass over all columns, one inside only a look at W. So columns at
+    rest that are pulled by more than `near` of their threshold ride along, few and cheap.
+    """
+    p, still, distances = x.size, problem.penalty.still, measured.distances
+    support, violating, close = np.empty((3, p), np.int64)
+    inside, worse, nearly = sort_out(
+        x, distances, measured.g, still, near, support, violating, close
+    )
+    support, violating, close = support[:inside], violating[:worse], close[:nearly]
+    room = max(inside, 128, min(int(SHARE * p), ALWAYS) - inside)
     if violating.size > room:
         violating = violating[np.argpartition(-distances[violating], room)[:room]]
-    return np.sort(np.concatenate([np.flatnonzero(support), violating]))
-
-
-def near(problem: Problem, state: State) -> Array:
-    """Columns at rest that may soon violate optimality: they ride along, few and cheap.
-
-    On a path a violation outside W costs a pass over all columns, one inside only a look at W; and
-    at the next λ the same panel will do.
-    """
-    still = problem.penalty.still
-    pull = np.abs(state.measured.g)
-    close = np.flatnonzero((state.x == 0) & (still > 0) & (pull > NEAR * still))
-    room = state.working.size + 64
+    room = inside + violating.size + 64
     if close.size > room:
-        close = close[np.argpartition(-pull[close] / still[close], room)[:room]]
-    return close
+        pull = np.abs(measured.g[close]) / still[close]
+        close = close[np.argpartition(-pull, room)[:room]]
+    return np.sort(np.concatenate([support, violating, close]))
 
 
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:

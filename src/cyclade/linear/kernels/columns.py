@@ -35,6 +35,51 @@ def distances(parameters: Any, names: Any, x: Any, g: Any, still: Any, out: Any)
 
 
 @compiled
+def check(
+    parameters: Any, x: Any, g: Any, still: Any, zeros: bool, out: Any
+) -> tuple[float, float, bool]:
+    """`distances` and `total` over all coordinates, in one pass.
+
+    Returns the largest distance, Σ_j r_j(x_j), and whether g is finite. Unless `zeros`, r_j(0) = 0
+    is taken for granted.
+    """
+    largest, r, clean = 0.0, 0.0, 0.0
+    for j in range(x.shape[0]):
+        clean += 0.0 * g[j]  # NaN once an entry is not finite
+        if x[j] == 0.0 and abs(g[j]) <= still[j]:
+            out[j] = 0.0
+        else:
+            out[j] = distance(parameters, x[j], g[j], j)
+            largest = max(largest, out[j])
+        if zeros or x[j] != 0.0:
+            r += value(parameters, x[j], j)
+    return largest, r, clean == 0.0
+
+
+@compiled
+def sort_out(
+    x: Any, distances: Any, g: Any, still: Any, near: float, support: Any, violating: Any,
+    close: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Names by what they are, and how many of each: x_j ≠ 0; at rest but violating; nearly so.
+
+    A column at rest is close to violating if |g_j| exceeds the part `near` of its threshold.
+    """
+    inside, worse, nearly = 0, 0, 0
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            support[inside] = j
+            inside += 1
+        elif distances[j] > 0.0:
+            violating[worse] = j
+            worse += 1
+        elif abs(g[j]) > near * still[j] and still[j] > 0.0:
+            close[nearly] = j
+            nearly += 1
+    return inside, worse, nearly
+
+
+@compiled
 def project(parameters: Any, x: Any) -> None:
     """Move x to the domain of r: a prox with a vanishing step where r is infinite."""
     for j in range(x.shape[0]):

@@ -12,18 +12,20 @@ from cyclade.linear.kernels.jit import reductions
 
 
 @reductions
-def derivatives(y: Any, z: Any, e: Any, u: Any, second: Any) -> None:
-    """u = −y / (1 + e^{yz}) and φ'' = e / (1 + e)²."""
+def passage(y: Any, z: Any, e: Any, log: Any, s: Any, u: Any, slopes: Any) -> float:
+    """u = −y / (1 + e^{yz}), slopes = s u, and Σ_i s_i (log_i − min(y_i z_i, 0))."""
+    out = 0.0
     for i in range(z.shape[0]):
-        q = 1.0 / (1.0 + e[i])
-        u[i] = -y[i] * (e[i] * q if y[i] * z[i] >= 0.0 else q)
-        second[i] = e[i] * q * q
+        q, m = 1.0 / (1.0 + e[i]), y[i] * z[i]
+        u[i] = -y[i] * (e[i] * q if m >= 0.0 else q)
+        slopes[i] = s[i] * u[i]
+        out += s[i] * (log[i] - min(m, 0.0))
+    return out
 
 
 @reductions
-def total(y: Any, z: Any, log: Any, s: Any) -> float:
-    """Σ_i s_i (log_i − min(y_i z_i, 0))."""
-    out = 0.0
-    for i in range(z.shape[0]):
-        out += s[i] * (log[i] - min(y[i] * z[i], 0.0))
-    return out
+def curvature(e: Any, out: Any) -> None:
+    """φ'' = e / (1 + e)²."""
+    for i in range(e.shape[0]):
+        q = 1.0 / (1.0 + e[i])
+        out[i] = e[i] * q * q

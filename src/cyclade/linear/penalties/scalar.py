@@ -60,7 +60,9 @@ class L1(_ConvexScalar):
 
     def lam_max(self, g0: Array) -> float:
         """max_j |g0_j|, or max_j −g0_j (at least 0) where x ≥ 0."""
-        return float(pull_at_zero(g0, 0.0 if self.positive else -1.0, 1.0).max())
+        if not self.positive:
+            return float(np.abs(g0).max())
+        return float(pull_at_zero(g0, 0.0, 1.0).max())
 
 
 class ElasticNet(_ConvexScalar):
