@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from cyclade.linear.certificate import measure
 from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
+from cyclade.linear.kernels.strong import strong
+from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import LEAST
 from cyclade.linear.problem import Problem
@@ -36,8 +38,7 @@ ENOUGH = 2e-3  # of λ: the distance at which no further step is made
 PRECISE = 3e-3  # what part of its first distance a model is minimised to
 WORTH = 0.2  # of the distance before it: a step that leaves more than this was made with a bad G
 WIDER = 0.85  # of its threshold: the pull of columns whose products are made for later, if dear
-PRODUCT = 8.0  # the price of an entry of a product, in entries of a check
-DEAR = 3.0  # checks: products that cost more are used again
+DEAR = 1.5  # checks: products that cost more are used again
 ROW = 20  # what the loss costs per row, in entries
 
 
@@ -54,9 +55,10 @@ class Follower:
         self.z: Array | None = None  # at the solution before the last
         self.columns: Columns | None = None
         self.place = np.full(problem.design.p, -1)  # of a coordinate among the columns
+        self.names = np.empty(problem.design.p, np.int64)  # room for some coordinates
         self.members = np.empty(0, np.int64)  # coordinates with products
         self.inside = np.zeros(problem.design.p, np.bool_)  # whether they are
-        self.G, self.sums, self.mass = np.empty((0, 0)), np.empty(0), 1.0
+        self.G, self.L, self.means, self.mass = np.empty((0, 0)), np.empty(0), np.empty(0), 1.0
         self.dear, self.good = (
             False,
             False,
@@ -66,81 +68,79 @@ class Follower:
         """Go on to the λ of `problem` from the solution for the last, as far as that is easy."""
         still, before, z = problem.penalty.still, self.still, self.z
         self.still, self.z = still, state.look.z
-        if not self.possible or before is None or float((still - STRIDE * before).min()) < 0:
+        if not self.possible or before is None:
             return
-        scale = float(still.max(initial=0.0))
         self.good &= self.dear
         ahead = state.look if z is None else problem.look(1.5 * state.look.z - 0.5 * z)
+        enough = ENOUGH * float(still.max(initial=0.0))
         for _ in range(STEPS):
-            if not self.step(problem, state, 2.0 * still - before, ahead, most):
+            many = strong(state.x, state.measured.g, still, before, STRIDE, self.names)
+            if many <= 0 or not self.step(problem, state, self.names[:many].copy(), ahead, most):
                 break
             ahead = state.look
-            if state.measured.distance <= ENOUGH * scale or state.passes >= most:
+            if state.measured.distance <= enough or state.passes >= most:
                 break
 
-    def step(self, problem: Problem, state: State, least: Array, ahead: Any, most: int) -> bool:
-        """One model over the support and the columns pulled by more than `least`; if F fell."""
-        g, penalty = state.measured.g, problem.penalty
-        V = np.flatnonzero((state.x != 0) | (np.abs(g) > least))
+    def step(self, problem: Problem, state: State, V: Array, ahead: Look, most: int) -> bool:
+        """A model over the columns V, its minimum and a check there; no if F has not come down."""
         again = self.good and bool(self.inside[V].all())
         if not again and not self.form(problem, state, V, ahead):
             return False
-        M, x = self.members, state.x[self.members]
-        u = state.measured.slope
-        first, centres = state.measured.distance, self.centres
-        means = self.sums / self.mass
-        new, c = x.copy(), means * u + centres * u - g[M]
+        penalty, now, M, G = problem.penalty, state.measured, self.members, self.G
+        x = state.x[M]
+        new, c = x.copy(), self.means * now.slope - now.g[M]
         state.passes += minimise_quadratic(
-            self.G, c, new, self.L, M, penalty.parameters, penalty.still, PRECISE * first,
+            G, c, new, self.L, M, penalty.parameters, penalty.still, PRECISE * now.distance,
             most - state.passes,
         )  # fmt: skip
-        dx = new - x
-        dc = -u / self.mass - float((means + centres) @ dx) if problem.fit_intercept else 0.0
+        shift = 0.0
+        if problem.fit_intercept:
+            shift = -now.slope / self.mass - float(self.means @ (new - x))
         whole = state.x.copy()
         whole[M] = new
-        there = problem.look(problem.predict(whole, state.c + dc))
+        there = problem.look(problem.predict(whole, state.c + shift))
         measured = measure(problem, whole, there)
-        self.good = measured.distance <= WORTH * first
-        if not measured.objective < state.measured.objective:
+        self.good = measured.distance <= WORTH * now.distance
+        if not measured.objective < now.objective:
             return False
-        state.x, state.c, state.look, state.measured = whole, state.c + dc, there, measured
+        state.x, state.c, state.look, state.measured = whole, state.c + shift, there, measured
         state.working, state.fresh = M, True
         return True
 
-    def form(self, problem: Problem, state: State, V: Array, ahead: Any) -> bool:
+    def form(self, problem: Problem, state: State, V: Array, ahead: Look) -> bool:
         """Products of the columns V, and of more if that is dear; no if they are too many."""
-        design = problem.design
+        design, fit_intercept = problem.design, problem.fit_intercept
+        close = None
         if self.columns is None or not (self.place[V] >= 0).all():
-            self.columns = design.columns(V, problem.fit_intercept, more=True)
+            close = self.close(problem, state, V)
+            self.columns = design.columns(close, fit_intercept, more=True)
             if self.columns is None:
                 return False
             self.place[:] = -1
             self.place[self.columns.names] = np.arange(self.columns.names.size)
         columns = self.columns
-        entries = float(columns.sizes[self.place[V]].sum())
-        check = design.entries + ROW * design.n
-        self.dear = PRODUCT * 0.5 * entries * entries / design.n > DEAR * check
+        self.dear = columns.price(self.place[V]) > DEAR * (design.entries + ROW * design.n)
         if self.dear:
-            close = np.abs(state.measured.g) > WIDER * problem.penalty.still
-            V = np.flatnonzero((state.x != 0) | (close & (self.place >= 0)) | self.picked(V))
-        at = self.place[V]
-        w = problem.s * ahead.second
+            V = self.close(problem, state, V) if close is None else close
+            V = V[self.place[V] >= 0]
+        at, w = self.place[V], problem.s * ahead.second
         w = np.maximum(w, LEAST * float(w.max(initial=1e-300)))
         G = columns.products(at, w)
-        self.mass, self.sums = float(w.sum()), np.zeros(V.size)
-        if problem.fit_intercept:
-            self.sums = columns.slopes(w)[at]
-            lowest = 1e-12 * G.diagonal()
-            G -= np.outer(self.sums, self.sums / self.mass)
+        self.mass, self.means = float(w.sum()), columns.centres[at]
+        if fit_intercept:  # minimised over first; the columns have been centred, all rows alike
+            sums, lowest = columns.slopes(w)[at], 1e-12 * G.diagonal()
+            G -= np.outer(sums, sums / self.mass)
             G.flat[:: V.size + 1] = np.maximum(G.diagonal(), lowest)
-        self.centres = columns.centres[at]
+            self.means = self.means + sums / self.mass
         self.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
         self.G, self.members = G, V
         self.inside[:] = False
         self.inside[V] = True
         return True
 
-    def picked(self, V: Array) -> Array:
-        mask = np.zeros(self.place.size, np.bool_)
-        mask[V] = True
-        return mask
+    def close(self, problem: Problem, state: State, V: Array) -> Array:
+        """V and the columns that may soon be in it, if those are not too many."""
+        near = np.abs(state.measured.g) > WIDER * problem.penalty.still
+        near[V] = True
+        names = np.flatnonzero(near)
+        return names if names.size <= 2 * V.size + 32 else V

@@ -24,6 +24,7 @@ MOST_SPARSE = 1_000  # columns
 OFTEN = 4  # times that products are formed before all are
 FEW = 2.0  # so many times fewer entries are worth being put by rows on their own
 MOST_PER_ROW = 40  # entries of a row, on average: half of it is the price in passes
+BY_ROWS = 10.0  # the price of an entry that is put by rows and multiplied, in entries read
 
 
 class Columns(abc.ABC):
@@ -43,6 +44,10 @@ class Columns(abc.ABC):
     @abc.abstractmethod
     def products(self, chosen: Array, w: Array) -> Array:
         """Aᵀ diag(w) A over the chosen columns."""
+
+    @abc.abstractmethod
+    def price(self, chosen: Array) -> float:
+        """What their products cost, in entries of X read in passing."""
 
     @abc.abstractmethod
     def combine(self, chosen: Array, x: Array) -> Array:
@@ -80,6 +85,10 @@ class DenseColumns(Columns):
         A = self.A if chosen.size == self.names.size else self.A[chosen]
         return np.asarray((A * w.astype(A.dtype, copy=False)) @ A.T, np.float64)
 
+    def price(self, chosen: Array) -> float:
+        """Of a matrix product."""
+        return float(self.A.shape[1]) * 0.5 * chosen.size**2
+
     def combine(self, chosen: Array, x: Array) -> Array:
         """From those that moved."""
         moved = np.flatnonzero(x)
@@ -109,9 +118,22 @@ class SparseColumns(Columns):
         rows.slopes(*self.parts, v, out)
         return out
 
+    def price(self, chosen: Array) -> float:
+        """Of the cheaper way."""
+        return min(self.reads(chosen), BY_ROWS * float(self.sizes[chosen].sum()))
+
+    def reads(self, chosen: Array) -> float:
+        """How many entries are read if the shorter of every two columns is."""
+        return float(np.sort(self.sizes[chosen]) @ np.arange(chosen.size, 0, -1))
+
     def products(self, chosen: Array, w: Array) -> Array:
-        """By rows: Σ_i w_i b_i b_iᵀ."""
+        """Column against column if they are few, else by rows: Σ_i w_i b_i b_iᵀ."""
         G = np.empty((chosen.size, chosen.size))
+        if self.reads(chosen) < BY_ROWS * self.sizes[chosen].sum():
+            X, longest = self.X, np.argsort(-self.sizes[chosen], kind="stable")
+            names = self.names[chosen]
+            rows.paired_products(X.data, X.rows, X.starts, names, longest, w, G)
+            return G
         if FEW * self.sizes[chosen].sum() < self.sizes.sum():  # sooner put by rows than looked for
             every = np.arange(chosen.size, dtype=np.int32)
             rows.weighted_products(*self.parts_of(self.names[chosen]), every, w, G)

@@ -72,7 +72,7 @@ def minimise(
                     largest = max(largest, abs(d) * L[j])
                     subtract(c, G[j], d)
             done += 1
-        if largest <= goal:
+        if largest <= goal or done >= most:
             break
         taken = False
         for _ in range(IN_A_ROW):

@@ -1,0 +1,24 @@
+"""Which columns a model at the next λ of a path is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cyclade.linear.kernels.jit import compiled
+
+
+@compiled
+def strong(x: Any, g: Any, still: Any, before: Any, stride: float, out: Any) -> int:
+    """Names with x_j ≠ 0 or |g_j| > still_j − (before_j − still_j), and how many they are.
+
+    `still` holds the thresholds at the new λ, `before` those at the last; −1 if any of them has
+    come down to less than the part `stride`.
+    """
+    many = 0
+    for j in range(x.shape[0]):
+        if still[j] < stride * before[j]:
+            return -1
+        if x[j] != 0.0 or abs(g[j]) > 2.0 * still[j] - before[j]:
+            out[many] = j
+            many += 1
+    return many

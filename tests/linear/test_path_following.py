@@ -1,0 +1,165 @@
+"""One model per λ along a path: the same solutions, and the compiled parts against slow ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import follow, losses, path, solve, working_sets
+from cyclade.linear.compiled import compiled
+from cyclade.linear.gram import Gram
+from cyclade.linear.kernels import quadratic, rows
+from cyclade.linear.kernels.strong import strong
+from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
+
+CONVEX = [
+    L1(0.3),
+    L1(0.3, positive=True),
+    ElasticNet(0.5, 0.5),
+    WeightedL1(0.3, np.linspace(0.0, 2.0, 21)),
+    Box(-0.2, 0.3, 0.1),
+]
+
+
+def model(p=21, n=30):
+    """Products of correlated columns, and slopes."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((n, p)) + 0.7 * rng.standard_normal((n, 1))
+    return A.T @ A / n, A.T @ (A[:, :3].sum(axis=1) + rng.standard_normal(n)) / n
+
+
+@pytest.mark.parametrize("penalty", CONVEX, ids=repr)
+def test_a_model_minimised_in_one_call_follows_its_slow_twin(penalty):
+    G, b = model()
+    p = b.size
+    known, names, L = compiled(penalty, p), np.arange(p), G.diagonal().copy()
+    for most in (1, 2, 3, 4):  # cycles alone
+        x, c = np.zeros(p), b.copy()
+        done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 0.0, most)
+        twin = Gram.of(G, b.copy(), np.zeros(p), names, known)
+        known.functions["gram_cycles"](G, twin.c, twin.x, L, names, known.parameters, most, 0.0)
+        assert done == most
+        np.testing.assert_allclose(x, twin.x, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
+    x, c = np.zeros(p), b.copy()  # and with Newton steps
+    done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-13, 5_000)
+    twin = Gram.of(G, b.copy(), np.zeros(p), names, known)
+    twin.minimise(1e-13, 5_000)
+    np.testing.assert_allclose(x, twin.x, atol=1e-10)
+    assert known.distances(names, x, G @ x - b).max() < 1e-11
+    assert done < 200
+
+
+def test_newton_steps_replace_cycles_on_nearly_dependent_columns():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 20)) @ np.diag(np.geomspace(1, 0.05, 20))
+    A += rng.standard_normal((60, 1))
+    G, b = A.T @ A / 60, A.T @ (A @ rng.standard_normal(20)) / 60
+    known, names, x, c = compiled(L1(1e-4), 20), np.arange(20), np.zeros(20), b.copy()
+    L = G.diagonal().copy()
+    done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-12, 100_000)
+    assert known.distances(names, x, G @ x - b).max() < 1e-10
+    assert done < 2_000  # plain cycles need many times that
+
+
+def test_a_matrix_that_is_not_positive_definite_is_told():
+    assert not quadratic.factor(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    H = np.array([[4.0, 0.0], [2.0, 5.0]])
+    assert quadratic.factor(H)
+    b = np.array([8.0, 9.0])
+    quadratic.solve(H, b)
+    np.testing.assert_allclose(np.array([[4.0, 2.0], [2.0, 5.0]]) @ b, [8.0, 9.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_of_pairs_of_columns(dtype):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)
+    A[:, 3] = 0.0
+    X, columns, w = sp.csc_matrix(A.astype(dtype)), np.array([1, 3, 4, 8]), rng.random(50)
+    order = np.argsort(-np.diff(X.indptr)[columns])
+    G = np.full((4, 4), np.nan)
+    rows.paired_products(
+        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, w, G
+    )
+    A = A[:, columns]
+    np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
+
+
+def test_columns_that_the_strong_rule_keeps():
+    rng = np.random.default_rng(2)
+    x = np.where(rng.random(40) < 0.2, rng.standard_normal(40), 0.0)
+    g, still, before = rng.standard_normal(40), np.full(40, 0.9), np.full(40, 1.0)
+    names = np.empty(40, np.int64)
+    many = strong(x, g, still, before, 0.8, names)
+    np.testing.assert_array_equal(names[:many], np.flatnonzero((x != 0) | (np.abs(g) > 0.8)))
+    assert strong(x, g, still, before, 0.95, names) == -1
+
+
+def data(kind, n=120, p=60):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.5) + 0.3 * rng.random((n, 1))
+    z = X[:, :6].sum(axis=1) + 0.5 * rng.standard_normal(n)
+    y = {"poisson": rng.poisson(np.exp(0.3 * z)).astype(float), "huber": 0.5 * z}
+    return X, y.get(kind, np.where(z > 0.5, 1.0, -1.0)), rng
+
+
+def counted(monkeypatch, owner, name):
+    """A list that grows with every call of that function."""
+    calls, function = [], getattr(owner, name)
+
+    def call(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "squared_hinge", "huber"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercept):
+    X, y, rng = data(loss)
+    s, b = rng.uniform(0.5, 2.0, len(y)), 0.1 * rng.standard_normal(len(y))
+    steps = counted(monkeypatch, follow.Follower, "step")
+    found = path(
+        storage(X), y, loss, L1(1.0), n_lams=40, lam_ratio=0.05, sample_weight=s, offset=b,
+        fit_intercept=intercept, tol=1e-9,
+    )  # fmt: skip
+    assert found.reached
+    assert len(steps) >= 39
+    for k in (1, 20, 39):
+        z = X @ found.coefs[:, k] + found.intercepts[k] + b
+        u = s / s.sum() * losses.get(loss).gradient(y, z)
+        r = L1(found.lams[k])
+        away = [r.distance(*at, 0) for at in zip(found.coefs[:, k], X.T @ u, strict=True)]
+        assert max(away) < 1e-3 * found.lams[k]
+        single = solve(X, y, loss, r, sample_weight=s, offset=b, fit_intercept=intercept, tol=1e-10)
+        assert found.objectives[k] == pytest.approx(single.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+@pytest.mark.parametrize("dear", [0.0, np.inf])
+def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
+    X, y, _ = data("logistic")
+    monkeypatch.setattr(follow, "DEAR", dear)  # products used again, and never
+    steps = counted(monkeypatch, follow.Follower, "step")
+    formed = counted(monkeypatch, follow.Follower, "form")
+    others = counted(monkeypatch, working_sets, "improve")
+    found = path(storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4)
+    assert found.reached
+    assert len(steps) < 60 * 1.7
+    assert len(others) < 12
+    assert len(formed) < 50 if dear == 0.0 else len(formed) >= 55
+
+
+def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
+    X, y, _ = data("logistic")
+    monkeypatch.setattr(follow, "LEAST", 1e6)  # weights far too large: F comes down a little
+    found = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
+    monkeypatch.undo()
+    same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
+    assert found.reached
+    np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-7)
