@@ -121,7 +121,8 @@ def minimise(
             eps = max(eps_goal, ease * now.distance)
             coarse = minimise_over(problem, state, eps, most)
             stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
-            fresh = coarse or eps == eps_goal  # rounded, or this may well be the end
+            # Rounded, or this may well be the end, or it costs next to nothing beside a check.
+            fresh = coarse or eps == eps_goal or problem.reads_support
             ease = EASE
             state.near = False
         if fresh:

@@ -79,6 +79,12 @@ class BlockProblem:
             return np.asarray((v.T.astype(self.design.dtype) @ self.design.X).T, np.float64)
         return np.stack([self.design.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
 
+    @cached_property
+    def reads_support(self) -> bool:
+        """Whether `predict` reads no more of X than the columns of the support."""
+        X = getattr(self.design, "X", None)
+        return self.T == 1 and (X is None or bool(X.flags.f_contiguous))
+
     def predict(self, x: Array) -> Array:
         """Xx + offset, (n, T), for x by features."""
         if self.T > 1 and hasattr(self.design, "X"):

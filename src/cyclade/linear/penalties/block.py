@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,10 +90,13 @@ class GroupL2(_L2Block):
         self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
         if self.weights is not None and not isinstance(self.groups, int):
             self._check_weights(len(self.groups))
+        self._found: dict[int, tuple[Array, Array]] = {}
 
     def partition(self, p: int) -> tuple[Array, Array]:
-        """The groups of p features: `order, starts`."""
-        return partition(type(self).__name__, self.groups, p)
+        """The groups of p features: `order, starts`. Found once, for this and every other λ."""
+        if p not in self._found:
+            self._found[p] = partition(type(self).__name__, self.groups, p)
+        return self._found[p]
 
     def parameters(self, p: int) -> Array:
         """(λ w_k, 0) for every group."""
@@ -108,8 +112,10 @@ class GroupL2(_L2Block):
         return self.weights
 
     def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.groups, self.weights)
+        """The same penalty at another λ; the groups were checked and are shared."""
+        other = copy(self)
+        other.lam = finite_number(type(self).__name__, "lam", lam)
+        return other
 
     def lam_max(self, g0: Array) -> float:
         """max_k ‖g0_{G_k}‖ / w_k over the penalised groups."""
@@ -169,10 +175,6 @@ class SparseGroup(GroupL2):
         weights = self.group_weights(p)
         l1 = np.full_like(weights, self.lam * self.l1_ratio)
         return np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
-
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.l1_ratio, self.groups, self.weights)
 
     def lam_max(self, g0: Array) -> float:
         """The largest root over the groups of ‖soft(g0_{G_k}, λρ)‖ = λ (1 − ρ) w_k.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,22 +67,40 @@ def tidy_groups(owner: str, groups: Any) -> int | list[Array]:
         raise ValueError(
             f"{owner}: groups must be a group size or a list of index lists, got {groups!r}"
         )
-    members = []
-    for number, group in enumerate(groups):
-        indices = np.asarray(group)
-        if indices.ndim != 1 or indices.size == 0:
-            raise ValueError(f"{owner}: group {number} must be a non-empty list of indices")
-        if not np.issubdtype(indices.dtype, np.integer):
-            raise ValueError(f"{owner}: group {number} must hold integers, got {group!r}")
-        if indices.min() < 0:
-            raise ValueError(f"{owner}: group {number} has a negative index, {indices.min()}")
-        members.append(indices.astype(np.int64))
+    lists = list(groups)
+    members = _all_at_once(lists) or [_group(owner, number, g) for number, g in enumerate(lists)]
     if not members:
         raise ValueError(f"{owner}: groups must not be empty")
     found, counts = np.unique(np.concatenate(members), return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"{owner}: groups overlap: feature {found[counts > 1][0]} repeats")
     return members
+
+
+def _all_at_once(lists: list[Any]) -> list[Array] | None:
+    """The groups as int64 vectors, or None if any is not a list of indices: thousands are common."""
+    if not all(type(group) is list and group for group in lists):
+        return None
+    try:
+        flat = np.array(list(chain.from_iterable(lists)))
+    except ValueError:  # lists within lists
+        return None
+    if flat.ndim != 1 or flat.dtype.kind not in "iu" or flat.min(initial=0) < 0:
+        return None
+    flat, ends = flat.astype(np.int64), np.cumsum([len(group) for group in lists]).tolist()
+    return [flat[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _group(owner: str, number: int, group: Any) -> Array:
+    """One group as an int64 vector; ValueError says what is wrong with it."""
+    indices = np.asarray(group)
+    if indices.ndim != 1 or indices.size == 0:
+        raise ValueError(f"{owner}: group {number} must be a non-empty list of indices")
+    if not np.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"{owner}: group {number} must hold integers, got {group!r}")
+    if indices.min() < 0:
+        raise ValueError(f"{owner}: group {number} has a negative index, {indices.min()}")
+    return indices.astype(np.int64)
 
 
 def partition(owner: str, groups: int | list[Array], p: int) -> tuple[Array, Array]:
