@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cyclade.linear.blocks.descent import combination
+from cyclade.linear.blocks.extrapolation import combine, weights
 from cyclade.linear.blocks.hessians import largest_eigenvalue
 from cyclade.linear.blocks.steps import diagonal_solve, rotated_step, sparse_step
 from cyclade.linear.penalties import GroupL2, SparseGroup
@@ -70,16 +70,44 @@ def test_flat_directions_stay_without_a_penalty():
     assert c.tolist() == [0.0, 0.0]
 
 
-def test_combination_finds_the_fixed_point_of_a_linear_iteration():
+def combination(points):
+    """The weights of `extrapolation.weights`, literally."""
+    steps = np.diff(points, axis=0)
+    gram = steps @ steps.T
+    size = np.trace(gram)
+    if not size > 0.0:
+        return None
+    c = np.linalg.solve(gram + 1e-12 * size * np.eye(len(gram)), np.ones(len(gram)))
+    return c / c.sum()
+
+
+def test_extrapolation_finds_the_fixed_point_of_a_linear_iteration():
     rng = np.random.default_rng(0)
     M = 0.9 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
     fixed = rng.standard_normal(3)
     points = [rng.standard_normal(3)]
     for _ in range(4):
         points.append(fixed + M @ (points[-1] - fixed))
-    c = combination(np.array(points))
+    c, starts, blocks = np.empty(4), np.array([0, 3]), np.array([0])
+    assert weights(np.array(points), starts, blocks, c)
     np.testing.assert_allclose(c @ np.array(points[1:]), fixed, atol=1e-4)
-    assert combination(np.ones((5, 3))) is None
+    assert not weights(np.ones((5, 3)), starts, blocks, c)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extrapolation_follows_its_slow_twin_on_the_blocks_that_moved(dtype):
+    rng = np.random.default_rng(1)
+    starts, blocks = np.array([0, 3, 5, 9]), np.array([0, 2])
+    past_x = rng.standard_normal((5, 9)).cumsum(axis=0)
+    past_x[:, 3:5] = past_x[0, 3:5]  # the block that stood still
+    past_R = rng.standard_normal((5, 6)).astype(dtype)
+    c, x, R = np.empty(4), past_x[-1].copy(), past_R[-1].copy()
+    assert weights(past_x, starts, blocks, c)
+    np.testing.assert_allclose(c, combination(past_x), rtol=1e-8)
+    combine(past_x, past_R, starts, blocks, c, x, R)
+    np.testing.assert_allclose(x, c @ past_x[1:], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(R, c @ past_R[1:], rtol=1e-5, atol=1e-5)
+    assert R.dtype == dtype
 
 
 def test_largest_eigenvalue_is_bounded_from_above():

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.blocks.extrapolation import combine, weights
 from cyclade.linear.blocks.panels import Panel
 from cyclade.linear.blocks.regs import Reg
 
@@ -65,9 +66,10 @@ class Descent:
             if passes >= most or worst <= eps or stale > PATIENCE:
                 return passes
             active = occupied(reg, panel.x)[blocks] | (far > 0.1 * eps)
-            panel.choose(blocks[active])
+            chosen = blocks[active]
+            panel.choose(chosen)
             for _ in range(bursts):
-                done, largest = self.burst(min(DEPTH, most - passes), 0.3 * eps / self.unit)
+                done, largest = self.burst(chosen, min(DEPTH, most - passes), 0.3 * eps / self.unit)
                 passes += done
                 if passes >= most:
                     break
@@ -77,44 +79,26 @@ class Descent:
                     break
             bursts = min(2 * bursts, 8)
 
-    def burst(self, most: int, enough: float) -> tuple[int, float]:
-        """A few cycles and an extrapolation."""
+    def burst(self, blocks: Array, most: int, enough: float) -> tuple[int, float]:
+        """A few cycles over the chosen blocks, and an extrapolation."""
         panel = self.panel
         past_x = np.empty((DEPTH + 1, *panel.x.shape))
         past_R = np.empty((DEPTH + 1, *panel.R.shape), panel.R.dtype)
         past_x[0], past_R[0] = panel.x, panel.R
         done, largest = panel.cycles(self.table, most, enough, (past_x, past_R))
         if done == DEPTH and largest > enough:
-            self.extrapolate(past_x, past_R)
+            self.extrapolate(blocks, past_x.reshape(DEPTH + 1, -1), past_R.reshape(DEPTH + 1, -1))
         return done, largest
 
-    def extrapolate(self, past_x: Array, past_R: Array) -> None:
+    def extrapolate(self, blocks: Array, past_x: Array, past_R: Array) -> None:
         """Combine the points passed; keep the combination if it is lower."""
-        panel = self.panel
-        c = combination(past_x.reshape(DEPTH + 1, -1))
-        if c is None:
+        x, R, c = self.panel.x.reshape(-1), self.panel.R.reshape(-1), np.empty(DEPTH)
+        if not weights(past_x, self.reg.starts, blocks, c):
             return
         value = self.value()
-        last_x, last_R = panel.x.copy(), panel.R.copy()
-        panel.x[...] = np.tensordot(c, past_x[1:], 1)
-        panel.R[...] = np.tensordot(c, past_R[1:], 1)
+        combine(past_x, past_R, self.reg.starts, blocks, c, x, R)
         if not self.value() < value:
-            panel.x[...], panel.R[...] = last_x, last_R
-
-
-def combination(points: Array) -> Array | None:
-    """Weights c of the points after the first, Σ c = 1, that minimise ‖Σ_i c_i (x_i − x_{i−1})‖."""
-    steps = np.diff(points, axis=0)
-    gram = steps @ steps.T
-    size = float(np.trace(gram))
-    if not size > 0.0:
-        return None
-    gram[np.diag_indices_from(gram)] += 1e-12 * size
-    c = np.linalg.solve(gram, np.ones(len(gram)))
-    total = float(c.sum())
-    if not np.isfinite(c).all() or total == 0.0:
-        return None
-    return c / total
+            x[...], R[...] = past_x[-1], past_R[-1]
 
 
 def occupied(reg: Reg, x: Array) -> Array:

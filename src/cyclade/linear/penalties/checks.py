@@ -78,7 +78,7 @@ def tidy_groups(owner: str, groups: Any) -> int | list[Array]:
 
 
 def _all_at_once(lists: list[Any]) -> list[Array] | None:
-    """The groups as int64 vectors, or None if any is not a list of indices: thousands are common."""
+    """The groups as int64 vectors (there may be thousands), or None if any is not such a list."""
     if not all(type(group) is list and group for group in lists):
         return None
     try:
