@@ -39,7 +39,7 @@ class Bench:
         one.
         """
         panel, gram, burst, goal = self.panel, self.gram, BURST, None
-        W = panel.names[at]
+        W, enough = panel.names[at], 0.3 if forcing else 0.6
         while state.passes < most:
             x = panel.x[at]
             correlations = panel.correlations(at)
@@ -60,7 +60,7 @@ class Bench:
                 gram.give(panel)
             else:
                 panel.choose(active)
-                done, _ = panel.cycles(penalty, min(burst, left), 0.3 * goal)
+                done, _ = panel.cycles(penalty, min(burst, left), enough * goal)
                 self.spent += done
                 burst = min(2 * burst, 32)
             state.passes += done
@@ -73,12 +73,10 @@ class GrowingBench(Bench):
     def __init__(self, panel: Panel, p: int) -> None:
         super().__init__(panel)
         self._place = np.full(p, -1)
-        self._place[panel.names] = np.arange(panel.names.size)
 
     def places(self, W: Array) -> Array:
         """The columns of the panel that have these names, which it takes in where it has not."""
         new = W[self._place[W] < 0]
         if new.size:
-            self._place[new] = np.arange(self.panel.names.size, self.panel.names.size + new.size)
-            self.panel.extend(new)
+            self._place[new] = self.panel.extend(new)
         return np.sort(self._place[W])

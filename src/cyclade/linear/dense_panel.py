@@ -42,10 +42,10 @@ class DensePanel:
         self.A, self._means, self.L = A, means, L
         self.x = np.zeros(size + 1, dtype)
 
-    def extend(self, columns: Array) -> None:
-        """Take more columns in; `start` must follow."""
+    def extend(self, columns: Array) -> Array:
+        """Take more columns in, after those there are; `start` must follow."""
         first, last = self.names.size, self.names.size + columns.size
-        if last >= self.A.shape[0]:
+        if last >= self.A.shape[0]:  # never for the first columns of a panel that has some
             self._make_room(max(last, min(4 * last + 256, self.X.shape[1])))
         if self.X.flags.f_contiguous:
             XT, rows = self.X.T, columns
@@ -56,6 +56,7 @@ class DensePanel:
         least = LEAST_CURVATURE * (L + means**2 * self.mass)
         np.maximum(L, np.maximum(least, np.finfo(self.A.dtype).tiny), out=L)
         self.names = np.concatenate([self.names, columns])
+        return np.arange(first, last)
 
     @property
     def means(self) -> Array:

@@ -28,8 +28,8 @@ class Panel(Protocol):
     def means(self) -> Array:
         """Of the columns under w where the panel is centred, else zeros."""
 
-    def extend(self, columns: Array) -> None:
-        """Take more columns in, after those there are; `start` must follow."""
+    def extend(self, columns: Array) -> Array:
+        """Take more columns in, and say where they are; `start` must follow."""
 
     def start(self, R: Array, x: Array) -> None:
         """Begin at x, where the (w-centred) residual is R."""
@@ -85,6 +85,9 @@ class Design(Protocol):
 
     def panel(self, columns: Array, w: Array, centred: bool) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""
+
+    def growing_panel(self, w: Array, centred: bool) -> Panel:
+        """A panel without columns, which some will be added to again and again."""
 
     def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
         """The chosen columns without weights, if products of them are cheap; else None.

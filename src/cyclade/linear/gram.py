@@ -59,14 +59,14 @@ class Gram:
         """
         self.penalty = penalty
         new = self.lacking(panel, order)
+        at = np.arange(panel.names.size) if at is None else at
         if new.size:
-            every = np.flatnonzero(self._place < 0)
+            every = at[self._place[at] < 0]
             if every.size < WHOLE * new.size:  # all that lie in a row need no copy
                 new = every
             self.products = panel.products(self.members, new, self.products)
             self._place[new] = np.arange(self.members.size, self.members.size + new.size)
             self.members = np.concatenate([self.members, new])
-        at = np.arange(panel.names.size) if at is None else at
         known = self._place[at] >= 0
         chosen, c = at[known], correlations[known]
         if chosen.size > 2 * order.size + 64:  # many that rest would only be in the way

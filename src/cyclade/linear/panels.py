@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.dense_panel import DensePanel
 from cyclade.linear.kernels import dense, sparse
-from cyclade.linear.sparse_panel import SparsePanel
+from cyclade.linear.sparse_panel import SharedPanel, SparsePanel
 from cyclade.linear.weighted import (
     MOST_DENSE,
     MOST_PER_ROW,
@@ -20,6 +20,7 @@ from cyclade.linear.weighted import (
 )
 
 Array = NDArray[Any]
+LONG = 100  # entries of a column, on average, that is worked on where it lies
 SMALL = 2**18  # entries of a float32 X that is worked on in float64
 
 
@@ -93,6 +94,10 @@ class DenseDesign:
         """The columns as rows of a contiguous array."""
         return DensePanel(self.X, columns, w, centred)
 
+    def growing_panel(self, w: Array, centred: bool) -> DensePanel:
+        """Copies, for they are centred and weighted."""
+        return self.panel(np.empty(0, np.int64), w, centred)
+
     def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
         """The columns without weights, if few; in float32 their products would be too rough."""
         few = names.size <= MOST_DENSE and (more or 4 * names.size < self.n)
@@ -111,7 +116,7 @@ class SparseDesign:
         self.given, self.data = self.data.dtype, precise(self.data, self.data.size)
         check_shape(X.shape)
         self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
-        self.starts = X.indptr.view(f"u{X.indptr.dtype.itemsize}")
+        self.starts = X.indptr.astype(np.uint64)  # one kind of kernel for all
         (self.n, self.p), self.dtype = X.shape, self.data.dtype
         self.entries = self.data.size
 
@@ -144,6 +149,15 @@ class SparseDesign:
     def panel(self, columns: Array, w: Array, centred: bool) -> SparsePanel:
         """The columns, weighted, as a smaller matrix by columns."""
         return SparsePanel(self.data, self.rows, self.starts, columns, w, centred)
+
+    def growing_panel(self, w: Array, centred: bool) -> SparsePanel:
+        """The columns of X itself if all rows weigh the same and columns are long.
+
+        Short ones are sooner read one after another: each place in memory must be waited for.
+        """
+        long = self.entries >= LONG * self.p
+        kind = SharedPanel if long and w.min() == w.max() else SparsePanel
+        return kind(self.data, self.rows, self.starts, np.empty(0, np.int64), w, centred)
 
     def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
         """The columns without weights, by rows, if rows have few entries in them."""

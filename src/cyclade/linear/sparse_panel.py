@@ -1,4 +1,4 @@
-"""A working set of sparse columns, one after another in memory, that can grow."""
+"""Working sets of sparse columns: weighted copies, or the columns of X as they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Array = NDArray[Any]
 
 
 class SparsePanel:
-    """The columns times √w; centred implicitly."""
+    """The columns times √w, one after another; centred implicitly."""
+
+    w = 1.0  # what is left to multiply products of columns by
 
     def __init__(
         self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool
@@ -30,13 +32,13 @@ class SparsePanel:
         self.sums, self.L = np.empty(0), np.empty(0)  # a_j · w if centred, Σ w a_j²
         self.extend(columns)
 
-    def extend(self, columns: Array) -> None:
-        """Take more columns in; `start` must follow."""
+    def extend(self, columns: Array) -> Array:
+        """Take more columns in, after those there are; `start` must follow."""
         starts = self.X[2]
         first, used = self.names.size, int(self.starts[-1])
         size = used + int((starts[columns + 1] - starts[columns]).sum())
         if size > self.data.size:  # memory that is never written costs nothing
-            room = size if not first else min(2 * size, self.X[0].size)
+            room = min(3 * size, self.X[0].size) if first else size
             data, rows = np.empty(room, self.data.dtype), np.empty(room, np.uint32)
             data[:used], rows[:used] = self.data[:used], self.rows[:used]
             self.data, self.rows = data, rows
@@ -53,6 +55,7 @@ class SparsePanel:
         self.L = np.concatenate([self.L, np.maximum(L - sums**2 / self.mass, least)])
         self.means = self.sums / self.mass
         self.names = np.concatenate([self.names, columns])
+        return np.arange(first, self.names.size)
 
     def start(self, R: Array, x: Array) -> None:
         """Begin at x with residual R."""
@@ -77,7 +80,7 @@ class SparsePanel:
         """Cycle over the chosen columns."""
         done, largest, self.shift = penalty.functions["sparse_cycles"](
             self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,
-            self.names, self.order, penalty.parameters, self.shift, most, enough,
+            self.names, self.order, penalty.parameters, self.shift, self.w, most, enough,
         )  # fmt: skip
         return int(done), float(largest)
 
@@ -98,13 +101,13 @@ class SparsePanel:
         out, A = np.empty((order.size, order.size)), (self.data, self.rows, self.starts, order)
         if new.size < 16.0 + self._entries(order) / n:
             out[:k, :k] = G
-            more_sparse_products(*A, k, n, out)
+            more_sparse_products(*A, k, self.w, n, out)
             if self.centred:
                 cross = np.outer(self.sums[new], self.means[order])
                 out[k:] -= cross
                 out[:k, k:] -= cross[:, :k].T
         else:
-            sparse_products(*A, np.ones(n), out)
+            sparse_products(*A, np.full(n, self.w), out)
             if self.centred:
                 out -= np.outer(self.sums[order], self.means[order])
         return out
@@ -132,9 +135,46 @@ class SparsePanel:
         """x, R and the shift follow."""
         moved = np.flatnonzero(dx)
         self.x[columns] += dx.astype(self.x.dtype)
-        sparse.add_columns(self.data, self.rows, self.starts, columns[moved], -dx[moved], self.R)
+        d = -self.w * dx[moved]
+        sparse.add_columns(self.data, self.rows, self.starts, columns[moved], d, self.R)
         self.shift += float(self.means[columns] @ dx)
 
     def residual(self) -> Array:
         """R + shift √w in float64."""
         return self.R + self.shift * self.root
+
+
+class SharedPanel(SparsePanel):
+    """All columns of X where they lie, for rows of equal weight w: only norms are computed.
+
+    R holds the root of w once more, so that a_j · R is what it is for a weighted copy.
+    """
+
+    def __init__(
+        self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool
+    ) -> None:
+        p = starts.size - 1
+        self.data, self.rows, self.starts, self.centred = data, rows, starts, centred
+        self.root, self.mass, self.w = np.sqrt(w), float(w.sum()), float(w[0])
+        self.names = np.arange(p)
+        self.sums, self.means, self.L = np.zeros(p), np.zeros(p), np.zeros(p)
+        self.extend(columns)
+
+    def extend(self, columns: Array) -> Array:
+        """Sums and norms of these columns."""
+        sparse.squares(self.data, self.starts, columns, self.sums, self.L)
+        sums, L = self.w * self.sums[columns], self.w * self.L[columns]
+        if not self.centred:
+            sums[:] = 0
+        least = np.maximum(LEAST_CURVATURE * L, np.finfo(self.data.dtype).tiny)
+        self.sums[columns], self.means[columns] = sums, sums / self.mass
+        self.L[columns] = np.maximum(L - sums**2 / self.mass, least)
+        return columns
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x with residual R."""
+        super().start(R * self.root, x)
+
+    def residual(self) -> Array:
+        """R without the second root."""
+        return self.R / self.root + self.shift * self.root

@@ -164,7 +164,8 @@ def choose(problem: Problem, x: Array, measured: Measured, near: float) -> Array
     room = max(inside, 128, min(int(SHARE * p), ALWAYS) - inside)
     if violating.size > room:
         violating = violating[np.argpartition(-distances[violating], room)[:room]]
-    room = inside + violating.size + 64
+        close = NO_COLUMNS  # worse ones are left out
+    room = inside + 64
     if close.size > room:
         pull = np.abs(measured.g[close]) / still[close]
         close = close[np.argpartition(-pull, room)[:room]]
@@ -221,16 +222,16 @@ def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most:
     """The same where the model is the loss itself, on a panel that is kept and grows."""
     model, bench = Model(problem, state.look, 1.0, state.trust), state.bench
     if bench is None:
-        bench = state.bench = GrowingBench(model.panel(W), problem.design.p)
+        panel = problem.design.growing_panel(model.w, problem.fit_intercept)
+        bench = state.bench = GrowingBench(panel, problem.design.p)
     at, panel = bench.places(W), bench.panel
     x = state.x[panel.names]
     panel.start(model.start(), x)
     if bench.cycle(problem.penalty, state, at, eps, most, 0.0):
-        dx = panel.x[: x.size].astype(np.float64) - x
-        state.x[panel.names] += dx
+        dx, moved = panel.x[at].astype(np.float64) - x[at], panel.names[at]
+        state.x[moved] += dx
         if problem.fit_intercept:
-            slope = float(model.slopes.sum())
-            state.c -= slope / model.mass + float(panel.means @ dx)
+            state.c -= float(model.slopes.sum()) / model.mass + float(panel.means[at] @ dx)
         state.fresh = False
     return True
 

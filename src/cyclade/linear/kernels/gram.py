@@ -82,14 +82,14 @@ def sparse_products(data: Any, rows: Any, starts: Any, order: Any, d: Any, G: An
 
 @compiled
 def more_sparse_products(
-    data: Any, rows: Any, starts: Any, order: Any, known: int, n: int, G: Any
+    data: Any, rows: Any, starts: Any, order: Any, known: int, w: float, n: int, G: Any
 ) -> None:
-    """The rows and columns of G = A Aᵀ from `known` on, a new column against all at a time."""
+    """The rows and columns of G = w A Aᵀ from `known` on, a new column against all at a time."""
     column = np.zeros(n)
     for a in range(known, order.shape[0]):
         first, last = starts[order[a]], starts[order[a] + 1]
         for e in range(first, last):
-            column[rows[e]] = data[e]
+            column[rows[e]] = w * data[e]
         for b in range(a + 1):
             G[a, b] = dot(data, rows, starts[order[b]], starts[order[b] + 1], column)
             G[b, a] = G[a, b]

@@ -65,6 +65,17 @@ def gather(
 
 
 @reductions
+def squares(data: Any, starts: Any, columns: Any, sums: Any, out: Any) -> None:
+    """The sum and the squared norm of each chosen column."""
+    for k in range(columns.shape[0]):
+        s, q = 0.0, 0.0
+        for e in range(starts[columns[k]], starts[columns[k] + 1]):
+            s += data[e]
+            q += data[e] * data[e]
+        sums[columns[k]], out[columns[k]] = s, q
+
+
+@reductions
 def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
     """a_j · R."""
     s = R[0] * 0
@@ -76,12 +87,13 @@ def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
 @compiled
 def cycles(
     data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, names: Any,
-    order: Any, parameters: Any, shift: float, most: int, enough: float,
+    order: Any, parameters: Any, shift: float, w: float, most: int, enough: float,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Cycle over `order` until no column moves by more than `enough` (in |δ_j| L_j).
 
     Returns the number of cycles, the largest move of the last, and the new shift. `sums` holds
-    a_j·√w where an intercept is profiled out, else zeros; `mass` is Σ w.
+    a_j·√w where an intercept is profiled out, else zeros; `mass` is Σ w. The number w is 1 for
+    columns that hold √w; it is the weight of all rows for those that do not, and R then holds it.
     """
     done, largest = 0, np.inf
     while done < most and largest > enough:
@@ -98,6 +110,7 @@ def cycles(
                 x[j] += d
                 shift += d * sums[j] / mass
                 largest = max(largest, abs(d) * L[j])
+                d *= w
                 for e in range(first, last):
                     R[rows[e]] -= d * data[e]
         done += 1
