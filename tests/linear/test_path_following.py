@@ -11,6 +11,7 @@ from cyclade.linear.compiled import compiled
 from cyclade.linear.gram import Gram
 from cyclade.linear.kernels import quadratic, rows
 from cyclade.linear.kernels.strong import strong
+from cyclade.linear.look import look
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 
 CONVEX = [
@@ -163,3 +164,13 @@ def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
     assert found.reached
     np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-7)
+
+
+@pytest.mark.parametrize("shrink", [1.0, 1.0 - 1e-15, 0.999, 0.3])
+def test_the_dual_of_a_look_at_the_logistic_loss(shrink):
+    z = np.concatenate([np.linspace(-40, 40, 101), [-800.0, 800.0, 0.0]])
+    y = np.where(np.arange(z.size) % 2 == 0, 1.0, -1.0)
+    s, loss = np.full(z.size, 1 / z.size), losses.get("logistic")
+    there = look(loss, y, s, z)
+    slow = -s @ loss.conjugate(y, shrink * loss.gradient(y, z))
+    assert there.dual(shrink) == pytest.approx(slow, abs=1e-14)

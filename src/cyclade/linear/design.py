@@ -80,8 +80,8 @@ class Design(Protocol):
     def correlate_some(self, names: Array, v: Array) -> Array:
         """Xᵀv on the chosen columns alone."""
 
-    def predict(self, x: Array) -> Array:
-        """Xx in float64, from the columns where x is not zero."""
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        """Xx in float64, from the columns where x is not zero; `support` holds them if given."""
 
     def panel(self, columns: Array, w: Array, centred: bool) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""

@@ -64,33 +64,41 @@ class Follower:
             False,
         )  # whether they cost much; whether these products are worth using again
 
-    def follow(self, problem: Problem, state: State, most: int) -> None:
-        """Go on to the λ of `problem` from the solution for the last, as far as that is easy."""
+    def follow(self, problem: Problem, state: State, most: int) -> bool:
+        """Go on to the λ of `problem` from the solution for the last, as far as that is easy.
+
+        Returns whether a step was made; if not, the state is as it was.
+        """
         still, before, z = problem.penalty.still, self.still, self.z
         self.still, self.z = still, state.look.z
         if not self.possible or before is None:
-            return
+            return False
         self.good &= self.dear
         ahead = state.look if z is None else problem.look(1.5 * state.look.z - 0.5 * z)
         enough = ENOUGH * float(still.max(initial=0.0))
-        for _ in range(STEPS):
+        for made in range(STEPS):
             many = strong(state.x, state.measured.g, still, before, STRIDE, self.names)
             if many <= 0 or not self.step(problem, state, self.names[:many].copy(), ahead, most):
-                break
+                return made > 0
             ahead = state.look
             if state.measured.distance <= enough or state.passes >= most:
                 break
+        return True
 
     def step(self, problem: Problem, state: State, V: Array, ahead: Look, most: int) -> bool:
-        """A model over the columns V, its minimum and a check there; no if F has not come down."""
+        """A model over the columns V, its minimum and a check there; no if F has not come down.
+
+        What was measured may have been so at the λ before: only the slopes are taken from it.
+        """
         again = self.good and bool(self.inside[V].all())
         if not again and not self.form(problem, state, V, ahead):
             return False
-        penalty, now, M, G = problem.penalty, state.measured, self.members, self.G
-        x = state.x[M]
-        new, c = x.copy(), self.means * now.slope - now.g[M]
+        penalty, now, M = problem.penalty, state.measured, self.members
+        x, g = state.x[M], now.g[M]
+        first = max(float(penalty.distances(M, x, g).max()), abs(now.slope))
+        new, c = x.copy(), self.means * now.slope - g
         state.passes += minimise_quadratic(
-            G, c, new, self.L, M, penalty.parameters, penalty.still, PRECISE * now.distance,
+            self.G, c, new, self.L, M, penalty.parameters, penalty.still, PRECISE * first,
             most - state.passes,
         )  # fmt: skip
         shift = 0.0
@@ -98,10 +106,10 @@ class Follower:
             shift = -now.slope / self.mass - float(self.means @ (new - x))
         whole = state.x.copy()
         whole[M] = new
-        there = problem.look(problem.predict(whole, state.c + shift))
+        there = problem.look(problem.predict(whole, state.c + shift, M))
         measured = measure(problem, whole, there)
-        self.good = measured.distance <= WORTH * now.distance
-        if not measured.objective < now.objective:
+        self.good = measured.distance <= WORTH * first
+        if not measured.objective < state.look.value + penalty.total(M, x):
             return False
         state.x, state.c, state.look, state.measured = whole, state.c + shift, there, measured
         state.working, state.fresh = M, True

@@ -6,6 +6,7 @@ The squared and the logistic loss have them from compiled passes that make no te
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -89,7 +90,7 @@ class LogisticLook(Look):
         return np.exp(e, out=e)
 
     @cached_property
-    def _parts(self) -> tuple[Array, Array, float]:
+    def _parts(self) -> tuple[Array, Array, tuple[float, float, float, float]]:
         from cyclade.linear.kernels.logistic import passage
 
         u, slopes, log = np.empty_like(self.z), np.empty_like(self.z), np.log1p(self.e)
@@ -98,7 +99,7 @@ class LogisticLook(Look):
     @cached_property
     def value(self) -> float:
         """Σ s_i (log(1 + e_i) − min(y_i z_i, 0))."""
-        return self._parts[2]
+        return self._parts[2][0]
 
     @cached_property
     def u(self) -> Array:
@@ -109,6 +110,23 @@ class LogisticLook(Look):
     def slopes(self) -> Array:
         """s u."""
         return self._parts[1]
+
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u.
+
+        With a = |u|, φ*(u) = a log a + (1 − a) log(1 − a) = uz − φ. Where θ has shrunk, log a and
+        the sums with it are known already; one logarithm is left, of 1 − shrink · a.
+        """
+        from cyclade.linear.kernels.logistic import remainder, triple
+
+        value, mass, margins, entropy = self._parts[2]
+        if shrink == 1.0:
+            return value + margins
+        rest = np.empty_like(self.z)
+        remainder(self.u, shrink, rest)
+        with np.errstate(divide="ignore", invalid="ignore"):  # shrink near 1: the caller looks
+            other = float(triple(self.s, rest, np.log(rest)))
+        return -shrink * (mass * math.log(shrink) + entropy) - other
 
     @cached_property
     def second(self) -> Array:

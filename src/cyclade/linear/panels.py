@@ -80,9 +80,9 @@ class DenseDesign:
         dense.chosen(self.X.T, names, v, out)
         return out
 
-    def predict(self, x: Array) -> Array:
+    def predict(self, x: Array, support: Array | None = None) -> Array:
         """Xx: from the support alone while that is small."""
-        support = np.flatnonzero(x)
+        support = np.flatnonzero(x) if support is None else support
         if support.size and (4 * support.size > self.p or not self.X.flags.f_contiguous):
             return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
         z = np.zeros(self.n)
@@ -137,10 +137,10 @@ class SparseDesign:
         sparse.chosen(self.data, self.rows, self.starts, names, v, out)
         return out
 
-    def predict(self, x: Array) -> Array:
+    def predict(self, x: Array, support: Array | None = None) -> Array:
         """Xx from the support."""
         z = np.zeros(self.n)
-        support = np.flatnonzero(x)
+        support = np.flatnonzero(x) if support is None else support
         sparse.add_columns(
             self.data, self.rows, self.starts, support, x[support].astype(np.float64), z
         )

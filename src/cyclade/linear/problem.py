@@ -67,18 +67,20 @@ class Problem:
 
     def at(self, penalty: Any) -> Problem:
         """The same problem with another penalty."""
-        return Problem(
+        other = Problem(
             self.design, self.y, self.s, self.offset, self.loss,
             compiled(penalty, self.design.p), self.fit_intercept, self.null,
         )  # fmt: skip
+        other.has_offset = self.has_offset
+        return other
 
     def look(self, z: Array) -> Look:
         """The loss around z."""
         return look(self.loss, self.y, self.s, z)
 
-    def predict(self, x: Array, c: float) -> Array:
-        """z, computed afresh."""
-        z = self.design.predict(x)
+    def predict(self, x: Array, c: float, support: Array | None = None) -> Array:
+        """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""
+        z = self.design.predict(x, support)
         if self.has_offset:
             z += self.offset
         if c != 0.0:

@@ -86,9 +86,11 @@ def scale_of_gap(problem: Problem) -> float:
 def scale_of_distance(problem: Problem, g: Array) -> float:
     """λ: the largest finite threshold of a coordinate; without any, the largest slope at hand."""
     still = problem.penalty.still
-    finite = still[np.isfinite(still)]
-    if finite.size and finite.max() > 0:
-        return float(finite.max())
+    top = float(still.max())
+    if not np.isfinite(top):
+        top = float(still[np.isfinite(still)].max(initial=0.0))
+    if top > 0:
+        return top
     return float(np.abs(g).max(initial=0.0)) or 1.0
 
 
