@@ -128,7 +128,7 @@ def test_liblinear_agrees():
     X, y = data(Logistic())
     model = LogisticRegression(
         l1_ratio=1, solver="liblinear", C=1 / (0.02 * len(y)), fit_intercept=False, tol=1e-10,
-        max_iter=10_000,
+        max_iter=10_000, random_state=0,
     ).fit(X, y)  # fmt: skip
     fit = solve(X, y, "logistic", L1(0.02), fit_intercept=False, tol=1e-11)
     np.testing.assert_allclose(fit.coef, model.coef_.ravel(), atol=1e-4)

@@ -25,6 +25,7 @@ LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
 
 
 FLOOR_CONVEX = 1e-7  # of the majoriser's weights, where φ'' is smaller
+FLOOR_FLAT = 1e-4  # the same for a loss that may be linear in parts, where φ'' says nothing
 
 
 class Model:
@@ -79,7 +80,8 @@ def curvatures(look: Look, damping: float, trust: float) -> Array:
     if not loss.convex:
         w = np.maximum(look.second, trust * loss.majoriser(y, z))
     elif np.isfinite(loss.bound):
-        w = np.maximum(look.second, FLOOR_CONVEX * loss.bound)
+        floor = FLOOR_FLAT if loss.flat else FLOOR_CONVEX
+        w = np.maximum(look.second, floor * loss.bound)
     else:
         w = look.second
     if damping > 1.0:

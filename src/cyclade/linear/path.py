@@ -12,11 +12,14 @@ from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.design import as_design
 from cyclade.linear.losses import Loss
+from cyclade.linear.softening import softer
 from cyclade.linear.solve import (
+    Solution,
     as_data,
     as_numbers,
     as_solution,
     as_start,
+    fit,
     is_block,
     printer,
     solve,
@@ -102,6 +105,16 @@ def path(
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     as_numbers(tol, max_passes)
     start = as_start(design, y, coef, intercept)
+    # Where a loss is approached through easier ones, the solution at the last λ is no good start.
+    narrow = bool(softer(loss, penalty, y, b, bool(fit_intercept)))
+
+    def one_by_one(lams: Array) -> PathResult:
+        rest = (bool(fit_intercept), (None, None), tol, max_passes, verbose)
+        fits = [fit(design, y, s, b, loss, penalty.scaled(float(lam)), *rest) for lam in lams]
+        return as_path(lams, fits)
+
+    if narrow and lams is not None:
+        return one_by_one(check_lams(lams))
     if is_block(loss, penalty, y):
         from cyclade.linear.blocks import path_blocks
 
@@ -112,12 +125,15 @@ def path(
         )  # fmt: skip
         return result
     from cyclade.linear.compiled import compiled
+    from cyclade.linear.follow import Follower
     from cyclade.linear.problem import Problem
     from cyclade.linear.working_sets import begin, minimise, turn
 
     problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), bool(fit_intercept))
     if lams is None:
         lams = as_lams(penalty, null_gradient(problem), n_lams, lam_ratio)
+        if narrow:
+            return one_by_one(lams)
     else:
         lams = check_lams(lams)
     x0 = np.zeros(design.p) if start[0] is None else start[0]
@@ -125,20 +141,23 @@ def path(
     fits = []
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     state.on_path = True
-    from cyclade.linear.follow import Follower
-
     follower = Follower(problem)
     for lam in lams:
         problem = problem.at(penalty.scaled(float(lam)))
-        turn(problem, state)
         state.passes, state.history = 0, []
-        follower.follow(problem, state, max_passes)
+        if not follower.follow(problem, state, max_passes):
+            turn(problem, state)
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
         fits.append(as_solution(state, certificate, design))
+    return as_path(lams, fits)
+
+
+def as_path(lams: Array, fits: list[Solution]) -> PathResult:
+    """Solutions in the order of their λ."""
     return PathResult(
         lams,
         np.stack([f.coef for f in fits], axis=-1),
-        np.array([f.intercept for f in fits]),
+        np.stack([np.asarray(f.intercept) for f in fits], axis=-1),
         np.array([f.objective for f in fits]),
         [f.certificate for f in fits],
         np.array([f.passes for f in fits]),

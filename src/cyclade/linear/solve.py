@@ -12,6 +12,7 @@ from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.design import Design, as_design
 from cyclade.linear.losses import Loss
+from cyclade.linear.softening import ROUGH, softer
 
 Array = NDArray[Any]
 
@@ -110,6 +111,36 @@ def solve(
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     as_numbers(tol, max_passes)
     start = as_start(design, y, coef, intercept)
+    return fit(design, y, s, b, loss, penalty, bool(fit_intercept), start, tol, max_passes, verbose)
+
+
+def fit(
+    design: Design, y: Array, s: Array, b: Array, loss: Loss, penalty: Any, fit_intercept: bool,
+    start: tuple[Any, Any], tol: float, max_passes: int, verbose: bool,
+) -> Solution:  # fmt: skip
+    """`solve` on checked arguments: easier losses first, where the loss needs that."""
+    spent, cold = 0, start[0] is None and start[1] is None
+    for easier in softer(loss, penalty, y, b, fit_intercept) if cold else ():
+        most = (max_passes - spent) // 2
+        if most > 0:
+            rough = _fit(
+                design, y, s, b, easier, penalty, fit_intercept, start, max(tol, ROUGH), most,
+                verbose,
+            )  # fmt: skip
+            start = np.asarray(rough.coef, np.float64), rough.intercept
+            spent += rough.passes
+    solution = _fit(
+        design, y, s, b, loss, penalty, fit_intercept, start, tol, max_passes - spent, verbose
+    )
+    solution.passes += spent
+    return solution
+
+
+def _fit(
+    design: Design, y: Array, s: Array, b: Array, loss: Loss, penalty: Any, fit_intercept: bool,
+    start: tuple[Any, Any], tol: float, max_passes: int, verbose: bool,
+) -> Solution:  # fmt: skip
+    """One loss, from one start."""
     if is_block(loss, penalty, y):
         from cyclade.linear.blocks import solve_blocks
 
@@ -123,7 +154,7 @@ def solve(
     from cyclade.linear.problem import Problem
     from cyclade.linear.working_sets import begin, minimise
 
-    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), bool(fit_intercept))
+    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), fit_intercept)
     x0 = np.zeros(design.p) if start[0] is None else start[0]
     state = begin(problem, x0, float(start[1] or 0.0) if fit_intercept else 0.0)
     if not x0.any():

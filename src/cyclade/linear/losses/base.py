@@ -21,6 +21,7 @@ OPTIONAL = (
     "convex",
     "bound",
     "target",
+    "flat",
 )
 
 
@@ -38,6 +39,9 @@ class Loss:
         sup ∂²φ/∂z² (of the largest eigenvalue with several outputs), inf where there is none.
     target : {"real", "signs", "classes"}
         What y holds: numbers, labels −1 and 1, or class codes 0, …, T − 1.
+    flat : bool
+        Whether a convex φ may be linear in parts, so that a small ∂²φ/∂z² says little about how φ
+        goes on. Models then lift small weights.
 
     Notes
     -----
@@ -62,6 +66,7 @@ class Loss:
     convex: bool = True
     bound: float = math.inf
     target: Literal["real", "signs", "classes"] = "real"
+    flat: bool = True
 
     def value(self, y: Array, z: Array) -> Array:
         """φ(y_i, z_i), one per row."""

@@ -37,6 +37,7 @@ class Logistic(Loss):
 
     bound = 0.25
     target = "signs"
+    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         """log(1 + e^{−yz}), without overflow."""

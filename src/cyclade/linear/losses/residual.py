@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cyclade.linear.losses.base import Array, Loss, positive, rows
+from cyclade.linear.losses.multiple import Multiple
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,15 @@ class Huber(Loss):
         """u y + ½ u² where |u| ≤ δ."""
         return rows(np.where(abs(u) <= self.delta, u * (y + 0.5 * u), np.inf))
 
+    @property
+    def width(self) -> float:
+        """Half of the window in which φ bends."""
+        return self.delta
+
+    def widened(self, factor: float) -> Multiple:
+        """The loss with a window `factor` times as wide and the same slopes outside."""
+        return Multiple(Huber(self.delta * factor), 1.0 / factor)
+
 
 @dataclass(frozen=True)
 class Quantile(Loss):
@@ -126,3 +136,12 @@ class Quantile(Loss):
         inside = abs(b) <= 1.0 + 8.0 * np.finfo(np.asarray(u).dtype).eps
         b = np.clip(b, -1.0, 1.0)
         return rows(np.where(inside, u * y + 0.25 * self.smoothing * (b * b - 1.0), np.inf))
+
+    @property
+    def width(self) -> float:
+        """Half of the window in which φ bends."""
+        return self.smoothing
+
+    def widened(self, factor: float) -> Quantile:
+        """The loss with a window `factor` times as wide and the same slopes outside."""
+        return Quantile(self.q, self.smoothing * factor)
