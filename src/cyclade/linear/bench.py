@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Array = NDArray[Any]
 
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 ENTRY = 0.1  # of the distance aimed at: columns with less do not move
+RATE = 4.0  # cycles that bring distances down by a factor e, to begin with
 PATIENCE = 100  # the most cycles on a model that is not exact
 
 
@@ -29,20 +31,23 @@ class Bench:
         self.spent = 0  # cycles made on the panel itself
 
     def cycle(
-        self, penalty: Compiled, state: State, at: Array, eps: float, most: int, forcing: float
-    ) -> bool:
+        self, penalty: Compiled, state: State, at: Array, eps: float, most: int, forcing: float,
+        first: Array | None = None, leave: bool = False,
+    ) -> bool:  # fmt: skip
         """Cycle over the active ones of the columns `at` until all of them are eps-stationary.
 
         The first distances are those of the true objective, since a model has its slopes: if they
         are small enough nothing is done, and the answer is no. An inexact model is not worth an
         exact minimum: its distances come down by the factor `forcing`, which is zero for an exact
-        one.
+        one. `first` are the correlations at the start, where they are known; with `leave`, what
+        cycles on products came to is left for the caller to look at.
         """
         panel, gram, burst, goal = self.panel, self.gram, BURST, None
         W, enough = panel.names[at], 0.3 if forcing else 0.6
         while state.passes < most:
             x = panel.x[at]
-            correlations = panel.correlations(at)
+            correlations = panel.correlations(at) if first is None else first
+            first = None
             distances = penalty.distances(W, x, -correlations)
             worst = float(distances.max(initial=0.0))
             if goal is None:
@@ -53,18 +58,31 @@ class Bench:
             elif worst <= goal:
                 break
             active = at[(x != 0) | (distances > ENTRY * goal)]
-            left = most - state.passes
-            if self.spent >= panel.patience(active, gram.lacking(panel, active)):
+            left, ahead = most - state.passes, 0.0
+            if not forcing and 2 * np.count_nonzero(x) > active.size:  # they will stay active
+                ahead = RATE * math.log(worst / goal) if goal > 0 else PATIENCE
+            if self.spent + ahead >= panel.patience(active, gram.lacking(panel, active)):
                 gram.take(panel, penalty, active, correlations, at)
                 done = gram.minimise(0.3 * goal, left)
                 gram.give(panel)
+                most = 0 if leave else most
             else:
                 panel.choose(active)
-                done, _ = panel.cycles(penalty, min(burst, left), enough * goal)
+                done = self._burst(penalty, active, min(burst, left), enough * goal)
                 self.spent += done
                 burst = min(2 * burst, 32)
             state.passes += done
         return True
+
+    def _burst(self, penalty: Compiled, active: Array, most: int, enough: float) -> int:
+        """Cycles over these columns; after the first, where that is free, over those that moved."""
+        panel, done = self.panel, 0
+        if panel.choice_is_free and most > 1:
+            done, largest = panel.cycles(penalty, 1, enough)
+            if largest <= enough:
+                return done
+            panel.choose(active[panel.x[active] != 0])
+        return done + panel.cycles(penalty, most - done, enough)[0]
 
 
 class GrowingBench(Bench):

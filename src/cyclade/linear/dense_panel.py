@@ -18,6 +18,7 @@ LEAST_CURVATURE = 1e-12  # of a column against its uncentred norm: constant colu
 class DensePanel:
     """The columns one after another, room for more, and at the end one of zeros for padding."""
 
+    choice_is_free = False
     A: Array
     L: Array
     _means: Array
@@ -96,6 +97,10 @@ class DensePanel:
             most, enough,
         )  # fmt: skip
         return int(done), float(largest)
+
+    def entries(self, order: Array) -> float:
+        """How many entries these columns have."""
+        return float(order.size * self.A.shape[1])
 
     def patience(self, order: Array, new: Array) -> float:
         """k²n/2 for the products against 2kn per cycle; a matrix product runs twice as fast.

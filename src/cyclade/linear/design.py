@@ -23,6 +23,7 @@ class Panel(Protocol):
     x: Array  # the coefficients, perhaps with padding at the end
     L: Array  # ‖a_j‖²
     names: Array  # the coordinate each column belongs to
+    choice_is_free: bool  # whether `choose` does no work of its own
 
     @property
     def means(self) -> Array:
@@ -45,6 +46,9 @@ class Panel(Protocol):
 
     def residual(self) -> Array:
         """R, as it now stands."""
+
+    def entries(self, order: Array) -> float:
+        """How many entries these columns have."""
 
     def patience(self, order: Array, new: Array) -> float:
         """How many cycles over `order` cost as much as the products of the `new` ones with all."""

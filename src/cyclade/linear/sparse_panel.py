@@ -18,6 +18,7 @@ Array = NDArray[Any]
 class SparsePanel:
     """The columns times √w, one after another; centred implicitly."""
 
+    choice_is_free = True
     w = 1.0  # what is left to multiply products of columns by
 
     def __init__(
@@ -88,18 +89,19 @@ class SparsePanel:
         """The products against twice all entries per cycle, and about as much for k² numbers."""
         if order.size > MOST_PRODUCTS:
             return np.inf
-        entries = self._entries(order)
+        entries = self.entries(order)
         made = min(8.0 + 0.5 * entries / self.root.size, 0.5 * new.size)
         return made + order.size * new.size / max(entries, 1.0)
 
-    def _entries(self, order: Array) -> float:
+    def entries(self, order: Array) -> float:
+        """How many entries these columns have."""
         return float((self.starts[order + 1] - self.starts[order]).sum())
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """Few new columns one by one; else all again by rows, Σ m_i²/2 for m_i entries in row i."""
         k, n, order = old.size, self.root.size, np.concatenate([old, new])
         out, A = np.empty((order.size, order.size)), (self.data, self.rows, self.starts, order)
-        if new.size < 16.0 + self._entries(order) / n:
+        if new.size < 16.0 + self.entries(order) / n:
             out[:k, :k] = G
             more_sparse_products(*A, k, self.w, n, out)
             if self.centred:

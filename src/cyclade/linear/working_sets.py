@@ -32,6 +32,7 @@ ALWAYS = 5_000  # columns at most by that rule
 NEAR = 0.75  # a column at rest rides along if pulled by more than this part of its threshold
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
 LOOSE = 0.5  # the same for a nonconvex loss, whose models are worth less
+DEAR = 2.0  # times a look at the working set must cost less than one at all columns, or is not made
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
 NO_COLUMNS = np.empty(0, np.int64)
@@ -229,7 +230,9 @@ def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most:
     at, panel = bench.places(W), bench.panel
     x = state.x[panel.names]
     panel.start(model.start(), x)
-    if bench.cycle(problem.penalty, state, at, eps, most, 0.0):
+    first = panel.means[at] * state.measured.slope - state.measured.g[panel.names[at]]
+    leave = DEAR * panel.entries(at) > problem.design.entries
+    if bench.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave):
         dx, moved = panel.x[at].astype(np.float64) - x[at], panel.names[at]
         state.x[moved] += dx
         if problem.fit_intercept:

@@ -57,6 +57,10 @@ class _Nonconvex(ShippedScalar):
         convex = L1(self.threshold(0), positive=self.positive)
         return convex, ConcavePart(self, self._concave_lipschitz())
 
+    def straighter(self, times: float) -> Self:
+        """The penalty with the same slope at zero whose concave part bends so many times less."""
+        raise NotImplementedError
+
     def _concave_lipschitz(self) -> float:
         raise NotImplementedError
 
@@ -86,6 +90,10 @@ class MCP(_Nonconvex):
     def scaled(self, lam: float) -> Self:
         """The same penalty at another λ."""
         return type(self)(lam, self.gamma, positive=self.positive)
+
+    def straighter(self, times: float) -> Self:
+        """The penalty with the same slope at zero whose concave part bends so many times less."""
+        return type(self)(self.lam, times * self.gamma, positive=self.positive)
 
     def _concave_value(self, size: Array) -> Array:
         knee = self.gamma * self.lam
@@ -124,6 +132,10 @@ class SCAD(_Nonconvex):
         """The same penalty at another λ."""
         return type(self)(lam, self.gamma, positive=self.positive)
 
+    def straighter(self, times: float) -> Self:
+        """The penalty with the same slope at zero whose concave part bends so many times less."""
+        return type(self)(self.lam, 1.0 + times * (self.gamma - 1.0), positive=self.positive)
+
     def _concave_value(self, size: Array) -> Array:
         bend = np.clip(size - self.lam, 0.0, (self.gamma - 1.0) * self.lam)
         beyond = np.maximum(size - self.gamma * self.lam, 0.0)
@@ -158,6 +170,10 @@ class LogSum(_Nonconvex):
     def scaled(self, lam: float) -> Self:
         """The same penalty at another λ."""
         return type(self)(lam, self.eps, positive=self.positive)
+
+    def straighter(self, times: float) -> Self:
+        """The penalty with the same slope at zero whose concave part bends so many times less."""
+        return type(self)(times * self.lam, times * self.eps, positive=self.positive)
 
     def _concave_value(self, size: Array) -> Array:
         return self.lam * (np.log1p(size / self.eps) - size / self.eps)
