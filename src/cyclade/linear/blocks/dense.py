@@ -15,24 +15,40 @@ import numpy as np
 from cyclade.linear.blocks.steps import block_step, copy
 from cyclade.linear.kernels.jit import compiled, reductions
 
+LONG = 1536  # rows
+
 
 @reductions
 def dots(A: Any, rows: Any, first: int, m: int, n: int, R: Any, g: Any) -> None:
-    """g_i = a_i · R for the m columns from `first`, four at a time."""
+    """g_i = a_i · R for the m columns from `first`; long ones eight at a time.
+
+    Memory is read fastest in one stream while columns are a few pages long, and in several beyond.
+    """
     zero = A[0, 0] * 0
     k = 0
-    while k + 4 <= m:
-        a0, a1 = A[rows[first + k]], A[rows[first + k + 1]]
-        a2, a3 = A[rows[first + k + 2]], A[rows[first + k + 3]]
-        s0, s1, s2, s3 = zero, zero, zero, zero
+    while n > LONG and k + 8 <= m:
+        a0, a1, a2, a3 = (
+            A[rows[first + k]], A[rows[first + k + 1]], A[rows[first + k + 2]],
+            A[rows[first + k + 3]],
+        )  # fmt: skip
+        a4, a5, a6, a7 = (
+            A[rows[first + k + 4]], A[rows[first + k + 5]], A[rows[first + k + 6]],
+            A[rows[first + k + 7]],
+        )  # fmt: skip
+        s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
         for i in range(n):
             r = R[i]
             s0 += a0[i] * r
             s1 += a1[i] * r
             s2 += a2[i] * r
             s3 += a3[i] * r
+            s4 += a4[i] * r
+            s5 += a5[i] * r
+            s6 += a6[i] * r
+            s7 += a7[i] * r
         g[k], g[k + 1], g[k + 2], g[k + 3] = s0, s1, s2, s3
-        k += 4
+        g[k + 4], g[k + 5], g[k + 6], g[k + 7] = s4, s5, s6, s7
+        k += 8
     while k < m:
         a0, s0 = A[rows[first + k]], zero
         for i in range(n):
