@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -26,9 +27,11 @@ from cyclade.experiments.errors import ConfigError, ExperimentError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
 from cyclade.experiments.repeatable import before_cuda_starts
 from cyclade.experiments.run import on, prepared, run
+from cyclade.optim.capture import alone
 
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
 STREAMS = 8  # runs that share a GPU: more gain nothing on an H200
+TOGETHER = 16384  # images in the batches of runs that share a GPU: more of them fill it, and memory
 
 
 def run_many(
@@ -54,19 +57,20 @@ def run_many(
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs must be at least 1, got {jobs}")
     chosen = list({config.slug(): config for config in configs}.values())
-    waiting: dict[tuple[str, int, bool], list[RunConfig]] = {}  # by what a process has one of
+    # By what a process has one of, and by how many may share the device.
+    waiting: dict[tuple[str, int, bool, int], list[RunConfig]] = {}
     for config in chosen:  # before any work: folders of other configs, devices that are not there
         device = resolve(config.device)
         place = RunFolder(root / config.slug())
         if place.path.exists():
             place.claim(config)
         if place.done() is None:
-            key = (device.type, config.threads, config.tf32)
+            fitting = _streams(config) if device.type == "cuda" else _cores() // config.threads
+            key = (device.type, config.threads, config.tf32, max(1, fitting))
             waiting.setdefault(key, []).append(config)
     failures: dict[RunConfig, Exception] = {}
     with Display(progress) as display:
-        for (kind, threads, _), group in waiting.items():
-            fitting = STREAMS if kind == "cuda" else max(1, _cores() // threads)
+        for (kind, _, _, fitting), group in waiting.items():
             together = min(jobs or fitting, len(group))
             if kind == "cuda":
                 failures |= _on_streams(group, root, data_dir, together, display)
@@ -120,6 +124,9 @@ def _on_streams(
             return
         except Exception as error:
             failures[config] = error
+        with alone:  # nothing may be freed while another run records
+            gc.collect()
+            torch.cuda.empty_cache()  # its graphs held on to their memory
         with lock:
             display.end(config)
 
@@ -136,6 +143,11 @@ def _on_streams(
         raise
     pool.shutdown()
     return failures
+
+
+def _streams(config: RunConfig) -> int:
+    """How many runs of this kind share a GPU."""
+    return max(1, min(STREAMS, TOGETHER // config.batch))
 
 
 class _Stopped(Exception):
