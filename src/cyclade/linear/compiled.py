@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.kernels import columns, dense, gram, sparse
 from cyclade.linear.kernels.jit import rebound
+from cyclade.linear.penalties import formulas
 
 Array = NDArray[Any]
 SHIPPED: dict[str, Any] = {
@@ -90,7 +91,9 @@ class Compiled:
         return "conjugates" in self.functions
 
     def conjugates(self, v: Array, factor: float) -> float:
-        """r*(factor · v)."""
+        """r*(factor · v), where that is finite."""
+        if self.shipped and self.parameters[0] == formulas.L1:  # a norm: r* is zero there
+            return 0.0
         return float(self.functions["conjugates"](self.parameters, v, factor))
 
 
@@ -117,7 +120,9 @@ def compiled(penalty: Any, p: int) -> Compiled:
         functions = _users(penalty)
         parameters = _state(penalty)
     still = np.full(p, -1.0)
-    if "thresholds" in functions:
+    if shipped and len(parameters[1]) == 1:  # the same for all: no kernel is needed
+        still[:] = formulas.threshold(*parameters, 0)
+    elif "thresholds" in functions:
         functions["thresholds"](parameters, still)
     return Compiled(penalty, bool(penalty.convex), parameters, still, functions, shipped)
 

@@ -77,21 +77,6 @@ def chosen(XT: Any, columns: Any, v: Any, out: Any) -> None:
 
 
 @reductions
-def grams(A: Any, order: Any, first: int, G: Any) -> None:
-    """G_b = A_B A_Bᵀ for each eight columns B of `order`, from block `first` on (upper half)."""
-    n = A.shape[1]
-    for b in range(first, order.shape[0] // 8):
-        for k in range(8):
-            a = A[order[8 * b + k]]
-            for h in range(k + 1, 8):
-                c = A[order[8 * b + h]]
-                s = A[0, 0] * 0
-                for i in range(n):
-                    s += a[i] * c[i]
-                G[b, k, h] = s
-
-
-@reductions
 def dots(A: Any, R: Any, order: Any, b: int, g: Any) -> None:
     """g = A_B R for the eight columns at b."""
     a0, a1, a2, a3 = A[order[b]], A[order[b + 1]], A[order[b + 2]], A[order[b + 3]]
@@ -109,6 +94,14 @@ def dots(A: Any, R: Any, order: Any, b: int, g: Any) -> None:
         s6 += a6[i] * r
         s7 += a7[i] * r
     g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@compiled
+def grams(A: Any, order: Any, first: int, G: Any) -> None:
+    """G_b = A_B A_Bᵀ for each eight columns B of `order`, from block `first` on."""
+    for b in range(first, order.shape[0] // 8):
+        for k in range(8):
+            dots(A, A[order[8 * b + k]], order, 8 * b, G[b, k])
 
 
 @reductions

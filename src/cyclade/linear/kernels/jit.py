@@ -9,11 +9,20 @@ from typing import Any, TypeVar, cast
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+COMMON: dict[str, Any] = {
+    "cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True,
+}  # fmt: skip
+INSIDE: dict[str, Any] = {"no_cpython_wrapper": True}
 
 
 def compiled(function: F) -> F:
     """Compile on first use, and keep the machine code on disk for later processes."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return cast(F, numba.njit(**COMMON)(function))
+
+
+def inner(function: F) -> F:
+    """As `compiled`, for what only kernels call: no door to Python, which is slow to compile."""
+    return cast(F, numba.njit(**COMMON, **INSIDE)(function))
 
 
 def reductions(function: F) -> F:
@@ -22,8 +31,7 @@ def reductions(function: F) -> F:
     Only the reassociation and contraction flags are set, so inf and nan keep their meaning.
     """
     flags = {"reassoc", "contract", "nsz"}
-    jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags, inline="never")
-    return cast(F, jit(function))
+    return cast(F, numba.njit(fastmath=flags, inline="never", **COMMON)(function))
 
 
 def rebound(function: Any, names: Mapping[str, Any], *, cache: bool) -> Any:

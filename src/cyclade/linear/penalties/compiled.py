@@ -15,6 +15,9 @@ import numba
 
 from cyclade.linear.penalties import formulas
 
+# Only kernels call these: a door to Python for each of them would double the time to compile.
+INSIDE: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 
 def _compiled_copy() -> types.ModuleType:
     spec = importlib.util.find_spec(formulas.__name__)
@@ -24,7 +27,7 @@ def _compiled_copy() -> types.ModuleType:
     spec.loader.exec_module(module)
     for name, function in vars(formulas).items():
         if isinstance(function, types.FunctionType):
-            setattr(module, name, numba.njit(cache=True)(getattr(module, name)))
+            setattr(module, name, numba.njit(**INSIDE)(getattr(module, name)))
     return module
 
 
