@@ -5,8 +5,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cyclade.linear.blocks.dense import LONG, dots
 from cyclade.linear.blocks.extrapolation import combine, weights
 from cyclade.linear.blocks.hessians import largest_eigenvalue
+from cyclade.linear.blocks.regs import Norms
 from cyclade.linear.blocks.steps import diagonal_solve, rotated_step, sparse_step
 from cyclade.linear.penalties import GroupL2, SparseGroup
 
@@ -117,3 +119,19 @@ def test_largest_eigenvalue_is_bounded_from_above():
     true = np.linalg.eigvalsh(H)[-1]
     assert true <= largest_eigenvalue(lambda v: H @ v, 30) <= 1.06 * true
     assert largest_eigenvalue(lambda v: 0 * v, 30) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("n", [7, LONG + 1])
+def test_products_of_short_and_long_columns_are_those_of_the_matrix(n):
+    rng = np.random.default_rng(2)
+    A, R, rows = rng.standard_normal((30, n)), rng.standard_normal(n), rng.permutation(30)
+    g = np.empty(19)
+    dots(A, rows, 3, 19, n, R, g)
+    np.testing.assert_allclose(g, A[rows[3:22]] @ R, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("groups", [2, [[3, 1], [0], [5, 4, 2]]])
+def test_the_dual_norm_is_that_of_the_penalty(groups):
+    g = np.random.default_rng(3).standard_normal(6)
+    penalty = GroupL2(0.7, groups)
+    assert Norms(penalty, 6, 1).dual_norm(g) == pytest.approx(penalty.lam_max(g) / 0.7)

@@ -83,8 +83,9 @@ def as_solution(problem: BlockProblem, state: State, certificate: Certificate) -
     c = state.c.copy()
     if isinstance(problem.loss, Multinomial) and problem.fit_intercept:
         c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
-    pieces = [order[starts[k] : starts[k + 1]] for k in state.working]
-    columns = np.sort(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+    inside = np.zeros(starts.size - 1, bool)
+    inside[state.working] = True
+    columns = np.sort(order[np.repeat(inside, np.diff(starts))])
     return Solution(
         x[:, 0].copy() if flat else x.copy(), float(c[0]) if flat else c,
         state.measured.objective, certificate, state.passes, columns, state.history,

@@ -69,6 +69,9 @@ class Norms:
 
     def dual_norm(self, g: Array) -> float:
         """r is linear in λ, so this is λ_max(g)/λ; g is in the order of the features."""
+        if self.rotated:
+            blocks = np.ascontiguousarray(g if self.identity else g[self.order])
+            return float(measures.largest_norm(blocks.reshape(-1), self.starts, self.table))
         return self.penalty.lam_max(g) / self.penalty.lam
 
     def scale(self) -> float:
