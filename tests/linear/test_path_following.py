@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import follow, losses, path, solve, working_sets
+from cyclade.linear import follow, losses, panels, path, solve, working_sets
 from cyclade.linear.compiled import compiled
+from cyclade.linear.design import as_design
 from cyclade.linear.gram import Gram
 from cyclade.linear.kernels import quadratic, rows
 from cyclade.linear.kernels.strong import strong
 from cyclade.linear.look import look
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
+from cyclade.linear.problem import Problem
 
 CONVEX = [
     L1(0.3),
@@ -174,3 +176,56 @@ def test_the_dual_of_a_look_at_the_logistic_loss(shrink):
     there = look(loss, y, s, z)
     slow = -s @ loss.conjugate(y, shrink * loss.gradient(y, z))
     assert there.dual(shrink) == pytest.approx(slow, abs=1e-14)
+
+
+def wide(kind, n=40, p=300):
+    """So many columns that a single fit comes down in λ by products."""
+    X, y, rng = data(kind, n, p)
+    return X * (rng.random((n, p)) < 0.2), y, rng
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "squared_hinge", "huber"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, intercept):
+    X, y, _ = wide(loss)
+    g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
+    r = L1(0.02 * float(np.abs(X.T @ g).max()))
+    steps = counted(monkeypatch, follow.Follower, "step")
+    fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9)
+    assert len(steps) >= 3
+    assert fit.certificate.reached
+    u = losses.get(loss).gradient(y, X @ fit.coef + fit.intercept) / len(y)
+    away = [r.distance(x, slope, 0) for x, slope in zip(fit.coef, X.T @ u, strict=True)]
+    assert max(away) < 1e-3 * r.lam
+    if intercept:
+        assert abs(u.sum()) < 1e-3 * r.lam
+
+
+@pytest.mark.parametrize("few", [0, 3, 12])
+def test_coming_down_may_end_anywhere(monkeypatch, few):
+    X, y, _ = wide("logistic")
+    full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
+    monkeypatch.setattr(panels, "MOST_DENSE", few)  # columns: a step on the way is given up
+    fit = solve(X, y, "logistic", L1(0.01), tol=1e-8)
+    assert fit.certificate.reached
+    assert fit.objective == pytest.approx(full.objective, rel=1e-7)
+    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_passes=9)
+    assert not short.certificate.reached
+    assert short.passes <= 9 + 1
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "huber"])
+def test_the_mean_curvature_on_the_way(loss):
+    X, y, _ = data(loss)
+    problem = Problem(
+        as_design(X), y, np.full(len(y), 1 / len(y)), np.zeros(len(y)),
+        losses.get(loss), compiled(L1(1.0), X.shape[1]), False,
+    )  # fmt: skip
+    z = np.linspace(-2.0, 2.0, len(y))
+    here, d = problem.look(z), np.where(np.arange(len(y)) % 3 == 0, 0.0, 0.7)
+    mean = follow.on_the_way(problem, here, z - d)
+    along = np.linspace(0.0, 1.0, 2001)
+    slow = np.array([problem.look(z + t * d).second for t in along])
+    slow = (slow[0] + slow[-1] + 2 * slow[1:-1].sum(axis=0)) / 4000
+    np.testing.assert_allclose(mean, slow, atol=2e-3)

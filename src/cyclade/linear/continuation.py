@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear.follow import come_down
 from cyclade.linear.problem import Problem
 from cyclade.linear.working_sets import State, improve, turn
 
@@ -28,6 +29,8 @@ def approach(problem: Problem, state: State, penalty: Any, most: int) -> None:
     easy = problem.loss.convex and problem.penalty.convex
     guide = penalty if problem.penalty.convex else _convex_part(penalty)
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
+        return
+    if guide is penalty and come_down(problem, state, penalty, most):
         return
     largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
     if not 0 < lam < largest < math.inf or (easy and lam > NEAR * largest):

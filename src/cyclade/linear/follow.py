@@ -1,13 +1,12 @@
-"""Along a path: mostly one model of the loss per λ, made where it is wanted.
+"""One model of the loss per λ, on the way down: along a path, and to the λ of a single fit.
 
 From the solution at one λ the next is a short way off, δ. The slopes are known from the check that
-the last λ ended with. The curvature is taken half a step ahead, by the way of the last step, since
-
-    ∇f(x + δ) = ∇f(x) + ∇²f(x + δ/2) δ + O(δ³),
-
-so one model is as good as two Newton steps. Its columns are the support and those that the strong
-rule, |∇_j f| > λ − (λ_before − λ), does not rule out. A check of all columns follows, which tells
-how good it was: what is missing is left to another such step, and then to the working sets.
+the last λ ended with. The curvature is the mean of φ'' along the way, as far as the last step tells
+where that goes, since  φ'(z + δ) = φ'(z) + (mean of φ'' between) δ:  so one model is as good as two
+Newton steps. On a path its columns are the support and those that the strong rule,
+|∇_j f| > λ − (λ_before − λ), does not rule out; in larger steps the support and the columns that
+violate optimality most. A check of all columns follows, which tells how good it was: what is
+missing is left to another such step, and then to the working sets.
 
 Where products of columns cost more than a few checks they are used again, as long as steps with
 them still bring the point much nearer: the slopes are always new, so only the speed is at stake.
@@ -25,32 +24,37 @@ from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
 from cyclade.linear.kernels.strong import strong
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
-from cyclade.linear.newton import LEAST
+from cyclade.linear.newton import FLOOR_FLAT, LEAST
 from cyclade.linear.problem import Problem
 from cyclade.linear.weighted import Columns
-from cyclade.linear.working_sets import State
+from cyclade.linear.working_sets import State, turn
 
 Array = NDArray[Any]
 
-STRIDE = 0.8  # of the λ before: a smaller λ is too far off for one model
-STEPS = 3  # at most, at one λ
+STRIDE = 0.8  # of the λ before: on a path, a smaller λ is too far off for the strong rule
+STEPS = 3  # at most, at one λ of a path
 ENOUGH = 2e-3  # of λ: the distance at which no further step is made
-PRECISE = 3e-3  # what part of its first distance a model is minimised to
+PRECISE = 0.01  # what part of its first distance a model is minimised to
+FAR = 1e-4  # moves of z: for shorter ones φ'' is its own mean
+HALVED = 4  # lengths of a step that are tried
 WORTH = 0.2  # of the distance before it: a step that leaves more than this was made with a bad G
 WIDER = 0.85  # of its threshold: the pull of columns whose products are made for later, if dear
 DEAR = 1.5  # checks: products that cost more are used again
 ROW = 20  # what the loss costs per row, in entries
+# On the way to a single fit:
+RATIO = 0.5  # of one λ to the one before
+ROUGH = 0.03  # what part of its first distance a model is minimised to
+MISSED = 0.5  # of λ: at a larger distance another step is made before the next λ
+FINAL = 8  # steps at most at the last λ
+ENTRY = 0.25  # of the largest violation: columns with less wait for the next step
+ROOM = 48  # columns that may always come in
 
 
 class Follower:
     """What is kept from one λ to the next."""
 
     def __init__(self, problem: Problem) -> None:
-        loss, penalty = problem.loss, problem.penalty
-        self.possible = (
-            loss.convex and penalty.convex and penalty.shipped and type(loss) is not Squared
-            and problem.design.dtype == np.float64 and bool((penalty.still >= 0).all())
-        )  # fmt: skip
+        self.possible = suits(problem)
         self.still: Array | None = None  # thresholds at the λ before
         self.z: Array | None = None  # at the solution before the last
         self.columns: Columns | None = None
@@ -59,10 +63,9 @@ class Follower:
         self.members = np.empty(0, np.int64)  # coordinates with products
         self.inside = np.zeros(problem.design.p, np.bool_)  # whether they are
         self.G, self.L, self.means, self.mass = np.empty((0, 0)), np.empty(0), np.empty(0), 1.0
-        self.dear, self.good = (
-            False,
-            False,
-        )  # whether they cost much; whether these products are worth using again
+        self.keeping = True  # whether products may be of use at the next λ
+        self.dear = False  # whether they cost much
+        self.good = False  # whether these are worth using again
 
     def follow(self, problem: Problem, state: State, most: int) -> bool:
         """Go on to the λ of `problem` from the solution for the last, as far as that is easy.
@@ -74,64 +77,74 @@ class Follower:
         if not self.possible or before is None:
             return False
         self.good &= self.dear
-        ahead = state.look if z is None else problem.look(1.5 * state.look.z - 0.5 * z)
+        curvature = state.look.second if z is None else on_the_way(problem, state.look, z)
         enough = ENOUGH * float(still.max(initial=0.0))
         for made in range(STEPS):
             many = strong(state.x, state.measured.g, still, before, STRIDE, self.names)
-            if many <= 0 or not self.step(problem, state, self.names[:many].copy(), ahead, most):
+            V = self.names[: max(many, 0)].copy()
+            if not V.size or not self.step(problem, state, V, curvature, most, PRECISE):
                 return made > 0
-            ahead = state.look
+            curvature = state.look.second
             if state.measured.distance <= enough or state.passes >= most:
                 break
         return True
 
-    def step(self, problem: Problem, state: State, V: Array, ahead: Look, most: int) -> bool:
+    def step(
+        self, problem: Problem, state: State, V: Array, curvature: Array, most: int, precise: float
+    ) -> bool:
         """A model over the columns V, its minimum and a check there; no if F has not come down.
 
         What was measured may have been so at the λ before: only the slopes are taken from it.
         """
         again = self.good and bool(self.inside[V].all())
-        if not again and not self.form(problem, state, V, ahead):
+        if not again and not self.form(problem, state, V, curvature):
             return False
         penalty, now, M = problem.penalty, state.measured, self.members
         x, g = state.x[M], now.g[M]
         first = max(float(penalty.distances(M, x, g).max()), abs(now.slope))
         new, c = x.copy(), self.means * now.slope - g
         state.passes += minimise_quadratic(
-            self.G, c, new, self.L, M, penalty.parameters, penalty.still, PRECISE * first,
+            self.G, c, new, self.L, M, penalty.parameters, penalty.still, precise * first,
             most - state.passes,
         )  # fmt: skip
-        shift = 0.0
+        dx, shift = new - x, 0.0
         if problem.fit_intercept:
-            shift = -now.slope / self.mass - float(self.means @ (new - x))
-        whole = state.x.copy()
-        whole[M] = new
-        there = problem.look(problem.predict(whole, state.c + shift, M))
-        measured = measure(problem, whole, there)
-        self.good = measured.distance <= WORTH * first
-        if not measured.objective < state.look.value + penalty.total(M, x):
+            shift = -now.slope / self.mass - float(self.means @ dx)
+        F, whole = state.look.value + penalty.total(M, x), state.x.copy()
+        for halved in range(HALVED):
+            t = 0.5**halved
+            whole[M] = new if halved == 0 else x + t * dx
+            there = problem.look(problem.predict(whole, state.c + t * shift, M))
+            if there.value + penalty.total(M, whole[M]) < F:
+                break
+        else:
             return False
-        state.x, state.c, state.look, state.measured = whole, state.c + shift, there, measured
+        state.x, state.c, state.look = whole, state.c + t * shift, there
+        state.measured = measure(problem, whole, there)
         state.working, state.fresh = M, True
+        self.good = state.measured.distance <= WORTH * first
         return True
 
-    def form(self, problem: Problem, state: State, V: Array, ahead: Look) -> bool:
+    def form(self, problem: Problem, state: State, V: Array, curvature: Array) -> bool:
         """Products of the columns V, and of more if that is dear; no if they are too many."""
         design, fit_intercept = problem.design, problem.fit_intercept
         close = None
         if self.columns is None or not (self.place[V] >= 0).all():
-            close = self.close(problem, state, V)
+            close = self.close(problem, state, V) if self.keeping else V
             self.columns = design.columns(close, fit_intercept, more=True)
             if self.columns is None:
                 return False
             self.place[:] = -1
             self.place[self.columns.names] = np.arange(self.columns.names.size)
         columns = self.columns
-        self.dear = columns.price(self.place[V]) > DEAR * (design.entries + ROW * design.n)
+        price = DEAR * (design.entries + ROW * design.n)
+        self.dear = self.keeping and columns.price(self.place[V]) > price
         if self.dear:
             V = self.close(problem, state, V) if close is None else close
             V = V[self.place[V] >= 0]
-        at, w = self.place[V], problem.s * ahead.second
+        at, w = self.place[V], problem.s * curvature
+        if problem.loss.flat and np.isfinite(problem.loss.bound):
+            w = np.maximum(w, FLOOR_FLAT * problem.loss.bound * problem.s)
         w = np.maximum(w, LEAST * float(w.max(initial=1e-300)))
         G = columns.products(at, w)
         self.mass, self.means = float(w.sum()), columns.centres[at]
@@ -152,3 +165,75 @@ class Follower:
         near[V] = True
         names = np.flatnonzero(near)
         return names if names.size <= 2 * V.size + 32 else V
+
+    def descend(self, problem: Problem, state: State, easier: list[Problem], most: int) -> bool:
+        """From zero to the λ of `problem`: a step at every λ before, and some at the last.
+
+        Where a step has missed, another is made at the same λ. Returns whether the last λ was got
+        to; if not, the state is where a step failed.
+        """
+        self.keeping = False
+        stages, at, before, here, fresh = [*easier, problem], 0, None, state.look.z, True
+        for _ in range(STEPS * len(easier) + FINAL):
+            now, last, curvature = stages[at], at == len(easier), state.look.second
+            if fresh and before is not None:
+                curvature = on_the_way(problem, state.look, before)
+            self.good &= not fresh
+            V = self.violating(now, state)
+            if not self.step(now, state, V, curvature, most, ROUGH) or state.passes >= most:
+                break
+            missed = state.measured.distance / float(now.penalty.still.max())
+            fresh = missed <= (ENOUGH if last else MISSED)
+            if fresh and last:
+                break
+            if fresh:
+                at, before, here = at + 1, here, state.look.z
+        return state.measured.problem is problem
+
+    def violating(self, problem: Problem, state: State) -> Array:
+        """The support, and the columns that violate optimality most: at most about as many."""
+        over, support = np.abs(state.measured.g) - problem.penalty.still, state.x != 0
+        inside = int(np.count_nonzero(support))
+        over[support] = 0.0
+        V = np.flatnonzero(support | (over > ENTRY * float(over.max())))
+        most = inside + max(inside, ROOM)
+        if V.size > most:
+            over[support] = np.inf
+            V = np.sort(np.argpartition(-over, most)[:most])
+        return V
+
+
+def on_the_way(problem: Problem, look: Look, before: Array) -> Array:
+    """The mean of φ'' between z and as far on as it has come from `before`: a difference of φ'."""
+    d = look.z - before
+    ends, out = problem.look(look.z + d), look.second.copy()
+    np.divide(ends.u - look.u, d, out=out, where=np.abs(d) > FAR)
+    return out
+
+
+def suits(problem: Problem) -> bool:
+    """Whether models are to be had by products of columns: convex, curved, and in float64."""
+    loss, penalty = problem.loss, problem.penalty
+    if not (loss.convex and penalty.convex and penalty.shipped) or type(loss) is Squared:
+        return False
+    still = penalty.still
+    return problem.design.dtype == np.float64 and still.min() >= 0 and 0 < still.max() < np.inf
+
+
+def come_down(problem: Problem, state: State, penalty: Any, most: int) -> bool:
+    """Bring a state at x = 0 to the solution for `penalty`, roughly; no if that was not got to.
+
+    With many rows to a column working sets do better: there a check costs less than a product.
+    """
+    design = problem.design
+    if not suits(problem) or design.entries < ROW * design.n:
+        return False
+    largest, lam = float(penalty.lam_max(state.measured.g)), float(penalty.lam)
+    if not 0 < lam < largest < np.inf:
+        return False
+    stages = int(np.ceil(np.log(lam / largest) / np.log(RATIO)))
+    lams = np.geomspace(largest, lam, stages + 1)[1:-1]
+    easier = [problem.at(penalty.scaled(float(at))) for at in lams]
+    there = Follower(problem).descend(problem, state, easier, most)
+    turn(problem, state)
+    return there

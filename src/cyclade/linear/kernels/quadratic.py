@@ -58,7 +58,7 @@ def minimise(
     x and c are changed in place; the number of cycles comes back. A Newton step follows whenever
     the cycles have cost as much.
     """
-    k, done, wait = x.shape[0], 0, 4 + x.shape[0] // 8
+    k, done, wait = x.shape[0], 0, 8 + x.shape[0] // 4
     full, slope, new = np.empty(k), np.empty(k), np.empty(k)
     while done < most:
         largest, last = np.inf, min(most, done + wait)
