@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import QuantileRegressor
 
 from cyclade import linear
-from cyclade.linear import solve
+from cyclade.linear import panels, solve
 from cyclade.linear.losses import Huber, Quantile
 from cyclade.linear.penalties import L1, MCP, Box, GroupL2, Rows
 from cyclade.linear.softening import softer
@@ -121,3 +121,28 @@ def test_more_columns_than_rows_and_a_window_of_usual_width(lam):
     X, y = data(300, 500, seed=3)
     fit = solve(X, y, Quantile(0.5, 0.1), L1(lam), max_passes=6_000)
     assert fit.certificate.reached
+
+
+@pytest.mark.parametrize(
+    ("form", "smoothing"),
+    [(np.asfortranarray, 0.1), (np.asfortranarray, 0.01), (sp.csc_array, 0.1)],
+)
+def test_large_tables_in_single_precision_end_with_a_certificate(form, smoothing):
+    """Rounding of a float32 X kept the cycles on one working set busy for ever."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 500)).astype(np.float32)
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)
+    fit = solve(form(X), y, Quantile(0.5, smoothing), L1(0.01), max_passes=20_000)
+    assert fit.certificate.reached
+    assert fit.coef.dtype == np.float32
+
+
+def test_what_single_precision_cannot_reach_is_given_up(monkeypatch):
+    monkeypatch.setattr(panels, "SMALL_IF_UNEVEN", 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 500)).astype(np.float32)
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)
+    exact = solve(X.astype(float), y, Quantile(0.5, 0.1), L1(0.03))
+    fit = solve(X, y, Quantile(0.5, 0.1), L1(0.03), tol=1e-9, max_passes=100_000)
+    assert fit.passes < 100_000
+    assert fit.objective == pytest.approx(exact.objective, rel=1e-5)

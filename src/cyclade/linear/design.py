@@ -100,8 +100,8 @@ class Design(Protocol):
         """
 
 
-def as_design(X: Any) -> Design:
-    """Wrap X after checking it.
+def as_design(X: Any, uneven: bool = False) -> Design:
+    """Wrap X after checking it; `uneven` says that rows will get very different weights.
 
     Examples
     --------
@@ -112,5 +112,5 @@ def as_design(X: Any) -> Design:
     from cyclade.linear.panels import DenseDesign, SparseDesign
 
     if hasattr(X, "tocsc"):
-        return SparseDesign(X)
-    return DenseDesign(np.asarray(X))
+        return SparseDesign(X, uneven)
+    return DenseDesign(np.asarray(X), uneven)

@@ -23,6 +23,7 @@ Array = NDArray[Any]
 LONG = 100  # entries of a column, on average, that is worked on where it lies
 SHORT = 12 * 1024  # bytes of columns that are read faster one by one than several at once
 SMALL = 2**18  # entries of a float32 X that is worked on in float64
+SMALL_IF_UNEVEN = 2**26  # the same for models that weigh rows very unevenly
 
 
 def as_floats(X: Array) -> Array:
@@ -40,9 +41,10 @@ def check_shape(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X: must have at least one row and one column, got shape {shape}")
 
 
-def precise(X: Any, entries: int) -> Any:
+def precise(X: Any, entries: int, uneven: bool) -> Any:
     """X itself, or a small float32 X in float64: its rounding would show before a gap closes."""
-    return X.astype(np.float64) if X.dtype == np.float32 and entries <= SMALL else X
+    small = entries <= (SMALL_IF_UNEVEN if uneven else SMALL)
+    return X.astype(np.float64) if X.dtype == np.float32 and small else X
 
 
 def check_finite(entries: Array) -> None:
@@ -54,12 +56,12 @@ def check_finite(entries: Array) -> None:
 class DenseDesign:
     """X as one array, in the memory order it came in."""
 
-    def __init__(self, X: Array) -> None:
+    def __init__(self, X: Array, uneven: bool = False) -> None:
         X = as_floats(X)
         check_shape(X.shape)
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.asfortranarray(X)
-        self.given, X = X.dtype, precise(X, X.size)
+        self.given, X = X.dtype, precise(X, X.size, uneven)
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
         self.entries = X.size
 
@@ -110,13 +112,13 @@ class DenseDesign:
 class SparseDesign:
     """X by columns, with unsigned views of its indices (so no loop tests for negative ones)."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, uneven: bool = False) -> None:
         X = X.tocsc()
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         self.data = as_floats(X.data)
-        self.given, self.data = self.data.dtype, precise(self.data, self.data.size)
+        self.given, self.data = self.data.dtype, precise(self.data, self.data.size, uneven)
         check_shape(X.shape)
         self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
         self.starts = X.indptr.astype(np.uint64)  # one kind of kernel for all

@@ -101,7 +101,7 @@ def path(
         penalty = penalties.get(penalty, 1.0)
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
-    design = as_design(X)
+    design = as_design(X, uneven=loss.convex and loss.flat)
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     as_numbers(tol, max_passes)
     start = as_start(design, y, coef, intercept)

@@ -107,7 +107,7 @@ def solve(
     """
     loss = losses.get(loss)
     penalty = as_penalty(penalty, lam)
-    design = as_design(X)
+    design = as_design(X, uneven=loss.convex and loss.flat)
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     as_numbers(tol, max_passes)
     start = as_start(design, y, coef, intercept)

@@ -20,7 +20,7 @@ from cyclade.linear.few import minimise_few
 from cyclade.linear.kernels.columns import sort_out
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
-from cyclade.linear.newton import Model, polish, step_length
+from cyclade.linear.newton import LEAST, Model, polish, step_length
 from cyclade.linear.problem import Problem
 from cyclade.linear.weighted import Columns
 
@@ -34,6 +34,7 @@ FORCING = 0.1  # what part of its first distance a curved model is minimised to
 LOOSE = 0.5  # the same for a nonconvex loss, whose models are worth less
 DEAR = 2.0  # times a look at the working set must cost less than one at all columns, or is not made
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
+ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their rounding adds up
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
 NO_COLUMNS = np.empty(0, np.int64)
 
@@ -185,10 +186,11 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
     if columns is not None:
         minimise_few(problem, state, columns, eps, most)
         return
-    damping, spent, wait = 1.0, 0, 1
+    damping, spent, wait, rounds = 1.0, 0, 1, 0
     forcing = FORCING if problem.loss.convex else LOOSE
-    while state.passes < most:
-        V = moving(problem, state, W, eps, forcing)
+    single = problem.design.dtype == np.float32
+    while state.passes < most and not (single and rounds == ROUNDS):
+        V, rounds = moving(problem, state, W, eps, forcing), rounds + 1
         if not V.size:
             return
         model, every = Model(problem, state.look, damping, state.trust), np.arange(V.size)
@@ -198,7 +200,8 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             bench.spent = DIRECT
         x, before = state.x[V], state.passes
         panel.start(model.start(), x)
-        bench.cycle(problem.penalty, state, every, eps, most, forcing)
+        if not bench.cycle(problem.penalty, state, every, eps, most, forcing):
+            return  # the intercept alone is off, or rounding: a check of all columns mends it
         spent += state.passes - before
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
@@ -223,20 +226,21 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
 
 def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most: int) -> bool:
     """The same where the model is the loss itself, on a panel that is kept and grows."""
-    model, bench = Model(problem, state.look, 1.0, state.trust), state.bench
+    bench, now = state.bench, state.measured
     if bench is None:
-        panel = problem.design.growing_panel(model.w, problem.fit_intercept)
-        bench = state.bench = GrowingBench(panel, problem.design.p)
+        w = np.maximum(problem.s, LEAST / problem.s.size)
+        panel = problem.design.growing_panel(w, problem.fit_intercept)
+        bench = state.bench = GrowingBench(panel, problem.design.p, w, problem.fit_intercept)
     at, panel = bench.places(W), bench.panel
-    x = state.x[panel.names]
-    panel.start(model.start(), x)
-    first = panel.means[at] * state.measured.slope - state.measured.g[panel.names[at]]
+    bench.start(state.x, now.look.slopes, now.slope)
+    names = panel.names[at]
+    first = panel.means[at] * now.slope - now.g[names]
     leave = DEAR * panel.entries(at) > problem.design.entries
     if bench.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave):
-        dx, moved = panel.x[at].astype(np.float64) - x[at], panel.names[at]
-        state.x[moved] += dx
+        dx = panel.x[at].astype(np.float64) - state.x[names]
+        state.x[names] += dx
         if problem.fit_intercept:
-            state.c -= float(model.slopes.sum()) / model.mass + float(panel.means[at] @ dx)
+            state.c -= now.slope / bench.mass + float(panel.means[at] @ dx)
         state.fresh = False
     return True
 

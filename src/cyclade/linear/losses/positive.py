@@ -26,6 +26,8 @@ class Poisson(Loss):
     array([0., 1.])
     """
 
+    flat = False
+
     def value(self, y: Array, z: Array) -> Array:
         """e^z − yz + y log y − y."""
         return rows(exp(z) - y * z + (xlogx(y) - y))
@@ -64,6 +66,8 @@ class Gamma(Loss):
     >>> Gamma().value(np.array([1.0, 2.0]), np.array([0.0, np.log(2.0)]))
     array([0., 0.])
     """
+
+    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         """y e^{−z} + z − log y − 1."""

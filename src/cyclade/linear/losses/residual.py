@@ -22,6 +22,7 @@ class Squared(Loss):
     """
 
     bound = 1.0
+    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         """½ (z − y)²."""
