@@ -88,9 +88,18 @@ class Bench:
 class GrowingBench(Bench):
     """For weights that never change: columns come in, none leaves, and all products are kept."""
 
-    def __init__(self, panel: Panel, p: int) -> None:
+    def __init__(self, panel: Panel, p: int, w: Array, centred: bool) -> None:
         super().__init__(panel)
         self._place = np.full(p, -1)
+        self._root, self.mass, self._centred = np.sqrt(w), float(w.sum()), centred
+
+    def start(self, x: Array, slopes: Array, slope: float) -> None:
+        """Begin at x (of all columns), where the loss has these slopes in z, of sum `slope`."""
+        R = -slopes
+        R /= self._root
+        if self._centred:
+            R += (slope / self.mass) * self._root
+        self.panel.start(R, x[self.panel.names])
 
     def places(self, W: Array) -> Array:
         """The columns of the panel that have these names, which it takes in where it has not."""

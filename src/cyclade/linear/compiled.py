@@ -47,6 +47,11 @@ class Compiled:
     functions: dict[str, Any]
     shipped: bool
 
+    @property
+    def is_norm(self) -> bool:
+        """Whether r is a weighted l1 norm."""
+        return self.shipped and bool(self.parameters[0] == formulas.L1)
+
     def total(self, names: Array, x: Array) -> float:
         """Σ r_j(x_j) over the coordinates `names`."""
         return float(self.functions["total"](self.parameters, names, x))
@@ -72,6 +77,9 @@ class Compiled:
         r' is read off the distance of 0 from ∂r_j, which shipped penalties, growing in |x|, allow;
         r'' is a difference of it and need not be precise: it only shapes a Newton matrix.
         """
+        if self.is_norm:
+            table = self.parameters[1]
+            return np.copysign(table[names if len(table) > 1 else 0, 0], x), np.zeros(x.size)
         zero, h = np.zeros(x.size), 1e-6 * np.abs(x)
         slope = np.copysign(self.distances(names, x, zero), x)
         ahead = np.copysign(self.distances(names, x + h, zero), x)
@@ -92,7 +100,7 @@ class Compiled:
 
     def conjugates(self, v: Array, factor: float) -> float:
         """r*(factor · v), where that is finite."""
-        if self.shipped and self.parameters[0] == formulas.L1:  # a norm: r* is zero there
+        if self.is_norm:  # r* is zero there
             return 0.0
         return float(self.functions["conjugates"](self.parameters, v, factor))
 

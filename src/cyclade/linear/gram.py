@@ -19,6 +19,7 @@ from cyclade.linear.design import Panel
 from cyclade.linear.kernels.gram import submatrix
 
 Array = NDArray[Any]
+FEW = 128  # columns: their cycles and Newton steps are one compiled loop
 WHOLE = 1.25  # times as many columns are taken for the sake of having all
 IN_A_ROW = 8  # Newton steps, while coordinates leave the support
 
@@ -88,6 +89,13 @@ class Gram:
 
     def minimise(self, goal: float, most: int) -> int:
         """Cycles and Newton steps until no column moves by more than `goal`; the cycles made."""
+        if self.x.size <= FEW and self.penalty.shipped:
+            from cyclade.linear.kernels.quadratic import minimise
+
+            return int(minimise(
+                self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
+                self.penalty.still, goal, most,
+            ))  # fmt: skip
         run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 16
         while done < most:
             made, largest = run(

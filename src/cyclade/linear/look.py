@@ -50,33 +50,19 @@ class Look:
 
 
 class SquaredLook(Look):
-    """One pass over the rows."""
+    """All from one pass over the rows, at once: nobody looks without wanting them."""
 
-    @cached_property
-    def _parts(self) -> tuple[Array, Array, float, float]:
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.squares import residuals
 
-        u, slopes = np.empty_like(self.z), np.empty_like(self.z)
-        return u, slopes, *residuals(self.y, self.z, self.s, u, slopes)
-
-    @cached_property
-    def value(self) -> float:
-        """½ Σ s_i u_i²."""
-        return 0.5 * self._parts[2]
-
-    @cached_property
-    def u(self) -> Array:
-        """z − y."""
-        return self._parts[0]
-
-    @cached_property
-    def slopes(self) -> Array:
-        """s (z − y)."""
-        return self._parts[1]
+        super().__init__(loss, y, s, z)
+        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
+        self._squares, self._along = residuals(y, z, s, self.u, self.slopes)
+        self.value = 0.5 * self._squares
 
     def dual(self, shrink: float) -> float:
         """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u, φ*(y, θ) = θy + ½θ²."""
-        return -shrink * (self._parts[3] + 0.5 * shrink * self._parts[2])
+        return float(-shrink * (self._along + 0.5 * shrink * self._squares))
 
 
 class LogisticLook(Look):
