@@ -1,0 +1,126 @@
+"""Every estimator on degenerate data, and every estimator refusing bad data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from estimator_cases import CASES, data, distances, objective
+from sklearn.base import clone, is_classifier
+
+every_case = pytest.mark.parametrize("name", CASES)
+NONCONVEX = [n for n in CASES if any(w in n for w in ("mcp", "scad", "log-sum", "cauchy", "pair"))]
+
+
+def model_for(name, p=8):
+    """The estimator of a case, with what depends on the number of columns made to fit."""
+    model = clone(CASES[name][0])
+    if p != 8 and name in ("groups", "sparse groups"):
+        model.set_params(groups=1)
+    if p != 8 and name == "weighted":
+        model.set_params(weights=np.ones(p))
+    return model
+
+
+@every_case
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_one_column(name, form):
+    X, y = data(CASES[name][1])
+    model = model_for(name, 1).fit(form(X[:, 1:2]), y)
+    assert model.certificate_.reached
+    assert model.coef_.shape[-1] == 1
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()
+
+
+@every_case
+def test_few_rows(name):
+    """One row; as many rows as classes for labels."""
+    X, y = data(CASES[name][1])
+    if is_classifier(CASES[name][0]):
+        rows = [int(np.flatnonzero(y == label)[0]) for label in np.unique(y)]
+    else:
+        rows = [0]
+    if CASES[name][1] == "counts":
+        y = y + 1.0  # one count of zero has no best intercept
+    model = model_for(name).set_params(alpha=0.5)
+    model.fit(X[rows], y[rows])
+    assert model.certificate_.reached
+    assert np.isfinite(model.coef_).all()
+    assert model.predict(X[rows]).shape == y[rows].shape
+
+
+@every_case
+def test_zero_and_constant_columns(name):
+    X, y = data(CASES[name][1])
+    X[:, 2], X[:, 5] = 1.5, 0.0
+    model = model_for(name).fit(X, y)
+    assert model.certificate_.reached
+    assert not model.coef_[..., 5].any()
+    assert distances(model, X, y) < 0.1 * model.alpha
+
+
+@every_case
+def test_nothing_but_zeros(name):
+    X, y = data(CASES[name][1])
+    for nothing in (0.0 * X, sp.csc_array(X.shape)):
+        model = model_for(name).fit(nothing, y)
+        assert model.certificate_.reached
+        assert not model.coef_.any()
+
+
+@pytest.mark.parametrize("name", NONCONVEX)
+def test_empty_sparse_columns_and_wide_indices_of_nonconvex_problems(name):
+    X, y = data(CASES[name][1])
+    X[:, 4:6] = 0.0
+    wide = sp.csc_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    one = model_for(name).set_params(tol=1e-8).fit(X, y)
+    two = model_for(name).set_params(tol=1e-8).fit(wide, y)
+    assert two.certificate_.reached
+    assert objective(two, wide, y) == pytest.approx(objective(one, X, y), rel=1e-6)
+    assert not two.coef_[..., 4:6].any()
+
+
+@every_case
+def test_numbers_that_are_not_finite_are_refused(name):
+    X, y = data(CASES[name][1])
+    for bad in (np.nan, np.inf):
+        spoiled = X.copy()
+        spoiled[3, 2] = bad
+        for form in (np.asarray, sp.csr_array):
+            with pytest.raises(ValueError, match=r"NaN|infinity"):
+                model_for(name).fit(form(spoiled), y)
+        weights = np.ones(len(y))
+        weights[1] = bad
+        with pytest.raises(ValueError, match="sample_weight must hold finite numbers"):
+            model_for(name).fit(X, y, sample_weight=weights)
+        if y.dtype.kind == "f":
+            target = y.copy()
+            target[2] = bad
+            with pytest.raises(ValueError, match=r"NaN|infinity"):
+                model_for(name).fit(X, target)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if is_classifier(CASES[n][0])])
+def test_one_class_is_refused(name):
+    X, y = data(CASES[name][1])
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        model_for(name).fit(X, np.full_like(y, y[0]))
+    weights = (y == y[0]).astype(float)
+    with pytest.raises(ValueError, match=r"class"):
+        model_for(name).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan])
+@pytest.mark.parametrize("name", [n for n in CASES if "pair" in n])
+def test_pairs_refuse_an_alpha_that_is_not_positive(name, alpha):
+    with pytest.raises(ValueError, match="alpha must be a finite number > 0"):
+        model_for(name).set_params(alpha=alpha).fit(*data(CASES[name][1]))
+
+
+@pytest.mark.parametrize("groups", [[[0, 1, 2], [2, 3, 4, 5, 6, 7]], [[0, 1, 2], [4, 5, 6, 7]]])
+@pytest.mark.parametrize("name", ["groups", "sparse groups"])
+def test_groups_must_be_a_partition(name, groups):
+    with pytest.raises(ValueError, match=r"groups overlap|groups miss"):
+        model_for(name).set_params(groups=groups).fit(*data("real"))
