@@ -3,7 +3,7 @@
 A working set chosen at zero for a small λ is mostly wrong, and a nonconvex problem has many
 minima. So λ is lowered in a few steps, with one working set each, roughly solved. For a nonconvex
 penalty that is done with its convex part, down to the λ wanted; from there the penalty is bent step
-by step, which ends in lower minima than bending it at once, or than following it down in λ.
+by step. That mostly ended in lower minima than bending it at once, or than following it down in λ.
 """
 
 from __future__ import annotations
