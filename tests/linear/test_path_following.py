@@ -229,3 +229,22 @@ def test_the_mean_curvature_on_the_way(loss):
     slow = np.array([problem.look(z + t * d).second for t in along])
     slow = (slow[0] + slow[-1] + 2 * slow[1:-1].sum(axis=0)) / 4000
     np.testing.assert_allclose(mean, slow, atol=2e-3)
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
+    X, y, _ = data("logistic")
+    same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
+    monkeypatch.setattr(panels, "MOST_DENSE", 2)
+    monkeypatch.setattr(panels, "MOST_SPARSE", 2)
+    cycled = counted(monkeypatch, follow.Follower, "by_columns")
+    others = counted(monkeypatch, working_sets, "improve")
+    found = path(
+        storage(X), y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept,
+        tol=1e-3,
+    )  # fmt: skip
+    assert found.reached
+    assert len(cycled) > 20
+    assert len(others) < 6
+    np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-3)

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.bench import Bench
 from cyclade.linear.certificate import measure
 from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
 from cyclade.linear.kernels.strong import strong
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
-from cyclade.linear.newton import FLOOR_FLAT, LEAST
+from cyclade.linear.newton import FLOOR_FLAT, LEAST, Model
 from cyclade.linear.problem import Problem
 from cyclade.linear.weighted import Columns
 from cyclade.linear.working_sets import State, turn
@@ -35,6 +36,7 @@ STRIDE = 0.8  # of the λ before: on a path, a smaller λ is too far off for the
 STEPS = 3  # at most, at one λ of a path
 ENOUGH = 2e-3  # of λ: the distance at which no further step is made
 PRECISE = 0.01  # what part of its first distance a model is minimised to
+DEARER = 0.03  # the same where columns are too many to multiply
 FAR = 1e-4  # moves of z: for shorter ones φ'' is its own mean
 HALVED = 4  # lengths of a step that are tried
 WORTH = 0.2  # of the distance before it: a step that leaves more than this was made with a bad G
@@ -48,6 +50,8 @@ MISSED = 0.5  # of λ: at a larger distance another step is made before the next
 FINAL = 8  # steps at most at the last λ
 ENTRY = 0.25  # of the largest violation: columns with less wait for the next step
 ROOM = 48  # columns that may always come in
+BIG = 2**20  # entries: of a larger X, λ near λ_max are reached at once, with fewer checks
+NEAR = 0.05  # of λ_max
 
 
 class Follower:
@@ -96,20 +100,17 @@ class Follower:
 
         What was measured may have been so at the λ before: only the slopes are taken from it.
         """
+        penalty, now = problem.penalty, state.measured
+        first = max(float(penalty.distances(V, state.x[V], now.g[V]).max()), abs(now.slope))
         again = self.good and bool(self.inside[V].all())
-        if not again and not self.form(problem, state, V, curvature):
+        if again or self.form(problem, state, V, curvature):
+            M, (new, shift) = self.members, self.by_products(problem, state, precise * first, most)
+        elif self.keeping:
+            M, (new, shift) = V, self.by_columns(problem, state, V, curvature, most)
+        else:
             return False
-        penalty, now, M = problem.penalty, state.measured, self.members
-        x, g = state.x[M], now.g[M]
-        first = max(float(penalty.distances(M, x, g).max()), abs(now.slope))
-        new, c = x.copy(), self.means * now.slope - g
-        state.passes += minimise_quadratic(
-            self.G, c, new, self.L, M, penalty.parameters, penalty.still, precise * first,
-            most - state.passes,
-        )  # fmt: skip
-        dx, shift = new - x, 0.0
-        if problem.fit_intercept:
-            shift = -now.slope / self.mass - float(self.means @ dx)
+        x = state.x[M]
+        dx = new - x
         F, whole = state.look.value + penalty.total(M, x), state.x.copy()
         for halved in range(HALVED):
             t = 0.5**halved
@@ -124,6 +125,39 @@ class Follower:
         state.working, state.fresh = M, True
         self.good = state.measured.distance <= WORTH * first
         return True
+
+    def by_products(
+        self, problem: Problem, state: State, goal: float, most: int
+    ) -> tuple[Array, float]:
+        """The minimum of the model in the space of its columns; what the intercept moves by."""
+        penalty, now, M = problem.penalty, state.measured, self.members
+        x = state.x[M]
+        new, c = x.copy(), self.means * now.slope - now.g[M]
+        state.passes += minimise_quadratic(
+            self.G, c, new, self.L, M, penalty.parameters, penalty.still, goal, most - state.passes
+        )
+        if not problem.fit_intercept:
+            return new, 0.0
+        return new, -now.slope / self.mass - float(self.means @ (new - x))
+
+    def by_columns(
+        self, problem: Problem, state: State, V: Array, curvature: Array, most: int
+    ) -> tuple[Array, float]:
+        """The same by cycles over the columns V themselves, which are too many to multiply."""
+        model = Model(problem, state.look, 1.0, 1.0, self.weights(problem, curvature))
+        bench, x, every = Bench(model.panel(V)), state.x[V], np.arange(V.size)
+        bench.panel.start(model.start(), x)
+        enough = 0.1 * ENOUGH * float(problem.penalty.still.max())
+        bench.cycle(problem.penalty, state, every, enough, most, DEARER)
+        new = bench.panel.x[: V.size].astype(np.float64)
+        return new, model.move(bench.panel, new - x)[1]
+
+    def weights(self, problem: Problem, curvature: Array) -> Array:
+        """s times the curvature, lifted where that is next to nothing."""
+        w = problem.s * curvature
+        if problem.loss.flat and np.isfinite(problem.loss.bound):
+            w = np.maximum(w, FLOOR_FLAT * problem.loss.bound * problem.s)
+        return np.asarray(np.maximum(w, LEAST * float(w.max(initial=1e-300))))
 
     def form(self, problem: Problem, state: State, V: Array, curvature: Array) -> bool:
         """Products of the columns V, and of more if that is dear; no if they are too many."""
@@ -142,10 +176,7 @@ class Follower:
         if self.dear:
             V = self.close(problem, state, V) if close is None else close
             V = V[self.place[V] >= 0]
-        at, w = self.place[V], problem.s * curvature
-        if problem.loss.flat and np.isfinite(problem.loss.bound):
-            w = np.maximum(w, FLOOR_FLAT * problem.loss.bound * problem.s)
-        w = np.maximum(w, LEAST * float(w.max(initial=1e-300)))
+        at, w = self.place[V], self.weights(problem, curvature)
         G = columns.products(at, w)
         self.mass, self.means = float(w.sum()), columns.centres[at]
         if fit_intercept:  # minimised over first; the columns have been centred, all rows alike
@@ -229,7 +260,7 @@ def come_down(problem: Problem, state: State, penalty: Any, most: int) -> bool:
     if not suits(problem) or design.entries < ROW * design.n:
         return False
     largest, lam = float(penalty.lam_max(state.measured.g)), float(penalty.lam)
-    if not 0 < lam < largest < np.inf:
+    if not 0 < lam < largest < np.inf or (design.entries > BIG and lam > NEAR * largest):
         return False
     stages = int(np.ceil(np.log(lam / largest) / np.log(RATIO)))
     lams = np.geomspace(largest, lam, stages + 1)[1:-1]

@@ -31,13 +31,18 @@ FLOOR_FLAT = 1e-4  # the same for a loss that may be linear in parts, where φ''
 class Model:
     """½‖R‖² with R = √w (t − z'): the loss around z, in the form the panels take."""
 
-    def __init__(self, problem: Problem, look: Look, damping: float, trust: float) -> None:
+    def __init__(
+        self, problem: Problem, look: Look, damping: float, trust: float, w: Array | None = None
+    ) -> None:
+        """At z, with the curvature there unless the weights w are given."""
         s = problem.s
         self.problem, self.look, self.z = problem, look, look.z
         self.exact = type(problem.loss) is Squared
         self.slopes = look.slopes
         # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
-        self.w = np.maximum(s, LEAST / s.size) * curvatures(look, damping, trust)
+        if w is None:
+            w = np.maximum(s, LEAST / s.size) * curvatures(look, damping, trust)
+        self.w = w
         self.mass = float(self.w.sum())
 
     @cached_property
