@@ -17,7 +17,6 @@ from cyclade.linear.solve import (
     Solution,
     as_data,
     as_numbers,
-    as_solution,
     as_start,
     fit,
     is_block,
@@ -138,18 +137,25 @@ def path(
         lams = check_lams(lams)
     x0 = np.zeros(design.p) if start[0] is None else start[0]
     c0 = float(start[1] or 0.0) if fit_intercept else 0.0
-    fits = []
+    coefs = np.zeros((lams.size, design.p), design.given)  # pages that stay zero are never touched
+    fits: list[tuple[float, float, Certificate, int]] = []
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     state.on_path = True
     follower = Follower(problem)
-    for lam in lams:
+    for lam, coef in zip(lams, coefs, strict=True):
         problem = problem.at(penalty.scaled(float(lam)))
         state.passes, state.history = 0, []
         if not follower.follow(problem, state, max_passes):
             turn(problem, state)
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
-        fits.append(as_solution(state, certificate, design))
-    return as_path(lams, fits)
+        support = np.flatnonzero(state.x)
+        coef[support] = state.x[support]
+        fits.append((float(state.c), state.measured.objective, certificate, state.passes))
+    intercepts, objectives, certificates, passes = zip(*fits, strict=True)
+    return PathResult(
+        lams, coefs.T, np.array(intercepts), np.array(objectives), list(certificates),
+        np.array(passes),
+    )  # fmt: skip
 
 
 def as_path(lams: Array, fits: list[Solution]) -> PathResult:

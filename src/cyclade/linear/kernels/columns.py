@@ -45,14 +45,16 @@ def check(
     """
     largest, r, clean = 0.0, 0.0, 0.0
     for j in range(x.shape[0]):
-        clean += 0.0 * g[j]  # NaN once an entry is not finite
-        if x[j] == 0.0 and abs(g[j]) <= still[j]:
+        if x[j] == 0.0 and abs(g[j]) <= still[j] and abs(g[j]) < np.inf:
             out[j] = 0.0
         else:
+            clean += 0.0 * g[j]  # NaN once an entry is not finite
             out[j] = distance(parameters, x[j], g[j], j)
             largest = max(largest, out[j])
-        if zeros or x[j] != 0.0:
-            r += value(parameters, x[j], j)
+            if x[j] != 0.0:
+                r += value(parameters, x[j], j)
+        if zeros and x[j] == 0.0:
+            r += value(parameters, 0.0, j)
     return largest, r, clean == 0.0
 
 
