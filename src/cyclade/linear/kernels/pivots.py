@@ -1,0 +1,167 @@
+"""An active-set method for ½ xᵀGx − bᵀx + Σ_j λ_j |x_j|, one coordinate in or out at a time.
+
+On a support S with signs s the minimum is where c_S = λ_S s with c = b − Gx: a linear system, whose
+Cholesky factor L Lᵀ = G_SS follows S at k² per change. A step towards it ends where a coordinate
+gets to zero, which then leaves; at the minimum the coordinate that violates |c_j| ≤ λ_j most comes
+in. Columns that are nearly dependent, as when S has as many columns as X has rows, cost no more
+than others here, while cycles hardly move along what they have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.kernels.jit import compiled, reductions
+
+RIDGE = 1e-11  # of G_jj: the least a new column counts as independent of those in S
+
+
+@reductions
+def dot(a: Any, b: Any, m: int) -> float:
+    """Σ_{i<m} a_i b_i."""
+    s = 0.0
+    for i in range(m):
+        s += a[i] * b[i]
+    return s
+
+
+@reductions
+def subtract(a: Any, row: Any, d: float, m: int) -> None:
+    """a_i ← a_i − d row_i for i < m."""
+    for i in range(m):
+        a[i] -= d * row[i]
+
+
+@compiled
+def forward(L: Any, v: Any, k: int) -> None:
+    """v ← L⁻¹ v."""
+    for i in range(k):
+        v[i] = (v[i] - dot(L[i], v, i)) / L[i, i]
+
+
+@compiled
+def backward(L: Any, v: Any, k: int) -> None:
+    """v ← L⁻ᵀ v, by rows of L."""
+    for i in range(k - 1, -1, -1):
+        v[i] /= L[i, i]
+        subtract(v, L[i], v[i], i)
+
+
+@compiled
+def append(L: Any, G: Any, S: Any, k: int, j: int) -> None:
+    """Column j after the k of S."""
+    row = L[k]
+    for i in range(k):
+        row[i] = G[j, S[i]]
+    forward(L, row, k)
+    left = G[j, j] - dot(row, row, k)
+    row[k] = math.sqrt(max(left, RIDGE * G[j, j]))
+
+
+@compiled
+def remove(L: Any, S: Any, k: int, q: int) -> None:
+    """Take the q-th of k columns out: the rows below move up and are rotated back to triangles.
+
+    Each row is a chain of rotations, so four go through those that are known side by side.
+    """
+    cosine, sine, last = np.empty(k), np.empty(k), np.empty(4)
+    for first in range(q, k - 1, 4):
+        count = min(4, k - 1 - first)
+        for a in range(count):
+            S[first + a] = S[first + a + 1]
+            for i in range(q):
+                L[first + a, i] = L[first + a + 1, i]
+            last[a] = L[first + a + 1, q]
+        if count == 4:
+            four_rows(L, first, q, cosine, sine, last)
+        else:
+            for a in range(count):
+                last[a] = one_row(L, first + a, q, first, cosine, sine, last[a])
+        for a in range(count):
+            r = first + a
+            end = one_row(L, r, first, r, cosine, sine, last[a])
+            size = math.hypot(end, L[r + 1, r + 1])
+            cosine[r], sine[r] = end / size, L[r + 1, r + 1] / size
+            L[r, r] = size
+
+
+@compiled
+def one_row(L: Any, r: int, q: int, end: int, cosine: Any, sine: Any, last: float) -> float:
+    """Row r + 1 into row r through rotations q, …, end − 1; what is carried on."""
+    row, below = L[r], L[r + 1]
+    for i in range(q, end):
+        row[i] = cosine[i] * last + sine[i] * below[i + 1]
+        last = cosine[i] * below[i + 1] - sine[i] * last
+    return last
+
+
+@compiled
+def four_rows(L: Any, r: int, q: int, cosine: Any, sine: Any, last: Any) -> None:
+    """Rows r + 1, …, r + 4 into rows r, …, r + 3 through rotations q, …, r − 1."""
+    r0, r1, r2, r3, r4 = L[r], L[r + 1], L[r + 2], L[r + 3], L[r + 4]
+    e0, e1, e2, e3 = last[0], last[1], last[2], last[3]
+    for i in range(q, r):
+        c, s = cosine[i], sine[i]
+        b0, b1, b2, b3 = r1[i + 1], r2[i + 1], r3[i + 1], r4[i + 1]
+        r0[i], e0 = c * e0 + s * b0, c * b0 - s * e0
+        r1[i], e1 = c * e1 + s * b1, c * b1 - s * e1
+        r2[i], e2 = c * e2 + s * b2, c * b2 - s * e2
+        r3[i], e3 = c * e3 + s * b3, c * b3 - s * e3
+    last[0], last[1], last[2], last[3] = e0, e1, e2, e3
+
+
+@compiled
+def pivots(
+    G: Any, c: Any, x: Any, lam: Any, L: Any, S: Any, k: int, most: int, goal: float
+) -> tuple[int, int]:
+    """Change the support at most `most` times, until |c_j| ≤ λ_j + goal at rest; changes, its size.
+
+    S holds the k coordinates with x ≠ 0 and L the factor of G_SS; both have room for all.
+    """
+    m = x.shape[0]
+    inside, d, moved, base = np.zeros(m, np.bool_), np.empty(m), np.zeros(m), c.copy()
+    for i in range(k):
+        inside[S[i]] = True
+    sign = np.sign(x)
+    done = 0
+    while True:
+        for i in range(k):
+            d[i] = c[S[i]] - lam[S[i]] * sign[S[i]]
+        forward(L, d, k)
+        backward(L, d, k)
+        t, out = 1.0, -1
+        for i in range(k):
+            j = S[i]
+            if (x[j] + d[i]) * sign[j] < 0.0 and -x[j] / d[i] < t:
+                t, out = -x[j] / d[i], i
+        for i in range(k):
+            j = S[i]
+            x[j] += t * d[i]
+            moved[j] += t * d[i]
+            # Here c falls by t G_SS d, and G_SS d is what the system was solved for.
+            c[j] -= t * (c[j] - lam[j] * sign[j])
+        if out >= 0:
+            j = S[out]
+            x[j], inside[j] = 0.0, False
+            remove(L, S, k, out)
+            k -= 1
+        if out < 0 or done == most:
+            for j in range(m):  # c of those at rest is wanted only now
+                if moved[j] != 0.0:
+                    subtract(base, G[j], moved[j], m)
+                    moved[j] = 0.0
+            worst, new = goal, -1
+            for j in range(m):
+                c[j] = base[j]
+                if not inside[j] and abs(c[j]) - lam[j] > worst:
+                    worst, new = abs(c[j]) - lam[j], j
+            if new < 0 or done == most:
+                break
+            append(L, G, S, k, new)
+            S[k], inside[new], sign[new] = new, True, np.sign(c[new])
+            k += 1
+        done += 1
+    return done, k

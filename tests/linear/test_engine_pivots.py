@@ -1,0 +1,110 @@
+"""Pivots: the factor follows the support, and the corner they end at is the minimum."""
+
+import numpy as np
+import pytest
+from scipy.linalg import cholesky
+
+from cyclade.linear import solve
+from cyclade.linear.kernels.pivots import append, pivots, remove
+from cyclade.linear.losses import Cauchy
+from cyclade.linear.penalties import L1
+from cyclade.linear.pursuit import crowded
+
+
+def products(seed, n, m):
+    """G and b of m columns and n rows: b has to lie in the range of G, or there is no minimum."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, n))
+    return A @ A.T / n, A @ rng.standard_normal(n) / np.sqrt(n)
+
+
+@pytest.mark.parametrize("place", [0, 3, 8, 13])
+def test_the_factor_follows_columns_in_and_out(place):
+    G, _ = products(0, 30, 20)
+    S = np.random.default_rng(1).permutation(20)
+    L = np.full((20, 20), np.nan)
+    L[:14, :14] = cholesky(G[np.ix_(S[:14], S[:14])], lower=True)
+    remove(L, S, 14, place)
+    left = S[:13].copy()
+    np.testing.assert_allclose(
+        np.tril(L[:13, :13]), cholesky(G[np.ix_(left, left)], lower=True), atol=1e-12
+    )
+    append(L, G, S, 13, 19)
+    S[13] = 19
+    np.testing.assert_allclose(
+        np.tril(L[:14, :14]) @ np.tril(L[:14, :14]).T, G[np.ix_(S[:14], S[:14])], atol=1e-12
+    )
+
+
+def run(G, b, lam, x, most=1_000):
+    m, S = len(b), np.flatnonzero(x)
+    L, order = np.zeros((m, m)), np.zeros(m, np.int64)
+    L[: S.size, : S.size] = cholesky(G[np.ix_(S, S)], lower=True) if S.size else 0.0
+    order[: S.size] = S
+    x, c = x.copy(), b - G @ x
+    done, k = pivots(G, c, x, lam, L, order, S.size, most, 1e-10)
+    assert k == np.count_nonzero(x)
+    np.testing.assert_allclose(c, b - G @ x, atol=1e-9)
+    return x, c, done
+
+
+@pytest.mark.parametrize(("n", "m"), [(60, 40), (25, 40)])
+@pytest.mark.parametrize("warm", [False, True])
+def test_pivots_end_at_the_minimum(n, m, warm):
+    rng = np.random.default_rng(5)
+    (G, b), lam = products(4, n, m), rng.uniform(0.02, 0.3, m)
+    x = np.where(rng.random(m) < 0.4, rng.standard_normal(m), 0.0) if warm else np.zeros(m)
+    x, c, _ = run(G, b, lam, x)
+    assert 0 < np.count_nonzero(x) <= min(n, m)
+    at = x != 0
+    np.testing.assert_allclose(c[at], (lam * np.sign(x))[at], atol=1e-9)
+    assert (np.abs(c[~at]) <= lam[~at] + 1e-9).all()
+
+
+def test_pivots_never_raise_the_objective_and_keep_to_their_number():
+    (G, b), lam = products(7, 25, 40), np.full(40, 0.1)
+    values = []
+    for most in range(1, 30):
+        x, _, done = run(G, b, lam, np.zeros(40), most)
+        assert done <= most
+        values.append(0.5 * x @ G @ x - b @ x + lam @ np.abs(x))
+    assert (np.diff(values) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch):
+    from cyclade.linear import working_sets
+
+    made = []
+    inner = working_sets.pursue
+    monkeypatch.setattr(working_sets, "pursue", lambda *a: made.append(inner(*a)) or made[-1])
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 400))
+    X[:, 1:] += 1.5 * X[:, :-1]
+    y = X[:, ::40].sum(axis=1) / 5.0 + 0.05 * rng.standard_normal(120)
+    y[:12] += 20.0 * rng.standard_t(1, size=12)
+    lam = 2e-4
+    fit = solve(X, y, Cauchy(1.0), L1(lam), fit_intercept=fit_intercept, tol=1e-5)
+    assert fit.certificate.reached
+    u = X @ fit.coef + fit.intercept - y
+    g = X.T @ (u / (1.0 + u * u)) / 120
+    at = fit.coef != 0
+    assert np.abs(g[at] + lam * np.sign(fit.coef[at])).max() <= 1.1e-5 * lam
+    assert (np.abs(g[~at]) <= lam * (1 + 1.1e-5)).all()
+    assert any(made)
+
+
+def test_pivots_are_for_crowded_supports_of_a_nonconvex_loss():
+    class Described:
+        pass
+
+    problem = Described()
+    problem.loss, problem.penalty, problem.design = Described(), Described(), Described()
+    problem.loss.convex, problem.penalty.shipped, problem.design.n = False, True, 10
+    problem.penalty.parameters = (0, None)
+    assert crowded(problem, np.ones(6))
+    assert not crowded(problem, np.ones(4))
+    problem.penalty.parameters = (2, None)
+    assert not crowded(problem, np.ones(6))
+    problem.penalty.parameters, problem.loss.convex = (0, None), True
+    assert not crowded(problem, np.ones(6))
