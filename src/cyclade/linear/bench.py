@@ -106,4 +106,4 @@ class GrowingBench(Bench):
         new = W[self._place[W] < 0]
         if new.size:
             self._place[new] = self.panel.extend(new)
-        return np.sort(self._place[W])
+        return np.sort(self._place[W], kind="stable")  # runs are merged

@@ -37,7 +37,7 @@ DEAR = 2.0  # times a look at the working set must cost less than one at all col
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their rounding adds up
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
-CLOSE = 1.0  # of λ: the distance from which on pivots are made
+CLOSE = 0.3  # of λ: the distance from which on pivots are made
 TIRED = 2  # models in a row that cycles did not get to the end of, before pivots take over
 NO_COLUMNS = np.empty(0, np.int64)
 
@@ -179,7 +179,7 @@ def choose(problem: Problem, x: Array, measured: Measured, near: float) -> Array
     if close.size > room:
         pull = np.abs(measured.g[close]) / still[close]
         close = close[np.argpartition(-pull, room)[:room]]
-    return np.sort(np.concatenate([support, violating, close]))
+    return np.sort(np.concatenate([support, violating, close]), kind="stable")  # runs are merged
 
 
 def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:

@@ -104,8 +104,8 @@ def cycles(
                 continue
             first, last = starts[j], starts[j + 1]
             g = dot(data, rows, first, last, R) + shift * sums[j]
-            new = prox(parameters, x[j] + g / L[j], 1.0 / L[j], names[j])
-            d = R[0] * 0 + (new - x[j])
+            t = 1.0 / L[j]
+            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, names[j]) - x[j])
             if d != 0:
                 x[j] += d
                 shift += d * sums[j] / mass
