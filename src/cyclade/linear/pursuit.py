@@ -28,7 +28,7 @@ ROOM = 256  # such columns at most, or half the support
 MOST_PIVOTS = 400  # on one model
 FORCING = 0.1  # what part of the first violation may be left
 RIDGE = 1e-11  # of the diagonal, so that dependent columns have a factor
-BOLDER, LEAST_TRUST = 0.7, 1e-3  # what the weights of rows with φ'' < 0 come down by, and to
+BOLDER, LEAST_TRUST = 0.3, 1e-3  # what the weights of rows with φ'' < 0 come down by, and to
 
 
 def crowded(problem: Problem, x: Array) -> bool:
@@ -65,7 +65,7 @@ def pursue(problem: Problem, state: State, least: float) -> bool:
     dz, dc = model.move(panel, dx)
     t, there = step_length(model, V, x, dx, problem.look(model.z + dz))
     # φ'' < 0 lets a good model be bolder still: it is the kinks of r that hold it.
-    state.trust = max(BOLDER * state.trust, LEAST_TRUST) if t == 1.0 else min(3.0 * state.trust, 1.0)
+    state.trust = min(1.0, 3.0 * state.trust) if t < 1.0 else max(BOLDER * state.trust, LEAST_TRUST)
     if t > 0:
         state.x[V] = new if t == 1.0 else x + t * dx
         state.look, state.c, state.fresh = there, state.c + t * dc, False
