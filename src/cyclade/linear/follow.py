@@ -45,6 +45,7 @@ DEAR = 1.5  # checks: products that cost more are used again
 ROW = 20  # what the loss costs per row, in entries
 # On the way to a single fit:
 RATIO = 0.5  # of one λ to the one before
+STEEP = 0.2  # the same where there are many rows to a column
 ROUGH = 0.03  # what part of its first distance a model is minimised to
 MISSED = 0.5  # of λ: at a larger distance another step is made before the next λ
 FINAL = 8  # steps at most at the last λ
@@ -211,7 +212,9 @@ class Follower:
                 curvature = on_the_way(problem, state.look, before)
             self.good &= not fresh
             V = self.violating(now, state)
-            if not self.step(now, state, V, curvature, most, ROUGH) or state.passes >= most:
+            if not V.size or not self.step(now, state, V, curvature, most, ROUGH):
+                break
+            if state.passes >= most:
                 break
             missed = state.measured.distance / float(now.penalty.still.max())
             fresh = missed <= (ENOUGH if last else MISSED)
@@ -226,7 +229,7 @@ class Follower:
         over, support = np.abs(state.measured.g) - problem.penalty.still, state.x != 0
         inside = int(np.count_nonzero(support))
         over[support] = 0.0
-        V = np.flatnonzero(support | (over > ENTRY * float(over.max())))
+        V = np.flatnonzero(support | (over > ENTRY * max(float(over.max()), 0.0)))
         most = inside + max(inside, ROOM)
         if V.size > most:
             over[support] = np.inf
@@ -254,15 +257,17 @@ def suits(problem: Problem) -> bool:
 def come_down(problem: Problem, state: State, penalty: Any, most: int) -> bool:
     """Bring a state at x = 0 to the solution for `penalty`, roughly; no if that was not got to.
 
-    With many rows to a column working sets do better: there a check costs less than a product.
+    With many rows to a column products cost more than checks: fewer λ are stopped at. There, and
+    where a check reads very much, λ near λ_max are left to the working sets.
     """
     design = problem.design
-    if not suits(problem) or design.entries < ROW * design.n:
+    if not suits(problem):
         return False
     largest, lam = float(penalty.lam_max(state.measured.g)), float(penalty.lam)
-    if not 0 < lam < largest < np.inf or (design.entries > BIG and lam > NEAR * largest):
+    tall = design.entries < ROW * design.n
+    if not 0 < lam < largest < np.inf or ((tall or design.entries > BIG) and lam > NEAR * largest):
         return False
-    stages = int(np.ceil(np.log(lam / largest) / np.log(RATIO)))
+    stages = int(np.ceil(np.log(lam / largest) / np.log(STEEP if tall else RATIO)))
     lams = np.geomspace(largest, lam, stages + 1)[1:-1]
     easier = [problem.at(penalty.scaled(float(at))) for at in lams]
     there = Follower(problem).descend(problem, state, easier, most)
