@@ -1,0 +1,3 @@
+"""Scripts for other interpreters are no tests."""
+
+collect_ignore_glob = ["peer_*.py"]
