@@ -150,7 +150,7 @@ def signal(X: Any, support: int, snr: float, rng: np.random.Generator) -> Any:
 
 
 def synthetic(name: str) -> tuple[Any, Any]:
-    """One of the four designs: (X, y)."""
+    """One of the designs: (X, y)."""
     rng = np.random.default_rng(0)
     if name == "dense":
         X = correlated(1_000, 10_000, 0.8, rng)
@@ -178,10 +178,14 @@ def synthetic(name: str) -> tuple[Any, Any]:
         wrong = rng.choice(1_000, 100, replace=False)
         y[wrong] += 20.0 * rng.standard_t(1, size=100)
         return X, y
+    if name == "unseen":  # no constant of ours was chosen on it
+        rng = np.random.default_rng(1)
+        X = correlated(600, 6_000, 0.5, rng)
+        return X, signal(X, 60, 2.0, rng)
     raise ValueError(f"there is no design {name!r}")
 
 
-SYNTHETIC = ("dense", "sparse", "logit", "groups", "outliers")
+SYNTHETIC = ("dense", "sparse", "logit", "groups", "outliers", "unseen")
 
 
 def table(name: str, folder: Path) -> tuple[Any, Any]:
