@@ -6,7 +6,8 @@ where that goes, since  φ'(z + δ) = φ'(z) + (mean of φ'' between) δ:  so on
 Newton steps. On a path its columns are the support and those that the strong rule,
 |∇_j f| > λ − (λ_before − λ), does not rule out; in larger steps the support and the columns that
 violate optimality most. A check of all columns follows, which tells how good it was: what is
-missing is left to another such step, and then to the working sets.
+missing is left to another such step, and then to the working sets. Rows that went too far in a
+larger step come back under the mean of φ'' over the way they made.
 
 Where products of columns cost more than a few checks they are used again, as long as steps with
 them still bring the point much nearer: the slopes are always new, so only the speed is at stake.
@@ -44,10 +45,10 @@ WIDER = 0.85  # of its threshold: the pull of columns whose products are made fo
 DEAR = 1.5  # checks: products that cost more are used again
 ROW = 20  # what the loss costs per row, in entries
 # On the way to a single fit:
-RATIO = 0.5  # of one λ to the one before
+RATIO = 0.3  # of one λ to the one before
 STEEP = 0.2  # the same where there are many rows to a column
 ROUGH = 0.03  # what part of its first distance a model is minimised to
-MISSED = 0.5  # of λ: at a larger distance another step is made before the next λ
+MISSED = 0.8  # of λ: at a larger distance another step is made before the next λ
 FINAL = 8  # steps at most at the last λ
 ENTRY = 0.25  # of the largest violation: columns with less wait for the next step
 ROOM = 48  # columns that may always come in
@@ -206,10 +207,14 @@ class Follower:
         """
         self.keeping = False
         stages, at, before, here, fresh = [*easier, problem], 0, None, state.look.z, True
+        came, curvature = state.look, state.look.second
         for _ in range(STEPS * len(easier) + FINAL):
-            now, last, curvature = stages[at], at == len(easier), state.look.second
-            if fresh and before is not None:
-                curvature = on_the_way(problem, state.look, before)
+            now, last, look = stages[at], at == len(easier), state.look
+            if not fresh:
+                curvature = on_the_way_back(look, came, curvature)
+            elif before is not None:
+                curvature = on_the_way(problem, look, before)
+            came = look
             self.good &= not fresh
             V = self.violating(now, state)
             if not V.size or not self.step(now, state, V, curvature, most, ROUGH):
@@ -243,6 +248,17 @@ def on_the_way(problem: Problem, look: Look, before: Array) -> Array:
     ends, out = problem.look(look.z + d), look.second.copy()
     np.divide(ends.u - look.u, d, out=out, where=np.abs(d) > FAR)
     return out
+
+
+def on_the_way_back(look: Look, came: Look, used: Array) -> Array:
+    """φ'' at z; its mean since `came`, if larger, in rows that were stiffer than `used` told.
+
+    Such a row has gone too far, and will come back over where it has been. Where one row is much
+    larger than the others, φ'' at the far end would send it to and fro.
+    """
+    d, mean = look.z - came.z, look.second.copy()
+    np.divide(look.u - came.u, d, out=mean, where=np.abs(d) > FAR)
+    return np.where(mean > used, np.maximum(mean, look.second), look.second)
 
 
 def suits(problem: Problem) -> bool:
