@@ -42,7 +42,7 @@ class Bench:
         one. `first` are the correlations at the start, where they are known; with `leave`, what
         cycles on products came to is left for the caller to look at.
         """
-        panel, gram, burst, goal = self.panel, self.gram, BURST, None
+        panel, gram, burst, goal, begun = self.panel, self.gram, BURST, None, state.passes
         W, enough = panel.names[at], 0.3 if forcing else 0.6
         while state.passes < most:
             x = panel.x[at]
@@ -61,7 +61,11 @@ class Bench:
             left, ahead = most - state.passes, 0.0
             if not forcing and 2 * np.count_nonzero(x) > active.size:  # they will stay active
                 ahead = RATE * math.log(worst / goal) if goal > 0 else PATIENCE
-            if self.spent + ahead >= panel.patience(active, gram.lacking(panel, active)):
+            pays = self.spent + ahead >= panel.patience(active, gram.lacking(panel, active))
+            if pays and not forcing:  # products that are kept are still k² numbers at every call
+                moved = active.size**2 / max(panel.entries(active), 1.0)
+                pays = state.passes - begun + ahead >= moved
+            if pays:
                 gram.take(panel, penalty, active, correlations, at)
                 done = gram.minimise(0.3 * goal, left)
                 gram.give(panel)

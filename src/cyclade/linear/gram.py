@@ -96,7 +96,7 @@ class Gram:
                 self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
                 self.penalty.still, goal, most,
             ))  # fmt: skip
-        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 16
+        run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 32
         while done < most:
             made, largest = run(
                 self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
