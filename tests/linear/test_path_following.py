@@ -11,7 +11,7 @@ from cyclade.linear.compiled import compiled
 from cyclade.linear.design import as_design
 from cyclade.linear.gram import Gram
 from cyclade.linear.kernels import quadratic, rows
-from cyclade.linear.kernels.strong import strong
+from cyclade.linear.kernels.strong import put, strong
 from cyclade.linear.look import look
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.problem import Problem
@@ -89,6 +89,49 @@ def test_products_of_pairs_of_columns(dtype):
     )
     A = A[:, columns]
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
+
+
+def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((9, 5))
+    G, b = A.T @ A, rng.standard_normal(5)
+    x, before = np.zeros(8), np.zeros(8)
+    names = np.array([1, 2, 4, 5, 7])
+    x[names], before[names] = [2.0, 0.0, -1.0, 0.5, 3.0], [1.0, 1.0, -3.0, 0.5, 0.0]
+    c, new = b - G @ x[names], np.full(5, np.nan)
+    quadratic.ahead(x, before, 0.5, names, G, c, new)
+    np.testing.assert_array_equal(new, [2.5, 0.0, 0.0, 0.5, 4.5])  # the third stops at zero
+    np.testing.assert_allclose(c, b - G @ new, rtol=0, atol=1e-12)
+
+
+def test_what_is_zero_is_not_put():
+    out = np.full(3, 7.0, np.float32)
+    put(np.array([0.0, 2.0, 0.0]), out)
+    np.testing.assert_array_equal(out, [7.0, 2.0, 7.0])
+
+
+def test_a_row_that_went_too_far_comes_back_under_its_mean_curvature():
+    loss, y, s = losses.get("logistic"), np.array([-1.0, 1.0, 1.0]), np.full(3, 1 / 3)
+    came = look(loss, y, s, np.array([2.8, 0.0, 1.0]))
+    here = look(loss, y, s, np.array([-1.9, 2.0, 1.0]))
+    used = np.array([0.075, 0.25, 0.2])  # too little for the first, too much for the second
+    curvature = follow.on_the_way_back(here, came, used)
+    mean = (here.u[0] - came.u[0]) / (-1.9 - 2.8)
+    np.testing.assert_allclose(curvature, [mean, here.second[1], here.second[2]], rtol=1e-14)
+
+
+def test_a_row_much_larger_than_the_others_is_no_hindrance():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.05, (200, 300)).astype(float)
+    X[7] = rng.poisson(20.0, 300)  # sent to and fro by φ'' at its ends
+    y = np.where(X @ rng.standard_normal(300) + rng.standard_normal(200) > 0, 1.0, -1.0)
+    top = np.abs(X.T @ y).max() / 400
+    found = solve(
+        sp.csc_array(X), y, "logistic", "l1", lam=0.01 * top, fit_intercept=False, tol=1e-9
+    )
+    g = X.T @ (-y / (1 + np.exp(y * (X @ found.coef)))) / 200
+    assert found.certificate.reached
+    assert np.abs(g).max() <= 0.01 * top * (1 + 1e-3)
 
 
 def test_columns_that_the_strong_rule_keeps():

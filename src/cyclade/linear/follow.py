@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.bench import Bench
 from cyclade.linear.certificate import measure
+from cyclade.linear.kernels.quadratic import ahead
 from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
 from cyclade.linear.kernels.strong import strong
 from cyclade.linear.look import Look
@@ -63,6 +64,9 @@ class Follower:
         self.possible = suits(problem)
         self.still: Array | None = None  # thresholds at the λ before
         self.z: Array | None = None  # at the solution before the last
+        self.x: Array | None = None  # the same
+        self.tops = np.nan, np.nan  # the largest threshold there, and at the last solution
+        self.came: tuple[Array, float] | None = None  # from which x, and how much further it goes
         self.columns: Columns | None = None
         self.place = np.full(problem.design.p, -1)  # of a coordinate among the columns
         self.names = np.empty(problem.design.p, np.int64)  # room for some coordinates
@@ -78,19 +82,23 @@ class Follower:
 
         Returns whether a step was made; if not, the state is as it was.
         """
-        still, before, z = problem.penalty.still, self.still, self.z
-        self.still, self.z = still, state.look.z
+        still, before, z, x = problem.penalty.still, self.still, self.z, self.x
+        top, (first, last) = float(still.max(initial=0.0)), self.tops
+        self.still, self.z, self.x, self.tops = still, state.look.z, state.x, (last, top)
         if not self.possible or before is None:
             return False
         self.good &= self.dear
         curvature = state.look.second if z is None else on_the_way(problem, state.look, z)
-        enough = ENOUGH * float(still.max(initial=0.0))
+        self.came = None
+        if x is not None and first > last:
+            self.came = x, min((last - top) / (first - last), 1.0)
+        enough = ENOUGH * top
         for made in range(STEPS):
             many = strong(state.x, state.measured.g, still, before, STRIDE, self.names)
             V = self.names[: max(many, 0)].copy()
             if not V.size or not self.step(problem, state, V, curvature, most, PRECISE):
                 return made > 0
-            curvature = state.look.second
+            curvature, self.came = state.look.second, None
             if state.measured.distance <= enough or state.passes >= most:
                 break
         return True
@@ -135,6 +143,8 @@ class Follower:
         penalty, now, M = problem.penalty, state.measured, self.members
         x = state.x[M]
         new, c = x.copy(), self.means * now.slope - now.g[M]
+        if self.came is not None:
+            ahead(state.x, *self.came, M, self.G, c, new)
         state.passes += minimise_quadratic(
             self.G, c, new, self.L, M, penalty.parameters, penalty.still, goal, most - state.passes
         )

@@ -66,36 +66,18 @@ class SquaredLook(Look):
 
 
 class LogisticLook(Look):
-    """With e = exp(−|z|), all else is arithmetic and one logarithm."""
+    """With e = exp(−|z|), all else is arithmetic and one logarithm: at once, as for squares."""
 
-    @cached_property
-    def e(self) -> Array:
-        """exp(−|z|)."""
-        e = np.abs(self.z)
-        np.negative(e, out=e)
-        return np.exp(e, out=e)
-
-    @cached_property
-    def _parts(self) -> tuple[Array, Array, tuple[float, float, float, float]]:
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.logistic import passage
 
-        u, slopes, log = np.empty_like(self.z), np.empty_like(self.z), np.log1p(self.e)
-        return u, slopes, passage(self.y, self.z, self.e, log, self.s, u, slopes)
-
-    @cached_property
-    def value(self) -> float:
-        """Σ s_i (log(1 + e_i) − min(y_i z_i, 0))."""
-        return self._parts[2][0]
-
-    @cached_property
-    def u(self) -> Array:
-        """−y / (1 + e^{yz})."""
-        return self._parts[0]
-
-    @cached_property
-    def slopes(self) -> Array:
-        """s u."""
-        return self._parts[1]
+        super().__init__(loss, y, s, z)
+        e = np.abs(z)
+        np.negative(e, out=e)
+        self.e = np.exp(e, out=e)
+        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
+        self._sums = passage(y, z, self.e, np.log1p(e), s, self.u, self.slopes)
+        self.value = self._sums[0]  # Σ s_i (log(1 + e_i) − min(y_i z_i, 0))
 
     def dual(self, shrink: float) -> float:
         """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u.
@@ -105,7 +87,7 @@ class LogisticLook(Look):
         """
         from cyclade.linear.kernels.logistic import remainder, triple
 
-        value, mass, margins, entropy = self._parts[2]
+        value, mass, margins, entropy = self._sums
         if shrink == 1.0:
             return value + margins
         rest = np.empty_like(self.z)
@@ -124,7 +106,9 @@ class LogisticLook(Look):
         return out
 
 
+KINDS: dict[type, type[Look]] = {Squared: SquaredLook, Logistic: LogisticLook}
+
+
 def look(loss: Loss, y: Array, s: Array, z: Array) -> Look:
     """The loss around z."""
-    kind = {Squared: SquaredLook, Logistic: LogisticLook}.get(type(loss), Look)
-    return kind(loss, y, s, z)
+    return KINDS.get(type(loss), Look)(loss, y, s, z)

@@ -125,6 +125,7 @@ def path(
         return result
     from cyclade.linear.compiled import compiled
     from cyclade.linear.follow import Follower
+    from cyclade.linear.kernels.strong import put
     from cyclade.linear.problem import Problem
     from cyclade.linear.working_sets import begin, minimise, turn
 
@@ -148,8 +149,7 @@ def path(
         if not follower.follow(problem, state, max_passes):
             turn(problem, state)
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
-        support = np.flatnonzero(state.x)
-        coef[support] = state.x[support]
+        put(state.x, coef)
         fits.append((float(state.c), state.measured.objective, certificate, state.passes))
     intercepts, objectives, certificates, passes = zip(*fits, strict=True)
     return PathResult(

@@ -63,6 +63,8 @@ class Problem:
         """Whether a duality gap can be had: conjugates of both parts, and room around zero."""
         if not (self.loss.convex and hasattr(self.loss, "conjugate") and self.penalty.has_dual):
             return False
+        if self.penalty.is_norm:  # the limits are λ_j, which a table may hold once for all
+            return float(self.penalty.parameters[1][:, 0].min()) > 0
         return all(float(limit.min()) > 0 for limit in self.dual_limits)
 
     def at(self, penalty: Any) -> Problem:

@@ -1,4 +1,4 @@
-"""Which columns a model at the next λ of a path is made of."""
+"""From one λ of a path to the next: what is kept of a solution, and which columns come after."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ def strong(x: Any, g: Any, still: Any, before: Any, stride: float, out: Any) -> 
             out[many] = j
             many += 1
     return many
+
+
+@compiled
+def put(x: Any, out: Any) -> None:
+    """out_j = x_j where that is not zero, elsewhere out is left alone."""
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            out[j] = x[j]
