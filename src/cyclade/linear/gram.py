@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.compiled import Compiled
 from cyclade.linear.design import Panel
+from cyclade.linear.factor import Factor
 from cyclade.linear.kernels.gram import submatrix
 
 Array = NDArray[Any]
@@ -32,7 +33,7 @@ class Gram:
 
     def __init__(self) -> None:
         self.members = np.empty(0, np.int64)  # columns of the panel whose products are known
-        self.products = np.empty((0, 0))
+        self.products, self.factor = np.empty((0, 0)), Factor()
         self._place = np.empty(0, np.int64)  # of each column of the panel among them, or −1
 
     @classmethod
@@ -97,6 +98,7 @@ class Gram:
                 self.penalty.still, goal, most,
             ))  # fmt: skip
         run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 32
+        tries = 0
         while done < most:
             made, largest = run(
                 self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
@@ -105,6 +107,9 @@ class Gram:
             done += int(made)
             if largest <= goal:
                 break
+            tries += 1
+            if tries > 2:  # if rounding is why two were not enough, that of an old factor is not
+                self.factor = Factor()
             if not self.newton():
                 wait *= 2
         return done
@@ -125,8 +130,6 @@ class Gram:
         Returns whether the step was taken: shorter ones are tried while the model does not fall,
         in the end the one on which only the first coordinate gets to zero.
         """
-        from scipy.linalg.lapack import dpotrf, dpotrs
-
         S = np.flatnonzero(self.x)
         x = self.x[S]
         slope, bend = self.penalty.derivatives(self.names[S], x)
@@ -134,13 +137,13 @@ class Gram:
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
         if not S.size:
             return False
-        H = np.empty((S.size, S.size))
-        submatrix(self.G, S, H)
-        H.flat[:: S.size + 1] += bend + 1e-13 * self.L[S]
-        factor, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
-        if failed:
+        ridge, b = 1e-13 * self.L[S], self.c[S] - slope
+        if bend.any():  # it is another at every step
+            full = Factor().solve(self.G, S, self.names[S], bend + ridge, b)
+        else:
+            full = self.factor.solve(self.G, S, self.names[S], ridge, b)
+        if full is None:
             return False
-        full = dpotrs(factor, self.c[S] - slope, lower=True)[0]
         kinked = self.penalty.still[self.names[S]] != 0.0  # elsewhere zero may be crossed
         leaving = kinked & ((x + full) * x < 0)
         first = float((-x[leaving] / full[leaving]).min(initial=1.0))
