@@ -63,7 +63,7 @@ class Bench:
                 ahead = RATE * math.log(worst / goal) if goal > 0 else PATIENCE
             pays = self.spent + ahead >= panel.patience(active, gram.lacking(panel, active))
             if pays and not forcing:  # products that are kept are still k² numbers at every call
-                moved = active.size**2 / max(panel.entries(active), 1.0)
+                moved = active.size**2 // max(panel.entries(active), 1.0)
                 pays = state.passes - begun + ahead >= moved
             if pays:
                 gram.take(panel, penalty, active, correlations, at)
