@@ -20,6 +20,7 @@ Array = NDArray[Any]
 BURST = 4  # cycles before the active columns are chosen anew, at first; then more
 ENTRY = 0.1  # of the distance aimed at: columns with less do not move
 RATE = 4.0  # cycles that bring distances down by a factor e, to begin with
+CHEAP = 8  # cycles: below, the price of moving products about is not looked at
 PATIENCE = 100  # the most cycles on a model that is not exact
 
 
@@ -64,7 +65,7 @@ class Bench:
             pays = self.spent + ahead >= panel.patience(active, gram.lacking(panel, active))
             if pays and not forcing:  # products that are kept are still k² numbers at every call
                 moved = active.size**2 // max(panel.entries(active), 1.0)
-                pays = state.passes - begun + ahead >= moved
+                pays = moved < CHEAP or state.passes - begun + ahead >= moved
             if pays:
                 gram.take(panel, penalty, active, correlations, at)
                 done = gram.minimise(0.3 * goal, left)
