@@ -244,6 +244,17 @@ def test_path_equals_single_fits(kind):
         np.testing.assert_allclose(found.intercepts[..., i], fit.intercept, atol=2e-6)
 
 
+@pytest.mark.parametrize("penalty", [GroupL2(1.0, 4), SparseGroup(1.0, 0.4, 4), Rows(1.0)])
+def test_a_path_is_near_stationary_whatever_the_gap_lets_go(penalty):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((30, 60)) + 2.0 * rng.standard_normal((30, 1))
+    y = X[:, :6] @ rng.standard_normal((6, 3) if isinstance(penalty, Rows) else 6)
+    found = path(X, y, "squared", penalty, n_lams=30, lam_ratio=0.01, tol=1e-2)
+    fits = [solve(X, y, "squared", penalty.scaled(lam), tol=1e-12) for lam in found.lams]
+    least = np.array([fit.objective for fit in fits])
+    assert (found.objectives - least <= 6e-8 * least).all()  # gaps are a million times larger
+
+
 @pytest.mark.parametrize("kind", ["group", "rows"])
 def test_single_precision_is_sane(kind):
     X, y = data(11, n=100, T=None if kind == "group" else 3)

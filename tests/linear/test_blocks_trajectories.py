@@ -8,6 +8,7 @@ from cyclade.blocks import Layout
 from cyclade.core import cycle
 from cyclade.lag import Nothing
 from cyclade.linear.blocks import panels
+from cyclade.linear.blocks.descent import DEPTH, Descent
 from cyclade.linear.blocks.panels import DenseGroups, SparseGroups
 from cyclade.linear.blocks.regs import Entries, Norms
 from cyclade.linear.blocks.row_panels import SharedRows, SparseRows, WeightedRows
@@ -217,3 +218,53 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
         np.testing.assert_allclose(x, theirs, atol=1e-10)
         np.testing.assert_array_equal(x == 0, theirs == 0)
         np.testing.assert_allclose(R, target - at(theirs.reshape(p, 3)), atol=1e-9)
+
+
+@pytest.mark.parametrize("storage", ["F", "sparse"])
+def test_the_past_holds_the_points_after_each_cycle_on_the_blocks_cycled_over(storage):
+    A, tau, x0 = problem()
+    reg = Norms(GroupL2(2.0, GROUPS), 12, 1)
+    w, chosen = np.full(len(A), 0.25), np.array([0, 2, 4])
+    pull = (w * (tau - A @ x0))[:, None]
+    if storage == "sparse":
+        panel = SparseGroups(
+            as_design(sp.csc_array(A)), reg.order, reg.starts, w, False, reg.rotated
+        )
+    else:
+        panel = DenseGroups(np.asfortranarray(A), reg.order, reg.starts, w, False, reg.rotated)
+    panel.include(np.arange(5))
+    panel.choose(chosen)
+    panel.start(x0[reg.order].copy(), pull)
+    past = np.full((4, 12), np.nan), np.full((4, panel.R.size), np.nan)
+    done, _ = panel.cycles(reg.table / panel.unit, 3, 0.0, past)
+    inside = np.isin(np.repeat(np.arange(5), np.diff(reg.starts)), chosen)
+    panel.start(x0[reg.order].copy(), pull)
+    none = np.empty((0, 12)), np.empty((0, panel.R.size))
+    for k in range(1, done + 1):
+        panel.cycles(reg.table / panel.unit, 1, 0.0, none)
+        np.testing.assert_array_equal(past[0][k][inside], panel.x[inside])
+        np.testing.assert_array_equal(past[1][k], panel.R)
+    assert np.isnan(past[0][:, ~inside]).all()
+    np.testing.assert_array_equal(panel.x[~inside], x0[reg.order][~inside])
+
+
+def test_an_extrapolation_that_is_no_lower_is_taken_back(monkeypatch):
+    A, tau, x0 = problem()
+    reg = Norms(GroupL2(0.01, GROUPS), 12, 1)
+    w, blocks = np.full(len(A), 0.25), np.arange(5)
+    panel = DenseGroups(np.asfortranarray(A), reg.order, reg.starts, w, False, reg.rotated)
+    panel.include(blocks)
+    ends = []
+    for value in (lambda self, blocks: 0.0, None):  # never lower, and as it is
+        panel.choose(blocks)
+        panel.start(x0[reg.order].copy(), (w * (tau - A @ x0))[:, None])
+        descent = Descent(panel, reg)
+        if value is not None:
+            monkeypatch.setattr(Descent, "value", value)
+        assert descent.burst(blocks, DEPTH, 0.0)[0] == DEPTH
+        monkeypatch.undo()
+        ends.append((panel.x.copy(), panel.R.copy(), descent))
+    x, R, descent = ends[0]
+    np.testing.assert_array_equal(x, descent.past[0][-1])
+    np.testing.assert_array_equal(R, descent.past[1][-1])
+    assert not np.array_equal(ends[1][0], x)  # here it was lower

@@ -50,7 +50,7 @@ def path_blocks(
     import numpy as np
 
     from cyclade.linear.blocks.engine import begin, minimise
-    from cyclade.linear.blocks.front import as_problem, as_reg, as_solution, as_start, separable
+    from cyclade.linear.blocks.front import as_problem, as_solution, as_start, separable
     from cyclade.linear.blocks.trail import Trail
     from cyclade.linear.path import PathResult, as_lams, check_lams
     from cyclade.linear.solve import printer
@@ -80,7 +80,7 @@ def path_blocks(
                 )
                 state = begin(problem, *as_start(problem, coef, intercept))
             else:
-                problem = problem.at(as_reg(at, design.p, problem.T))
+                problem = problem.at(problem.reg.at(at))
                 state = trail.start(problem, float(lam))
             certificate = minimise(problem, state, tol, max_passes, printer(verbose))
             trail.add(float(lam), state)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.blocks.steps import block_step, copy
+from cyclade.linear.blocks.steps import block_step, copy, copy_blocks
 from cyclade.linear.kernels.jit import compiled, reductions
 
 LONG = 1536  # rows
@@ -171,6 +171,6 @@ def cycles(
                 largest = max(largest, top * np.sqrt(length))
         done += 1
         if done < past_x.shape[0]:
-            copy(x, past_x[done])
+            copy_blocks(x, starts, order, past_x[done])
             copy(R, past_R[done])
     return done, largest

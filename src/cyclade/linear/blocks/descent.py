@@ -7,19 +7,24 @@ with X, as the residual is combined alongside.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.blocks.extrapolation import combine, weights
-from cyclade.linear.blocks.panels import Panel
+from cyclade.linear.blocks.panels import Panel, Past
 from cyclade.linear.blocks.regs import Reg
+from cyclade.linear.blocks.steps import copy_blocks
 
 Array = NDArray[Any]
 
 DEPTH = 4
 """Differences that are combined: one extrapolation after so many cycles."""
+
+LAST = np.eye(DEPTH)[-1]
+"""Of the points combined, the last alone."""
 
 PATIENCE = 4
 """Looks at the blocks in a row that find them no better: the caller had better measure afresh."""
@@ -39,9 +44,9 @@ class Descent:
         x = panel.x.reshape(-1)
         return np.asarray(self.unit * self.reg.distances(x, -slopes, blocks, self.unit))
 
-    def value(self) -> float:
-        """The model at the present point, over `unit`."""
-        penalty = float(self.reg.total(self.panel.x.reshape(-1)))
+    def value(self, blocks: Array) -> float:
+        """The model at the present point over `unit`, but for the penalty on other blocks."""
+        penalty = float(self.reg.total(self.panel.x.reshape(-1), blocks))
         return self.panel.loss() + penalty / self.unit
 
     def run(
@@ -82,23 +87,29 @@ class Descent:
     def burst(self, blocks: Array, most: int, enough: float) -> tuple[int, float]:
         """A few cycles over the chosen blocks, and an extrapolation."""
         panel = self.panel
-        past_x = np.empty((DEPTH + 1, *panel.x.shape))
-        past_R = np.empty((DEPTH + 1, *panel.R.shape), panel.R.dtype)
-        past_x[0], past_R[0] = panel.x, panel.R
+        past_x, past_R = self.past
+        copy_blocks(panel.x.reshape(-1), self.reg.starts, blocks, past_x[0].reshape(-1))
+        past_R[0] = panel.R
         done, largest = panel.cycles(self.table, most, enough, (past_x, past_R))
         if done == DEPTH and largest > enough:
             self.extrapolate(blocks, past_x.reshape(DEPTH + 1, -1), past_R.reshape(DEPTH + 1, -1))
         return done, largest
+
+    @cached_property
+    def past(self) -> Past:
+        """Room for the points passed."""
+        x, R = self.panel.x, self.panel.R
+        return np.empty((DEPTH + 1, *x.shape)), np.empty((DEPTH + 1, *R.shape), R.dtype)
 
     def extrapolate(self, blocks: Array, past_x: Array, past_R: Array) -> None:
         """Combine the points passed; keep the combination if it is lower."""
         x, R, c = self.panel.x.reshape(-1), self.panel.R.reshape(-1), np.empty(DEPTH)
         if not weights(past_x, self.reg.starts, blocks, c):
             return
-        value = self.value()
+        value = self.value(blocks)
         combine(past_x, past_R, self.reg.starts, blocks, c, x, R)
-        if not self.value() < value:
-            x[...], R[...] = past_x[-1], past_R[-1]
+        if not self.value(blocks) < value:
+            combine(past_x, past_R, self.reg.starts, blocks, LAST, x, R)
 
 
 def occupied(reg: Reg, x: Array) -> Array:

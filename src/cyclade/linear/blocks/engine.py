@@ -37,6 +37,12 @@ MODEL_PATIENCE = 8
 """Models in a row that make a working set no better: all blocks had better be checked."""
 ROUNDING = 1e-15
 """A relative fall of F below this is none."""
+ENOUGH = 1e-3
+"""Of λ: along a path all blocks are brought this near to stationary, whatever the tolerance.
+
+F − min F falls with the square of the distance but a gap only in proportion, so a gap lets go of
+points that the next two λ would be foretold from badly.
+"""
 NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
@@ -119,6 +125,8 @@ def minimise(
             before = state.passes
             state.working = choose(problem, state)
             eps = max(eps_goal, ease * now.distance)
+            if state.near:
+                eps = min(eps, ENOUGH * problem.reg.scale() or eps)
             coarse = minimise_over(problem, state, eps, most)
             stuck = stuck + 1 if state.passes == before else 0  # precision allows no more
             # Rounded, or this may well be the end, or it costs next to nothing beside a check.

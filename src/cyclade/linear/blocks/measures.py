@@ -10,10 +10,10 @@ from cyclade.linear.kernels.shipped import distance, value
 
 
 @compiled
-def total(x: Any, starts: Any, table: Any) -> float:
-    """r(x)."""
+def total(x: Any, starts: Any, table: Any, blocks: Any) -> float:
+    """Σ r_k(x_k) over the blocks."""
     out = 0.0
-    for k in range(starts.shape[0] - 1):
+    for k in blocks:
         square, size = 0.0, 0.0
         for e in range(starts[k], starts[k + 1]):
             square += x[e] * x[e]
@@ -70,10 +70,10 @@ def occupied(x: Any, starts: Any, out: Any) -> None:
 
 
 @compiled
-def entry_total(parameters: Any, x: Any) -> float:
-    """Σ_jt r_j(x_jt) of a scalar penalty."""
+def entry_total(parameters: Any, x: Any, blocks: Any) -> float:
+    """Σ_jt r_j(x_jt) of a scalar penalty over the rows j."""
     out = 0.0
-    for j in range(x.shape[0]):
+    for j in blocks:
         for t in range(x.shape[1]):
             out += value(parameters, x[j, t], j)
     return out

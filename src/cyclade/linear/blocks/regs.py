@@ -5,6 +5,7 @@ Both speak of the blocks of a flat vector x, block k being x[starts[k]:starts[k 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,8 +28,11 @@ class Reg(Protocol):
     convex: bool
     has_dual: bool
 
-    def total(self, x: Array) -> float:
-        """r(x)."""
+    def at(self, penalty: Any) -> Reg:
+        """The same blocks with another penalty of the same kind, as along a path."""
+
+    def total(self, x: Array, blocks: Array | None = None) -> float:
+        """r(x), or the part of it on these blocks."""
 
     def distances(self, x: Array, g: Array, blocks: Array, unit: float = 1.0) -> Array:
         """The distance from −g to ∂r(x)/unit, for each of the blocks."""
@@ -51,14 +55,25 @@ class Norms:
         self.identity = bool((self.order == np.arange(p)).all())
         self.starts = T * starts.astype(np.int64)
         self.blocks = np.arange(starts.size - 1)
-        self.table = np.ascontiguousarray(penalty.parameters(p))
+        self.parameters = (formulas.L1, np.zeros((1, 1)))  # unused: the rows have norms
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        self.table = np.ascontiguousarray(self.penalty.parameters(self.order.size))
         self.rotated = not self.table[:, 1].any()
         self.has_dual = self.convex and bool((self.table.sum(axis=1) > 0).all())
-        self.parameters = (formulas.L1, np.zeros((1, 1)))  # unused: the rows have norms
 
-    def total(self, x: Array) -> float:
-        """r(x)."""
-        return float(measures.total(x, self.starts, self.table))
+    def at(self, penalty: BlockPenalty) -> Norms:
+        """The same blocks under another λ."""
+        other = copy(self)
+        other.penalty = penalty
+        other._tabulate()
+        return other
+
+    def total(self, x: Array, blocks: Array | None = None) -> float:
+        """r(x), or the part of it on these blocks."""
+        blocks = self.blocks if blocks is None else blocks
+        return float(measures.total(x, self.starts, self.table, blocks))
 
     def distances(self, x: Array, g: Array, blocks: Array, unit: float = 1.0) -> Array:
         """The distance from −g to ∂r(x)/unit, for each of the blocks."""
@@ -95,9 +110,14 @@ class Entries:
         self.table = np.zeros((p, 2))
         self.has_dual = self.convex and penalty.kind == formulas.L1 and bool((table > 0).all())
 
-    def total(self, x: Array) -> float:
-        """r(x)."""
-        return float(measures.entry_total(self.parameters, x.reshape(-1, self.T)))
+    def at(self, penalty: Any) -> Entries:
+        """The same rows under another λ."""
+        return Entries(penalty, self.order.size, self.T)
+
+    def total(self, x: Array, blocks: Array | None = None) -> float:
+        """r(x), or the part of it on these rows."""
+        blocks = self.blocks if blocks is None else blocks
+        return float(measures.entry_total(self.parameters, x.reshape(-1, self.T), blocks))
 
     def distances(self, x: Array, g: Array, blocks: Array, unit: float = 1.0) -> Array:
         """The largest distance of an entry, for each of the rows."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.blocks.steps import block_step, copy
+from cyclade.linear.blocks.steps import block_step, copy, copy_blocks
 from cyclade.linear.kernels.jit import compiled
 
 
@@ -113,6 +113,6 @@ def cycles(
             largest = max(largest, top * np.sqrt(length))
         done += 1
         if done < past_x.shape[0]:
-            copy(x, past_x[done])
+            copy_blocks(x, starts, order, past_x[done])
             copy(U, past_U[done])
     return done, largest

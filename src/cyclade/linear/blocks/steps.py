@@ -26,6 +26,14 @@ def copy(source: Any, target: Any) -> None:
 
 
 @compiled
+def copy_blocks(source: Any, starts: Any, blocks: Any, target: Any) -> None:
+    """As `copy`, on the entries of these blocks alone."""
+    for k in blocks:
+        for e in range(starts[k], starts[k + 1]):
+            target[e] = source[e]
+
+
+@compiled
 def copy_matrix(source: Any, target: Any) -> None:
     """As `copy`, for matrices."""
     for i in range(source.shape[0]):
