@@ -1,5 +1,7 @@
 """Pivots: the factor follows the support, and the corner they end at is the minimum."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.linalg import cholesky
@@ -8,7 +10,7 @@ from cyclade.linear import solve
 from cyclade.linear.kernels.pivots import append, pivots, remove
 from cyclade.linear.losses import Cauchy
 from cyclade.linear.penalties import L1
-from cyclade.linear.pursuit import crowded
+from cyclade.linear.pursuit import Pursuit, suits
 
 
 def products(seed, n, m):
@@ -73,12 +75,8 @@ def test_pivots_never_raise_the_objective_and_keep_to_their_number():
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch):
-    from cyclade.linear import working_sets
-
-    made = []
-    inner = working_sets.pursue
-    monkeypatch.setattr(working_sets, "TIRED", 0)  # at once, as a problem this small allows cycles
-    monkeypatch.setattr(working_sets, "pursue", lambda *a: made.append(inner(*a)) or made[-1])
+    made, inner = [], Pursuit.step
+    monkeypatch.setattr(Pursuit, "step", lambda *a: made.append(inner(*a)) or made[-1])
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 400))
     X[:, 1:] += 1.5 * X[:, :-1]
@@ -95,17 +93,24 @@ def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch
     assert any(made)
 
 
-def test_pivots_are_for_crowded_supports_of_a_nonconvex_loss():
-    class Described:
-        pass
+def described(n, size, distance, convex=False, is_norm=True):
+    """Just enough of a problem and a state."""
+    problem, state = SimpleNamespace(), SimpleNamespace()
+    problem.loss, problem.design = SimpleNamespace(convex=convex), SimpleNamespace(n=n)
+    problem.penalty = SimpleNamespace(is_norm=is_norm, still=np.full(9_000, 2.0))
+    state.x, state.measured = np.zeros(9_000), SimpleNamespace(distance=distance)
+    state.x[:size] = 1.0
+    return problem, state
 
-    problem = Described()
-    problem.loss, problem.penalty, problem.design = Described(), Described(), Described()
-    problem.loss.convex, problem.penalty.shipped, problem.design.n = False, True, 10
-    problem.penalty.parameters = (0, None)
-    assert crowded(problem, np.ones(6))
-    assert not crowded(problem, np.ones(4))
-    problem.penalty.parameters = (2, None)
-    assert not crowded(problem, np.ones(6))
-    problem.penalty.parameters, problem.loss.convex = (0, None), True
-    assert not crowded(problem, np.ones(6))
+
+def test_pivots_are_for_nonconvex_losses_under_l1():
+    assert suits(*described(1_000, 50, 9.0))
+    assert not suits(*described(1_000, 50, 9.0, convex=True))
+    assert not suits(*described(1_000, 50, 9.0, is_norm=False))
+
+
+def test_far_from_the_minimum_crowded_supports_are_left_to_cycles():
+    assert suits(*described(1_000, 800, 0.1))
+    assert not suits(*described(1_000, 800, 1.9))
+    assert suits(*described(20_000, 800, 1.9))
+    assert not suits(*described(1_000, 8_000, 0.1))

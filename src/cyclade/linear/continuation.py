@@ -20,6 +20,7 @@ from cyclade.linear.working_sets import State, improve, turn
 CONVEX_STEP, NONCONVEX_STEP = 0.3, 0.5
 STRAIGHTER = (4.0, 2.0)  # how many times less the penalty is bent on the way
 ROUGH = 0.1  # of λ: how precisely a stage in λ is solved
+ROUGH_IF_BENT = 0.6  # the same for a nonconvex loss: its last steps are Newton's, and short
 ROUGHER = 0.3  # the same for a stage of bending
 NEAR = 0.05  # for convex problems λ above this fraction of λ_max is reached at once
 
@@ -35,10 +36,11 @@ def approach(problem: Problem, state: State, penalty: Any, most: int) -> None:
     largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
     if not 0 < lam < largest < math.inf or (easy and lam > NEAR * largest):
         return
-    step = CONVEX_STEP if problem.loss.convex else NONCONVEX_STEP
+    convex = problem.loss.convex
+    step, rough = (CONVEX_STEP, ROUGH) if convex else (NONCONVEX_STEP, ROUGH_IF_BENT)
     stages = math.ceil(math.log(lam / largest) / math.log(step))
     lams = np.geomspace(largest, lam, stages + 1)[1:-1]
-    followed = [(guide.scaled(float(stage)), float(stage), ROUGH) for stage in lams]
+    followed = [(guide.scaled(float(stage)), float(stage), rough) for stage in lams]
     if guide is not penalty:
         bent = [penalty.straighter(times) for times in STRAIGHTER]
         followed += [(at, lam, ROUGHER) for at in (guide, *bent)]

@@ -93,10 +93,13 @@ class Design(Protocol):
     def growing_panel(self, w: Array, centred: bool) -> Panel:
         """A panel without columns, which some will be added to again and again."""
 
-    def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
+    def columns(
+        self, names: Array, centred: bool, more: bool = False, wide: bool = False
+    ) -> Columns | None:
         """The chosen columns without weights, if products of them are cheap; else None.
 
-        `more` of them are cheap, against the number of rows, if their models are few.
+        `more` of them are cheap, against the number of rows, if their models are few; `wide` says
+        that their products will be formed whatever they cost.
         """
 
 

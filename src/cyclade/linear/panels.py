@@ -103,8 +103,12 @@ class DenseDesign:
         """Copies, for they are centred and weighted."""
         return self.panel(np.empty(0, np.int64), w, centred)
 
-    def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
+    def columns(
+        self, names: Array, centred: bool, more: bool = False, wide: bool = False
+    ) -> Columns | None:
         """The columns without weights, if few; in float32 their products would be too rough."""
+        if wide:
+            return DenseColumns(self.X, names, centred, precise=True)
         few = names.size <= MOST_DENSE and (more or 4 * names.size < self.n)
         return DenseColumns(self.X, names, centred) if few and self.dtype == np.float64 else None
 
@@ -164,10 +168,13 @@ class SparseDesign:
         kind = SharedPanel if long and w.min() == w.max() else SparsePanel
         return kind(self.data, self.rows, self.starts, np.empty(0, np.int64), w, centred)
 
-    def columns(self, names: Array, centred: bool, more: bool = False) -> Columns | None:
+    def columns(
+        self, names: Array, centred: bool, more: bool = False, wide: bool = False
+    ) -> Columns | None:
         """The columns without weights, by rows, if rows have few entries in them."""
         if self.p <= MOST_SPARSE and self.entries < MOST_PER_ROW * self.n:
             names = np.arange(self.p)  # by rows once for all
         entries = int((self.starts[names + 1] - self.starts[names]).sum())
         few = names.size <= MOST_SPARSE and (more or 4 * names.size < self.n)
-        return SparseColumns(self, names) if few and entries < MOST_PER_ROW * self.n else None
+        few &= entries < MOST_PER_ROW * self.n
+        return SparseColumns(self, names) if few or wide else None

@@ -1,8 +1,14 @@
-"""Models of a nonconvex loss where nearly as many columns are in as there are rows.
+"""Nonconvex losses under r = Σ λ_j |x_j|: Newton's steps on products of columns, by pivots.
 
-Outliers hardly bend the loss, so what the other rows leave undetermined is left to the kinks of r:
-the solution is close to a corner, and cycles creep along edges towards it. Here each model is
-minimised by pivots, which walk from corner to corner.
+A majoriser's weights make short steps, and φ'' < 0 of outliers left out makes a model that is
+blind where they bend F most. Near a minimum φ'' may be taken as it is: G = A diag(s φ'') Aᵀ is
+positive definite on the support, or that were no minimum, and pivots ask for no more. So steps
+converge as Newton's do. Where it is not, rows with φ'' < 0 get a part of the majoriser's weight.
+
+Far out, outliers hardly bend the loss, and what the other rows leave undetermined is left to the
+kinks of r: the solution is close to a corner, and cycles would creep along edges towards it.
+Pivots walk from corner to corner. As products cost more than all else, they and their factor are
+used again, with new slopes, as long as a step with them brings the point much nearer.
 """
 
 from __future__ import annotations
@@ -12,64 +18,247 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.newton import Model, step_length
-from cyclade.linear.penalties import formulas
+from cyclade.linear.certificate import measure
+from cyclade.linear.newton import curvatures
 from cyclade.linear.problem import Problem
 
 if TYPE_CHECKING:
+    from cyclade.linear.weighted import Columns
     from cyclade.linear.working_sets import State
 
 Array = NDArray[Any]
 
-CROWDED = 0.5  # of the rows: the size of a support from which pivots are thought of
+CROWDED = 0.25  # of the rows: a support of so many is one where products are dear
+SMALL = 128  # columns: products of fewer are cheap
 MOST_COLUMNS = 4_000  # whose products are formed
+MOST_FREE = 1_500  # the same where the support is not crowded
 NEAR = 0.95  # columns at rest ride along if pulled by more than this part of their threshold
-ROOM = 256  # such columns at most, or half the support
+ROOM = 64  # columns that may always come in
 MOST_PIVOTS = 400  # on one model
 FORCING = 0.1  # what part of the first violation may be left
+EXTRA = 2  # the part of the columns that may lack products is one in so many
+WORTH = 0.3  # of the distance before it: after a step that leaves more, products are made anew
+CLOSE = 0.3  # of λ: from this distance on pivots are made on a crowded support
+NEARBY = 1.0  # of λ: from this distance on φ'' is taken as it is
+STEPS = 20  # before all else is thought over
+MANY = 24  # violations: so many are first cycled over
+CYCLES = 8
 RIDGE = 1e-11  # of the diagonal, so that dependent columns have a factor
 BOLDER, LEAST_TRUST = 0.3, 1e-3  # what the weights of rows with φ'' < 0 come down by, and to
+HALVED = 8  # lengths of a step that are tried
 
 
-def crowded(problem: Problem, x: Array) -> bool:
-    """Whether pivots may pay: a nonconvex loss, r = Σ λ_j |x_j|, a support of many columns."""
-    penalty = problem.penalty
-    if problem.loss.convex or not penalty.shipped or penalty.parameters[0] != formulas.L1:
+def suits(problem: Problem, state: State) -> bool:
+    """Whether pivots are to be had: a nonconvex loss, r = Σ λ_j |x_j|, not too many columns.
+
+    Where the support is crowded, far from the minimum, cycles find their way sooner.
+    """
+    if problem.loss.convex or not problem.penalty.is_norm:
         return False
-    size = int(np.count_nonzero(x))
-    return CROWDED * problem.design.n <= size <= MOST_COLUMNS
+    size, n = int(np.count_nonzero(state.x)), problem.design.n
+    if size < max(CROWDED * n, SMALL):
+        return size <= MOST_FREE
+    return size <= MOST_COLUMNS and state.measured.distance <= CLOSE * problem.penalty.still.max()
 
 
-def pursue(problem: Problem, state: State, least: float) -> bool:
-    """One model over the support and the columns close to it; whether the point moved."""
-    from cyclade.linear.kernels.pivots import pivots
+class Pursuit:
+    """Products of some columns under some weights, their factor on the support, and steps."""
 
-    V = company(problem, state)
-    model, every = Model(problem, state.look, 1.0, state.trust), np.arange(V.size)
-    panel, x = model.panel(V), state.x[V]
-    panel.start(model.start(), x)
-    c = panel.correlations().astype(np.float64)
-    G = panel.products(every[:0], every, np.empty((0, 0)))
-    G.flat[:: V.size + 1] *= 1.0 + RIDGE
-    S = np.flatnonzero(x)
-    factor = lower_factor(G, S)
-    if factor is None:
+    def __init__(self, p: int) -> None:
+        self.columns: Columns = None  # type: ignore[assignment]  # until there are some
+        self.place = np.full(p, -1)  # of a coordinate among the columns
+        self.names = np.empty(0, np.int64)  # coordinates with products
+        self.inside = np.zeros(p, np.bool_)  # whether they are
+        self.G, self.factor = np.empty((0, 0)), np.empty((0, 0))
+        self.order, self.size = np.empty(0, np.int64), 0  # the support that the factor is of
+        self.means, self.mass = np.empty(0), 1.0
+        self.raw, self.w = np.empty((0, 0)), np.empty(0)  # products before that, and weights
+        self.good = False  # whether these products are worth using again
+        self.bent = False  # whether they have φ'' as it is
+        self.wary = False  # whether that has just failed
+
+    def pursue(self, problem: Problem, state: State, goal: float, most: int) -> bool:
+        """Steps until the distance is below the goal, or they fail; whether any was made."""
+        moved, begun = False, state.passes
+        for _ in range(STEPS):
+            now = state.measured
+            if now.distance <= goal or state.passes >= most:
+                break
+            again = self.good and self.extend(problem, state, goal)
+            if not again and not self.form(problem, state):
+                break
+            first = float(now.distances[self.names].max())
+            state.passes += 1
+            if not self.step(problem, state, goal, most):
+                if not again and not self.bent:
+                    break
+                self.good, self.wary = False, self.bent
+                continue
+            moved = True
+            self.good &= float(state.measured.distances[self.names].max()) <= WORTH * first
+        state.working = np.sort(self.names)
+        if not moved:
+            state.passes = begun
+        return moved
+
+    def form(self, problem: Problem, state: State) -> bool:
+        """Products of the support and the columns close to it; no if they are too many."""
+        V, look = company(problem, state), state.look
+        if not self.take(problem, V):
+            return False
+        S, second = np.flatnonzero(state.x[V]), problem.s * look.second
+        self.good, wary, self.wary = True, self.wary, False
+        self.bent = not wary and 0 < S.size <= int(np.count_nonzero(second > 0))
+        self.bent &= state.measured.distance <= NEARBY * float(problem.penalty.still.max())
+        if self.bent:
+            self.raw, self.w = self.columns.products(self.place[V], second), second
+            self.bent = self.profile(problem) and self.refactor(S)
+            if self.bent:
+                return True
+        w = problem.s * curvatures(look, 1.0, state.trust)
+        if self.w is second:  # only rows that φ'' is too small in are others
+            self.raw += self.columns.products(self.place[V], w - second)
+        else:
+            self.raw = self.columns.products(self.place[V], w)
+        self.w, self.size = w, -1
+        self.profile(problem)
+        return True
+
+    def take(self, problem: Problem, V: Array) -> bool:
+        """Have the columns V at hand; no if they are too many."""
+        if self.columns is None or not (self.place[V] >= 0).all():
+            columns = problem.design.columns(V, problem.fit_intercept, wide=True)
+            if columns is None:
+                return False
+            self.columns = columns
+            self.place[:] = -1
+            self.place[columns.names] = np.arange(columns.names.size)
+        self.names = V
+        self.inside[:] = False
+        self.inside[V] = True
+        return True
+
+    def extend(self, problem: Problem, state: State, goal: float) -> bool:
+        """Products of the columns that lack them, with weights as they are; no if too many."""
+        lacking = (state.measured.distances > goal) | (state.x != 0)
+        lacking[self.names] = False
+        new, old, k = np.flatnonzero(lacking), self.names, max(self.size, 0)
+        if not new.size:
+            return True
+        if EXTRA * new.size > old.size:
+            return False
+        m = old.size
+        if not self.take(problem, np.concatenate([old, new])):
+            return False
+        at = self.place[self.names]
+        rows = self.columns.products_of(at[m:], at, self.w)
+        raw, factor, order = np.empty((at.size, at.size)), *self.room(at.size)
+        raw[:m, :m], raw[m:], raw[:m, m:] = self.raw, rows, rows[:, :m].T
+        factor[:k, :k], order[:k] = self.factor[:k, :k], self.order[:k]
+        self.raw, self.factor, self.order = raw, factor, order
+        return self.profile(problem)
+
+    def profile(self, problem: Problem) -> bool:
+        """G, with the intercept minimised over first; no if that has no minimum."""
+        at, m, w = self.place[self.names], self.names.size, self.w
+        G, self.means, self.mass = self.raw.copy(), self.columns.centres[at], float(w.sum())
+        if problem.fit_intercept:
+            if not self.mass > 0:
+                return False
+            sums = self.columns.slopes(w)[at]
+            G -= np.outer(sums, sums / self.mass)
+            self.means = self.means + sums / self.mass
+        if not self.bent:
+            G.flat[:: m + 1] *= 1.0 + RIDGE
+        self.G = G
+        return True
+
+    def refactor(self, S: Array) -> bool:
+        """Cholesky's factor of G_SS; no if that is not positive definite."""
+        from scipy.linalg.lapack import dpotrf
+
+        m, k = self.names.size, S.size
+        if self.order.size != m:
+            self.factor, self.order = self.room(m)
+        diagonal = self.G.diagonal()[S]
+        for ridge in (0.0,) if self.bent else (0.0, 1e-10, 1e-8):
+            part = self.G[np.ix_(S, S)]
+            part.flat[:: k + 1] += ridge * diagonal
+            lower, failed = dpotrf(part.T, lower=True, overwrite_a=True, clean=False)
+            if not failed:
+                self.factor[:k, :k] = lower
+                self.order[:k], self.size = S, k
+                return True
         return False
-    new, order = x.copy(), np.empty(V.size, np.int64)
-    order[: S.size] = S
-    goal = max(0.3 * least, FORCING * state.measured.distance)
-    done, _ = pivots(G, c, new, problem.penalty.still[V], factor, order, S.size, MOST_PIVOTS, goal)
-    state.passes += int(done) + 1
-    dx = new - x
-    panel.advance(every, dx)
-    dz, dc = model.move(panel, dx)
-    t, there = step_length(model, V, x, dx, problem.look(model.z + dz))
-    # φ'' < 0 lets a good model be bolder still: it is the kinks of r that hold it.
-    state.trust = min(1.0, 3.0 * state.trust) if t < 1.0 else max(BOLDER * state.trust, LEAST_TRUST)
-    if t > 0:
-        state.x[V] = new if t == 1.0 else x + t * dx
-        state.look, state.c, state.fresh = there, state.c + t * dc, False
-    return t > 0
+
+    @staticmethod
+    def room(m: int) -> tuple[Array, Array]:
+        """For a factor of m columns, and their places."""
+        return np.empty((m, m)), np.empty(m, np.int64)
+
+    def step(self, problem: Problem, state: State, goal: float, most: int) -> bool:
+        """To the minimum of the model, or part of the way; no if F does not come down."""
+        from cyclade.linear.kernels.pivots import pivots
+
+        penalty, now, V = problem.penalty, state.measured, self.names
+        x = state.x[V]
+        new, c, lam = x.copy(), self.means * now.slope - now.g[V], penalty.still[V]
+        goal = max(0.3 * goal, FORCING * now.distance)
+        if not self.bent and np.count_nonzero(now.distances[V] > goal) > MANY:
+            L = np.maximum(self.G.diagonal(), np.finfo(np.float64).tiny)
+            penalty.functions["gram_cycles"](self.G, c, new, L, V, penalty.parameters, CYCLES, goal)
+        S = np.flatnonzero(new)
+        known = self.size == S.size and bool(new[self.order[: S.size]].all())
+        if not known and not self.refactor(S):
+            return False
+        left = min(MOST_PIVOTS, most - state.passes)
+        done, size = pivots(self.G, c, new, lam, self.factor, self.order, S.size, left, goal)
+        state.passes, self.size = state.passes + int(done), int(size)
+        dx = new - x
+        if not (dx.any() and np.isfinite(dx).all()):
+            return False
+        shift = -float(self.means @ dx)
+        if problem.fit_intercept:
+            shift -= now.slope / self.mass
+        t = move(problem, state, V, new, shift)
+        if not self.bent:  # φ'' < 0 lets a good model be bolder still
+            times = BOLDER if t == 1.0 else 3.0
+            state.trust = min(max(times * state.trust, LEAST_TRUST), 1.0)
+        elif t < 1.0:
+            self.wary = True
+        self.good &= t == 1.0
+        return t > 0
+
+
+def move(problem: Problem, state: State, V: Array, new: Array, shift: float) -> float:
+    """Go the largest part 1, ½, ¼, … of the way that lowers F as Armijo wants, and check there."""
+    penalty, now, x = problem.penalty, state.measured, state.x[V]
+    whole, dx = state.x.copy(), new - x
+    fall = float(now.g[V] @ dx) + now.slope * shift
+    fall += penalty.total(V, new) - penalty.total(V, x)
+    F, t, end = now.objective, 1.0, None
+    for _ in range(HALVED):
+        whole[V] = new if end is None else x + t * dx
+        if end is None:
+            end = z = problem.predict(whole, state.c + shift)
+        else:
+            z = state.look.z + t * (end - state.look.z)
+        there = problem.look(z)
+        value = there.value + penalty.total(V, whole[V])
+        if value <= F + 1e-4 * t * min(fall, 0.0) + 1e-15 * abs(F):
+            break
+        t *= 0.5
+    else:
+        return 0.0
+    state.x, state.c = whole, state.c + t * shift
+    if t < 1.0:
+        there = problem.look(problem.predict(whole, state.c))
+    more = problem.best_shift(there)
+    if more != 0.0:
+        state.c, there = state.c + more, problem.look(there.z + more)
+    state.look, state.fresh = there, True
+    state.measured = measure(problem, whole, there)
+    return t
 
 
 def company(problem: Problem, state: State) -> Array:
@@ -78,23 +267,7 @@ def company(problem: Problem, state: State) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         pull = np.where(x != 0, 0.0, np.abs(state.measured.g) / still)
     inside, close = np.flatnonzero(x), np.flatnonzero(pull > NEAR)
-    room = max(ROOM, inside.size // 2)
+    room = max(ROOM, inside.size)
     if close.size > room:
         close = close[np.argpartition(-pull[close], room)[:room]]
     return np.sort(np.concatenate([inside, close]))
-
-
-def lower_factor(G: Array, S: Array) -> Array | None:
-    """The Cholesky factor of G_SS in the corner of an array with room for all; None if it fails."""
-    from scipy.linalg import LinAlgError, cholesky
-
-    part, ridge = G[np.ix_(S, S)], 0.0
-    out, diagonal = np.empty_like(G), part.diagonal().copy()
-    for ridge in (0.0, 1e-10, 1e-8):
-        part.flat[:: S.size + 1] = (1.0 + ridge) * diagonal
-        try:
-            out[: S.size, : S.size] = cholesky(part, lower=True, check_finite=False)
-        except LinAlgError:
-            continue
-        return out
-    return None

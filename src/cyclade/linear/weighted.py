@@ -45,6 +45,10 @@ class Columns(abc.ABC):
     def products(self, chosen: Array, w: Array) -> Array:
         """Aᵀ diag(w) A over the chosen columns."""
 
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        """The rows of that for some of the chosen columns, which are the last of them."""
+        return self.products(chosen, w)[-some.size :]
+
     @abc.abstractmethod
     def price(self, chosen: Array) -> float:
         """What their products cost, in entries of X read in passing."""
@@ -68,9 +72,11 @@ class Columns(abc.ABC):
 class DenseColumns(Columns):
     """The columns one after another, less their means if an intercept makes up for it."""
 
-    def __init__(self, X: Array, names: Array, centred: bool) -> None:
+    def __init__(self, X: Array, names: Array, centred: bool, precise: bool = False) -> None:
+        """`precise` columns are in float64 whatever X is in."""
         self.names = names
-        self.A = np.ascontiguousarray(X[:, names].T)
+        A = X.T[names] if X.flags.f_contiguous else X[:, names].T
+        self.A = np.ascontiguousarray(A, np.float64 if precise else None)
         self.centres, self.sizes = np.zeros(names.size), np.full(names.size, X.shape[0])
         if centred:
             self.A -= self.A.mean(axis=1, keepdims=True)
@@ -80,10 +86,26 @@ class DenseColumns(Columns):
         """Aᵀv."""
         return np.asarray(self.A @ v.astype(self.A.dtype, copy=False), np.float64)
 
+    def _rows(self, chosen: Array) -> Array:
+        """These columns; all of them, in the order they have, without a copy."""
+        same = chosen.size == self.names.size and (chosen == np.arange(chosen.size)).all()
+        return self.A if same else self.A[chosen]
+
     def products(self, chosen: Array, w: Array) -> Array:
+        """A matrix times itself, which is half a product; two where weights have both signs."""
+        A = self._rows(chosen)
+        up, down = np.flatnonzero(w > 0), np.flatnonzero(w < 0)
+        if up.size == w.size:
+            B = A * np.sqrt(w).astype(A.dtype, copy=False)
+            return np.asarray(B @ B.T, np.float64)
+        B = A[:, up] * np.sqrt(w[up]).astype(A.dtype, copy=False)
+        C = A[:, down] * np.sqrt(-w[down]).astype(A.dtype, copy=False)
+        return np.asarray(B @ B.T - C @ C.T, np.float64)
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
         """One matrix product."""
-        A = self.A if chosen.size == self.names.size else self.A[chosen]
-        return np.asarray((A * w.astype(A.dtype, copy=False)) @ A.T, np.float64)
+        A = self._rows(chosen)
+        return np.asarray((self.A[some] * w.astype(A.dtype, copy=False)) @ A.T, np.float64)
 
     def price(self, chosen: Array) -> float:
         """Of a matrix product."""

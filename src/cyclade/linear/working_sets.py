@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.bench import ENTRY, PATIENCE, Bench, GrowingBench
+from cyclade.linear.bench import ENTRY, Bench, GrowingBench
 from cyclade.linear.certificate import Certificate, Measured, judge, measure
 from cyclade.linear.few import minimise_few
 from cyclade.linear.kernels.columns import sort_out
@@ -22,7 +22,7 @@ from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import LEAST, Model, polish, step_length
 from cyclade.linear.problem import Problem
-from cyclade.linear.pursuit import crowded, pursue
+from cyclade.linear.pursuit import Pursuit, suits
 from cyclade.linear.weighted import Columns
 
 Array = NDArray[Any]
@@ -37,8 +37,6 @@ DEAR = 2.0  # times a look at the working set must cost less than one at all col
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their rounding adds up
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
-CLOSE = 0.3  # of λ: the distance from which on pivots are made
-TIRED = 2  # models in a row that cycles did not get to the end of, before pivots take over
 NO_COLUMNS = np.empty(0, np.int64)
 
 
@@ -58,7 +56,7 @@ class State:
     bench: GrowingBench | None = None  # of an exact model, kept from one working set to the next
     columns: Columns | None = None  # of the last working set, where they were few
     fresh: bool = True  # whether z was computed from x and c at once
-    slow: int = 0  # models in a row that cycles did not get to the end of
+    pursuit: Pursuit | None = None  # of a nonconvex loss, kept from one λ to the next
 
 
 def begin(problem: Problem, x: Array, c: float) -> State:
@@ -138,6 +136,10 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
 
 def improve(problem: Problem, state: State, least: float, scale: float, most: int) -> None:
     """One working set: choose it, minimise over it, and measure all columns again."""
+    if suits(problem, state):
+        state.pursuit = state.pursuit or Pursuit(problem.design.p)
+        if state.pursuit.pursue(problem, state, least, most):
+            return
     last, distances = state.working, state.measured.distances
     with_near = state.on_path or type(problem.loss) is Squared
     state.working = choose(problem, state.x, state.measured, NEAR if with_near else np.inf)
@@ -147,9 +149,7 @@ def improve(problem: Problem, state: State, least: float, scale: float, most: in
     if not problem.penalty.convex:  # what comes in may push others out: go by what is seen
         outside = max(outside, state.measured.distance)
     eps = max(least, min(0.1 * outside, 0.3 * scale))
-    tired = state.slow >= TIRED and state.measured.distance <= CLOSE * scale
-    if not (tired and crowded(problem, state.x) and pursue(problem, state, least)):
-        minimise_over(problem, state, state.working, eps, most)
+    minimise_over(problem, state, state.working, eps, most)
     if not state.fresh:
         state.look = problem.look(problem.predict(state.x, state.c))
     shift = problem.best_shift(state.look)
@@ -209,7 +209,6 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
         if not bench.cycle(problem.penalty, state, every, eps, most, forcing):
             return  # the intercept alone is off, or rounding: a check of all columns mends it
         spent += state.passes - before
-        state.slow = state.slow + 1 if state.passes - before >= PATIENCE else 0
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t, there = step_length(model, V, x, dx, problem.look(model.z + dz))
@@ -221,7 +220,7 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             damping = max(1.0, damping / 4)
         else:
             damping *= 8
-        if damping > 1e12 or (state.slow >= TIRED and crowded(problem, state.x)):
+        if damping > 1e12:
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))

@@ -4,7 +4,8 @@ On a support S with signs s the minimum is where c_S = λ_S s with c = b − Gx:
 Cholesky factor L Lᵀ = G_SS follows S at k² per change. A step towards it ends where a coordinate
 gets to zero, which then leaves; at the minimum the coordinate that violates |c_j| ≤ λ_j most comes
 in. Columns that are nearly dependent, as when S has as many columns as X has rows, cost no more
-than others here, while cycles hardly move along what they have in common.
+than others here, while cycles hardly move along what they have in common. G need only be positive
+definite on the first S: a coordinate along which it is not stays out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled, reductions
 
 RIDGE = 1e-11  # of G_jj: the least a new column counts as independent of those in S
+BENT = -1e-8  # of G_jj: what is left of it is less only if G is not positive there
 
 
 @reductions
@@ -51,14 +53,17 @@ def backward(L: Any, v: Any, k: int) -> None:
 
 
 @compiled
-def append(L: Any, G: Any, S: Any, k: int, j: int) -> None:
-    """Column j after the k of S."""
+def append(L: Any, G: Any, S: Any, k: int, j: int) -> bool:
+    """Column j after the k of S; no if G is not positive definite with it."""
     row = L[k]
     for i in range(k):
         row[i] = G[j, S[i]]
     forward(L, row, k)
     left = G[j, j] - dot(row, row, k)
+    if G[j, j] <= 0.0 or left < BENT * G[j, j]:
+        return False
     row[k] = math.sqrt(max(left, RIDGE * G[j, j]))
+    return True
 
 
 @compiled
@@ -123,6 +128,7 @@ def pivots(
     """
     m = x.shape[0]
     inside, d, moved, base = np.zeros(m, np.bool_), np.empty(m), np.zeros(m), c.copy()
+    barred = np.zeros(m, np.bool_)
     for i in range(k):
         inside[S[i]] = True
     sign = np.sign(x)
@@ -153,14 +159,18 @@ def pivots(
                 if moved[j] != 0.0:
                     subtract(base, G[j], moved[j], m)
                     moved[j] = 0.0
-            worst, new = goal, -1
             for j in range(m):
                 c[j] = base[j]
-                if not inside[j] and abs(c[j]) - lam[j] > worst:
-                    worst, new = abs(c[j]) - lam[j], j
+            while True:
+                worst, new = goal, -1
+                for j in range(m):
+                    if not inside[j] and not barred[j] and abs(c[j]) - lam[j] > worst:
+                        worst, new = abs(c[j]) - lam[j], j
+                if new < 0 or done == most or append(L, G, S, k, new):
+                    break
+                barred[new] = True
             if new < 0 or done == most:
                 break
-            append(L, G, S, k, new)
             S[k], inside[new], sign[new] = new, True, np.sign(c[new])
             k += 1
         done += 1
