@@ -1,0 +1,80 @@
+"""What a study came to: every curve at its own learning rate, and its price.
+
+    python benchmarks/studies.py docs/results/study-batch
+
+Test accuracy and train loss at the end (mean ± standard deviation over the seeds; runs that
+diverged are counted, not averaged), and seconds per epoch alone on the device from ``timing.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import fmean, stdev
+
+from cyclade.experiments import RunConfig, RunResult, find_runs
+
+HEAD = "| curve | lr | seeds | test accuracy | train loss | ms / epoch | ms / cycle |"
+NAMED = ("method", "spectral", "precondition", "order", "blocks", "batch")
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="the folder of a study")
+    folder = parser.parse_args().folder
+    timing = folder / "timing.json"
+    times = json.loads(timing.read_text("utf-8"))["rows"] if timing.exists() else []
+    curves: dict[tuple[object, ...], list[RunResult]] = {}
+    for run in find_runs(folder / "runs"):
+        curves.setdefault(key(run.config), []).append(run)
+    print(HEAD)
+    print("|" + "---|" * (HEAD.count("|") - 1))
+    for name, runs in sorted(curves.items(), key=lambda item: order(item[0])):
+        time = next((row for row in times if tuple(row[k] for k in NAMED) == name), None)
+        print(line(runs, time))
+
+
+def key(config: RunConfig) -> tuple[object, ...]:
+    """What tells one curve from another."""
+    return tuple(getattr(config, name) for name in NAMED)
+
+
+def order(name: tuple[object, ...]) -> tuple[object, ...]:
+    """By batch, then by method, plain before adorned."""
+    method, spectral, precondition, turns, blocks, batch = name
+    return (batch, method != "SGD", method, bool(spectral), bool(precondition), blocks, turns)
+
+
+def line(runs: list[RunResult], time: dict[str, float] | None) -> str:
+    """One row of the table."""
+    config = runs[0].config
+    parts = [config.method, f"b = {config.batch}"]
+    parts += [f"m = {config.blocks}, {config.order}"] if config.blocks is not None else []
+    parts += ["η/σ(W_j)"] if config.spectral else []
+    parts += ["η/L_j"] if config.precondition else []
+    alive = [run.last for run in runs if run.status == "finished"]
+    lost = len(runs) - len(alive)
+    cells = [
+        ", ".join(parts),
+        f"{config.lr:g}",
+        f"{len(alive)}" + (f" ({lost} diverged)" if lost else ""),
+        spread([row.test_accuracy for row in alive]),
+        spread([row.train_loss for row in alive]),
+        "" if time is None else f"{1e3 * time['seconds_per_epoch']:.0f}",
+        "" if time is None else f"{1e3 * time['seconds_per_iteration']:.2f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation."""
+    if not values:
+        return "–"
+    sd = f" ± {stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{fmean(values):.3f}{sd}"
+
+
+if __name__ == "__main__":
+    main()
