@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from cyclade.linear import path, solve
 from cyclade.linear.compiled import compiled
 from cyclade.linear.kernels.jit import rebound
-from cyclade.linear.penalties import L1, ElasticNet
+from cyclade.linear.penalties import L1, MCP, Box, ElasticNet
 
 
 class Mine:
@@ -105,3 +105,14 @@ def test_rebound_changes_only_the_names_given():
 
     twin = rebound(text, {"shift": rebound(lambda x: 2.0 * x, {}, cache=False)}, cache=False)
     assert twin(3.0) == 7.0
+
+
+def test_derivatives_of_penalties_that_are_flat_far_out():
+    known = compiled(MCP(0.5, 3.0), 5)
+    x = np.array([-4.0, -0.6, 0.3, 1.4, 2.0])
+    slope, bend = known.derivatives(np.arange(5), x)
+    inside = np.abs(x) < 1.5
+    np.testing.assert_allclose(slope, np.where(inside, np.sign(x) * 0.5 - x / 3, 0.0), atol=1e-12)
+    np.testing.assert_allclose(bend, np.where(inside, -1 / 3, 0.0), atol=1e-6)
+    bounded = compiled(Box(-0.2, 0.3, 0.1), 2)
+    assert np.isinf(bounded.derivatives(np.arange(2), np.array([-0.2, 0.3]))[1]).all()

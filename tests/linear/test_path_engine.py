@@ -59,3 +59,13 @@ def test_weights_offsets_and_starts_reach_the_solver():
     single = solve(X, y, "squared", L1(0.1), sample_weight=s, offset=b, tol=1e-10)
     assert found.objectives[0] == pytest.approx(single.objective, rel=1e-8)
     np.testing.assert_array_equal(start, 0.1 * np.ones(80))
+
+
+@pytest.mark.parametrize("penalty", [L1(1.0), ElasticNet(1.0, 0.7), MCP(1.0, 3.0)], ids=repr)
+def test_a_path_of_least_squares_is_near_stationary_whatever_the_tolerance(penalty):
+    X, y = data()
+    found = path(X, y, "squared", penalty, n_lams=25, lam_ratio=0.05, tol=0.1)
+    for k, lam in enumerate(found.lams):
+        r, x = penalty.scaled(lam), found.coefs[:, k]
+        g = X.T @ (X @ x + found.intercepts[k] - y) / len(y)
+        assert max(r.distance(*at, 0) for at in zip(x, g, strict=True)) < 0.05 * lam

@@ -40,19 +40,35 @@ def test_a_model_minimised_in_one_call_follows_its_slow_twin(monkeypatch, penalt
     known, names, L = compiled(penalty, p), np.arange(p), G.diagonal().copy()
     for most in (1, 2, 3, 4):  # cycles alone
         x, c = np.zeros(p), b.copy()
-        done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 0.0, most)
+        done = quadratic.minimise(
+            G, c, x, L, names, known.parameters, known.still, 0.0, most, False
+        )
         twin = Gram.of(G, b.copy(), np.zeros(p), names, known)
         known.functions["gram_cycles"](G, twin.c, twin.x, L, names, known.parameters, most, 0.0)
         assert done == most
         np.testing.assert_allclose(x, twin.x, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
     x, c = np.zeros(p), b.copy()  # and with Newton steps
-    done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-13, 5_000)
+    done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-13, 5_000, False)
     twin = Gram.of(G, b.copy(), np.zeros(p), names, known)
     twin.minimise(1e-13, 5_000)
     np.testing.assert_allclose(x, twin.x, atol=1e-10)
     assert known.distances(names, x, G @ x - b).max() < 1e-11
     assert done < 200
+
+
+@pytest.mark.parametrize("penalty", CONVEX, ids=repr)
+def test_a_last_newton_step_makes_a_rough_minimum_exact(penalty):
+    G, b = model()
+    p = b.size
+    known, names, L = compiled(penalty, p), np.arange(p), G.diagonal().copy()
+    far = []
+    for exact in (False, True):
+        x, c = np.zeros(p), b.copy()
+        quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-3, 5_000, exact)
+        np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
+        far.append(known.distances(names, x, G @ x - b).max())
+    assert far[1] < 1e-10 < 1e-5 < far[0]
 
 
 def test_newton_steps_replace_cycles_on_nearly_dependent_columns():
@@ -62,7 +78,9 @@ def test_newton_steps_replace_cycles_on_nearly_dependent_columns():
     G, b = A.T @ A / 60, A.T @ (A @ rng.standard_normal(20)) / 60
     known, names, x, c = compiled(L1(1e-4), 20), np.arange(20), np.zeros(20), b.copy()
     L = G.diagonal().copy()
-    done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-12, 100_000)
+    done = quadratic.minimise(
+        G, c, x, L, names, known.parameters, known.still, 1e-12, 100_000, False
+    )
     assert known.distances(names, x, G @ x - b).max() < 1e-10
     assert done < 2_000  # plain cycles need many times that
 
@@ -281,6 +299,7 @@ def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, inte
     X, y, _ = data("logistic")
     same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
     monkeypatch.setattr(panels, "MOST_DENSE", 2)
+    monkeypatch.setattr(panels, "MOST_KEPT", 2)
     monkeypatch.setattr(panels, "MOST_SPARSE", 2)
     cycled = counted(monkeypatch, follow.Follower, "by_columns")
     others = counted(monkeypatch, working_sets, "improve")
@@ -292,3 +311,23 @@ def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, inte
     assert len(cycled) > 20
     assert len(others) < 6
     np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-3)
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, intercept):
+    X, y, _ = data("logistic")
+    options = {"n_lams": 40, "lam_ratio": 0.02, "fit_intercept": intercept}
+    same = path(X, y, "logistic", L1(1.0), tol=1e-11, **options)
+    monkeypatch.setattr(panels, "MOST_DENSE", 2)
+    monkeypatch.setattr(gram, "FEW", 2)  # so that factors are kept as well
+    monkeypatch.setattr(follow, "DEAR", 0.0)
+    cycled = counted(monkeypatch, follow.Follower, "by_columns")
+    formed = counted(monkeypatch, follow.Follower, "form")
+    X = storage(X)
+    before = X.copy()
+    found = path(X, y, "logistic", L1(1.0), tol=1e-3, **options)
+    assert not cycled
+    assert len(formed) < 30
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-5)

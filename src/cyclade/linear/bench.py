@@ -33,7 +33,7 @@ class Bench:
 
     def cycle(
         self, penalty: Compiled, state: State, at: Array, eps: float, most: int, forcing: float,
-        first: Array | None = None, leave: bool = False,
+        first: Array | None = None, leave: bool = False, least: float = math.inf,
     ) -> bool:  # fmt: skip
         """Cycle over the active ones of the columns `at` until all of them are eps-stationary.
 
@@ -41,7 +41,8 @@ class Bench:
         are small enough nothing is done, and the answer is no. An inexact model is not worth an
         exact minimum: its distances come down by the factor `forcing`, which is zero for an exact
         one. `first` are the correlations at the start, where they are known; with `leave`, what
-        cycles on products came to is left for the caller to look at.
+        cycles on products came to is left for the caller to look at. `least` is the distance that
+        will be asked for in the end: with rows enough, products are used until that is reached.
         """
         panel, gram, burst, goal, begun = self.panel, self.gram, BURST, None, state.passes
         W, enough = panel.names[at], 0.3 if forcing else 0.6
@@ -61,14 +62,15 @@ class Bench:
             active = at[(x != 0) | (distances > ENTRY * goal)]
             left, ahead = most - state.passes, 0.0
             if not forcing and 2 * np.count_nonzero(x) > active.size:  # they will stay active
-                ahead = RATE * math.log(worst / goal) if goal > 0 else PATIENCE
+                end = min(goal, least) if 2 * active.size <= panel.root.size else goal
+                ahead = RATE * math.log(worst / end) if end > 0 else PATIENCE
             pays = self.spent + ahead >= panel.patience(active, gram.lacking(panel, active))
             if pays and not forcing:  # products that are kept are still k² numbers at every call
                 moved = active.size**2 // max(panel.entries(active), 1.0)
                 pays = moved < CHEAP or state.passes - begun + ahead >= moved
             if pays:
                 gram.take(panel, penalty, active, correlations, at)
-                done = gram.minimise(0.3 * goal, left)
+                done = gram.minimise(0.3 * goal, left, exact=not forcing)
                 gram.give(panel)
                 most = 0 if leave else most
             else:

@@ -86,7 +86,7 @@ class Compiled:
         behind = np.copysign(self.distances(names, x - h, zero), x)
         with np.errstate(invalid="ignore"):
             bend = (ahead - behind) / (2.0 * h)
-        flat = self.convex & (ahead == 0) & (behind == 0)  # a lone zero borders on a kink
+        flat = (ahead == 0) & (behind == 0)  # a lone zero borders on a kink
         return slope, np.where(np.isfinite(bend) & (flat | (behind != 0)), bend, np.inf)
 
     def project(self, x: Array) -> None:

@@ -23,6 +23,7 @@ class Panel(Protocol):
     x: Array  # the coefficients, perhaps with padding at the end
     L: Array  # ‖a_j‖²
     names: Array  # the coordinate each column belongs to
+    root: Array  # √w
     choice_is_free: bool  # whether `choose` does no work of its own
 
     @property
@@ -94,12 +95,14 @@ class Design(Protocol):
         """A panel without columns, which some will be added to again and again."""
 
     def columns(
-        self, names: Array, centred: bool, more: bool = False, wide: bool = False
-    ) -> Columns | None:
+        self, names: Array, centred: bool, more: bool = False, wide: bool = False,
+        kept: bool = False,
+    ) -> Columns | None:  # fmt: skip
         """The chosen columns without weights, if products of them are cheap; else None.
 
         `more` of them are cheap, against the number of rows, if their models are few; `wide` says
-        that their products will be formed whatever they cost.
+        that their products will be formed whatever they cost; where they are `kept` from one model
+        to the next, those of all columns of a tall X may be.
         """
 
 

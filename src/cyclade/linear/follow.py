@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.bench import Bench
 from cyclade.linear.certificate import measure
+from cyclade.linear.gram import Gram
 from cyclade.linear.kernels.quadratic import ahead
 from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
 from cyclade.linear.kernels.strong import strong
@@ -73,6 +74,7 @@ class Follower:
         self.members = np.empty(0, np.int64)  # coordinates with products
         self.inside = np.zeros(problem.design.p, np.bool_)  # whether they are
         self.G, self.L, self.means, self.mass = np.empty((0, 0)), np.empty(0), np.empty(0), 1.0
+        self.gram = Gram()  # of them, with factors that are kept
         self.keeping = True  # whether products may be of use at the next λ
         self.dear = False  # whether they cost much
         self.good = False  # whether these are worth using again
@@ -145,9 +147,15 @@ class Follower:
         new, c = x.copy(), self.means * now.slope - now.g[M]
         if self.came is not None:
             ahead(state.x, *self.came, M, self.G, c, new)
-        state.passes += minimise_quadratic(
-            self.G, c, new, self.L, M, penalty.parameters, penalty.still, goal, most - state.passes
-        )
+        left = most - state.passes
+        if self.dear:  # they will be used again, and so will factors of them
+            gram = self.gram
+            gram.c, gram.x, gram.penalty = c, new, penalty
+            state.passes += gram.minimise(goal, left)
+        else:
+            state.passes += minimise_quadratic(
+                self.G, c, new, self.L, M, penalty.parameters, penalty.still, goal, left, False
+            )
         if not problem.fit_intercept:
             return new, 0.0
         return new, -now.slope / self.mass - float(self.means @ (new - x))
@@ -177,7 +185,7 @@ class Follower:
         close = None
         if self.columns is None or not (self.place[V] >= 0).all():
             close = self.close(problem, state, V) if self.keeping else V
-            self.columns = design.columns(close, fit_intercept, more=True)
+            self.columns = design.columns(close, fit_intercept, True, kept=self.keeping)
             if self.columns is None:
                 return False
             self.place[:] = -1
@@ -198,6 +206,7 @@ class Follower:
             self.means = self.means + sums / self.mass
         self.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
         self.G, self.members = G, V
+        self.gram = Gram.of(G, self.L, self.L, V, problem.penalty)
         self.inside[:] = False
         self.inside[V] = True
         return True

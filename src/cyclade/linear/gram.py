@@ -34,6 +34,7 @@ class Gram:
     def __init__(self) -> None:
         self.members = np.empty(0, np.int64)  # columns of the panel whose products are known
         self.products, self.factor = np.empty((0, 0)), Factor()
+        self.rows: float = np.inf  # the rank of G, at most
         self._place = np.empty(0, np.int64)  # of each column of the panel among them, or −1
 
     @classmethod
@@ -63,9 +64,10 @@ class Gram:
         new = self.lacking(panel, order)
         at = np.arange(panel.names.size) if at is None else at
         if new.size:
-            every = at[self._place[at] < 0]
-            if every.size < WHOLE * new.size:  # all that lie in a row need no copy
-                new = every
+            for more in (np.flatnonzero(self._place < 0), at[self._place[at] < 0]):
+                if more.size < WHOLE * new.size:  # all that lie in a row need no copy
+                    new = more
+                    break
             self.products = panel.products(self.members, new, self.products)
             self._place[new] = np.arange(self.members.size, self.members.size + new.size)
             self.members = np.concatenate([self.members, new])
@@ -83,19 +85,23 @@ class Gram:
         self.x = panel.x[chosen].astype(np.float64)
         self.begun = self.x.copy()
         self.L, self.names = panel.L[chosen], panel.names[chosen]
+        self.rows = panel.root.size
 
     def give(self, panel: Panel) -> None:
         """Let the panel follow."""
         panel.advance(self.columns, self.x - self.begun)
 
-    def minimise(self, goal: float, most: int) -> int:
-        """Cycles and Newton steps until no column moves by more than `goal`; the cycles made."""
+    def minimise(self, goal: float, most: int, exact: bool = False) -> int:
+        """Cycles and Newton steps until no column moves by more than `goal`; the cycles made.
+
+        If `exact`, Newton steps are made at the end as well, where products are few.
+        """
         if self.x.size <= FEW and self.penalty.shipped:
             from cyclade.linear.kernels.quadratic import minimise
 
             return int(minimise(
                 self.G, self.c, self.x, self.L, self.names, self.penalty.parameters,
-                self.penalty.still, goal, most,
+                self.penalty.still, goal, most, exact,
             ))  # fmt: skip
         run, done, wait = self.penalty.functions["gram_cycles"], 0, 4 + self.x.size // 32
         tries = 0
@@ -135,7 +141,7 @@ class Gram:
         slope, bend = self.penalty.derivatives(self.names[S], x)
         smooth = np.isfinite(bend)
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
-        if not S.size:
+        if not S.size or (S.size > self.rows and not bend.min() > 0):  # no single minimum on S
             return False
         ridge, b = 1e-13 * self.L[S], self.c[S] - slope
         if bend.any():  # it is another at every step

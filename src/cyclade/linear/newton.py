@@ -22,10 +22,9 @@ from cyclade.linear.problem import Problem
 Array = NDArray[Any]
 
 LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
-
-
-FLOOR_CONVEX = 1e-7  # of the majoriser's weights, where φ'' is smaller
-FLOOR_FLAT = 1e-4  # the same for a loss that may be linear in parts, where φ'' says nothing
+# Of a majoriser's weights, for a loss that may be linear in parts: φ'' = 0 says nothing there. For
+# other convex losses φ'' is right however small; a floor costs models where classes are far apart.
+FLOOR_FLAT = 1e-4
 
 
 class Model:
@@ -84,9 +83,8 @@ def curvatures(look: Look, damping: float, trust: float) -> Array:
         return np.ones_like(z)
     if not loss.convex:
         w = np.maximum(look.second, trust * loss.majoriser(y, z))
-    elif np.isfinite(loss.bound):
-        floor = FLOOR_FLAT if loss.flat else FLOOR_CONVEX
-        w = np.maximum(look.second, floor * loss.bound)
+    elif loss.flat and np.isfinite(loss.bound):
+        w = np.maximum(look.second, FLOOR_FLAT * loss.bound)
     else:
         w = look.second
     if damping > 1.0:

@@ -12,6 +12,7 @@ from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.sparse_panel import SharedPanel, SparsePanel
 from cyclade.linear.weighted import (
     MOST_DENSE,
+    MOST_KEPT,
     MOST_PER_ROW,
     MOST_SPARSE,
     Columns,
@@ -104,12 +105,15 @@ class DenseDesign:
         return self.panel(np.empty(0, np.int64), w, centred)
 
     def columns(
-        self, names: Array, centred: bool, more: bool = False, wide: bool = False
-    ) -> Columns | None:
+        self, names: Array, centred: bool, more: bool = False, wide: bool = False,
+        kept: bool = False,
+    ) -> Columns | None:  # fmt: skip
         """The columns without weights, if few; in float32 their products would be too rough."""
         if wide:
             return DenseColumns(self.X, names, centred, precise=True)
         few = names.size <= MOST_DENSE and (more or 4 * names.size < self.n)
+        if kept and not few and self.p <= min(MOST_KEPT, self.n):  # no others could come in
+            few, names = True, np.arange(self.p)
         return DenseColumns(self.X, names, centred) if few and self.dtype == np.float64 else None
 
 
@@ -169,8 +173,9 @@ class SparseDesign:
         return kind(self.data, self.rows, self.starts, np.empty(0, np.int64), w, centred)
 
     def columns(
-        self, names: Array, centred: bool, more: bool = False, wide: bool = False
-    ) -> Columns | None:
+        self, names: Array, centred: bool, more: bool = False, wide: bool = False,
+        kept: bool = False,
+    ) -> Columns | None:  # fmt: skip
         """The columns without weights, by rows, if rows have few entries in them."""
         if self.p <= MOST_SPARSE and self.entries < MOST_PER_ROW * self.n:
             names = np.arange(self.p)  # by rows once for all

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 MOST_DENSE = 96  # columns: their products cost this many sixteenths of a cycle
+MOST_KEPT = 1_000  # columns of a tall X whose products serve several models
 MOST_SPARSE = 1_000  # columns
 OFTEN = 4  # times that products are formed before all are
 FEW = 2.0  # so many times fewer entries are worth being put by rows on their own
 MOST_PER_ROW = 40  # entries of a row, on average: half of it is the price in passes
+PER_ENTRY = 16.0  # products within a matrix product, in the time of an entry read in passing
 BY_ROWS = 10.0  # the price of an entry that is put by rows and multiplied, in entries read
 
 
@@ -75,11 +77,15 @@ class DenseColumns(Columns):
     def __init__(self, X: Array, names: Array, centred: bool, precise: bool = False) -> None:
         """`precise` columns are in float64 whatever X is in."""
         self.names = names
-        A = X.T[names] if X.flags.f_contiguous else X[:, names].T
-        self.A = np.ascontiguousarray(A, np.float64 if precise else None)
+        dtype = np.float64 if precise else X.dtype
+        if names.size == X.shape[1] and X.flags.f_contiguous and dtype == X.dtype:
+            self.A = X.T
+        else:
+            A = X.T[names] if X.flags.f_contiguous else X[:, names].T
+            self.A = np.ascontiguousarray(A, dtype)
         self.centres, self.sizes = np.zeros(names.size), np.full(names.size, X.shape[0])
         if centred:
-            self.A -= self.A.mean(axis=1, keepdims=True)
+            self.A = self.A - self.A.mean(axis=1, keepdims=True)  # X stays as it is
             self.centres = X[0, names].astype(np.float64) - self.A[:, 0]
 
     def slopes(self, v: Array) -> Array:
@@ -108,8 +114,8 @@ class DenseColumns(Columns):
         return np.asarray((self.A[some] * w.astype(A.dtype, copy=False)) @ A.T, np.float64)
 
     def price(self, chosen: Array) -> float:
-        """Of a matrix product."""
-        return float(self.A.shape[1]) * 0.5 * chosen.size**2
+        """Of half a matrix product, which multiplies while a pass waits for memory."""
+        return 0.5 * float(self.A.shape[1]) * chosen.size**2 / PER_ENTRY
 
     def combine(self, chosen: Array, x: Array) -> Array:
         """From those that moved."""

@@ -36,6 +36,7 @@ LOOSE = 0.5  # the same for a nonconvex loss, whose models are worth less
 DEAR = 2.0  # times a look at the working set must cost less than one at all columns, or is not made
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their rounding adds up
+ENOUGH = 1e-3  # of λ: on a path of least squares columns are brought this near in any case
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
 NO_COLUMNS = np.empty(0, np.int64)
 
@@ -107,6 +108,7 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
     best_dual, eps_goal, idle = -np.inf, np.inf, 0
     precision = 4.0 * float(np.finfo(problem.design.dtype).eps)
     best, lowest, stalled = np.inf, np.inf, 0
+    follows = state.on_path and type(problem.loss) is Squared
     while True:
         now = state.measured
         best_dual = max(best_dual, now.dual)
@@ -118,7 +120,8 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
                "passes": state.passes, "working": state.working.size}  # fmt: skip
         state.history.append(row)
         report(row)
-        if certificate.reached or state.passes >= most:
+        rough = follows and len(state.history) == 1 and now.distance > ENOUGH * scale
+        if (certificate.reached and not rough) or state.passes >= most:
             return certificate
         lower = now.objective < lowest - precision * abs(now.objective)
         stalled = 0 if lower or certificate.value < 0.999 * best else stalled + 1
@@ -126,7 +129,7 @@ def minimise(problem: Problem, state: State, tol: float, most: int, report: Repo
         if stalled == STALLED:
             return certificate
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
-        eps_goal = min(eps_goal, 0.5 * now.distance * goal / certificate.value)
+        eps_goal = min(eps_goal, 0.5 * now.distance * goal / max(certificate.value, goal))
         spent = state.passes
         improve(problem, state, eps_goal, scale, most)
         idle = idle + 1 if state.passes == spent else 0
@@ -149,7 +152,9 @@ def improve(problem: Problem, state: State, least: float, scale: float, most: in
     if not problem.penalty.convex:  # what comes in may push others out: go by what is seen
         outside = max(outside, state.measured.distance)
     eps = max(least, min(0.1 * outside, 0.3 * scale))
-    minimise_over(problem, state, state.working, eps, most)
+    if state.on_path and type(problem.loss) is Squared:
+        eps = min(eps, ENOUGH * scale)
+    minimise_over(problem, state, state.working, eps, most, least)
     if not state.fresh:
         state.look = problem.look(problem.predict(state.x, state.c))
     shift = problem.best_shift(state.look)
@@ -182,9 +187,15 @@ def choose(problem: Problem, x: Array, measured: Measured, near: float) -> Array
     return np.sort(np.concatenate([support, violating, close]), kind="stable")  # runs are merged
 
 
-def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
-    """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
-    if type(problem.loss) is Squared and minimise_exactly(problem, state, W, eps, most):
+def minimise_over(
+    problem: Problem, state: State, W: Array, eps: float, most: int, least: float
+) -> None:
+    """Minimise over the coordinates W (and the intercept) until they are eps-stationary.
+
+    `least` is the distance that all columns will be brought to in the end.
+    """
+    if type(problem.loss) is Squared:
+        minimise_exactly(problem, state, W, eps, most, least)
         return
     columns = state.columns
     if columns is None or not np.isin(W, columns.names, assume_unique=True).all():
@@ -230,7 +241,9 @@ def minimise_over(problem: Problem, state: State, W: Array, eps: float, most: in
             finish(problem, state, V[inside], eps)
 
 
-def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most: int) -> bool:
+def minimise_exactly(
+    problem: Problem, state: State, W: Array, eps: float, most: int, least: float
+) -> None:
     """The same where the model is the loss itself, on a panel that is kept and grows."""
     bench, now = state.bench, state.measured
     if bench is None:
@@ -242,13 +255,12 @@ def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most:
     names = panel.names[at]
     first = panel.means[at] * now.slope - now.g[names]
     leave = DEAR * panel.entries(at) > problem.design.entries
-    if bench.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave):
+    if bench.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave, least):
         dx = panel.x[at].astype(np.float64) - state.x[names]
         state.x[names] += dx
         if problem.fit_intercept:
             state.c -= now.slope / bench.mass + float(panel.means[at] @ dx)
         state.fresh = False
-    return True
 
 
 def moving(problem: Problem, state: State, W: Array, eps: float, forcing: float) -> Array:

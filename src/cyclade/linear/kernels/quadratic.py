@@ -66,12 +66,13 @@ def ahead(x: Any, before: Any, times: float, names: Any, G: Any, c: Any, new: An
 
 @compiled
 def minimise(
-    G: Any, c: Any, x: Any, L: Any, names: Any, parameters: Any, still: Any, goal: float, most: int
-) -> int:
+    G: Any, c: Any, x: Any, L: Any, names: Any, parameters: Any, still: Any, goal: float, most: int,
+    exact: bool,
+) -> int:  # fmt: skip
     """Minimise ½ xᵀGx − bᵀx + r(x), with c = b − Gx, until no |δ_j| L_j exceeds `goal`.
 
     x and c are changed in place; the number of cycles comes back. A Newton step follows whenever
-    the cycles have cost as much.
+    the cycles have cost as much, and if `exact` at the end.
     """
     k, done, wait = x.shape[0], 0, 8 + x.shape[0] // 4
     full, slope, new = np.empty(k), np.empty(k), np.empty(k)
@@ -87,7 +88,8 @@ def minimise(
                     largest = max(largest, abs(d) * L[j])
                     subtract(c, G[j], d)
             done += 1
-        if largest <= goal or done >= most:
+        settled = largest <= goal
+        if done >= most or (settled and not exact):
             break
         taken = False
         for _ in range(IN_A_ROW):
@@ -145,6 +147,8 @@ def minimise(
             taken = True
             if not left:
                 break
+        if settled:
+            break
         if not taken:
             wait *= 2
     return done
