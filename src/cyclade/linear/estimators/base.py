@@ -25,6 +25,8 @@ from cyclade.linear.estimators.checks import (
     numbers,
 )
 from cyclade.linear.estimators.paths import CoefficientPath, worst
+from cyclade.linear.estimators.texts import CHOICE, CHOSEN, COMMON, FITTED
+from cyclade.linear.estimators.values import Problem
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 from cyclade.linear.path import path as solve_path
@@ -33,120 +35,6 @@ from cyclade.linear.solve import solve
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-COMMON = """fit_intercept : bool, default=True
-        Whether to fit an unpenalised intercept.
-    tol : float, default=1e-6
-        Relative tolerance of the certificate: the duality gap over the objective at zero where
-        the problem is convex and its loss has a conjugate, else the distance from zero to the
-        subdifferential over alpha (then at least 1e-4 for float32 X, which is rounded so).
-    max_iter : int, default=20000
-        Largest number of passes.
-    warm_start : bool, default=False
-        Whether `fit` starts from the solution of the last one.
-    verbose : bool, default=False
-        Whether the solver reports its progress."""
-
-FITTED = """coef_ : array of shape (n_features,), or (n_outputs, n_features)
-        Coefficients; classifiers have one row with two classes.
-    intercept_ : float or array
-        Intercepts.
-    certificate_ : Certificate
-        How far from optimal the solution is, measured on all columns; of several separate fits,
-        the worst.
-    objective_ : float
-        F at the solution; of several separate fits, the sum.
-    n_iter_ : int
-        Passes of the solver; of several separate fits, the most.
-    n_features_in_, feature_names_in_
-        As in scikit-learn."""
-
-CHOICE = """alphas : array, default=None
-        Values of alpha to try; None takes `n_alphas` of them, spaced evenly in the logarithm.
-    n_alphas : int, default=100
-        How many alphas are tried.
-    alpha_ratio : float, default=1e-3
-        The smallest alpha over the largest, which is the smallest with all coefficients zero.
-    cv : int, splitter or iterable of (train, test), default=None
-        The folds: 5, that many (stratified for classes), or as given.
-    scoring : str or callable, default=None
-        A scorer of scikit-learn. None is minus the mean loss on the held-out fold (for the squared
-        loss, minus the mean squared error).
-    rule : {"min", "1se"}, default="min"
-        "min" takes the alpha with the best mean score, "1se" the largest alpha within one standard
-        error of it.
-    n_jobs : int, default=None
-        Folds that run at once, as in joblib."""
-
-CHOSEN = """alpha_ : float
-        The alpha that was chosen.
-    alpha_min_, alpha_1se_ : float
-        What each rule chooses.
-    alphas_ : array of shape (n_alphas,)
-        The alphas tried, descending.
-    score_path_ : array of shape (n_alphas, n_folds)
-        Scores on the held-out folds, higher is better.
-    mean_score_, std_score_ : arrays of shape (n_alphas,)
-        Their mean over folds (weighted by what the folds weigh) and its standard error.
-    mse_path_ : array of shape (n_alphas, n_folds)
-        Minus `score_path_`, for estimators with the squared loss."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Data that passed all checks. Each of the `targets` is a separate fit over the same X."""
-
-    X: Any
-    y: Array  # as given, for scorers
-    targets: list[Array]
-    sample_weight: Array | None
-    offset: Array | None
-    loss: Loss
-    penalty: Any  # at some λ; `at` sets it
-
-    def at(self, alpha: float | None) -> Any:
-        """The penalty at λ = alpha."""
-        return self.penalty if alpha is None else self.penalty.scaled(alpha)
-
-    def part(self, rows: Array) -> Problem:
-        """The same on some of the rows."""
-        return Problem(
-            self.X[rows],
-            self.y[rows],
-            [target[rows] for target in self.targets],
-            None if self.sample_weight is None else self.sample_weight[rows],
-            None if self.offset is None else self.offset[rows],
-            self.loss,
-            self.penalty,
-        )
-
-    def offset_of(self, k: int) -> Array | None:
-        """The offset of fit k, in the shape of its predictions."""
-        if self.offset is None or self.offset.ndim == 1 or len(self.targets) == 1:
-            return self.offset
-        return self.offset[:, k]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What is kept of a solution."""
-
-    coef: Array
-    intercept: Any
-    objective: float
-    certificate: Any
-    passes: int
-
-    @staticmethod
-    def on(path: Any, k: int) -> Fit:
-        """The k-th solution of a path, with all the passes that led there."""
-        return Fit(
-            np.ascontiguousarray(path.coefs[..., k]),
-            path.intercepts[..., k],
-            float(path.objectives[k]),
-            path.certificates[k],
-            int(path.passes[: k + 1].sum()),
-        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -13,9 +13,10 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from cyclade.linear.cv import Choice
-from cyclade.linear.estimators.base import Fit, LinearModel, Problem
+from cyclade.linear.estimators.base import LinearModel
 from cyclade.linear.estimators.checks import check_choice
 from cyclade.linear.estimators.paths import CoefficientPath
+from cyclade.linear.estimators.values import Fit, Problem
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cyclade.linear import losses
-from cyclade.linear.estimators.base import LinearModel, Problem, is_block
+from cyclade.linear.estimators.base import LinearModel, is_block
 from cyclade.linear.estimators.checks import check_number
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.penalised import any_penalty
 from cyclade.linear.estimators.tasks import Classifier, Regressor
+from cyclade.linear.estimators.values import Problem
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 

@@ -11,8 +11,9 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from cyclade.linear.estimators.base import LinearModel, Problem, is_block
+from cyclade.linear.estimators.base import LinearModel, is_block
 from cyclade.linear.estimators.checks import check_number, check_offset, numbers
+from cyclade.linear.estimators.values import Problem
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
