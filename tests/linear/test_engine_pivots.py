@@ -4,13 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.linalg import cholesky
+from scipy.linalg import cholesky, solve_triangular
 
 from cyclade.linear import solve
 from cyclade.linear.kernels.pivots import append, pivots, remove
 from cyclade.linear.losses import Cauchy
 from cyclade.linear.penalties import L1
-from cyclade.linear.pursuit import Pursuit, suits
+from cyclade.linear.pursuit import TIRED, Pursuit, suits
+from pivots_twin import literal_pivots
 
 
 def products(seed, n, m):
@@ -26,8 +27,11 @@ def test_the_factor_follows_columns_in_and_out(place):
     S = np.random.default_rng(1).permutation(20)
     L = np.full((20, 20), np.nan)
     L[:14, :14] = cholesky(G[np.ix_(S[:14], S[:14])], lower=True)
-    remove(L, S, 14, place)
+    v = np.random.default_rng(2).standard_normal(14)
+    y = solve_triangular(L[:14, :14], v, lower=True)
+    remove(L, S, 14, place, y)
     left = S[:13].copy()
+    np.testing.assert_allclose(np.tril(L[:13, :13]) @ y[:13], np.delete(v, place), atol=1e-12)
     np.testing.assert_allclose(
         np.tril(L[:13, :13]), cholesky(G[np.ix_(left, left)], lower=True), atol=1e-12
     )
@@ -44,8 +48,9 @@ def run(G, b, lam, x, most=1_000):
     L[: S.size, : S.size] = cholesky(G[np.ix_(S, S)], lower=True) if S.size else 0.0
     order[: S.size] = S
     x, c = x.copy(), b - G @ x
-    done, k = pivots(G, c, x, lam, L, order, S.size, most, 1e-10)
+    done, k, kept_out = pivots(G, c, x, lam, L, order, S.size, most, 1e-10)
     assert k == np.count_nonzero(x)
+    assert kept_out == 0
     np.testing.assert_allclose(c, b - G @ x, atol=1e-9)
     return x, c, done
 
@@ -61,6 +66,62 @@ def test_pivots_end_at_the_minimum(n, m, warm):
     at = x != 0
     np.testing.assert_allclose(c[at], (lam * np.sign(x))[at], atol=1e-9)
     assert (np.abs(c[~at]) <= lam[~at] + 1e-9).all()
+
+
+def started(G, x):
+    """A factor of G on the support of x, with room for all, and the support."""
+    m, S = len(x), np.flatnonzero(x)
+    L, order = np.full((m, m), np.nan), np.full(m, -1)
+    L[: S.size, : S.size] = cholesky(G[np.ix_(S, S)], lower=True) if S.size else 0.0
+    order[: S.size] = S
+    return L, order, S.size
+
+
+def trajectories_agree(G, b, lam, x, goal=1e-9):
+    """Stop after 0, 1, 2, … changes: each time the kernel is where its literal twin is."""
+    twin = list(literal_pivots(G, b, x, lam, goal))
+    for most in range(len(twin) + 3):
+        there, support, kept_out = twin[min(most, len(twin) - 1)]
+        L, order, size = started(G, x)
+        new, c = x.copy(), b - G @ x
+        done, k, out = pivots(G, c, new, lam, L, order, size, most, goal)
+        assert done == min(most, len(twin) - 1)
+        assert list(order[:k]) == support
+        np.testing.assert_allclose(new, there, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(c, b - G @ there, rtol=1e-8, atol=1e-9)
+        S = order[:k]
+        factor = np.tril(L[:k, :k])
+        np.testing.assert_allclose(factor @ factor.T, G[np.ix_(S, S)], rtol=1e-8, atol=1e-9)
+        assert out >= kept_out
+    return len(twin), twin[-1], out
+
+
+@pytest.mark.parametrize(("n", "m"), [(60, 40), (25, 40), (40, 40)])
+@pytest.mark.parametrize("warm", [False, True])
+def test_pivots_go_where_their_literal_twin_goes(n, m, warm):
+    rng = np.random.default_rng(11)
+    (G, b), lam = products(10, n, m), rng.uniform(0.02, 0.3, m)
+    G = G + 1e-6 * np.eye(m)
+    x = np.where(rng.random(m) < 0.4, rng.standard_normal(m), 0.0) if warm else np.zeros(m)
+    moves, (_, support, _), out = trajectories_agree(G, b, lam, x)
+    assert moves > 10
+    assert len(support) > 5
+    assert out == 0
+
+
+def test_pivots_keep_out_what_is_bent_down_as_their_twin_does():
+    rng = np.random.default_rng(2)
+    m, n = 30, 45
+    A = rng.standard_normal((m, n))
+    w = np.where(rng.random(n) < 0.2, -0.8, 1.0)
+    G, b = (A * w) @ A.T / n, A @ rng.standard_normal(n) / np.sqrt(n)
+    x = np.zeros(m)
+    x[[3, 11, 17]] = 0.1, -0.2, 0.3
+    assert np.linalg.eigvalsh(G).min() < 0
+    moves, (_, support, _), out = trajectories_agree(G, b, np.full(m, 0.1), x)
+    assert moves > 5
+    assert out > 0
+    assert np.linalg.eigvalsh(G[np.ix_(support, support)]).min() > 0
 
 
 def test_pivots_never_raise_the_objective_and_keep_to_their_number():
@@ -96,9 +157,11 @@ def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch
 def described(n, size, distance, convex=False, is_norm=True):
     """Just enough of a problem and a state."""
     problem, state = SimpleNamespace(), SimpleNamespace()
-    problem.loss, problem.design = SimpleNamespace(convex=convex), SimpleNamespace(n=n)
+    problem.loss = SimpleNamespace(convex=convex)
+    problem.design = SimpleNamespace(n=n, p=9_000, entries=9_000 * n)
     problem.penalty = SimpleNamespace(is_norm=is_norm, still=np.full(9_000, 2.0))
-    state.x, state.measured = np.zeros(9_000), SimpleNamespace(distance=distance)
+    state.x, state.slow = np.zeros(9_000), 0
+    state.measured = SimpleNamespace(distance=distance)
     state.x[:size] = 1.0
     return problem, state
 
@@ -109,8 +172,15 @@ def test_pivots_are_for_nonconvex_losses_under_l1():
     assert not suits(*described(1_000, 50, 9.0, is_norm=False))
 
 
-def test_far_from_the_minimum_crowded_supports_are_left_to_cycles():
-    assert suits(*described(1_000, 800, 0.1))
+def test_far_from_the_minimum_many_columns_are_left_to_cycles():
+    assert suits(*described(1_000, 300, 1.9))
     assert not suits(*described(1_000, 800, 1.9))
-    assert suits(*described(20_000, 800, 1.9))
+    assert suits(*described(1_000, 800, 0.1))
     assert not suits(*described(1_000, 8_000, 0.1))
+
+
+def test_short_columns_are_cycled_over_first():
+    problem, state = described(10, 800, 0.1)
+    assert not suits(problem, state)
+    state.slow = TIRED
+    assert suits(problem, state)

@@ -13,6 +13,7 @@ used again, with new slopes, as long as a step with them brings the point much n
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,16 +29,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-CROWDED = 0.25  # of the rows: a support of so many is one where products are dear
-SMALL = 128  # columns: products of fewer are cheap
 MOST_COLUMNS = 4_000  # whose products are formed
-MOST_FREE = 1_500  # the same where the support is not crowded
+CHEAP, DEAR = 60.0, 400.0  # what products and a factor may cost, in cycles: anywhere, and nearby
+TIRED = 2  # models in a row that cycles did not get to the end of: then anything is tried
 NEAR = 0.95  # columns at rest ride along if pulled by more than this part of their threshold
 ROOM = 64  # columns that may always come in
 MOST_PIVOTS = 400  # on one model
 FORCING = 0.1  # what part of the first violation may be left
 EXTRA = 2  # the part of the columns that may lack products is one in so many
-WORTH = 0.3  # of the distance before it: after a step that leaves more, products are made anew
+WORST = 0.8  # of the distance before it: after a step that leaves more, products are made anew
 CLOSE = 0.3  # of λ: from this distance on pivots are made on a crowded support
 NEARBY = 1.0  # of λ: from this distance on φ'' is taken as it is
 STEPS = 20  # before all else is thought over
@@ -51,14 +51,36 @@ HALVED = 8  # lengths of a step that are tried
 def suits(problem: Problem, state: State) -> bool:
     """Whether pivots are to be had: a nonconvex loss, r = Σ λ_j |x_j|, not too many columns.
 
-    Where the support is crowded, far from the minimum, cycles find their way sooner.
+    Where products are dear, far from the minimum, cycles find their way sooner; where they are very
+    dear those are tried first.
     """
     if problem.loss.convex or not problem.penalty.is_norm:
         return False
-    size, n = int(np.count_nonzero(state.x)), problem.design.n
-    if size < max(CROWDED * n, SMALL):
-        return size <= MOST_FREE
-    return size <= MOST_COLUMNS and state.measured.distance <= CLOSE * problem.penalty.still.max()
+    cycles = price(problem, state.x)
+    if cycles <= CHEAP:
+        return True
+    many = int(np.count_nonzero(state.x)) > MOST_COLUMNS
+    if many or state.measured.distance > CLOSE * problem.penalty.still.max():
+        return False
+    return cycles <= DEAR or state.slow >= TIRED
+
+
+def price(problem: Problem, x: Array) -> float:
+    """What products and a factor of the columns with x ≠ 0 cost, in cycles over them."""
+    k, e = int(np.count_nonzero(x)), problem.design.entries / problem.design.p
+    return k / 8 + k * k / (6.0 * max(e, 1.0))
+
+
+def worth(first: float, last: float, goal: float, cycles: float) -> bool:
+    """Whether steps like the one from `first` to `last` get to the goal for less than new products.
+
+    New ones get there in about two, each of which costs about eight cycles.
+    """
+    if last <= goal:
+        return True
+    if last > WORST * first:
+        return False
+    return math.log(last / goal) < math.log(first / last) * min(max(cycles / 8.0, 1.0), 8.0)
 
 
 class Pursuit:
@@ -82,7 +104,7 @@ class Pursuit:
         moved, begun = False, state.passes
         for _ in range(STEPS):
             now = state.measured
-            if now.distance <= goal or state.passes >= most:
+            if now.distance <= goal or state.passes >= most or not suits(problem, state):
                 break
             again = self.good and self.extend(problem, state, goal)
             if not again and not self.form(problem, state):
@@ -95,7 +117,8 @@ class Pursuit:
                 self.good, self.wary = False, self.bent
                 continue
             moved = True
-            self.good &= float(state.measured.distances[self.names].max()) <= WORTH * first
+            last = float(state.measured.distances[self.names].max())
+            self.good &= worth(first, last, goal, price(problem, state.x))
         state.working = np.sort(self.names)
         if not moved:
             state.passes = begun
@@ -212,7 +235,9 @@ class Pursuit:
         if not known and not self.refactor(S):
             return False
         left = min(MOST_PIVOTS, most - state.passes)
-        done, size = pivots(self.G, c, new, lam, self.factor, self.order, S.size, left, goal)
+        done, size, kept_out = pivots(
+            self.G, c, new, lam, self.factor, self.order, S.size, left, goal
+        )
         state.passes, self.size = state.passes + int(done), int(size)
         dx = new - x
         if not (dx.any() and np.isfinite(dx).all()):
@@ -224,9 +249,8 @@ class Pursuit:
         if not self.bent:  # φ'' < 0 lets a good model be bolder still
             times = BOLDER if t == 1.0 else 3.0
             state.trust = min(max(times * state.trust, LEAST_TRUST), 1.0)
-        elif t < 1.0:
-            self.wary = True
-        self.good &= t == 1.0
+        self.wary = self.bent and (t < 1.0 or kept_out > 0)
+        self.good &= t == 1.0 and kept_out == 0
         return t > 0
 
 
@@ -253,9 +277,6 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float) -> 
     state.x, state.c = whole, state.c + t * shift
     if t < 1.0:
         there = problem.look(problem.predict(whole, state.c))
-    more = problem.best_shift(there)
-    if more != 0.0:
-        state.c, there = state.c + more, problem.look(there.z + more)
     state.look, state.fresh = there, True
     state.measured = measure(problem, whole, there)
     return t

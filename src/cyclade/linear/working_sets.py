@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.bench import ENTRY, Bench, GrowingBench
+from cyclade.linear.bench import ENTRY, PATIENCE, Bench, GrowingBench
 from cyclade.linear.certificate import Certificate, Measured, judge, measure
 from cyclade.linear.few import minimise_few
 from cyclade.linear.kernels.columns import sort_out
@@ -22,7 +22,7 @@ from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import LEAST, Model, polish, step_length
 from cyclade.linear.problem import Problem
-from cyclade.linear.pursuit import Pursuit, suits
+from cyclade.linear.pursuit import TIRED, Pursuit, suits
 from cyclade.linear.weighted import Columns
 
 Array = NDArray[Any]
@@ -58,6 +58,7 @@ class State:
     columns: Columns | None = None  # of the last working set, where they were few
     fresh: bool = True  # whether z was computed from x and c at once
     pursuit: Pursuit | None = None  # of a nonconvex loss, kept from one λ to the next
+    slow: int = 0  # models in a row that cycles did not get to the end of
 
 
 def begin(problem: Problem, x: Array, c: float) -> State:
@@ -220,6 +221,7 @@ def minimise_over(
         if not bench.cycle(problem.penalty, state, every, eps, most, forcing):
             return  # the intercept alone is off, or rounding: a check of all columns mends it
         spent += state.passes - before
+        state.slow = state.slow + 1 if state.passes - before >= PATIENCE else 0
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t, there = step_length(model, V, x, dx, problem.look(model.z + dz))
@@ -231,7 +233,7 @@ def minimise_over(
             damping = max(1.0, damping / 4)
         else:
             damping *= 8
-        if damping > 1e12:
+        if damping > 1e12 or (state.slow >= TIRED and suits(problem, state)):
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))

@@ -18,6 +18,7 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled, reductions
 
 RIDGE = 1e-11  # of G_jj: the least a new column counts as independent of those in S
+CORRECTIONS = 2  # times that what rounding has left on S is solved for
 BENT = -1e-8  # of G_jj: what is left of it is less only if G is not positive there
 
 
@@ -67,10 +68,11 @@ def append(L: Any, G: Any, S: Any, k: int, j: int) -> bool:
 
 
 @compiled
-def remove(L: Any, S: Any, k: int, q: int) -> None:
+def remove(L: Any, S: Any, k: int, q: int, y: Any) -> None:
     """Take the q-th of k columns out: the rows below move up and are rotated back to triangles.
 
-    Each row is a chain of rotations, so four go through those that are known side by side.
+    Each row is a chain of rotations, so four go through those that are known side by side. y goes
+    through all of them: where it was L⁻¹ v it then is that of v without its q-th entry.
     """
     cosine, sine, last = np.empty(k), np.empty(k), np.empty(4)
     for first in range(q, k - 1, 4):
@@ -91,6 +93,10 @@ def remove(L: Any, S: Any, k: int, q: int) -> None:
             size = math.hypot(end, L[r + 1, r + 1])
             cosine[r], sine[r] = end / size, L[r + 1, r + 1] / size
             L[r, r] = size
+    carried = y[q]
+    for i in range(q, k - 1):
+        below = y[i + 1]
+        y[i], carried = cosine[i] * carried + sine[i] * below, cosine[i] * below - sine[i] * carried
 
 
 @compiled
@@ -121,22 +127,29 @@ def four_rows(L: Any, r: int, q: int, cosine: Any, sine: Any, last: Any) -> None
 @compiled
 def pivots(
     G: Any, c: Any, x: Any, lam: Any, L: Any, S: Any, k: int, most: int, goal: float
-) -> tuple[int, int]:
-    """Change the support at most `most` times, until |c_j| ≤ λ_j + goal at rest; changes, its size.
+) -> tuple[int, int, int]:
+    """Change the support at most `most` times, until |c_j| ≤ λ_j + goal at rest.
 
-    S holds the k coordinates with x ≠ 0 and L the factor of G_SS; both have room for all.
+    Returns the changes, its size, and how many coordinates were kept out. S holds the k coordinates
+    with x ≠ 0 and L the factor of G_SS; both have room for all.
+
+    y = L⁻¹ (c_S − λ_S s) is what is left to go: a step of length t leaves 1 − t of it, and at the
+    minimum of S only the coordinate that comes in has any. So it need not be solved for.
     """
     m = x.shape[0]
-    inside, d, moved, base = np.zeros(m, np.bool_), np.empty(m), np.zeros(m), c.copy()
-    barred = np.zeros(m, np.bool_)
+    inside, barred = np.zeros(m, np.bool_), np.zeros(m, np.bool_)
+    d, y, moved, begun = np.empty(m), np.empty(m), np.zeros(m), c.copy()
+    sign, done, kept_out, corrections, solved = np.sign(x), 0, 0, 0, False
     for i in range(k):
         inside[S[i]] = True
-    sign = np.sign(x)
-    done = 0
     while True:
+        if not solved:
+            for i in range(k):
+                y[i] = c[S[i]] - lam[S[i]] * sign[S[i]]
+            forward(L, y, k)
+            solved = True
         for i in range(k):
-            d[i] = c[S[i]] - lam[S[i]] * sign[S[i]]
-        forward(L, d, k)
+            d[i] = y[i]
         backward(L, d, k)
         t, out = 1.0, -1
         for i in range(k):
@@ -144,34 +157,43 @@ def pivots(
             if (x[j] + d[i]) * sign[j] < 0.0 and -x[j] / d[i] < t:
                 t, out = -x[j] / d[i], i
         for i in range(k):
-            j = S[i]
-            x[j] += t * d[i]
-            moved[j] += t * d[i]
-            # Here c falls by t G_SS d, and G_SS d is what the system was solved for.
-            c[j] -= t * (c[j] - lam[j] * sign[j])
+            x[S[i]] += t * d[i]
+            moved[S[i]] += t * d[i]
+            y[i] *= 1.0 - t
         if out >= 0:
-            j = S[out]
-            x[j], inside[j] = 0.0, False
-            remove(L, S, k, out)
+            x[S[out]], inside[S[out]] = 0.0, False
+            remove(L, S, k, out, y)
             k -= 1
         if out < 0 or done == most:
             for j in range(m):  # c of those at rest is wanted only now
-                if moved[j] != 0.0:
-                    subtract(base, G[j], moved[j], m)
-                    moved[j] = 0.0
-            for j in range(m):
-                c[j] = base[j]
-            while True:
-                worst, new = goal, -1
-                for j in range(m):
-                    if not inside[j] and not barred[j] and abs(c[j]) - lam[j] > worst:
-                        worst, new = abs(c[j]) - lam[j], j
-                if new < 0 or done == most or append(L, G, S, k, new):
-                    break
-                barred[new] = True
+                if not inside[j]:
+                    c[j] = begun[j] - dot(G[j], moved, m)
+            new = entering(c, lam, inside, barred, goal)
+            while new >= 0 and done < most and not append(L, G, S, k, new):
+                barred[new], kept_out = True, kept_out + 1
+                new = entering(c, lam, inside, barred, goal)
             if new < 0 or done == most:
-                break
+                left = 0.0
+                for i in range(k):
+                    j = S[i]
+                    c[j] = begun[j] - dot(G[j], moved, m)
+                    left = max(left, abs(c[j] - lam[j] * sign[j]))
+                if done == most or left <= goal or corrections == CORRECTIONS:
+                    break
+                corrections, solved = corrections + 1, False  # rounding has added up
+                continue
             S[k], inside[new], sign[new] = new, True, np.sign(c[new])
+            y[k] = (c[new] - lam[new] * sign[new]) / L[k, k]
             k += 1
         done += 1
-    return done, k
+    return done, k, kept_out
+
+
+@compiled
+def entering(c: Any, lam: Any, inside: Any, barred: Any, goal: float) -> int:
+    """The coordinate at rest that violates |c_j| ≤ λ_j most, by more than the goal; −1 if none."""
+    worst, new = goal, -1
+    for j in range(c.shape[0]):
+        if not inside[j] and not barred[j] and abs(c[j]) - lam[j] > worst:
+            worst, new = abs(c[j]) - lam[j], j
+    return new
