@@ -52,18 +52,30 @@ def fit(problem: Problem, lam: float, tol: float) -> Any:
     return solution(problem, lam, tol).coef
 
 
-def path(problem: Problem, lams: Any, tol: float) -> Any:
-    """A path."""
+def followed(problem: Problem, lams: Any, tol: float) -> Any:
+    """A path, with all that comes with it."""
     from cyclade.linear import path as follow
 
     r, phi = penalty(problem, float(lams[-1])), loss(problem)
-    return follow(problem.X, problem.y, phi, r, lams=lams, fit_intercept=False, tol=tol).coefs
+    return follow(problem.X, problem.y, phi, r, lams=lams, fit_intercept=False, tol=tol)
 
 
-def traffic(problem: Problem, lam: float, tol: float) -> float:
-    """Bytes of X that the passes of a fit read: whole checks, and cycles over working sets."""
-    done = solution(problem, lam, tol)
+def path(problem: Problem, lams: Any, tol: float) -> Any:
+    """A path."""
+    return followed(problem, lams, tol).coefs
+
+
+def traffic(problem: Problem, lams: Any, tol: float) -> float:
+    """Bytes of X that the passes read: whole checks, and cycles over working sets.
+
+    Of a path only the least is known: one check for every λ, and cycles over the support.
+    """
     whole = problem.X.nbytes if not problem.sparse else 12.0 * problem.X.nnz
+    if len(lams) > 1:
+        done = followed(problem, lams, tol)
+        support = np.count_nonzero(done.coefs.reshape(problem.p, -1, len(lams)).any(1), axis=0)
+        return float(whole * (len(lams) + (done.passes * support).sum() / problem.p))
+    done = solution(problem, float(lams[0]), tol)
     cycles, before = 0.0, 0.0
     for row in done.history:
         cycles += (row["passes"] - before) * row["working"] / problem.p

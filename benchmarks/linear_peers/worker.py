@@ -105,8 +105,8 @@ class Bench:
                 times.append(self.timed(tol)[0])
             record |= {"cpu_s": statistics.median(times), "repeats": len(times)}
             record["fastest_s"] = min(times)
-            if hasattr(solver, "traffic") and not self.is_path:
-                record["bytes"] = solver.traffic(self.problem, float(self.lams[0]), tol)
+            if hasattr(solver, "traffic"):
+                record["bytes"] = solver.traffic(self.problem, self.lams, tol)
         return record
 
     def ladder(self) -> list[float]:
