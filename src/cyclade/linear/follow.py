@@ -206,7 +206,8 @@ class Follower:
             self.means = self.means + sums / self.mass
         self.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
         self.G, self.members = G, V
-        self.gram = Gram.of(G, self.L, self.L, V, problem.penalty)
+        if self.dear:
+            self.gram = Gram.of(G, self.L, self.L, V, problem.penalty)
         self.inside[:] = False
         self.inside[V] = True
         return True

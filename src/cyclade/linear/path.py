@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.design import as_design
+from cyclade.linear.design import Design, as_design
 from cyclade.linear.losses import Loss
 from cyclade.linear.softening import softer
 from cyclade.linear.solve import (
@@ -23,6 +23,7 @@ from cyclade.linear.solve import (
     printer,
     solve,
 )
+from cyclade.linear.threads import one_thread
 
 Array = NDArray[Any]
 
@@ -104,11 +105,24 @@ def path(
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     as_numbers(tol, max_passes)
     start = as_start(design, y, coef, intercept)
+    with one_thread(design.entries):
+        return _path(
+            design, y, s, b, loss, penalty, lams, n_lams, lam_ratio, bool(fit_intercept), start,
+            tol, max_passes, verbose,
+        )  # fmt: skip
+
+
+def _path(
+    design: Design, y: Array, s: Array, b: Array, loss: Loss, penalty: Any, lams: Any, n_lams: int,
+    lam_ratio: float, fit_intercept: bool, start: tuple[Any, Any], tol: float, max_passes: int,
+    verbose: bool,
+) -> PathResult:  # fmt: skip
+    """`path` on checked arguments."""
     # Where a loss is approached through easier ones, the solution at the last λ is no good start.
-    narrow = bool(softer(loss, penalty, y, b, bool(fit_intercept)))
+    narrow = bool(softer(loss, penalty, y, b, fit_intercept))
 
     def one_by_one(lams: Array) -> PathResult:
-        rest = (bool(fit_intercept), (None, None), tol, max_passes, verbose)
+        rest = (fit_intercept, (None, None), tol, max_passes, verbose)
         fits = [fit(design, y, s, b, loss, penalty.scaled(float(lam)), *rest) for lam in lams]
         return as_path(lams, fits)
 
@@ -123,13 +137,22 @@ def path(
             intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip
         return result
+    if isinstance(penalty, penalties.Slope):
+        from cyclade.linear.slope import path_slope
+
+        result = path_slope(
+            design, y, loss, penalty, lams=lams, n_lams=n_lams, lam_ratio=lam_ratio,
+            sample_weight=s, offset=b, fit_intercept=bool(fit_intercept), coef=start[0],
+            intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
+        )  # fmt: skip
+        return result
     from cyclade.linear.compiled import compiled
     from cyclade.linear.follow import Follower
     from cyclade.linear.kernels.strong import put
     from cyclade.linear.problem import Problem
     from cyclade.linear.working_sets import begin, minimise, turn
 
-    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), bool(fit_intercept))
+    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), fit_intercept)
     if lams is None:
         lams = as_lams(penalty, null_gradient(problem), n_lams, lam_ratio)
         if narrow:

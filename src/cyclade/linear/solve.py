@@ -13,6 +13,7 @@ from cyclade.linear.certificate import Certificate
 from cyclade.linear.design import Design, as_design
 from cyclade.linear.losses import Loss
 from cyclade.linear.softening import ROUGH, softer
+from cyclade.linear.threads import one_thread
 
 Array = NDArray[Any]
 
@@ -111,7 +112,10 @@ def solve(
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     as_numbers(tol, max_passes)
     start = as_start(design, y, coef, intercept)
-    return fit(design, y, s, b, loss, penalty, bool(fit_intercept), start, tol, max_passes, verbose)
+    with one_thread(design.entries):
+        return fit(
+            design, y, s, b, loss, penalty, bool(fit_intercept), start, tol, max_passes, verbose
+        )
 
 
 def fit(
@@ -145,6 +149,14 @@ def _fit(
         from cyclade.linear.blocks import solve_blocks
 
         solution: Solution = solve_blocks(
+            design, y, loss, penalty, sample_weight=s, offset=b, fit_intercept=fit_intercept,
+            coef=start[0], intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
+        )  # fmt: skip
+        return solution
+    if isinstance(penalty, penalties.Slope):
+        from cyclade.linear.slope import solve_slope
+
+        solution = solve_slope(
             design, y, loss, penalty, sample_weight=s, offset=b, fit_intercept=fit_intercept,
             coef=start[0], intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip

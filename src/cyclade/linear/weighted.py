@@ -100,10 +100,10 @@ class DenseColumns(Columns):
     def products(self, chosen: Array, w: Array) -> Array:
         """A matrix times itself, which is half a product; two where weights have both signs."""
         A = self._rows(chosen)
-        up, down = np.flatnonzero(w > 0), np.flatnonzero(w < 0)
-        if up.size == w.size:
+        if w.min() > 0:
             B = A * np.sqrt(w).astype(A.dtype, copy=False)
             return np.asarray(B @ B.T, np.float64)
+        up, down = np.flatnonzero(w > 0), np.flatnonzero(w < 0)
         B = A[:, up] * np.sqrt(w[up]).astype(A.dtype, copy=False)
         C = A[:, down] * np.sqrt(-w[down]).astype(A.dtype, copy=False)
         return np.asarray(B @ B.T - C @ C.T, np.float64)
