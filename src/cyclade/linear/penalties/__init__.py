@@ -1,7 +1,8 @@
 """Penalties of linear models: a value, an exact prox and a distance to the subdifferential.
 
-They are scalar (`L1`, `ElasticNet`, `WeightedL1`, `Box` and the nonconvex `MCP`, `SCAD`, `LogSum`)
-or act on blocks (`GroupL2`, `SparseGroup`, `Rows`). `get` finds them by name.
+They are scalar (`L1`, `ElasticNet`, `WeightedL1`, `Box` and the nonconvex `MCP`, `SCAD`,
+`LogSum`), act on blocks (`GroupL2`, `SparseGroup`, `Rows`), or sort all coordinates (`Slope`).
+`get` finds them by name.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from cyclade.linear.penalties.base import BlockPenalty, ScalarPenalty, ShippedSc
 from cyclade.linear.penalties.block import GroupL2, Rows, SparseGroup
 from cyclade.linear.penalties.nonconvex import MCP, SCAD, ConcavePart, LogSum
 from cyclade.linear.penalties.scalar import L1, Box, ElasticNet, WeightedL1
+from cyclade.linear.penalties.slope import Slope
 
 __all__ = [
     "L1",
@@ -27,6 +29,7 @@ __all__ = [
     "Rows",
     "ScalarPenalty",
     "ShippedScalar",
+    "Slope",
     "SparseGroup",
     "WeightedL1",
     "get",
@@ -41,7 +44,7 @@ def _box(lam: float, **options: Any) -> Box:
     return Box(lam=lam, **options)
 
 
-_NAMES: dict[str, Callable[..., ShippedScalar | BlockPenalty]] = {
+_NAMES: dict[str, Callable[..., ShippedScalar | BlockPenalty | Slope]] = {
     "l1": L1,
     "elastic_net": ElasticNet,
     "weighted_l1": WeightedL1,
@@ -53,10 +56,11 @@ _NAMES: dict[str, Callable[..., ShippedScalar | BlockPenalty]] = {
     "group_l2": GroupL2,
     "sparse_group": SparseGroup,
     "rows": Rows,
+    "slope": Slope,
 }
 
 
-def get(name: str, lam: float, **options: Any) -> ShippedScalar | BlockPenalty:
+def get(name: str, lam: float, **options: Any) -> ShippedScalar | BlockPenalty | Slope:
     """The penalty with this name at λ = `lam`; `options` are its other arguments.
 
     Examples

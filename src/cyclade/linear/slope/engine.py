@@ -1,0 +1,185 @@
+"""Working sets under a sorted l1 penalty: few columns are cycled over, all are checked.
+
+Coordinates outside a working set W are zero and come last in the order, so the problem over W has
+the |W| largest λ. Which zeros would move is found by pooling: with |g| sorted, those in pools where
+|g| exceeds λ on average. On a path the strong rule takes in those that might at the next λ; the
+check of all columns that follows every working set finds what it missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.look import Look
+from cyclade.linear.newton import Model, step_length
+from cyclade.linear.slope.pooling import pool
+from cyclade.linear.slope.problem import Measured, SlopeProblem, judge, measure
+from cyclade.linear.slope.quadratic import Descent
+from cyclade.linear.slope.sorting import sorted_residuals
+from cyclade.linear.working_sets import scale_of_gap
+
+Array = NDArray[Any]
+Report = Callable[[dict[str, float]], None]
+
+NEAR = 0.8  # zeros ride along that would move if |g| were larger by one over this
+FORCING = 0.1  # what part of its first distance a curved model is minimised to
+STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
+NO_COLUMNS = np.empty(0, np.int64)
+
+
+@dataclass
+class State:
+    """A point, and what is known about it."""
+
+    x: Array
+    c: float
+    look: Look
+    measured: Measured
+    passes: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    working: Array = field(default_factory=lambda: NO_COLUMNS)
+    trust: float = 0.1  # of a majoriser's weights, the part that φ'' < 0 is replaced by
+    last: Array | None = None  # λ before this one, on a path
+    descent: Descent | None = None  # of an exact model, over `working`
+
+
+def begin(problem: SlopeProblem, x: Array, c: float) -> State:
+    """Start at (x, c); the intercept is made optimal."""
+    look = problem.look(problem.predict(x, c))
+    shift = problem.best_shift(look)
+    if shift != 0.0:
+        look = problem.look(look.z + shift)
+    return State(np.array(x, np.float64), c + shift, look, measure(problem, x, look))
+
+
+def turn(problem: SlopeProblem, state: State) -> None:
+    """Carry a state over to another penalty: nothing has moved, so no pass is needed."""
+    state.last = state.measured.problem.lam
+    state.measured = judge(problem, state.x, state.look, state.measured.g)
+    state.descent = None
+
+
+def minimise(
+    problem: SlopeProblem, state: State, tol: float, most: int, report: Report
+) -> Certificate:
+    """Move `state` until the certificate holds or `most` passes are spent."""
+    scale = float(problem.lam[0]) or float(np.abs(state.measured.g).max()) or 1.0
+    goal = tol * (scale_of_gap(problem) if problem.has_dual else scale)
+    if problem.has_dual:  # a gap is a difference of numbers of the size of F, and rounded as such
+        goal = max(goal, 1e-15 * abs(state.measured.objective))
+    best_dual, least, idle = -np.inf, np.inf, 0
+    precision = 4.0 * float(np.finfo(problem.design.dtype).eps)
+    best, lowest, stalled = np.inf, np.inf, 0
+    while True:
+        now = state.measured
+        best_dual = max(best_dual, now.dual)
+        if problem.has_dual:
+            certificate = Certificate("gap", max(now.objective - best_dual, 0.0), goal)
+        else:
+            certificate = Certificate("distance", now.distance, goal)
+        row = {"objective": now.objective, certificate.kind: certificate.value,
+               "passes": state.passes, "working": state.working.size}  # fmt: skip
+        state.history.append(row)
+        report(row)
+        if certificate.reached or state.passes >= most:
+            return certificate
+        lower = now.objective < lowest - precision * abs(now.objective)
+        stalled = 0 if lower or certificate.value < 0.999 * best else stalled + 1
+        best, lowest = min(best, certificate.value), min(lowest, now.objective)
+        if stalled == STALLED:
+            return certificate
+        # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
+        least = min(least, 0.5 * now.distance * goal / max(certificate.value, goal))
+        spent = state.passes
+        improve(problem, state, max(least, min(0.1 * now.distance, 0.3 * scale)), most)
+        idle = idle + 1 if state.passes == spent else 0
+        if idle == 3:  # nothing moves any more and the goal is not met: say so instead of looping
+            most = state.passes
+
+
+def improve(problem: SlopeProblem, state: State, eps: float, most: int) -> None:
+    """One working set: choose it, minimise over it, and measure all columns again."""
+    W = choose(problem, state)
+    if not np.array_equal(W, state.working):
+        state.working, state.descent = W, None
+    state.last = None
+    minimise_over(problem, state, W, eps, most)
+    look = problem.look(problem.predict(state.x, state.c))
+    shift = problem.best_shift(look)
+    if shift != 0.0:
+        state.c, look = state.c + shift, problem.look(look.z + shift)
+    state.look = look
+    state.measured = measure(problem, state.x, look)
+
+
+def choose(problem: SlopeProblem, state: State) -> Array:
+    """The support, the zeros that would move, and those that nearly would or (on a path) might."""
+    x, g, lam = state.x, state.measured.g, problem.lam
+    support, rest = np.flatnonzero(x), np.flatnonzero(x == 0)
+    if not rest.size:
+        return support
+    rest = rest[np.argsort(-np.abs(g[rest]), kind="stable")]
+    pull, tail = np.abs(g[rest]), lam[support.size :]
+    fit = np.empty(rest.size)
+    pool(pull - tail, fit)
+    first = int(np.searchsorted(-fit, -fit[0], side="right")) if fit[0] > 0 else 0
+    moving = int(np.count_nonzero(fit > 0))
+    wider = pull / NEAR if state.last is None else pull + (state.last[support.size :] - tail)
+    pool(wider - tail, fit)
+    nearly = int(np.count_nonzero(fit > 0))
+    # The first pool must come in as a whole: part of it may be pulled less than its share of λ.
+    room = max(first, support.size, 128, min(moving, x.size // 10))
+    return np.sort(np.concatenate([support, rest[: min(max(moving, nearly), room)]]))
+
+
+def minimise_over(problem: SlopeProblem, state: State, W: Array, eps: float, most: int) -> None:
+    """Minimise over the coordinates W (and the intercept) until they are eps-stationary."""
+    lam, damping = problem.lam[: W.size], 1.0
+    while state.passes < most and W.size:
+        worst = distance_on(problem, state, W)
+        if worst <= eps:
+            return
+        model = Model(problem, state.look, damping, state.trust)
+        descent = state.descent or Descent(model.panel(W), lam)
+        if model.exact:
+            state.descent = descent
+        goal = 0.3 * eps if model.exact else max(0.3 * eps, FORCING * worst)
+        x = state.x[W]
+        new, made = descent.minimise(model.start(), x, goal, most - state.passes)
+        if not made:
+            return  # the intercept alone is off, or rounding: a check of all columns mends it
+        state.passes += made
+        dx = new - x
+        dz, dc = model.move(descent.panel, dx)
+        t, there = step_length(model, W, x, dx, problem.look(model.z + dz))
+        if t < 1.0:
+            state.trust = min(1.0, 3.0 * state.trust)
+        if t == 1.0:
+            state.x[W] = new  # sums would part members of a cluster by rounding
+        elif t > 0.0:
+            state.x[W] = x + t * dx
+        if t > 0.0:
+            state.look, state.c = there, state.c + t * dc
+            damping = max(1.0, damping / 4)
+        else:
+            damping *= 8
+        if damping > 1e12 or model.exact:
+            return
+
+
+def distance_on(problem: SlopeProblem, state: State, W: Array) -> float:
+    """The largest entry of dist(∂F, 0) on W and the intercept, where all others are zero."""
+    look = state.look
+    if look is state.measured.look:
+        g = state.measured.g[W]
+    else:
+        g = problem.design.correlate_some(W, look.slopes)
+    _, residuals = sorted_residuals(state.x[W], g, problem.lam[: W.size])
+    slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
+    return max(float(np.abs(residuals).max()), abs(slope))

@@ -1,0 +1,127 @@
+"""min over (x, c) of Σ_i s_i φ(y_i, z_i) + Σ_k λ_k |x|_(k), and how far a point is from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.certificate import centred
+from cyclade.linear.design import Design
+from cyclade.linear.look import Look
+from cyclade.linear.losses import Loss
+from cyclade.linear.penalties import Slope
+from cyclade.linear.problem import Problem
+from cyclade.linear.slope.sorting import dual_norm, sorted_residuals
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """λ_1 ≥ λ_2 ≥ … ≥ λ_p, with `total` as line searches ask for it."""
+
+    lam: Array
+
+    def total(self, names: Array, x: Array) -> float:
+        """Σ_k λ_k |x|_(k); coordinates other than `names` are zero and come last."""
+        return float(self.lam[: x.size] @ np.sort(np.abs(x))[::-1])
+
+
+def sequence(penalty: Slope, p: int) -> Any:
+    """The penalty on p coordinates; ValueError if its weights are not as many."""
+    return Sorted(penalty.sequence(p))
+
+
+class SlopeProblem(Problem):
+    """The problem of `solve` with a sorted l1 penalty."""
+
+    penalty: Any
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether a duality gap can be had: a conjugate, and room around zero."""
+        return self.loss.convex and hasattr(self.loss, "conjugate") and self.lam[0] > 0
+
+    @property
+    def lam(self) -> Array:
+        """λ_1 ≥ … ≥ λ_p."""
+        return np.asarray(self.penalty.lam)
+
+    def at(self, penalty: Slope) -> SlopeProblem:
+        """The same problem with another penalty."""
+        other = SlopeProblem(
+            self.design, self.y, self.s, self.offset, self.loss,
+            sequence(penalty, self.design.p), self.fit_intercept, self.null,
+        )  # fmt: skip
+        other.has_offset = self.has_offset
+        return other
+
+
+def as_problem(
+    design: Design, y: Array, s: Array, b: Array, loss: Loss, penalty: Slope, fit_intercept: bool
+) -> SlopeProblem:
+    """The problem; ValueError if the weights do not fit X."""
+    return SlopeProblem(design, y, s, b, loss, sequence(penalty, design.p), fit_intercept)
+
+
+@dataclass
+class Measured:
+    """A full check at (x, z)."""
+
+    problem: SlopeProblem
+    look: Look
+    g: Array  # ∇_x of the smooth part, all columns
+    slope: float  # in the intercept, if there is one
+    distance: float  # the largest entry of dist(∂F, 0), or the intercept's slope
+    objective: float
+
+    @cached_property
+    def dual(self) -> float:
+        """D at a feasible point, −inf if there is none."""
+        return dual_value(self) if self.problem.has_dual else -np.inf
+
+
+def measure(problem: SlopeProblem, x: Array, look: Look) -> Measured:
+    """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
+    g = problem.design.correlate(look.slopes)
+    if not np.isfinite(g).all():
+        problem.design.refuse()
+        raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
+    return judge(problem, x, look, g)
+
+
+def judge(problem: SlopeProblem, x: Array, look: Look, g: Array) -> Measured:
+    """What the slopes φ'(z) and the gradient g = Xᵀ(sφ') say under this penalty."""
+    _, residuals = sorted_residuals(x, g, problem.lam)
+    slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
+    distance = max(float(np.abs(residuals).max()), abs(slope))
+    support = np.flatnonzero(x)
+    r = problem.penalty.total(support, x[support])
+    return Measured(problem, look, g, slope, distance, look.value + r)
+
+
+def dual_value(now: Measured) -> float:
+    """D(θ) = Σ s_i (θ_i offset_i − φ*(y_i, θ_i)) at a θ made feasible from u = φ'(z).
+
+    With an intercept u is first centred. Then it is shrunk until Xᵀ(sθ) lies in the unit ball of
+    the dual norm, where r* = 0.
+    """
+    problem, look, g = now.problem, now.look, now.g
+    size = float(problem.s @ np.abs(look.u))
+    moved = problem.fit_intercept and abs(now.slope) > 1e-15 * size
+    u = centred(look.u, now.slope, problem.s) if moved else look.u
+    if moved and abs(now.slope) > 1e-13 * size:
+        g = problem.design.correlate(problem.s * u)
+    over = dual_norm(g, problem.lam)
+    shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    if moved:
+        conjugates = np.asarray(problem.loss.conjugate(problem.y, shrink * u), np.float64)  # type: ignore[attr-defined]
+        value = -float(problem.s @ conjugates)
+    else:
+        value = look.dual(shrink)
+    value += shrink * float(problem.s @ (u * problem.offset))
+    return value if np.isfinite(value) else -np.inf
