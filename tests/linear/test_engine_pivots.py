@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pivots_twin import literal_pivots
 from scipy.linalg import cholesky, solve_triangular
 
 from cyclade.linear import solve
@@ -11,7 +12,6 @@ from cyclade.linear.kernels.pivots import append, pivots, remove
 from cyclade.linear.losses import Cauchy
 from cyclade.linear.penalties import L1
 from cyclade.linear.pursuit import TIRED, Pursuit, suits
-from pivots_twin import literal_pivots
 
 
 def products(seed, n, m):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import measure
+from cyclade.linear.certificate import Measured, measure
 from cyclade.linear.newton import curvatures
 from cyclade.linear.problem import Problem
 
@@ -38,11 +38,11 @@ MOST_PIVOTS = 400  # on one model
 FORCING = 0.1  # what part of the first violation may be left
 EXTRA = 2  # the part of the columns that may lack products is one in so many
 WORST = 0.8  # of the distance before it: after a step that leaves more, products are made anew
-CLOSE = 0.3  # of λ: from this distance on pivots are made on a crowded support
+CLOSE = 0.3  # of λ: from this distance on products may be dear
 NEARBY = 1.0  # of λ: from this distance on φ'' is taken as it is
 STEPS = 20  # before all else is thought over
 MANY = 24  # violations: so many are first cycled over
-CYCLES = 8
+CYCLES = 8  # times
 RIDGE = 1e-11  # of the diagonal, so that dependent columns have a factor
 BOLDER, LEAST_TRUST = 0.3, 1e-3  # what the weights of rows with φ'' < 0 come down by, and to
 HALVED = 8  # lengths of a step that are tried
@@ -89,8 +89,7 @@ class Pursuit:
     def __init__(self, p: int) -> None:
         self.columns: Columns = None  # type: ignore[assignment]  # until there are some
         self.place = np.full(p, -1)  # of a coordinate among the columns
-        self.names = np.empty(0, np.int64)  # coordinates with products
-        self.inside = np.zeros(p, np.bool_)  # whether they are
+        self.names = np.empty(0, np.int64)  # coordinates with products, in order
         self.G, self.factor = np.empty((0, 0)), np.empty((0, 0))
         self.order, self.size = np.empty(0, np.int64), 0  # the support that the factor is of
         self.means, self.mass = np.empty(0), 1.0
@@ -101,7 +100,7 @@ class Pursuit:
 
     def pursue(self, problem: Problem, state: State, goal: float, most: int) -> bool:
         """Steps until the distance is below the goal, or they fail; whether any was made."""
-        moved, begun = False, state.passes
+        moved, begun, goal = False, state.passes, max(goal, np.finfo(np.float64).tiny)
         for _ in range(STEPS):
             now = state.measured
             if now.distance <= goal or state.passes >= most or not suits(problem, state):
@@ -109,7 +108,7 @@ class Pursuit:
             again = self.good and self.extend(problem, state, goal)
             if not again and not self.form(problem, state):
                 break
-            first = float(now.distances[self.names].max())
+            first = self.distance(now)
             state.passes += 1
             if not self.step(problem, state, goal, most):
                 if not again and not self.bent:
@@ -117,17 +116,23 @@ class Pursuit:
                 self.good, self.wary = False, self.bent
                 continue
             moved = True
-            last = float(state.measured.distances[self.names].max())
+            last = self.distance(state.measured)
             self.good &= worth(first, last, goal, price(problem, state.x))
-        state.working = np.sort(self.names)
+            if last >= first and state.measured.objective >= now.objective:  # rounding
+                break
+        state.working = self.names
         if not moved:
             state.passes = begun
         return moved
 
+    def distance(self, measured: Measured) -> float:
+        """From optimal, as far as columns with products and the intercept are concerned."""
+        return max(float(measured.distances[self.names].max()), abs(measured.slope))
+
     def form(self, problem: Problem, state: State) -> bool:
-        """Products of the support and the columns close to it; no if they are too many."""
+        """Products of the support and the columns close to it; no if there are none."""
         V, look = company(problem, state), state.look
-        if not self.take(problem, V):
+        if not (V.size and self.take(problem, V)):
             return False
         S, second = np.flatnonzero(state.x[V]), problem.s * look.second
         self.good, wary, self.wary = True, self.wary, False
@@ -148,7 +153,7 @@ class Pursuit:
         return True
 
     def take(self, problem: Problem, V: Array) -> bool:
-        """Have the columns V at hand; no if they are too many."""
+        """Have the columns V at hand; no if they cannot be had."""
         if self.columns is None or not (self.place[V] >= 0).all():
             columns = problem.design.columns(V, problem.fit_intercept, wide=True)
             if columns is None:
@@ -157,8 +162,6 @@ class Pursuit:
             self.place[:] = -1
             self.place[columns.names] = np.arange(columns.names.size)
         self.names = V
-        self.inside[:] = False
-        self.inside[V] = True
         return True
 
     def extend(self, problem: Problem, state: State, goal: float) -> bool:
@@ -168,16 +171,15 @@ class Pursuit:
         new, old, k = np.flatnonzero(lacking), self.names, max(self.size, 0)
         if not new.size:
             return True
-        if EXTRA * new.size > old.size:
+        both = np.sort(np.concatenate([old, new]))
+        if EXTRA * new.size > old.size or not self.take(problem, both):
             return False
-        m = old.size
-        if not self.take(problem, np.concatenate([old, new])):
-            return False
-        at = self.place[self.names]
-        rows = self.columns.products_of(at[m:], at, self.w)
+        at, before, after = self.place[both], *(np.searchsorted(both, part) for part in (old, new))
+        rows = self.columns.products_of(at[after], at, self.w)
         raw, factor, order = np.empty((at.size, at.size)), *self.room(at.size)
-        raw[:m, :m], raw[m:], raw[:m, m:] = self.raw, rows, rows[:, :m].T
-        factor[:k, :k], order[:k] = self.factor[:k, :k], self.order[:k]
+        raw[np.ix_(before, before)] = self.raw
+        raw[after], raw[:, after] = rows, rows.T
+        factor[:k, :k], order[:k] = self.factor[:k, :k], before[self.order[:k]]
         self.raw, self.factor, self.order = raw, factor, order
         return self.profile(problem)
 

@@ -45,11 +45,11 @@ class Columns(abc.ABC):
 
     @abc.abstractmethod
     def products(self, chosen: Array, w: Array) -> Array:
-        """Aᵀ diag(w) A over the chosen columns."""
+        """Aᵀ diag(w) A over the chosen columns, given in order; w may be negative."""
 
     def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
-        """The rows of that for some of the chosen columns, which are the last of them."""
-        return self.products(chosen, w)[-some.size :]
+        """The rows of that for some of the chosen columns; both are given in order."""
+        return self.products(chosen, w)[np.searchsorted(chosen, some)]
 
     @abc.abstractmethod
     def price(self, chosen: Array) -> float:
