@@ -251,14 +251,15 @@ class Follower:
 
     def violating(self, problem: Problem, state: State) -> Array:
         """The support, and the columns that violate optimality most: at most about as many."""
-        over, support = np.abs(state.measured.g) - problem.penalty.still, state.x != 0
-        inside = int(np.count_nonzero(support))
+        support, over = np.flatnonzero(state.x), np.abs(state.measured.g)
+        over -= problem.penalty.still
         over[support] = 0.0
-        V = np.flatnonzero(support | (over > ENTRY * max(float(over.max()), 0.0)))
-        most = inside + max(inside, ROOM)
+        top = max(float(over.max()), 0.0)
+        over[support] = np.inf
+        V = np.flatnonzero(over > ENTRY * top)
+        most = support.size + max(support.size, ROOM)
         if V.size > most:
-            over[support] = np.inf
-            V = np.sort(np.argpartition(-over, most)[:most])
+            V = np.sort(V[np.argpartition(-over[V], most)[:most]])
         return V
 
 

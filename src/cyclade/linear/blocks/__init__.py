@@ -50,7 +50,7 @@ def path_blocks(
     import numpy as np
 
     from cyclade.linear.blocks.engine import begin, minimise
-    from cyclade.linear.blocks.front import as_problem, as_solution, as_start, separable
+    from cyclade.linear.blocks.front import as_problem, as_start, coefficients, separable
     from cyclade.linear.blocks.trail import Trail
     from cyclade.linear.path import PathResult, as_lams, check_lams
     from cyclade.linear.solve import printer
@@ -73,6 +73,7 @@ def path_blocks(
                 max_passes=max_passes, verbose=verbose,
             )  # fmt: skip
             coef, intercept = fit.coef, fit.intercept
+            objective, certificate, passes = fit.objective, fit.certificate, fit.passes
         else:
             if problem is None:
                 problem = as_problem(
@@ -84,16 +85,14 @@ def path_blocks(
                 state = trail.start(problem, float(lam))
             certificate = minimise(problem, state, tol, max_passes, printer(verbose))
             trail.add(float(lam), state)
-            fit = as_solution(problem, state, certificate)
-        fits.append(fit)
+            coef, intercept = coefficients(problem, state)
+            objective, passes = trail.objective, state.passes
+        fits.append((coef, intercept, objective, certificate, passes))
+    coefs, intercepts, objectives, certificates, counts = zip(*fits, strict=True)
     return PathResult(
-        lams,
-        np.stack([fit.coef for fit in fits], axis=-1),
-        np.stack([np.asarray(fit.intercept) for fit in fits], axis=-1),
-        np.array([fit.objective for fit in fits]),
-        [fit.certificate for fit in fits],
-        np.array([fit.passes for fit in fits]),
-    )
+        lams, np.stack(coefs, axis=-1), np.stack([np.asarray(c) for c in intercepts], axis=-1),
+        np.array(objectives), list(certificates), np.array(counts),
+    )  # fmt: skip
 
 
 def null_gradient(

@@ -74,21 +74,26 @@ def as_start(problem: BlockProblem, coef: Array | None, intercept: Any) -> tuple
     return x, c
 
 
-def as_solution(problem: BlockProblem, state: State, certificate: Certificate) -> Solution:
-    """What a caller gets, in the precision of X."""
-    assert state.measured is not None
-    x = problem.by_features(state.x).astype(problem.design.given)
-    flat = problem.T == 1 and problem.y.ndim == 1 and problem.loss.target != "classes"
-    starts, order = problem.reg.starts // problem.T, problem.reg.order
+def coefficients(problem: BlockProblem, state: State) -> tuple[Array, Any]:
+    """x by features in the precision of X, and c, in the shapes that a caller gets."""
+    x = problem.by_features(state.x).astype(problem.design.given, copy=True)
     c = state.c.copy()
     if isinstance(problem.loss, Multinomial) and problem.fit_intercept:
         c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
+    flat = problem.T == 1 and problem.y.ndim == 1 and problem.loss.target != "classes"
+    return (x[:, 0], float(c[0])) if flat else (x, c)
+
+
+def as_solution(problem: BlockProblem, state: State, certificate: Certificate) -> Solution:
+    """What a caller gets."""
+    assert state.measured is not None
+    starts, order = problem.reg.starts // problem.T, problem.reg.order
     inside = np.zeros(starts.size - 1, bool)
     inside[state.working] = True
     columns = np.sort(order[np.repeat(inside, np.diff(starts))])
     return Solution(
-        x[:, 0].copy() if flat else x.copy(), float(c[0]) if flat else c,
-        state.measured.objective, certificate, state.passes, columns, state.history,
+        *coefficients(problem, state), state.measured.objective, certificate, state.passes, columns,
+        state.history,
     )  # fmt: skip
 
 

@@ -77,6 +77,8 @@ class BlockProblem:
         """Xᵀv, (p, T)."""
         if self.T > 1 and hasattr(self.design, "X"):  # one product reads X once
             return np.asarray((v.T.astype(self.design.dtype) @ self.design.X).T, np.float64)
+        if self.T == 1:
+            return np.asarray(self.design.correlate(np.ascontiguousarray(v[:, 0])))[:, None]
         return np.stack([self.design.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
 
     @cached_property

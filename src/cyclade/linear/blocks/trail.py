@@ -36,12 +36,13 @@ class Trail:
     def __init__(self) -> None:
         self.solved: list[Solved] = []
         self.panel: Any = None
+        self.objective = 0.0  # at the last
 
     def add(self, lam: float, state: State) -> None:
         """A further solution."""
         assert state.measured is not None
         self.solved = [*self.solved[-1:], Solved(lam, state.x, state.z, state.c, state.measured.g)]
-        self.panel = state.panel
+        self.panel, self.objective = state.panel, state.measured.objective
 
     def start(self, problem: BlockProblem, lam: float) -> State:
         """Where to begin at `lam`."""
