@@ -2,15 +2,18 @@
 
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 from pivots_twin import literal_pivots
 from scipy.linalg import cholesky, solve_triangular
 
 from cyclade.linear import solve
-from cyclade.linear.kernels.pivots import append, pivots, remove
+from cyclade.linear.compiled import compiled
+from cyclade.linear.kernels.gram import cycles
+from cyclade.linear.kernels.pivots import append, pivots, remove, soft_cycles
 from cyclade.linear.losses import Cauchy
-from cyclade.linear.penalties import L1
+from cyclade.linear.penalties import L1, WeightedL1
 from cyclade.linear.pursuit import TIRED, Pursuit, suits
 
 
@@ -21,6 +24,18 @@ def products(seed, n, m):
     return A @ A.T / n, A @ rng.standard_normal(n) / np.sqrt(n)
 
 
+@numba.njit
+def taken_out(L, S, k, q, y):
+    """`remove` is for kernels only."""
+    remove(L, S, k, q, y)
+
+
+@numba.njit
+def put_in(L, G, S, k, j):
+    """`append` too."""
+    return append(L, G, S, k, j)
+
+
 @pytest.mark.parametrize("place", [0, 3, 8, 13])
 def test_the_factor_follows_columns_in_and_out(place):
     G, _ = products(0, 30, 20)
@@ -29,13 +44,13 @@ def test_the_factor_follows_columns_in_and_out(place):
     L[:14, :14] = cholesky(G[np.ix_(S[:14], S[:14])], lower=True)
     v = np.random.default_rng(2).standard_normal(14)
     y = solve_triangular(L[:14, :14], v, lower=True)
-    remove(L, S, 14, place, y)
+    taken_out(L, S, 14, place, y)
     left = S[:13].copy()
     np.testing.assert_allclose(np.tril(L[:13, :13]) @ y[:13], np.delete(v, place), atol=1e-12)
     np.testing.assert_allclose(
         np.tril(L[:13, :13]), cholesky(G[np.ix_(left, left)], lower=True), atol=1e-12
     )
-    append(L, G, S, 13, 19)
+    assert put_in(L, G, S, 13, 19)
     S[13] = 19
     np.testing.assert_allclose(
         np.tril(L[:14, :14]) @ np.tril(L[:14, :14]).T, G[np.ix_(S[:14], S[:14])], atol=1e-12
@@ -122,6 +137,18 @@ def test_pivots_keep_out_what_is_bent_down_as_their_twin_does():
     assert moves > 5
     assert out > 0
     assert np.linalg.eigvalsh(G[np.ix_(support, support)]).min() > 0
+
+
+def test_cycles_go_where_those_of_any_penalty_go():
+    (G, b), lam = products(3, 60, 40), np.random.default_rng(4).uniform(0.02, 0.3, 40)
+    penalty = compiled(WeightedL1(1.0, lam), 40)
+    for most in range(1, 12):
+        x, c, y, d = np.zeros(40), b.copy(), np.zeros(40), b.copy()
+        assert soft_cycles(G, c, x, lam, most, 0.0) == most
+        cycles(G, d, y, G.diagonal().copy(), np.arange(40), penalty.parameters, most, 0.0)
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(c, d, rtol=1e-9, atol=1e-12)
+    assert soft_cycles(G, c, x, lam, 1_000, 1e-6) < 1_000
 
 
 def test_pivots_never_raise_the_objective_and_keep_to_their_number():

@@ -46,6 +46,7 @@ CYCLES = 8  # times
 RIDGE = 1e-11  # of the diagonal, so that dependent columns have a factor
 BOLDER, LEAST_TRUST = 0.3, 1e-3  # what the weights of rows with φ'' < 0 come down by, and to
 HALVED = 8  # lengths of a step that are tried
+FURTHER, FARTHEST = 1.5, 256.0  # times F must fall for twice the way, and the longest way
 
 
 def suits(problem: Problem, state: State) -> bool:
@@ -223,15 +224,14 @@ class Pursuit:
 
     def step(self, problem: Problem, state: State, goal: float, most: int) -> bool:
         """To the minimum of the model, or part of the way; no if F does not come down."""
-        from cyclade.linear.kernels.pivots import pivots
+        from cyclade.linear.kernels.pivots import pivots, soft_cycles
 
         penalty, now, V = problem.penalty, state.measured, self.names
         x = state.x[V]
         new, c, lam = x.copy(), self.means * now.slope - now.g[V], penalty.still[V]
         goal = max(0.3 * goal, FORCING * now.distance)
         if not self.bent and np.count_nonzero(now.distances[V] > goal) > MANY:
-            L = np.maximum(self.G.diagonal(), np.finfo(np.float64).tiny)
-            penalty.functions["gram_cycles"](self.G, c, new, L, V, penalty.parameters, CYCLES, goal)
+            soft_cycles(self.G, c, new, lam, CYCLES, goal)
         S = np.flatnonzero(new)
         known = self.size == S.size and bool(new[self.order[: S.size]].all())
         if not known and not self.refactor(S):
@@ -247,17 +247,21 @@ class Pursuit:
         shift = -float(self.means @ dx)
         if problem.fit_intercept:
             shift -= now.slope / self.mass
-        t = move(problem, state, V, new, shift)
+        t = move(problem, state, V, new, shift, not self.bent)
         if not self.bent:  # φ'' < 0 lets a good model be bolder still
-            times = BOLDER if t == 1.0 else 3.0
+            times = BOLDER if t >= 1.0 else 3.0
             state.trust = min(max(times * state.trust, LEAST_TRUST), 1.0)
         self.wary = self.bent and (t < 1.0 or kept_out > 0)
         self.good &= t == 1.0 and kept_out == 0
         return t > 0
 
 
-def move(problem: Problem, state: State, V: Array, new: Array, shift: float) -> float:
-    """Go the largest part 1, ½, ¼, … of the way that lowers F as Armijo wants, and check there."""
+def move(problem: Problem, state: State, V: Array, new: Array, shift: float, bolder: bool) -> float:
+    """Go the largest part 1, ½, ¼, … of the way that lowers F as Armijo wants, and check there.
+
+    A bolder one goes 2, 4, … times the way while F falls much further: where F is bent down, a
+    model that does not know it makes short steps in the right direction.
+    """
     penalty, now, x = problem.penalty, state.measured, state.x[V]
     whole, dx = state.x.copy(), new - x
     fall = float(now.g[V] @ dx) + now.slope * shift
@@ -276,6 +280,16 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float) -> 
         t *= 0.5
     else:
         return 0.0
+    fallen = F - value
+    while bolder and 1.0 <= t < FARTHEST:
+        beyond, longer = x + 2.0 * t * dx, whole.copy()
+        beyond[(new == 0) | (beyond * new < 0)] = 0.0
+        longer[V] = beyond
+        look = problem.look(problem.predict(longer, state.c + 2.0 * t * shift))
+        fell = F - look.value - penalty.total(V, beyond)
+        if fell < FURTHER * fallen:
+            break
+        t, fallen, whole, there = 2.0 * t, fell, longer, look
     state.x, state.c = whole, state.c + t * shift
     if t < 1.0:
         there = problem.look(problem.predict(whole, state.c))

@@ -38,6 +38,7 @@ DIRECT = 20  # cycles: products that cost less are formed at once for a curved m
 ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their rounding adds up
 ENOUGH = 1e-3  # of λ: on a path of least squares columns are brought this near in any case
 STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
+NEWTON = 5  # steps in a row for a nonconvex loss
 NO_COLUMNS = np.empty(0, np.int64)
 
 
@@ -293,8 +294,12 @@ def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
 
 
 def finish(problem: Problem, state: State, S: Array, eps: float) -> None:
-    """Newton steps on a support that has settled, while they lower F and it is not stationary."""
-    while S.size:
+    """Newton steps on a support that has settled, while they lower F and it is not stationary.
+
+    Where φ'' < 0 they may be short, and many: then some cycles come in between.
+    """
+    most = np.inf if problem.loss.convex else state.passes + NEWTON
+    while S.size and state.passes < most:
         step = polish(Model(problem, state.look, 1.0, state.trust), state.x[S], S, eps)
         if step is None:
             return

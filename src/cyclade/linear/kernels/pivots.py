@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.jit import compiled, reductions
+from cyclade.linear.kernels.jit import compiled, inner, pasted, reductions
 
 RIDGE = 1e-11  # of G_jj: the least a new column counts as independent of those in S
+TINY = 2.2250738585072014e-308
 CORRECTIONS = 2  # times that what rounding has left on S is solved for
 BENT = -1e-8  # of G_jj: what is left of it is less only if G is not positive there
 
@@ -38,14 +39,14 @@ def subtract(a: Any, row: Any, d: float, m: int) -> None:
         a[i] -= d * row[i]
 
 
-@compiled
+@inner
 def forward(L: Any, v: Any, k: int) -> None:
     """v ← L⁻¹ v."""
     for i in range(k):
         v[i] = (v[i] - dot(L[i], v, i)) / L[i, i]
 
 
-@compiled
+@pasted
 def backward(L: Any, v: Any, k: int) -> None:
     """v ← L⁻ᵀ v, by rows of L."""
     for i in range(k - 1, -1, -1):
@@ -53,7 +54,7 @@ def backward(L: Any, v: Any, k: int) -> None:
         subtract(v, L[i], v[i], i)
 
 
-@compiled
+@pasted
 def append(L: Any, G: Any, S: Any, k: int, j: int) -> bool:
     """Column j after the k of S; no if G is not positive definite with it."""
     row = L[k]
@@ -67,7 +68,7 @@ def append(L: Any, G: Any, S: Any, k: int, j: int) -> bool:
     return True
 
 
-@compiled
+@pasted
 def remove(L: Any, S: Any, k: int, q: int, y: Any) -> None:
     """Take the q-th of k columns out: the rows below move up and are rotated back to triangles.
 
@@ -82,14 +83,12 @@ def remove(L: Any, S: Any, k: int, q: int, y: Any) -> None:
             for i in range(q):
                 L[first + a, i] = L[first + a + 1, i]
             last[a] = L[first + a + 1, q]
+        known = first if count == 4 else q
         if count == 4:
             four_rows(L, first, q, cosine, sine, last)
-        else:
-            for a in range(count):
-                last[a] = one_row(L, first + a, q, first, cosine, sine, last[a])
         for a in range(count):
             r = first + a
-            end = one_row(L, r, first, r, cosine, sine, last[a])
+            end = one_row(L, r, known, cosine, sine, last[a])
             size = math.hypot(end, L[r + 1, r + 1])
             cosine[r], sine[r] = end / size, L[r + 1, r + 1] / size
             L[r, r] = size
@@ -99,17 +98,17 @@ def remove(L: Any, S: Any, k: int, q: int, y: Any) -> None:
         y[i], carried = cosine[i] * carried + sine[i] * below, cosine[i] * below - sine[i] * carried
 
 
-@compiled
-def one_row(L: Any, r: int, q: int, end: int, cosine: Any, sine: Any, last: float) -> float:
-    """Row r + 1 into row r through rotations q, …, end − 1; what is carried on."""
+@pasted
+def one_row(L: Any, r: int, q: int, cosine: Any, sine: Any, last: float) -> float:
+    """Row r + 1 into row r through rotations q, …, r − 1; what is carried on."""
     row, below = L[r], L[r + 1]
-    for i in range(q, end):
+    for i in range(q, r):
         row[i] = cosine[i] * last + sine[i] * below[i + 1]
         last = cosine[i] * below[i + 1] - sine[i] * last
     return last
 
 
-@compiled
+@pasted
 def four_rows(L: Any, r: int, q: int, cosine: Any, sine: Any, last: Any) -> None:
     """Rows r + 1, …, r + 4 into rows r, …, r + 3 through rotations q, …, r − 1."""
     r0, r1, r2, r3, r4 = L[r], L[r + 1], L[r + 2], L[r + 3], L[r + 4]
@@ -189,7 +188,7 @@ def pivots(
     return done, k, kept_out
 
 
-@compiled
+@inner
 def entering(c: Any, lam: Any, inside: Any, barred: Any, goal: float) -> int:
     """The coordinate at rest that violates |c_j| ≤ λ_j most, by more than the goal; −1 if none."""
     worst, new = goal, -1
@@ -197,3 +196,24 @@ def entering(c: Any, lam: Any, inside: Any, barred: Any, goal: float) -> int:
         if not inside[j] and not barred[j] and abs(c[j]) - lam[j] > worst:
             worst, new = abs(c[j]) - lam[j], j
     return new
+
+
+@compiled
+def soft_cycles(G: Any, c: Any, x: Any, lam: Any, most: int, enough: float) -> int:
+    """Cycles over all coordinates, as `kernels.gram.cycles` under r = Σ λ_j |x_j|; how many.
+
+    With other penalties left out there is little to compile.
+    """
+    m, done, largest = x.shape[0], 0, np.inf
+    while done < most and largest > enough:
+        largest = 0.0
+        for j in range(m):
+            u = x[j] * G[j, j] + c[j]
+            new = math.copysign(max(abs(u) - lam[j], 0.0), u) / max(G[j, j], TINY)
+            d = new - x[j]
+            if d != 0.0:
+                x[j] = new
+                largest = max(largest, abs(d) * G[j, j])
+                subtract(c, G[j], d, m)
+        done += 1
+    return done
