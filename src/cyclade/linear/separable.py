@@ -12,7 +12,7 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.linear.oracle import Features
-from cyclade.linear.penalties import BlockPenalty
+from cyclade.linear.penalties import BlockPenalty, Slope
 
 
 class Separable(Protocol):
@@ -134,6 +134,8 @@ def by_blocks(penalty: Any, features: Features, *, fast: bool = False) -> Separa
     """The penalty by the blocks of `features`; `fast` compiles the prox of scalar penalties."""
     if isinstance(penalty, BlockPenalty):
         return Grouped(penalty, features)
+    if isinstance(penalty, Slope):
+        raise TypeError("penalty: Slope joins all coordinates, so blocks cannot move one by one")
     return (Fast if fast else Literal)(penalty, features)
 
 

@@ -53,6 +53,7 @@ from cyclade.linear.estimators.robust import (
     RobustRegression,
     RobustRegressionCV,
 )
+from cyclade.linear.estimators.slope import SlopeRegression, SlopeRegressionCV
 from cyclade.linear.estimators.stochastic import StochasticLinear, StochasticLinearClassifier
 from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
 
@@ -88,6 +89,8 @@ __all__ = [
     "RobustRegressionCV",
     "SCADRegression",
     "SCADRegressionCV",
+    "SlopeRegression",
+    "SlopeRegressionCV",
     "SparseGroupLasso",
     "SparseGroupLassoCV",
     "SparseLogisticRegression",

@@ -42,7 +42,7 @@ class Slope:
     >>> penalty.prox([6.0, -5.5, 0.5], 1.0)
     array([ 3.25, -3.25,  0.  ])
     >>> Slope(0.5, q=0.2).sequence(3).round(3)
-    array([0.5  , 0.351, 0.263])
+    array([0.5  , 0.409, 0.349])
     """
 
     convex = True

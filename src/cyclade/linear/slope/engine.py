@@ -146,7 +146,7 @@ def minimise_over(problem: SlopeProblem, state: State, W: Array, eps: float, mos
         if worst <= eps:
             return
         model = Model(problem, state.look, damping, state.trust)
-        descent = state.descent or Descent(model.panel(W), lam)
+        descent = state.descent or Descent(problem.panel(W, model.w), lam)
         if model.exact:
             state.descent = descent
         goal = 0.3 * eps if model.exact else max(0.3 * eps, FORCING * worst)

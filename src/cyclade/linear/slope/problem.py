@@ -51,6 +51,25 @@ class SlopeProblem(Problem):
         """λ_1 ≥ … ≥ λ_p."""
         return np.asarray(self.penalty.lam)
 
+    def panel(self, W: Array, w: Array) -> Any:
+        """The columns W under weights w, in float64 whatever X is: it is a copy in any case."""
+        design: Any = self.design
+        if design.dtype == np.float64:
+            return design.panel(W, w, self.fit_intercept)
+        if hasattr(design, "X"):
+            few: Any = type(design)(np.asfortranarray(design.X[:, W], np.float64))
+        else:
+            from scipy.sparse import csc_array
+
+            sizes = (design.starts[W + 1] - design.starts[W]).astype(np.int64)
+            ends = np.cumsum(sizes)
+            first = design.starts[W].astype(np.int64) + sizes - ends
+            at = np.arange(ends[-1]) + np.repeat(first, sizes)
+            rows = design.rows[at].astype(np.int64)
+            data = design.data[at].astype(np.float64)
+            few = type(design)(csc_array((data, rows, np.append(0, ends)), (design.n, W.size)))
+        return few.panel(np.arange(W.size), w, self.fit_intercept)
+
     def at(self, penalty: Slope) -> SlopeProblem:
         """The same problem with another penalty."""
         other = SlopeProblem(

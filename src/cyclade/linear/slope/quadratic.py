@@ -19,7 +19,7 @@ from cyclade.linear.slope.sorting import prox, sorted_residuals
 Array = NDArray[Any]
 
 CYCLES = 5  # between two proximal steps
-SETTLE = 3  # rounds with the same clusters before a Newton step
+PER_MEMBER = 8.0  # times the square of the support: what a Newton step costs beside products
 MOST = 4000  # columns whose products are formed for one
 
 
@@ -32,7 +32,7 @@ class Descent:
         self.k, self.every = k, np.arange(k)
         self.bound = float(panel.L[:k].max())  # of ‖A d‖² / ‖d‖²: grows when it proves too small
         self.shape: tuple[Array, ...] | None = None
-        self.settled = 0
+        self.spent, self.entries = 0.0, panel.entries(self.every)
         self.known, self.place, self.G = self.every[:0], np.full(k, -1), np.empty((0, 0))
         dense = hasattr(panel, "A")
         nothing = np.empty(0, panel.x.dtype if dense else panel.data.dtype)
@@ -63,7 +63,8 @@ class Descent:
             x = self.split(x, pull)
             x, made = self.cycle(x, min(CYCLES, most - passes), 0.1 * goal)
             passes += 1 + made
-            if self.is_settled(x):
+            self.spent += 2.0 * (1 + made) * self.entries
+            if self.is_due(x):
                 x = self.newton(x)
                 passes += 1
         return x, passes
@@ -102,13 +103,21 @@ class Descent:
         panel.x[:k] = x
         return x, int(done)
 
-    def is_settled(self, x: Array) -> bool:
-        """Whether clusters, order and signs have been the same for some rounds."""
-        shape = pattern.of(x)
+    def is_due(self, x: Array) -> bool:
+        """Whether clusters have settled, and a Newton step costs no more than the rounds so far."""
+        order, starts, _ = shape = pattern.of(x)
         same = self.shape is not None and all(map(np.array_equal, shape, self.shape))
-        self.shape, self.settled = shape, self.settled + 1 if same else 0
-        patience = SETTLE + shape[1].size // 64
-        return self.settled >= patience and 0 < shape[0].size <= MOST
+        self.shape = shape
+        if not (same and 0 < order.size <= MOST):
+            return False
+        new, price = order[self.place[order] < 0], 0.0
+        if new.size:
+            price = 2.0 * self.panel.patience(order, new) * self.panel.entries(order)
+        price += PER_MEMBER * order.size**2 + starts.size**3 / 3
+        if price > self.spent:
+            return False
+        self.spent = 0.0
+        return True
 
     def newton(self, x: Array) -> Array:
         """To the minimum for these clusters, or for what becomes of them on the way there."""
