@@ -17,7 +17,7 @@ def problem(seed, n, p, integers):
     """Columns with zeros and correlation, a target, weights, and a start with clusters."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, p)) + 0.5 * rng.standard_normal((n, 1))
-    X[rng.random((n, p)) < 0.3] = 0.0
+    X[1:][rng.random((n - 1, p)) < 0.3] = 0.0  # no column is zero: under λ_k = 0 it may be anywhere
     w = rng.random(n) + 0.1
     lam = np.sort(rng.random(p))[::-1] * rng.choice([0.3, 1.0, 3.0])
     if integers:  # steps then end on other clusters more often
