@@ -70,7 +70,8 @@ class Bench:
                 pays = moved < CHEAP or state.passes - begun + ahead >= moved
             if pays:
                 gram.take(panel, penalty, active, correlations, at)
-                done = gram.minimise(0.3 * goal, left, exact=not forcing)
+                exact = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
+                done = gram.minimise(0.3 * goal, left, exact)
                 gram.give(panel)
                 most = 0 if leave else most
             else:
