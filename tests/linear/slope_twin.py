@@ -37,7 +37,7 @@ def prox_by_enumeration(u, lam):
         for cuts in product([False, True], repeat=p - 1):
             blocks = np.split(np.arange(p), np.flatnonzero(cuts) + 1)
             sizes = [np.mean(np.abs(u[order])[block] - lam[block]) for block in blocks]
-            for last in ({sizes[-1], 0.0} if sizes else {0.0}):
+            for last in {sizes[-1], 0.0} if sizes else {0.0}:
                 x = np.zeros(p)
                 for block, size in zip(blocks, [*sizes[:-1], last], strict=True):
                     x[np.array(order)[block]] = max(size, 0.0)
@@ -62,6 +62,7 @@ def distances(x, g, lam):
 
 def line_minimum(pull, bend, members, others, lam):
     """argmin over b ≥ 0 of ½ bend b² − pull b + r, by its one-sided derivatives at every kink."""
+
     def slope(larger):
         return lam[larger : larger + members].sum()
 
