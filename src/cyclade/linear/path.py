@@ -146,6 +146,7 @@ def _path(
             intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip
         return result
+    from cyclade.linear.companion import Companion
     from cyclade.linear.compiled import compiled
     from cyclade.linear.follow import Follower
     from cyclade.linear.kernels.strong import put
@@ -166,11 +167,16 @@ def _path(
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     state.on_path = True
     follower = Follower(problem)
+    bent = not problem.penalty.convex and hasattr(penalty, "straighter")
+    companion = Companion(state, float(lams[-1])) if bent else None
     for lam, coef in zip(lams, coefs, strict=True):
-        problem = problem.at(penalty.scaled(float(lam)))
+        at = penalty.scaled(float(lam))
+        problem = problem.at(at)
         state.passes, state.history = 0, []
         if not follower.follow(problem, state, max_passes):
             turn(problem, state)
+        if companion is not None:
+            state = companion.better(problem, state, at, max_passes)
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
         put(state.x, coef)
         fits.append((float(state.c), state.measured.objective, certificate, state.passes))
