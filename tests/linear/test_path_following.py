@@ -11,7 +11,7 @@ from cyclade.linear.compiled import compiled
 from cyclade.linear.design import as_design
 from cyclade.linear.gram import Gram
 from cyclade.linear.kernels import quadratic, rows
-from cyclade.linear.kernels.strong import put, strong
+from cyclade.linear.kernels.strong import pulled, put, strong
 from cyclade.linear.look import look
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.problem import Problem
@@ -160,6 +160,19 @@ def test_columns_that_the_strong_rule_keeps():
     many = strong(x, g, still, before, 0.8, names)
     np.testing.assert_array_equal(names[:many], np.flatnonzero((x != 0) | (np.abs(g) > 0.8)))
     assert strong(x, g, still, before, 0.95, names) == -1
+
+
+@pytest.mark.parametrize("threshold", [0.5, 10.0], ids=["some violate", "none does"])
+@pytest.mark.parametrize("moved", [0.2, 0.0])
+def test_which_columns_are_pulled_most(threshold, moved):
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random(40) < moved, rng.standard_normal(40), 0.0)
+    g, still, names = rng.standard_normal(40), np.full(40, threshold), np.empty(40, np.int64)
+    many, resting = pulled(x, g, still, 0.25, names)
+    over = np.abs(g) - still
+    bar = 0.25 * max(over[x == 0].max(), 0.0)
+    np.testing.assert_array_equal(names[:many], np.flatnonzero((x != 0) | (over > bar)))
+    assert resting == ((x == 0) & (over > bar)).sum()
 
 
 def data(kind, n=120, p=60):

@@ -25,7 +25,7 @@ from cyclade.linear.certificate import measure
 from cyclade.linear.gram import Gram
 from cyclade.linear.kernels.quadratic import ahead
 from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
-from cyclade.linear.kernels.strong import strong
+from cyclade.linear.kernels.strong import pulled, strong
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import FLOOR_FLAT, LEAST, Model
@@ -251,15 +251,13 @@ class Follower:
 
     def violating(self, problem: Problem, state: State) -> Array:
         """The support, and the columns that violate optimality most: at most about as many."""
-        support, over = np.flatnonzero(state.x), np.abs(state.measured.g)
-        over -= problem.penalty.still
-        over[support] = 0.0
-        top = max(float(over.max()), 0.0)
-        over[support] = np.inf
-        V = np.flatnonzero(over > ENTRY * top)
-        most = support.size + max(support.size, ROOM)
-        if V.size > most:
-            V = np.sort(V[np.argpartition(-over[V], most)[:most]])
+        x, g, still = state.x, state.measured.g, problem.penalty.still
+        many, resting = pulled(x, g, still, ENTRY, self.names)
+        V, support = self.names[:many].copy(), many - resting
+        most = support + max(support, ROOM)
+        if many > most:
+            over = np.where(x[V] != 0.0, np.inf, np.abs(g[V]) - still[V])
+            V = np.sort(V[np.argpartition(-over, most)[:most]])
         return V
 
 

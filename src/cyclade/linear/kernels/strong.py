@@ -25,6 +25,26 @@ def strong(x: Any, g: Any, still: Any, before: Any, stride: float, out: Any) -> 
 
 
 @compiled
+def pulled(x: Any, g: Any, still: Any, part: float, out: Any) -> tuple[int, int]:
+    """Names with x_j ≠ 0, or at rest with |g_j| − still_j > part · max; how many, and at rest.
+
+    The maximum is over the names at rest, and at least 0.
+    """
+    top = 0.0
+    for j in range(x.shape[0]):
+        if x[j] == 0.0:
+            top = max(top, abs(g[j]) - still[j])
+    many, resting = 0, 0
+    for j in range(x.shape[0]):
+        at_rest = x[j] == 0.0
+        if not at_rest or abs(g[j]) - still[j] > part * top:
+            out[many] = j
+            many += 1
+            resting += at_rest
+    return many, resting
+
+
+@compiled
 def put(x: Any, out: Any) -> None:
     """out_j = x_j where that is not zero, elsewhere out is left alone."""
     for j in range(x.shape[0]):
