@@ -31,7 +31,15 @@ import numpy as np
 
 from linear_peers import ADAPTERS
 from linear_peers.problems import CONVEX, SYNTHETIC, save, synthetic, table
-from linear_peers.report import US, compare, draw, lines_of, write_csv, write_markdown
+from linear_peers.report import (
+    US,
+    compare,
+    draw,
+    lines_of,
+    summary,
+    write_csv,
+    write_markdown,
+)
 
 HERE = Path(__file__).resolve().parent
 REAL = ("news20_counts", "a9a", "w8a", "basehock", "relathe", "leukemia_allaml", "madelon")
@@ -270,6 +278,7 @@ class Run:
             found = compare(records, line)
             best = found["best"]["solver"] if found["best"] else "none"
             print(f"{line:34s} ratio {found['ratio']:.2f} against {best}")
+        print(summary(records))
 
 
 class Served:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ def compare(records: Records, line: str) -> dict[str, Any]:
     return {"ours": ours, "best": best, "ratio": ratio, "all": here}
 
 
+def summary(records: Records) -> str:
+    """All lines in one sentence."""
+    ratios = [compare(records, line)["ratio"] for line in lines_of(records)]
+    ahead, well = sum(r > 1 for r in ratios), sum(r >= 1.5 for r in ratios)
+    alone = sum(r == math.inf for r in ratios)
+    return (
+        f"Of {len(ratios)} lines cyclade is ahead on {ahead}, by 1.5 times or more on {well} "
+        f"({alone} finished by no peer); the median ratio is {statistics.median(ratios):.2f}."
+    )
+
+
 def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
     """The table people read."""
     out = [
@@ -55,6 +67,8 @@ def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
         "`over` did not get there within the limit, `missed` not at any tolerance. "
         "`x limit` is our time over what reading the bytes of our passes takes at the "
         f"{about['bandwidth'] / 1e9:.1f} GB/s measured here.",
+        "",
+        summary(records),
         "",
         "| line | cyclade | best peer | ratio | x limit | F ours / best | others |",
         "|---|---|---|---|---|---|---|",

@@ -19,7 +19,7 @@ from cyclade.linear.solve import (
     as_numbers,
     as_start,
     fit,
-    is_block,
+    own_engine,
     printer,
     solve,
 )
@@ -128,21 +128,11 @@ def _path(
 
     if narrow and lams is not None:
         return one_by_one(check_lams(lams))
-    if is_block(loss, penalty, y):
-        from cyclade.linear.blocks import path_blocks
-
-        result: PathResult = path_blocks(
+    engine = own_engine(loss, penalty, y)
+    if engine is not None:
+        result: PathResult = engine[1](
             design, y, loss, penalty, lams=lams, n_lams=n_lams, lam_ratio=lam_ratio,
             sample_weight=s, offset=b, fit_intercept=fit_intercept, coef=start[0],
-            intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
-        )  # fmt: skip
-        return result
-    if isinstance(penalty, penalties.Slope):
-        from cyclade.linear.slope import path_slope
-
-        result = path_slope(
-            design, y, loss, penalty, lams=lams, n_lams=n_lams, lam_ratio=lam_ratio,
-            sample_weight=s, offset=b, fit_intercept=bool(fit_intercept), coef=start[0],
             intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip
         return result

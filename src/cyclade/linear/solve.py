@@ -145,18 +145,9 @@ def _fit(
     start: tuple[Any, Any], tol: float, max_passes: int, verbose: bool,
 ) -> Solution:  # fmt: skip
     """One loss, from one start."""
-    if is_block(loss, penalty, y):
-        from cyclade.linear.blocks import solve_blocks
-
-        solution: Solution = solve_blocks(
-            design, y, loss, penalty, sample_weight=s, offset=b, fit_intercept=fit_intercept,
-            coef=start[0], intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
-        )  # fmt: skip
-        return solution
-    if isinstance(penalty, penalties.Slope):
-        from cyclade.linear.slope import solve_slope
-
-        solution = solve_slope(
+    engine = own_engine(loss, penalty, y)
+    if engine is not None:
+        solution: Solution = engine[0](
             design, y, loss, penalty, sample_weight=s, offset=b, fit_intercept=fit_intercept,
             coef=start[0], intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip
@@ -193,10 +184,20 @@ def printer(verbose: bool) -> Any:
     return show
 
 
-def is_block(loss: Loss, penalty: Any, y: Array) -> bool:
-    """Whether the problem has blocks of more than one number."""
-    block = isinstance(penalty, penalties.BlockPenalty)
-    return block or y.ndim > 1 or loss.target == "classes"
+def own_engine(loss: Loss, penalty: Any, y: Array) -> tuple[Any, Any] | None:
+    """How to fit and to follow a path where r or φ does not fall apart into single coordinates.
+
+    None where it does: then the scalar engine takes it.
+    """
+    if isinstance(penalty, penalties.BlockPenalty) or y.ndim > 1 or loss.target == "classes":
+        from cyclade.linear.blocks import path_blocks, solve_blocks
+
+        return solve_blocks, path_blocks
+    if isinstance(penalty, penalties.Slope):
+        from cyclade.linear.slope import path_slope, solve_slope
+
+        return solve_slope, path_slope
+    return None
 
 
 def as_penalty(penalty: Any, lam: float | None) -> Any:

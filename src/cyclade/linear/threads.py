@@ -39,9 +39,9 @@ def one_thread(entries: int) -> Iterator[None]:
         return
     global _inside, _limits
     with _lock:
-        _inside += 1
-        if _inside == 1:
+        if _inside == 0:
             _limits = controller().limit(limits=1, user_api="blas")
+        _inside += 1  # only now: had that failed, there would be nothing to restore
     try:
         yield
     finally:
