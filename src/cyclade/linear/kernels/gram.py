@@ -22,6 +22,15 @@ def subtract(c: Any, row: Any, d: float) -> None:
         c[k] -= d * row[k]
 
 
+@reductions
+def subtract_four(c: Any, G: Any, at: Any, d: Any) -> None:
+    """c ← c − Σ_a d_a G[at_a] over four rows: c is read and written once."""
+    r, s, t, u = G[at[0]], G[at[1]], G[at[2]], G[at[3]]
+    p, q, v, w = d[0], d[1], d[2], d[3]
+    for k in range(c.shape[0]):
+        c[k] -= p * r[k] + q * s[k] + v * t[k] + w * u[k]
+
+
 @compiled
 def cycles(
     G: Any, c: Any, x: Any, L: Any, names: Any, parameters: Any, most: int, enough: float

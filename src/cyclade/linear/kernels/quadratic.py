@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.gram import subtract
+from cyclade.linear.kernels.gram import subtract, subtract_four
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import distance, prox, value
+from cyclade.linear.penalties.compiled import soft_threshold
+from cyclade.linear.penalties.formulas import L1
 
 IN_A_ROW = 8  # Newton steps, while coordinates leave the support
 LENGTHS = (1.0, 0.5, 0.25, 0.0625)  # of a Newton step, until the model falls
@@ -76,17 +78,32 @@ def minimise(
     """
     k, done, wait = x.shape[0], 0, 8 + x.shape[0] // 4
     full, slope, new = np.empty(k), np.empty(k), np.empty(k)
+    t, plain = 1.0 / L, parameters[0] == L1
+    at, moves = np.zeros(4, np.int64), np.zeros(4)  # that c does not know of yet
     while done < most:
         largest, last = np.inf, min(most, done + wait)
         while done < last and largest > goal:
-            largest = 0.0
+            largest, late = 0.0, 0
             for j in range(k):
-                u = prox(parameters, x[j] + c[j] / L[j], 1.0 / L[j], names[j])
+                v = c[j]
+                for a in range(late):
+                    v -= moves[a] * G[j, at[a]]
+                v = x[j] + t[j] * v
+                if plain:  # by far the most common, and several times cheaper in its place
+                    u = soft_threshold(v, t[j] * still[names[j]])
+                else:
+                    u = prox(parameters, v, t[j], names[j])
                 d = u - x[j]
                 if d != 0.0:
                     x[j] = u
                     largest = max(largest, abs(d) * L[j])
-                    subtract(c, G[j], d)
+                    at[late], moves[late] = j, d
+                    late += 1
+                    if late == 4:
+                        subtract_four(c, G, at, moves)
+                        late = 0
+            for a in range(late):
+                subtract(c, G[at[a]], moves[a])
             done += 1
         settled = largest <= goal
         if done >= most or (settled and not exact):
@@ -124,11 +141,11 @@ def minimise(
                     first = min(first, -x[j] / full[a])
             lower, left = False, False
             for attempt in range(len(LENGTHS) + 1):
-                t = LENGTHS[attempt] if attempt < len(LENGTHS) else first
+                part = LENGTHS[attempt] if attempt < len(LENGTHS) else first
                 Gd, change, left = np.zeros(k), -r, False
                 for a in range(m):
                     j = S[a]
-                    new[a] = x[j] + t * full[a]
+                    new[a] = x[j] + part * full[a]
                     if still[names[j]] != 0.0 and new[a] * x[j] < 1e-14 * x[j] * x[j]:
                         new[a], left = 0.0, True
                     change += value(parameters, new[a], names[j])
