@@ -152,14 +152,15 @@ def _path(
         lams = check_lams(lams)
     x0 = np.zeros(design.p) if start[0] is None else start[0]
     c0 = float(start[1] or 0.0) if fit_intercept else 0.0
-    coefs = np.zeros((lams.size, design.p), design.given)  # pages that stay zero are never touched
+    # By rows of p: few coordinates are ever nonzero, and memory that stays zero is never touched.
+    coefs = np.zeros((design.p, lams.size), design.given)
     fits: list[tuple[float, float, Certificate, int]] = []
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     state.on_path = True
     follower = Follower(problem)
     bent = not problem.penalty.convex and hasattr(penalty, "straighter")
     companion = Companion(state, float(lams[-1])) if bent else None
-    for lam, coef in zip(lams, coefs, strict=True):
+    for lam, coef in zip(lams, coefs.T, strict=True):
         at = penalty.scaled(float(lam))
         problem = problem.at(at)
         state.passes, state.history = 0, []
@@ -172,7 +173,7 @@ def _path(
         fits.append((float(state.c), state.measured.objective, certificate, state.passes))
     intercepts, objectives, certificates, passes = zip(*fits, strict=True)
     return PathResult(
-        lams, coefs.T, np.array(intercepts), np.array(objectives), list(certificates),
+        lams, coefs, np.array(intercepts), np.array(objectives), list(certificates),
         np.array(passes),
     )  # fmt: skip
 
