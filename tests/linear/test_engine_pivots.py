@@ -186,7 +186,7 @@ def described(n, size, distance, convex=False, is_norm=True):
     problem, state = SimpleNamespace(), SimpleNamespace()
     problem.loss = SimpleNamespace(convex=convex)
     problem.design = SimpleNamespace(n=n, p=9_000, entries=9_000 * n)
-    problem.penalty = SimpleNamespace(is_norm=is_norm, still=np.full(9_000, 2.0))
+    problem.penalty = SimpleNamespace(is_norm=is_norm, top=2.0)
     state.x, state.slow = np.zeros(9_000), 0
     state.measured = SimpleNamespace(distance=distance)
     state.x[:size] = 1.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numba
@@ -51,6 +51,11 @@ class Compiled:
     def is_norm(self) -> bool:
         """Whether r is a weighted l1 norm."""
         return self.shipped and bool(self.parameters[0] == formulas.L1)
+
+    @cached_property
+    def top(self) -> float:
+        """The largest threshold."""
+        return float(self.still.max())
 
     def total(self, names: Array, x: Array) -> float:
         """Σ r_j(x_j) over the coordinates `names`."""

@@ -85,7 +85,7 @@ class Follower:
         Returns whether a step was made; if not, the state is as it was.
         """
         still, before, z, x = problem.penalty.still, self.still, self.z, self.x
-        top, (first, last) = float(still.max(initial=0.0)), self.tops
+        top, (first, last) = problem.penalty.top, self.tops
         self.still, self.z, self.x, self.tops = still, state.look.z, state.x, (last, top)
         if not self.possible or before is None:
             return False
@@ -167,7 +167,7 @@ class Follower:
         model = Model(problem, state.look, 1.0, 1.0, self.weights(problem, curvature))
         bench, x, every = Bench(model.panel(V)), state.x[V], np.arange(V.size)
         bench.panel.start(model.start(), x)
-        enough = 0.1 * ENOUGH * float(problem.penalty.still.max())
+        enough = 0.1 * ENOUGH * problem.penalty.top
         bench.cycle(problem.penalty, state, every, enough, most, DEARER)
         new = bench.panel.x[: V.size].astype(np.float64)
         return new, model.move(bench.panel, new - x)[1]
@@ -241,7 +241,7 @@ class Follower:
                 break
             if state.passes >= most:
                 break
-            missed = state.measured.distance / float(now.penalty.still.max())
+            missed = state.measured.distance / now.penalty.top
             fresh = missed <= (ENOUGH if last else MISSED)
             if fresh and last:
                 break
@@ -286,7 +286,7 @@ def suits(problem: Problem) -> bool:
     if not (loss.convex and penalty.convex and penalty.shipped) or type(loss) is Squared:
         return False
     still = penalty.still
-    return problem.design.dtype == np.float64 and still.min() >= 0 and 0 < still.max() < np.inf
+    return problem.design.dtype == np.float64 and still.min() >= 0 and 0 < penalty.top < np.inf
 
 
 def come_down(problem: Problem, state: State, penalty: Any, most: int) -> bool:

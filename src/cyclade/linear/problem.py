@@ -50,6 +50,8 @@ class Problem:
     @cached_property
     def dual_limits(self) -> tuple[Array, Array]:
         """How far v_j may go below and above zero with r_j*(v_j) finite."""
+        if self.penalty.is_norm:
+            return self.penalty.still, self.penalty.still
         kind, table = self.penalty.parameters
         down = up = np.broadcast_to(table[:, 0], self.design.p)
         if kind == formulas.BOXED:

@@ -61,7 +61,7 @@ def suits(problem: Problem, state: State) -> bool:
     if cycles <= CHEAP:
         return True
     many = int(np.count_nonzero(state.x)) > MOST_COLUMNS
-    if many or state.measured.distance > CLOSE * problem.penalty.still.max():
+    if many or state.measured.distance > CLOSE * problem.penalty.top:
         return False
     return cycles <= DEAR or state.slow >= TIRED
 
@@ -138,7 +138,7 @@ class Pursuit:
         S, second = np.flatnonzero(state.x[V]), problem.s * look.second
         self.good, wary, self.wary = True, self.wary, False
         self.bent = not wary and 0 < S.size <= int(np.count_nonzero(second > 0))
-        self.bent &= state.measured.distance <= NEARBY * float(problem.penalty.still.max())
+        self.bent &= state.measured.distance <= NEARBY * problem.penalty.top
         if self.bent:
             self.raw, self.w = self.columns.products(self.place[V], second), second
             self.bent = self.profile(problem) and self.refactor(S)

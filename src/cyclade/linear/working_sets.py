@@ -93,7 +93,7 @@ def scale_of_gap(problem: Problem) -> float:
 def scale_of_distance(problem: Problem, g: Array) -> float:
     """λ: the largest finite threshold of a coordinate; without any, the largest slope at hand."""
     still = problem.penalty.still
-    top = float(still.max())
+    top = problem.penalty.top
     if not np.isfinite(top):
         top = float(still[np.isfinite(still)].max(initial=0.0))
     if top > 0:

@@ -88,6 +88,16 @@ def products(
 
 
 @reductions
+def half_square(R: Any) -> float:
+    """½‖R + shift‖²."""
+    n, s = R.shape[0] - 1, 0.0
+    for i in range(n):
+        r = float(R[i]) + float(R[n])
+        s += r * r
+    return 0.5 * s
+
+
+@reductions
 def column_sums(A: Any, rows: Any, starts: Any, blocks: Any, out: Any) -> None:
     """out_e = Σ_i a_ie for every column e of the blocks."""
     for k in blocks:

@@ -155,8 +155,8 @@ def choose(problem: BlockProblem, state: State) -> Array:
     far = state.measured.distances
     inside = occupied(problem.reg, state.x)
     violating = np.flatnonzero(~inside & (far > 0))
-    sizes = np.diff(problem.reg.starts) // problem.T
-    least = -(-LEAST_COLUMNS // int(sizes.mean() + 0.5))
+    columns = problem.reg.order.size / far.size  # of a block, on average
+    least = -(-LEAST_COLUMNS // int(columns + 0.5))
     room = max(int((GROWTH - 1.0) * inside.sum()), least, 8)
     if violating.size > room:
         violating = violating[np.argpartition(-far[violating], room)[:room]]

@@ -149,17 +149,14 @@ class DenseGroups:
         )  # fmt: skip
         return int(done), float(largest)
 
-    def _true(self) -> Array:
-        return self.R[:-1].astype(np.float64) + float(self.R[-1])
-
     def loss(self) -> float:
         """½‖R + shift‖²."""
-        R = self._true()
-        return 0.5 * float(R @ R)
+        return float(dense.half_square(self.R))
 
     def residual(self) -> Array:
         """τ − z."""
-        return over(self._true() * self.root, self.w)[:, None]
+        true = self.R[:-1].astype(np.float64) + float(self.R[-1])
+        return over(true * self.root, self.w)[:, None]
 
     def _own(self, k: int) -> Array:
         return self.order[self.starts[k] : self.starts[k + 1]]

@@ -61,7 +61,9 @@ class Norms:
     def _tabulate(self) -> None:
         self.table = np.ascontiguousarray(self.penalty.parameters(self.order.size))
         self.rotated = not self.table[:, 1].any()
-        self.has_dual = self.convex and bool((self.table.sum(axis=1) > 0).all())
+        levels = self.table[:, 0] + self.table[:, 1]
+        self.has_dual = self.convex and bool(levels.min() > 0)
+        self.top = float(levels.max())
 
     def at(self, penalty: BlockPenalty) -> Norms:
         """The same blocks under another λ."""
@@ -91,7 +93,7 @@ class Norms:
 
     def scale(self) -> float:
         """The largest λ_k + ν_k."""
-        return float(self.table.sum(axis=1).max())
+        return self.top
 
 
 class Entries:
