@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ class DenseDesign:
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
         self.entries = X.size
 
+    @cached_property
+    def names(self) -> Array:
+        """All columns."""
+        return np.arange(self.p)
+
     def refuse(self) -> None:
         """Raise ValueError if X has NaN or infinity."""
         check_finite(self.X)
@@ -73,7 +79,7 @@ class DenseDesign:
     def correlate(self, v: Array) -> Array:
         """Xᵀv."""
         if self.X.flags.f_contiguous and self.n * self.dtype.itemsize <= SHORT:
-            return self.correlate_some(np.arange(self.p), v)
+            return self.correlate_some(self.names, v)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller looks at what comes out
             return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
 

@@ -13,6 +13,8 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.shipped import conjugate, distance, prox, threshold, value
 
+STRIP = 64  # coordinates: if all are at rest that is seen by vector instructions
+
 
 @compiled
 def total(parameters: Any, names: Any, x: Any) -> float:
@@ -44,17 +46,27 @@ def check(
     is taken for granted.
     """
     largest, r, clean = 0.0, 0.0, 0.0
-    for j in range(x.shape[0]):
-        if x[j] == 0.0 and abs(g[j]) <= still[j] and abs(g[j]) < np.inf:
-            out[j] = 0.0
-        else:
-            clean += 0.0 * g[j]  # NaN once an entry is not finite
-            out[j] = distance(parameters, x[j], g[j], j)
-            largest = max(largest, out[j])
-            if x[j] != 0.0:
-                r += value(parameters, x[j], j)
-        if zeros and x[j] == 0.0:
-            r += value(parameters, 0.0, j)
+    for first in range(0, x.shape[0], STRIP):
+        xs, gs = x[first : first + STRIP], g[first : first + STRIP]
+        limits, far = still[first : first + STRIP], out[first : first + STRIP]
+        restless = 0
+        for i in range(xs.shape[0]):
+            calm = (xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf)
+            restless += not calm
+        for i in range(xs.shape[0]):
+            far[i] = 0.0
+        if restless == 0 and not zeros:
+            continue
+        for i in range(xs.shape[0]):
+            j = first + i
+            if xs[i] != 0.0 or not abs(gs[i]) <= limits[i] or not abs(gs[i]) < np.inf:
+                clean += 0.0 * gs[i]  # NaN once an entry is not finite
+                far[i] = distance(parameters, xs[i], gs[i], j)
+                largest = max(largest, far[i])
+                if xs[i] != 0.0:
+                    r += value(parameters, xs[i], j)
+            if zeros and xs[i] == 0.0:
+                r += value(parameters, 0.0, j)
     return largest, r, clean == 0.0
 
 
