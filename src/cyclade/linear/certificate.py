@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from cyclade.linear.gradient import Gradient
     from cyclade.linear.look import Look
     from cyclade.linear.problem import Problem
 
@@ -47,11 +48,16 @@ class Measured:
 
     problem: Problem
     look: Look  # the loss at z
-    g: Array  # ∇_x of the smooth part, all columns
+    gradient: Gradient  # ∇_x of the smooth part
     slope: float  # in the intercept, if there is one
     distances: Array  # dist(−g_j, ∂r_j(x_j))
     distance: float  # the largest of them, or the intercept's slope
     objective: float
+
+    @property
+    def g(self) -> Array:
+        """That, foretold for columns that surely rest."""
+        return self.gradient.g
 
     @cached_property
     def dual(self) -> float:
@@ -63,17 +69,18 @@ class Measured:
 
 def measure(problem: Problem, x: Array, look: Look) -> Measured:
     """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
-    return judge(problem, x, look, problem.design.correlate(look.slopes))
+    return judge(problem, x, look, problem.gradient(look.slopes, x))
 
 
-def judge(problem: Problem, x: Array, look: Look, g: Array) -> Measured:
-    """What the slopes φ'(z) and the gradient g = Xᵀ(sφ') say under this penalty."""
-    distances, largest, r, finite = problem.penalty.check(x, g)
+def judge(problem: Problem, x: Array, look: Look, gradient: Gradient) -> Measured:
+    """What the slopes φ'(z) and the gradient Xᵀ(sφ') say under this penalty."""
+    distances, largest, r, finite = problem.penalty.check(x, gradient.g)
     if not finite:
         problem.design.refuse()
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
     slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
-    return Measured(problem, look, g, slope, distances, max(largest, abs(slope)), look.value + r)
+    distance, objective = max(largest, abs(slope)), look.value + r
+    return Measured(problem, look, gradient, slope, distances, distance, objective)
 
 
 def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
@@ -87,7 +94,7 @@ def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
     moved = problem.fit_intercept and abs(slope) > 1e-15 * float(problem.s @ np.abs(look.u))
     u = centred(look.u, slope, problem.s) if moved else look.u
     if moved and abs(slope) > 1e-13 * float(problem.s @ np.abs(u)):
-        g = problem.design.correlate(problem.s * u)
+        g = problem.gradient(problem.s * u, np.zeros_like(g)).g
     down, up = problem.dual_limits
     over = excess(g, up, down)  # of −g, so the limits change places
     shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over

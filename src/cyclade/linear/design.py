@@ -85,6 +85,20 @@ class Design(Protocol):
     def correlate_some(self, names: Array, v: Array) -> Array:
         """Xᵀv on the chosen columns alone."""
 
+    def reading(self, names: Array) -> int:
+        """How many entries that reads."""
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether some columns are read in less time than all."""
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether few columns have most of the entries, as words of a language do."""
+
+    def norms(self) -> Array:
+        """‖a_j‖ of all columns, in float64."""
+
     def predict(self, x: Array, support: Array | None = None) -> Array:
         """Xx in float64, from the columns where x is not zero; `support` holds them if given."""
 

@@ -38,7 +38,7 @@ def minimise_few(problem: Problem, state: State, columns: Columns, eps: float, m
         x, look = state.x[W], state.look
         u = float(look.slopes.sum()) if problem.fit_intercept else 0.0
         if look is state.measured.look:
-            g = state.measured.g[W] - columns.centres * u
+            g = state.measured.gradient.exactly(W) - columns.centres * u
         else:
             g = columns.slopes(look.slopes)
         distances = penalty.distances(W, x, g + columns.centres * u)

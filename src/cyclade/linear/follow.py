@@ -113,7 +113,8 @@ class Follower:
         What was measured may have been so at the λ before: only the slopes are taken from it.
         """
         penalty, now = problem.penalty, state.measured
-        first = max(float(penalty.distances(V, state.x[V], now.g[V]).max()), abs(now.slope))
+        distances = penalty.distances(V, state.x[V], now.gradient.exactly(V))
+        first = max(float(distances.max()), abs(now.slope))
         again = self.good and bool(self.inside[V].all())
         if again or self.form(problem, state, V, curvature):
             M, (new, shift) = self.members, self.by_products(problem, state, precise * first, most)
@@ -144,7 +145,7 @@ class Follower:
         """The minimum of the model in the space of its columns; what the intercept moves by."""
         penalty, now, M = problem.penalty, state.measured, self.members
         x = state.x[M]
-        new, c = x.copy(), self.means * now.slope - now.g[M]
+        new, c = x.copy(), self.means * now.slope - now.gradient.exactly(M)
         if self.came is not None:
             ahead(state.x, *self.came, M, self.G, c, new)
         left = most - state.passes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.dense_panel import DensePanel
-from cyclade.linear.kernels import dense, sparse
+from cyclade.linear.kernels import bounds, dense, sparse
 from cyclade.linear.sparse_panel import SharedPanel, SparsePanel
 from cyclade.linear.weighted import (
     MOST_DENSE,
@@ -23,6 +23,7 @@ from cyclade.linear.weighted import (
 
 Array = NDArray[Any]
 LONG = 100  # entries of a column, on average, that is worked on where it lies
+LOPSIDED = 100  # times the entries of an average column
 SHORT = 12 * 1024  # bytes of columns that are read faster one by one than several at once
 SMALL = 2**18  # entries of a float32 X that is worked on in float64
 SMALL_IF_UNEVEN = 2**26  # the same for models that weigh rows very unevenly
@@ -92,6 +93,23 @@ class DenseDesign:
         dense.chosen(self.X.T, names, v, out)
         return out
 
+    def reading(self, names: Array) -> int:
+        """As many as these columns have."""
+        return int(self.n * names.size)
+
+    @property
+    def by_columns(self) -> bool:
+        """Not if they would have to be picked from rows."""
+        return bool(self.X.flags.f_contiguous)
+
+    lopsided = False
+
+    def norms(self) -> Array:
+        """In one pass."""
+        out = np.empty(self.p)
+        bounds.dense_norms(self.X.T, out)
+        return out
+
     def predict(self, x: Array, support: Array | None = None) -> Array:
         """Xx: from the support alone while that is small."""
         support = np.flatnonzero(x) if support is None else support
@@ -154,6 +172,24 @@ class SparseDesign:
         out = np.empty(names.size)
         v = v.astype(self.dtype, copy=False)
         sparse.chosen(self.data, self.rows, self.starts, names, v, out)
+        return out
+
+    by_columns = True
+
+    @property
+    def lopsided(self) -> bool:
+        """By the longest column."""
+        longest = int(np.diff(self.starts).max())
+        return bool(longest * self.p > LOPSIDED * self.entries)
+
+    def reading(self, names: Array) -> int:
+        """As many as these columns have."""
+        return int((self.starts[names + 1] - self.starts[names]).sum())
+
+    def norms(self) -> Array:
+        """In one pass."""
+        out = np.empty(self.p)
+        bounds.sparse_norms(self.data, self.starts, out)
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:

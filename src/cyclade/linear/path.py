@@ -139,11 +139,15 @@ def _path(
     from cyclade.linear.companion import Companion
     from cyclade.linear.compiled import compiled
     from cyclade.linear.follow import Follower
+    from cyclade.linear.gradient import Reader
     from cyclade.linear.kernels.strong import put
     from cyclade.linear.problem import Problem
     from cyclade.linear.working_sets import begin, minimise, turn
 
-    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), fit_intercept)
+    problem = Problem(
+        design, y, s, b, loss, compiled(penalty, design.p), fit_intercept,
+        reader=Reader(design, many=True),
+    )  # fmt: skip
     if lams is None:
         lams = as_lams(penalty, null_gradient(problem), n_lams, lam_ratio)
         if narrow:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.compiled import Compiled, compiled
 from cyclade.linear.design import Design
+from cyclade.linear.gradient import Gradient, Reader
 from cyclade.linear.look import Look, look
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import formulas
@@ -31,6 +32,13 @@ class Problem:
     penalty: Compiled
     fit_intercept: bool
     null: float | None = None  # what `scale_of_gap` found: it is the same for every penalty
+    reader: Reader | None = None  # of gradients, which are foretold from those under any penalty
+
+    def gradient(self, v: Array, x: Array) -> Gradient:
+        """Xᵀv; at a point x, columns that surely rest need not have been read."""
+        if self.reader is None:
+            self.reader = Reader(self.design)
+        return self.reader.at(v, x, self.penalty.still)
 
     @cached_property
     def names(self) -> Array:
@@ -73,7 +81,7 @@ class Problem:
         """The same problem with another penalty."""
         other = Problem(
             self.design, self.y, self.s, self.offset, self.loss,
-            compiled(penalty, self.design.p), self.fit_intercept, self.null,
+            compiled(penalty, self.design.p), self.fit_intercept, self.null, self.reader,
         )  # fmt: skip
         other.has_offset = self.has_offset
         return other

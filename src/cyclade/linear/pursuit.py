@@ -228,7 +228,7 @@ class Pursuit:
 
         penalty, now, V = problem.penalty, state.measured, self.names
         x = state.x[V]
-        new, c, lam = x.copy(), self.means * now.slope - now.g[V], penalty.still[V]
+        new, c, lam = x.copy(), self.means * now.slope - now.gradient.exactly(V), penalty.still[V]
         goal = max(0.3 * goal, FORCING * now.distance)
         if not self.bent and np.count_nonzero(now.distances[V] > goal) > MANY:
             soft_cycles(self.G, c, new, lam, CYCLES, goal)
@@ -264,7 +264,7 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float, bol
     """
     penalty, now, x = problem.penalty, state.measured, state.x[V]
     whole, dx = state.x.copy(), new - x
-    fall = float(now.g[V] @ dx) + now.slope * shift
+    fall = float(now.gradient.exactly(V) @ dx) + now.slope * shift
     fall += penalty.total(V, new) - penalty.total(V, x)
     F, t, end = now.objective, 1.0, None
     for _ in range(HALVED):

@@ -75,8 +75,10 @@ def begin(problem: Problem, x: Array, c: float) -> State:
 
 
 def turn(problem: Problem, state: State) -> None:
-    """Carry a state over to another penalty: nothing has moved, so no pass is needed."""
-    state.measured = judge(problem, state.x, state.look, state.measured.g)
+    """Carry a state over to another penalty: nothing has moved, so few columns are read at most."""
+    gradient = state.measured.gradient
+    gradient.settle(state.x, problem.penalty.still)
+    state.measured = judge(problem, state.x, state.look, gradient)
 
 
 def scale_of_gap(problem: Problem) -> float:
@@ -256,7 +258,7 @@ def minimise_exactly(
     at, panel = bench.places(W), bench.panel
     bench.start(state.x, now.look.slopes, now.slope)
     names = panel.names[at]
-    first = panel.means[at] * now.slope - now.g[names]
+    first = panel.means[at] * now.slope - now.gradient.exactly(names)
     leave = DEAR * panel.entries(at) > problem.design.entries
     if bench.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave, least):
         dx = panel.x[at].astype(np.float64) - state.x[names]
@@ -274,7 +276,7 @@ def moving(problem: Problem, state: State, W: Array, eps: float, forcing: float)
     """
     x, look = state.x[W], state.look
     if look is state.measured.look:
-        g = state.measured.g[W]
+        g = state.measured.gradient.exactly(W)
     else:
         g = problem.design.correlate_some(W, look.slopes)
     distances = problem.penalty.distances(W, x, g)

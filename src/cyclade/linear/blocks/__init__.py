@@ -90,8 +90,9 @@ def path_blocks(
         fits.append((coef, intercept, objective, certificate, passes))
     coefs, intercepts, objectives, certificates, counts = zip(*fits, strict=True)
     return PathResult(
-        lams, np.moveaxis(np.stack(coefs), 0, -1), np.stack([np.asarray(c) for c in intercepts], axis=-1),
-        np.array(objectives), list(certificates), np.array(counts),
+        lams, np.moveaxis(np.stack(coefs), 0, -1),
+        np.stack([np.asarray(c) for c in intercepts], axis=-1), np.array(objectives),
+        list(certificates), np.array(counts),
     )  # fmt: skip
 
 
