@@ -68,7 +68,7 @@ class Measured:
 
 
 def measure(problem: Problem, x: Array, look: Look) -> Measured:
-    """One pass over all columns at x, where z = Xx + c + offset was computed afresh."""
+    """All columns at x, where z = Xx + c + offset was computed afresh: one pass at most."""
     return judge(problem, x, look, problem.gradient(look.slopes, x))
 
 
