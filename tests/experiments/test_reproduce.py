@@ -100,6 +100,7 @@ def test_fig_vr_is_the_papers() -> None:
         ("cifar10", 256, "VRO-CCD"),
     ]
     assert {(c.config.epochs, c.config.spectral) for c in plan.curves} == {(200, None)}
+    assert [plan.tuning(c).epochs for c in plan.curves] == [200, 20, 200, 20]
     assert plan.seeds == 1
 
 
