@@ -14,7 +14,8 @@ from cyclade.linear.gradient import Gradient, Reader
 from cyclade.linear.look import look
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.problem import Problem
-from cyclade.linear.working_sets import begin, scale_of_gap, turn
+from cyclade.linear.watch import scale_of_gap
+from cyclade.linear.working_sets import begin, turn
 
 N, P = 40, 300
 KINDS = ["dense", "rows", "float32", "sparse"]

@@ -89,14 +89,12 @@ def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
     With an intercept, Σ s_i θ_i = 0 is required: u is centred first. Then it is shrunk until
     Xᵀ(sθ) lies in the domain of r*.
     """
-    from cyclade.linear.kernels.columns import excess
-
-    moved = problem.fit_intercept and abs(slope) > 1e-15 * float(problem.s @ np.abs(look.u))
+    size = float(problem.s @ np.abs(look.u)) if problem.fit_intercept else 0.0
+    moved = problem.fit_intercept and abs(slope) > 1e-15 * size
     u = centred(look.u, slope, problem.s) if moved else look.u
-    if moved and abs(slope) > 1e-13 * float(problem.s @ np.abs(u)):
-        g = problem.gradient(problem.s * u, np.zeros_like(g)).g
-    down, up = problem.dual_limits
-    over = excess(g, up, down)  # of −g, so the limits change places
+    if moved and abs(slope) > 1e-13 * size:
+        g = problem.pulls(problem.s * u)
+    over = problem.excess(g)
     shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
     if moved:
         conjugates = np.asarray(problem.loss.conjugate(problem.y, shrink * u), np.float64)  # type: ignore[attr-defined]
@@ -105,7 +103,7 @@ def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
         value = look.dual(shrink)
     if problem.has_offset:
         value += shrink * float(problem.s @ (u * problem.offset))
-    value -= problem.penalty.conjugates(g, -shrink)
+    value -= problem.conjugate(g, shrink)
     return value if np.isfinite(value) else -np.inf
 
 

@@ -85,7 +85,9 @@ class Reader:
 
     def at(self, v: Array, x: Array, still: Array) -> Gradient:
         """The gradient at v, for a point x and thresholds."""
-        if self.v is None or not self.foretells:
+        if not self.foretells:
+            return Gradient(self, v, self.design.correlate(v))
+        if self.v is None:
             return Gradient(self, v, self.read(v))
         if not self.norms.size:
             self.norms = self.design.norms()

@@ -68,6 +68,21 @@ class Problem:
             up = np.where(curved | np.isfinite(table[:, 3]), math.inf, up)
         return down, up
 
+    def pulls(self, v: Array) -> Array:
+        """Xᵀv, as far as it tells by how much a dual point must shrink."""
+        return self.gradient(v, np.zeros(self.design.p)).g
+
+    def excess(self, g: Array) -> float:
+        """The largest τ with −g/τ not inside the domain of r*: how often too large g is."""
+        from cyclade.linear.kernels.columns import excess
+
+        down, up = self.dual_limits
+        return float(excess(g, up, down))  # of −g, so the limits change places
+
+    def conjugate(self, g: Array, factor: float) -> float:
+        """r*(−factor · g), where that is finite."""
+        return self.penalty.conjugates(g, -factor)
+
     @cached_property
     def has_dual(self) -> bool:
         """Whether a duality gap can be had: conjugates of both parts, and room around zero."""
@@ -98,6 +113,12 @@ class Problem:
         if c != 0.0:
             z += c
         return z
+
+    def stand(self, x: Array, c: float) -> tuple[Look, float]:
+        """The loss at x with the intercept that is best there, near c; and that intercept."""
+        look = self.look(self.predict(x, c))
+        shift = self.best_shift(look)
+        return (self.look(look.z + shift), c + shift) if shift != 0.0 else (look, c)
 
     def best_shift(self, here: Look) -> float:
         """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton on one number."""

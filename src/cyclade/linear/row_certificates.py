@@ -15,7 +15,7 @@ from cyclade.linear.oracle import LinearOracle
 from cyclade.linear.penalties import BlockPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.separable import Separable
-from cyclade.linear.working_sets import scale_of_distance, scale_of_gap
+from cyclade.linear.watch import scale_of_distance, scale_of_gap
 from cyclade.samplers import ALL
 
 Certify = Callable[[Point], tuple[float, Certificate]]

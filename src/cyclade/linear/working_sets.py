@@ -7,8 +7,7 @@ repeat  measure all columns at a freshly computed z; stop if optimal enough;
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,14 @@ from cyclade.linear.bench import ENTRY, PATIENCE, Bench, GrowingBench
 from cyclade.linear.certificate import Certificate, Measured, judge, measure
 from cyclade.linear.few import minimise_few
 from cyclade.linear.kernels.columns import sort_out
-from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
 from cyclade.linear.newton import LEAST, Model, polish, step_length
 from cyclade.linear.problem import Problem
 from cyclade.linear.pursuit import TIRED, Pursuit, suits
+from cyclade.linear.watch import NO_COLUMNS, Report, Standing, Watch, scale_of_distance
 from cyclade.linear.weighted import Columns
 
 Array = NDArray[Any]
-Report = Callable[[dict[str, float]], None]
 
 SHARE = 0.1  # of all columns that a working set may always have
 ALWAYS = 5_000  # columns at most by that rule
@@ -37,23 +35,13 @@ DEAR = 2.0  # times a look at the working set must cost less than one at all col
 DIRECT = 20  # cycles: products that cost less are formed at once for a curved model
 ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their rounding adds up
 ENOUGH = 1e-3  # of λ: on a path of least squares columns are brought this near in any case
-STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
 NEWTON = 5  # steps in a row for a nonconvex loss
-NO_COLUMNS = np.empty(0, np.int64)
 
 
 @dataclass
-class State:
+class State(Standing):
     """A point, and what is known about it."""
 
-    x: Array
-    c: float
-    look: Look
-    measured: Measured
-    passes: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-    working: Array = field(default_factory=lambda: NO_COLUMNS)
-    trust: float = 0.1  # of a majoriser's weights, the part that φ'' < 0 is replaced by
     on_path: bool = False  # whether a slightly smaller λ comes next
     bench: GrowingBench | None = None  # of an exact model, kept from one working set to the next
     columns: Columns | None = None  # of the last working set, where they were few
@@ -67,11 +55,8 @@ def begin(problem: Problem, x: Array, c: float) -> State:
     x = np.array(x, np.float64)
     if x.any() or float(problem.penalty.still.min()) < 0:  # else zero is known to be in the domain
         problem.penalty.project(x)
-    look = problem.look(problem.predict(x, c))
-    shift = problem.best_shift(look)
-    if shift != 0.0:
-        look = problem.look(look.z + shift)
-    return State(x, c + shift, look, measure(problem, x, look))
+    look, c = problem.stand(x, c)
+    return State(x, c, look, measure(problem, x, look))
 
 
 def turn(problem: Problem, state: State) -> None:
@@ -81,64 +66,16 @@ def turn(problem: Problem, state: State) -> None:
     state.measured = judge(problem, state.x, state.look, gradient)
 
 
-def scale_of_gap(problem: Problem) -> float:
-    """The loss of the null model (x = 0, best intercept) above that of a perfect fit."""
-    if problem.null is not None:
-        return problem.null
-    look = problem.look(np.zeros(problem.design.n) + problem.offset)
-    perfect = -float(problem.s @ problem.loss.conjugate(problem.y, np.zeros_like(look.z)))  # type: ignore[attr-defined]
-    null = problem.look(look.z + problem.best_shift(look)).value
-    problem.null = null - perfect if np.isfinite(perfect) else abs(null)
-    return problem.null
-
-
-def scale_of_distance(problem: Problem, g: Array) -> float:
-    """λ: the largest finite threshold of a coordinate; without any, the largest slope at hand."""
-    still = problem.penalty.still
-    top = problem.penalty.top
-    if not np.isfinite(top):
-        top = float(still[np.isfinite(still)].max(initial=0.0))
-    if top > 0:
-        return top
-    return float(np.abs(g).max(initial=0.0)) or 1.0
-
-
 def minimise(problem: Problem, state: State, tol: float, most: int, report: Report) -> Certificate:
     """Move `state` until the certificate holds or `most` cycles are spent."""
     scale = scale_of_distance(problem, state.measured.g)
-    goal = tol * (scale_of_gap(problem) if problem.has_dual else scale)
-    if problem.has_dual:  # a gap is a difference of numbers of the size of F, and rounded as such
-        goal = max(goal, 1e-15 * abs(state.measured.objective))
-    best_dual, eps_goal, idle = -np.inf, np.inf, 0
-    precision = 4.0 * float(np.finfo(problem.design.dtype).eps)
-    best, lowest, stalled = np.inf, np.inf, 0
+    watch = Watch(problem, state, tol, scale, most, report)
     follows = state.on_path and type(problem.loss) is Squared
-    while True:
-        now = state.measured
-        best_dual = max(best_dual, now.dual)
-        if problem.has_dual:
-            certificate = Certificate("gap", max(now.objective - best_dual, 0.0), goal)
-        else:
-            certificate = Certificate("distance", now.distance, goal)
-        row = {"objective": now.objective, certificate.kind: certificate.value,
-               "passes": state.passes, "working": state.working.size}  # fmt: skip
-        state.history.append(row)
-        report(row)
-        rough = follows and len(state.history) == 1 and now.distance > ENOUGH * scale
-        if (certificate.reached and not rough) or state.passes >= most:
-            return certificate
-        lower = now.objective < lowest - precision * abs(now.objective)
-        stalled = 0 if lower or certificate.value < 0.999 * best else stalled + 1
-        best, lowest = min(best, certificate.value), min(lowest, now.objective)
-        if stalled == STALLED:
-            return certificate
-        # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
-        eps_goal = min(eps_goal, 0.5 * now.distance * goal / max(certificate.value, goal))
-        spent = state.passes
-        improve(problem, state, eps_goal, scale, most)
-        idle = idle + 1 if state.passes == spent else 0
-        if idle == 3:  # nothing moves any more and the goal is not met: say so instead of looping
-            most = state.passes
+    rough = follows and not state.history and state.measured.distance > ENOUGH * scale
+    while not watch.done(state, rough):
+        improve(problem, state, watch.least, scale, most)
+        rough = False
+    return watch.certificate
 
 
 def improve(problem: Problem, state: State, least: float, scale: float, most: int) -> None:

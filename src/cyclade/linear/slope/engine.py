@@ -8,54 +8,38 @@ check of all columns that follows every working set finds what it missed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.look import Look
 from cyclade.linear.newton import Model, step_length
 from cyclade.linear.slope.pooling import pool
-from cyclade.linear.slope.problem import Measured, SlopeProblem, judge, measure
+from cyclade.linear.slope.problem import SlopeProblem, judge, measure
 from cyclade.linear.slope.quadratic import Descent
 from cyclade.linear.slope.sorting import sorted_residuals
-from cyclade.linear.working_sets import scale_of_gap
+from cyclade.linear.watch import Report, Standing, Watch
 
 Array = NDArray[Any]
-Report = Callable[[dict[str, float]], None]
 
 NEAR = 0.8  # zeros ride along that would move if |g| were larger by one over this
 FORCING = 0.1  # what part of its first distance a curved model is minimised to
-STALLED = 30  # checks without progress in value or certificate: the precision of X is used up
-NO_COLUMNS = np.empty(0, np.int64)
 
 
 @dataclass
-class State:
+class State(Standing):
     """A point, and what is known about it."""
 
-    x: Array
-    c: float
-    look: Look
-    measured: Measured
-    passes: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-    working: Array = field(default_factory=lambda: NO_COLUMNS)
-    trust: float = 0.1  # of a majoriser's weights, the part that φ'' < 0 is replaced by
     last: Array | None = None  # λ before this one, on a path
     descent: Descent | None = None  # of an exact model, over `working`
 
 
 def begin(problem: SlopeProblem, x: Array, c: float) -> State:
     """Start at (x, c); the intercept is made optimal."""
-    look = problem.look(problem.predict(x, c))
-    shift = problem.best_shift(look)
-    if shift != 0.0:
-        look = problem.look(look.z + shift)
-    return State(np.array(x, np.float64), c + shift, look, measure(problem, x, look))
+    look, c = problem.stand(x, c)
+    return State(np.array(x, np.float64), c, look, measure(problem, x, look))
 
 
 def turn(problem: SlopeProblem, state: State) -> None:
@@ -70,37 +54,11 @@ def minimise(
 ) -> Certificate:
     """Move `state` until the certificate holds or `most` passes are spent."""
     scale = float(problem.lam[0]) or float(np.abs(state.measured.g).max()) or 1.0
-    goal = tol * (scale_of_gap(problem) if problem.has_dual else scale)
-    if problem.has_dual:  # a gap is a difference of numbers of the size of F, and rounded as such
-        goal = max(goal, 1e-15 * abs(state.measured.objective))
-    best_dual, least, idle = -np.inf, np.inf, 0
-    precision = 4.0 * float(np.finfo(problem.design.dtype).eps)
-    best, lowest, stalled = np.inf, np.inf, 0
-    while True:
-        now = state.measured
-        best_dual = max(best_dual, now.dual)
-        if problem.has_dual:
-            certificate = Certificate("gap", max(now.objective - best_dual, 0.0), goal)
-        else:
-            certificate = Certificate("distance", now.distance, goal)
-        row = {"objective": now.objective, certificate.kind: certificate.value,
-               "passes": state.passes, "working": state.working.size}  # fmt: skip
-        state.history.append(row)
-        report(row)
-        if certificate.reached or state.passes >= most:
-            return certificate
-        lower = now.objective < lowest - precision * abs(now.objective)
-        stalled = 0 if lower or certificate.value < 0.999 * best else stalled + 1
-        best, lowest = min(best, certificate.value), min(lowest, now.objective)
-        if stalled == STALLED:
-            return certificate
-        # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
-        least = min(least, 0.5 * now.distance * goal / max(certificate.value, goal))
-        spent = state.passes
-        improve(problem, state, max(least, min(0.1 * now.distance, 0.3 * scale)), most)
-        idle = idle + 1 if state.passes == spent else 0
-        if idle == 3:  # nothing moves any more and the goal is not met: say so instead of looping
-            most = state.passes
+    watch = Watch(problem, state, tol, scale, most, report)
+    while not watch.done(state):
+        rough = min(0.1 * state.measured.distance, 0.3 * scale)
+        improve(problem, state, max(watch.least, rough), most)
+    return watch.certificate
 
 
 def improve(problem: SlopeProblem, state: State, eps: float, most: int) -> None:
@@ -110,12 +68,8 @@ def improve(problem: SlopeProblem, state: State, eps: float, most: int) -> None:
         state.working, state.descent = W, None
     state.last = None
     minimise_over(problem, state, W, eps, most)
-    look = problem.look(problem.predict(state.x, state.c))
-    shift = problem.best_shift(look)
-    if shift != 0.0:
-        state.c, look = state.c + shift, problem.look(look.z + shift)
-    state.look = look
-    state.measured = measure(problem, state.x, look)
+    state.look, state.c = problem.stand(state.x, state.c)
+    state.measured = measure(problem, state.x, state.look)
 
 
 def choose(problem: SlopeProblem, state: State) -> Array:

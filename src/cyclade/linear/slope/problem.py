@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import centred
+from cyclade.linear.certificate import dual_value
 from cyclade.linear.design import Design
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Loss
@@ -50,6 +50,18 @@ class SlopeProblem(Problem):
     def lam(self) -> Array:
         """λ_1 ≥ … ≥ λ_p."""
         return np.asarray(self.penalty.lam)
+
+    def pulls(self, v: Array) -> Array:
+        """Xᵀv."""
+        return self.design.correlate(v)
+
+    def excess(self, g: Array) -> float:
+        """The dual norm."""
+        return float(dual_norm(g, self.lam))
+
+    def conjugate(self, g: Array, factor: float) -> float:
+        """Zero in its unit ball."""
+        return 0.0
 
     def panel(self, W: Array, w: Array) -> Any:
         """The columns W under weights w, in float64 whatever X is: it is a copy in any case."""
@@ -101,7 +113,9 @@ class Measured:
     @cached_property
     def dual(self) -> float:
         """D at a feasible point, −inf if there is none."""
-        return dual_value(self) if self.problem.has_dual else -np.inf
+        if not self.problem.has_dual:
+            return -np.inf
+        return dual_value(self.problem, self.look, self.g, self.slope)
 
 
 def measure(problem: SlopeProblem, x: Array, look: Look) -> Measured:
@@ -121,26 +135,3 @@ def judge(problem: SlopeProblem, x: Array, look: Look, g: Array) -> Measured:
     support = np.flatnonzero(x)
     r = problem.penalty.total(support, x[support])
     return Measured(problem, look, g, slope, distance, look.value + r)
-
-
-def dual_value(now: Measured) -> float:
-    """D(θ) = Σ s_i (θ_i offset_i − φ*(y_i, θ_i)) at a θ made feasible from u = φ'(z).
-
-    With an intercept u is first centred. Then it is shrunk until Xᵀ(sθ) lies in the unit ball of
-    the dual norm, where r* = 0.
-    """
-    problem, look, g = now.problem, now.look, now.g
-    size = float(problem.s @ np.abs(look.u))
-    moved = problem.fit_intercept and abs(now.slope) > 1e-15 * size
-    u = centred(look.u, now.slope, problem.s) if moved else look.u
-    if moved and abs(now.slope) > 1e-13 * size:
-        g = problem.design.correlate(problem.s * u)
-    over = dual_norm(g, problem.lam)
-    shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
-    if moved:
-        conjugates = np.asarray(problem.loss.conjugate(problem.y, shrink * u), np.float64)  # type: ignore[attr-defined]
-        value = -float(problem.s @ conjugates)
-    else:
-        value = look.dual(shrink)
-    value += shrink * float(problem.s @ (u * problem.offset))
-    return value if np.isfinite(value) else -np.inf
