@@ -344,3 +344,34 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
     assert len(formed) < 30
     np.testing.assert_array_equal(X, before)
     np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-5)
+
+
+def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
+    from cyclade.linear.kernels.secants import secants, stiffest
+
+    rng = np.random.default_rng(4)
+    z0, z = rng.standard_normal((2, 30))
+    z[::3] = z0[::3] + 1e-9
+    u0, u, second, used = np.tanh(z0), np.tanh(z), 1 - np.tanh(z) ** 2, rng.random(30)
+    far = np.abs(z - z0) > 1e-4
+    mean = np.where(far, (u - u0) / np.where(far, z - z0, 1.0), second)
+    out = np.empty(30)
+    secants(z, u, z0, u0, second, 1e-4, out)
+    np.testing.assert_allclose(out, mean, rtol=1e-14)
+    stiffest(z, u, z0, u0, second, used, 1e-4, out)
+    np.testing.assert_allclose(out, np.where(mean > used, np.maximum(mean, second), second))
+
+
+def test_the_columns_that_are_drawn_are_told_from_the_support():
+    from cyclade.linear.kernels.strong import drawn
+
+    rng = np.random.default_rng(5)
+    x, g, still = rng.standard_normal((3, 50))
+    x[::2], still = 0.0, np.abs(still)
+    still[:4] = 0.0, np.inf, 0.0, np.inf
+    support, close = np.empty((2, 50), np.int64)
+    inside, many = drawn(x, g, still, 0.5, support, close)
+    np.testing.assert_array_equal(support[:inside], np.flatnonzero(x))
+    np.testing.assert_array_equal(
+        close[:many], np.flatnonzero((x == 0) & (np.abs(g) > 0.5 * still))
+    )

@@ -25,6 +25,7 @@ from cyclade.linear.certificate import measure
 from cyclade.linear.gram import Gram
 from cyclade.linear.kernels.quadratic import ahead
 from cyclade.linear.kernels.quadratic import minimise as minimise_quadratic
+from cyclade.linear.kernels.secants import secants, stiffest
 from cyclade.linear.kernels.strong import pulled, strong
 from cyclade.linear.look import Look
 from cyclade.linear.losses import Squared
@@ -264,9 +265,8 @@ class Follower:
 
 def on_the_way(problem: Problem, look: Look, before: Array) -> Array:
     """The mean of φ'' between z and as far on as it has come from `before`: a difference of φ'."""
-    d = look.z - before
-    ends, out = problem.look(look.z + d), look.second.copy()
-    np.divide(ends.u - look.u, d, out=out, where=np.abs(d) > FAR)
+    ends, out = problem.look(2.0 * look.z - before), np.empty_like(look.z)
+    secants(ends.z, ends.u, look.z, look.u, look.second, FAR, out)
     return out
 
 
@@ -276,9 +276,9 @@ def on_the_way_back(look: Look, came: Look, used: Array) -> Array:
     Such a row has gone too far, and will come back over where it has been. Where one row is much
     larger than the others, φ'' at the far end would send it to and fro.
     """
-    d, mean = look.z - came.z, look.second.copy()
-    np.divide(look.u - came.u, d, out=mean, where=np.abs(d) > FAR)
-    return np.where(mean > used, np.maximum(mean, look.second), look.second)
+    out = np.empty_like(look.z)
+    stiffest(look.z, look.u, came.z, came.u, look.second, used, FAR, out)
+    return out
 
 
 def suits(problem: Problem) -> bool:

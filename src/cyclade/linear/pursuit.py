@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.certificate import Measured, measure
+from cyclade.linear.kernels.strong import drawn
 from cyclade.linear.newton import curvatures
 from cyclade.linear.problem import Problem
 
@@ -270,7 +271,7 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float, bol
     for _ in range(HALVED):
         whole[V] = new if end is None else x + t * dx
         if end is None:
-            end = z = problem.predict(whole, state.c + shift)
+            end = z = problem.predict(whole, state.c + shift, V[new != 0])
         else:
             z = state.look.z + t * (end - state.look.z)
         there = problem.look(z)
@@ -285,7 +286,8 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float, bol
         beyond, longer = x + 2.0 * t * dx, whole.copy()
         beyond[(new == 0) | (beyond * new < 0)] = 0.0
         longer[V] = beyond
-        look = problem.look(problem.predict(longer, state.c + 2.0 * t * shift))
+        z = problem.predict(longer, state.c + 2.0 * t * shift, V[beyond != 0])
+        look = problem.look(z)
         fell = F - look.value - penalty.total(V, beyond)
         if fell < FURTHER * fallen:
             break
@@ -300,11 +302,12 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float, bol
 
 def company(problem: Problem, state: State) -> Array:
     """The support, and the columns at rest that are pulled most."""
-    still, x = problem.penalty.still, state.x
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pull = np.where(x != 0, 0.0, np.abs(state.measured.g) / still)
-    inside, close = np.flatnonzero(x), np.flatnonzero(pull > NEAR)
-    room = max(ROOM, inside.size)
-    if close.size > room:
-        close = close[np.argpartition(-pull[close], room)[:room]]
-    return np.sort(np.concatenate([inside, close]))
+    still, g = problem.penalty.still, state.measured.g
+    support, close = np.empty((2, g.size), np.int64)
+    inside, many = drawn(state.x, g, still, NEAR, support, close)
+    support, close, room = support[:inside], close[:many], max(ROOM, inside)
+    if many > room:
+        with np.errstate(divide="ignore"):
+            pull = np.abs(g[close]) / still[close]
+        close = close[np.argpartition(-pull, room)[:room]]
+    return np.sort(np.concatenate([support, close]))
