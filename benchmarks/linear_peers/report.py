@@ -92,9 +92,9 @@ def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
         "",
         "The bytes are a model (a read of X for every check of all columns, and of the working set "
         "for every cycle; of a path the least of it: one check a λ, and the support), not a "
-        "measurement: cycles that stay in the cache or in single precision, and checks on a path that "
-        "leave out columns proven to rest, read less, so `x limit` can be below 1. The limit of each record is in the CSV "
-        "(`limit_s`; paths get three times that).",
+        "measurement: cycles that stay in the cache or in single precision, and checks on a path "
+        "that leave out columns proven to rest, read less, so `x limit` can be below 1. The limit "
+        "of each record is in the CSV (`limit_s`; paths get three times that).",
     ]
     if about["note"]:
         out += ["", "## About this run", "", about["note"]]
