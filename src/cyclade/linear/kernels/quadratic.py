@@ -89,7 +89,7 @@ def minimise(
                 for a in range(late):
                     v -= moves[a] * G[j, at[a]]
                 v = x[j] + t[j] * v
-                if plain:  # by far the most common, and several times cheaper in its place
+                if plain:  # by far the most common, and cheaper without a call
                     u = soft_threshold(v, t[j] * still[names[j]])
                 else:
                     u = prox(parameters, v, t[j], names[j])
