@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-from ._checks import finite, integer, non_negative, positive, sampling
+from cyclade._checks import (
+    each,
+    finite_number,
+    non_negative,
+    positive,
+    sampling,
+    whole_number,
+)
 
 # --- variance -------------------------------------------------------------------------------------
 
@@ -23,7 +30,7 @@ def lemma1_variance(n: float, b: int, sigma2_x: float) -> float:
     (0.5, 0.0)
     """
     sampling(n, b)
-    non_negative(sigma2_x=sigma2_x)
+    each(non_negative, sigma2_x=sigma2_x)
     return _batch_factor(n, b) * sigma2_x
 
 
@@ -58,8 +65,8 @@ def variance_recursion(
     >>> variance_recursion(u_prev=2.0, v=1.0, v_prev=1.0, **common)
     1.15
     """
-    non_negative(u_prev=u_prev, v=v, v_prev=v_prev, L_tilde=L_tilde, sigma2=sigma2)
-    positive(L_hat=L_hat)
+    each(non_negative, u_prev=u_prev, v=v, v_prev=v_prev, L_tilde=L_tilde, sigma2=sigma2)
+    each(positive, L_hat=L_hat)
     sampling(n, b, b_small, p)
     large, small = p * _batch_factor(n, b), (1 - p) / b_small
     return (
@@ -81,8 +88,8 @@ def lemma2_bound(L_hat: float, v: float) -> float:
     >>> lemma2_bound(L_hat=1.5, v=0.2)
     1.0
     """
-    positive(L_hat=L_hat)
-    non_negative(v=v)
+    each(positive, L_hat=L_hat)
+    each(non_negative, v=v)
     return 2 * (L_hat + 1) * v
 
 
@@ -94,8 +101,8 @@ def descent_gap(F_prev: float, F: float, v: float) -> float:
     >>> descent_gap(F_prev=3.0, F=1.0, v=2.5)
     0.75
     """
-    finite(F_prev=F_prev, F=F)
-    non_negative(v=v)
+    each(finite_number, F_prev=F_prev, F=F)
+    each(non_negative, v=v)
     return F_prev - F - v / 2
 
 
@@ -107,9 +114,9 @@ def theorem1_bound(L_hat: float, gap: float, K: int) -> float:
     >>> theorem1_bound(L_hat=1.5, gap=2.0, K=10)
     2.0
     """
-    positive(L_hat=L_hat)
-    non_negative(gap=gap)
-    integer("K", K, 1)
+    each(positive, L_hat=L_hat)
+    each(non_negative, gap=gap)
+    whole_number("K", K, 1)
     return 4 * (L_hat + 1) * gap / K
 
 
@@ -121,9 +128,9 @@ def pl_bound(L_hat: float, mu: float, gap: float, K: int) -> float:
     >>> pl_bound(L_hat=1.0, mu=4.0, gap=8.0, K=3)
     1.0
     """
-    positive(L_hat=L_hat, mu=mu)
-    non_negative(gap=gap)
-    integer("K", K, 0)
+    each(positive, L_hat=L_hat, mu=mu)
+    each(non_negative, gap=gap)
+    whole_number("K", K, 0)
     return math.exp(-K * math.log1p(mu / (2 * (L_hat + 1)))) * gap
 
 
@@ -140,8 +147,8 @@ def c0(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float) -
     >>> c0(L_hat=2.0, L_tilde=0.5, n=100, b=100, b_small=10, p=10 / 110)
     7.0
     """
-    positive(L_hat=L_hat)
-    non_negative(L_tilde=L_tilde)
+    each(positive, L_hat=L_hat)
+    each(non_negative, L_tilde=L_tilde)
     sampling(n, b, b_small, p)
     noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
     return L_hat + 2 * (1 - p) * L_hat / (p * b_small) + 2 * noise * L_tilde
@@ -175,9 +182,9 @@ def theorem2_bound(
     >>> theorem2_bound(gap=1.0, eta=0.5, K=8, p=0.5, n=math.inf, b=100, sigma2=8.0)
     1.34
     """
-    non_negative(gap=gap, sigma2=sigma2)
-    positive(eta=eta)
-    integer("K", K, 1)
+    each(non_negative, gap=gap, sigma2=sigma2)
+    each(positive, eta=eta)
+    whole_number("K", K, 1)
     sampling(n, b, p=p)
     variance = _batch_factor(n, b) * sigma2
     return 4 * gap / (eta * K) + 2 * (1 - p) * variance / (p * K) + 4 * variance
@@ -191,8 +198,8 @@ def c0_pl(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float
     >>> c0_pl(L_hat=2.0, L_tilde=0.5, n=100, b=100, b_small=10, p=10 / 110)
     12.80
     """
-    positive(L_hat=L_hat)
-    non_negative(L_tilde=L_tilde)
+    each(positive, L_hat=L_hat)
+    each(non_negative, L_tilde=L_tilde)
     sampling(n, b, b_small, p)
     noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
     return L_hat + 4 * L_hat / (p * b_small) + 4 * noise * L_tilde
@@ -211,7 +218,7 @@ def max_eta_pl(
     0.1
     """
     eta = _root(c0_pl(L_hat, L_tilde, n, b, b_small, p))
-    positive(mu=mu)
+    each(positive, mu=mu)
     return eta if p == 1 else min(p / (mu * (1 - p)), eta)
 
 
@@ -227,9 +234,9 @@ def pl_vr_bound(
     >>> pl_vr_bound(gap=8.0, eta=0.5, mu=4.0, K=3, p=0.5, n=100, b=100, sigma2=7.0)
     1.0
     """
-    non_negative(gap=gap, sigma2=sigma2)
-    positive(eta=eta, mu=mu)
-    integer("K", K, 0)
+    each(non_negative, gap=gap, sigma2=sigma2)
+    each(positive, eta=eta, mu=mu)
+    whole_number("K", K, 0)
     sampling(n, b, p=p)
     variance = _batch_factor(n, b) * sigma2
     decay = math.exp(-K * math.log1p(eta * mu / 2))

@@ -22,7 +22,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ._checks import integer, non_negative, positive, require, sampling
+from cyclade._checks import each, non_negative, positive, require, sampling, whole_number
+
 from .bounds import max_eta, max_eta_pl, pl_vr_bound, theorem2_bound
 
 
@@ -50,8 +51,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         sampling(math.inf, self.b, self.b_small, self.p)
-        positive(eta=self.eta)
-        integer("K", self.K, 1)
+        each(positive, eta=self.eta)
+        whole_number("K", self.K, 1)
         large, small = self.p * self.b, (1 - self.p) * self.b_small
         object.__setattr__(self, "evaluations", self.b + self.K * (large + 2 * small))
         object.__setattr__(self, "evaluations_paper", self.b + self.K * (large + small))
@@ -68,7 +69,7 @@ def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: f
     >>> theorem2_bound(1.0, plan.eta, plan.K, plan.p, 10_000, plan.b, sigma2=1.0) <= 0.1**2
     True
     """
-    integer("n", n, 1)
+    whole_number("n", n, 1)
     _check(L_hat, L_tilde, gap, epsilon)
     b, b_small, p = _batches(int(n))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
@@ -101,7 +102,7 @@ def plan_infinite_sum(
     True
     """
     sampling(n, 1)
-    non_negative(sigma2=sigma2)
+    each(non_negative, sigma2=sigma2)
     _check(L_hat, L_tilde, gap, epsilon)
     b, b_small, p = _batches(_capped(12 * sigma2 / epsilon / epsilon, n, epsilon))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
@@ -127,7 +128,7 @@ def plan_finite_sum_pl(
     >>> pl_vr_bound(1.0, plan.eta, 0.1, plan.K, plan.p, 10_000, plan.b, sigma2=1.0) <= 1e-6
     True
     """
-    integer("n", n, 1)
+    whole_number("n", n, 1)
     _check(L_hat, L_tilde, gap, epsilon, mu)
     b, b_small, p = _batches(int(n))
     eta = max_eta_pl(L_hat, L_tilde, mu, n, b, b_small, p)
@@ -160,7 +161,7 @@ def plan_infinite_sum_pl(
     True
     """
     sampling(n, 1)
-    non_negative(sigma2=sigma2)
+    each(non_negative, sigma2=sigma2)
     _check(L_hat, L_tilde, gap, epsilon, mu)
     b, b_small, p = _batches(_capped(12 * sigma2 / mu / epsilon, n, epsilon))
     eta = max_eta_pl(L_hat, L_tilde, mu, n, b, b_small, p)
@@ -173,8 +174,8 @@ def plan_infinite_sum_pl(
 
 
 def _check(L_hat: float, L_tilde: float, gap: float, epsilon: float, mu: float = 1.0) -> None:
-    positive(L_hat=L_hat, mu=mu, epsilon=epsilon)
-    non_negative(L_tilde=L_tilde, gap=gap)
+    each(positive, L_hat=L_hat, mu=mu, epsilon=epsilon)
+    each(non_negative, L_tilde=L_tilde, gap=gap)
 
 
 def _capped(b: float, n: float, epsilon: float) -> int:

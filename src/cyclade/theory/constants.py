@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from ._checks import integer, non_negative, require
+from cyclade._checks import each, non_negative, require, whole_number
 
 Array = npt.NDArray[np.float64]
 Hvp = Callable[[Array, Array], npt.ArrayLike]
@@ -221,9 +221,9 @@ def estimate_constants(
     ok = centres.ndim == 2 and centres.shape[1] == d and len(centres) > 0
     require(ok, "x", np.shape(x), f"of shape ({d},) or (k, {d})")
     require(bool(np.isfinite(centres).all()), "x", x, "finite")
-    integer("points", points, 0)
-    integer("iterations", iterations, 1)
-    non_negative(radius=radius, tol=tol)
+    whole_number("points", points, 0)
+    whole_number("iterations", iterations, 1)
+    each(non_negative, radius=radius, tol=tol)
     products = [hvp] if callable(hvp) else list(hvp)
     require(len(products) > 0, "hvp", hvp, "a function or a non-empty sequence of functions")
 
@@ -290,7 +290,7 @@ def _owner(sizes: Sequence[int]) -> npt.NDArray[np.intp]:
     """The block, counted from 0, that each of the d coordinates belongs to."""
     require(len(sizes) > 0, "sizes", sizes, "a non-empty sequence of integers >= 1")
     for j, size in enumerate(sizes):
-        integer(f"sizes[{j}]", size, 1)
+        whole_number(f"sizes[{j}]", size, 1)
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
@@ -329,7 +329,7 @@ def _symmetric(name: str, stack: Array) -> Array:
 def _cut(Q: npt.ArrayLike, j: int, sizes: Sequence[int]) -> tuple[int, Array]:
     """The number of coordinates before block j, and Q^j as an array."""
     d = len(_owner(sizes))
-    integer("j", j, 1, len(sizes))
+    whole_number("j", j, 1, len(sizes))
     matrix = np.asarray(Q, dtype=np.float64)
     require(matrix.shape == (d, d), "Q", matrix.shape, f"of shape ({d}, {d})")
     return int(sum(sizes[: j - 1])), matrix
