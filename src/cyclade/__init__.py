@@ -10,12 +10,16 @@ from cyclade.core import State, cycle, iterate, start
 from cyclade.minimize import minimize
 from cyclade.orders import Backward, Forward, Greedy, Random, Shuffled
 from cyclade.regularisers import (
+    L0,
     L1,
+    MCP,
+    SCAD,
     Box,
     ElasticNet,
     GroupL2,
     L1Ball,
     L2Ball,
+    LHalf,
     NonNegative,
     NuclearNorm,
     PerBlock,
@@ -34,7 +38,10 @@ from cyclade.steps import Backtracking, Curvature, Fixed
 __version__ = "0.1.0"
 
 __all__ = [
+    "L0",
     "L1",
+    "MCP",
+    "SCAD",
     "Backtracking",
     "Backward",
     "Box",
@@ -48,6 +55,7 @@ __all__ = [
     "GroupL2",
     "L1Ball",
     "L2Ball",
+    "LHalf",
     "Layout",
     "Minibatch",
     "NonNegative",

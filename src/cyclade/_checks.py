@@ -154,14 +154,23 @@ def is_number(value: Any) -> bool:
     return isinstance(_plain(value), Real)
 
 
-def _number(name: str, value: Any, accepts: Callable[[float], bool], accepted: str) -> float:
+def as_float(value: Any) -> float:
+    """The float that `value` stands for: NaN if it is no number, ±inf beyond the floats.
+
+    >>> as_float(np.float32(0.5)), as_float("0.5"), as_float(-(10**400))
+    (0.5, nan, -inf)
+    """
     plain = _plain(value)
-    number = math.nan
-    if isinstance(plain, Real):
-        try:
-            number = float(plain)
-        except OverflowError:  # an integer beyond the floats
-            number = math.inf
+    if not isinstance(plain, Real):
+        return math.nan
+    try:
+        return float(plain)
+    except OverflowError:
+        return math.inf if plain == abs(plain) else -math.inf
+
+
+def _number(name: str, value: Any, accepts: Callable[[float], bool], accepted: str) -> float:
+    number = as_float(value)
     require(accepts(number), name, value, accepted)
     return number
 
