@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Plain = TypeVar("Plain")
 
 _short = reprlib.Repr()
 _short.maxother = 200  # arrays are shown whole or cut in the middle
@@ -43,15 +46,15 @@ def require(ok: bool, name: str, value: object, accepted: str) -> None:
         raise ValueError(f"{name} must be {accepted}, got {shown(value)}")
 
 
-def each(check: Callable[[str, Any], Any], **values: Any) -> None:
-    """Apply one check to several arguments.
+def each(check: Callable[[str, Any], Plain], **values: Any) -> list[Plain]:
+    """Apply one check to several arguments, and return what it returns for each.
 
+    >>> L_hat, gap = each(positive, L_hat=np.float32(2), gap=1)
     >>> each(positive, L_hat=1.0, mu=0.0)
     Traceback (most recent call last):
     ValueError: mu must be a finite number > 0, got 0.0
     """
-    for name, value in values.items():
-        check(name, value)
+    return [check(name, value) for name, value in values.items()]
 
 
 def finite_number(name: str, value: Any) -> float:
@@ -79,8 +82,10 @@ def probability(name: str, value: Any) -> float:
     return _number(name, value, lambda x: 0 < x <= 1, "a number in (0, 1]")
 
 
-def whole_number(name: str, value: Any, least: int = 0, most: float = math.inf) -> int:
+def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf) -> int:
     """`value` as an int, if it is an integer with `least` ≤ value ≤ `most`.
+
+    Without limits, integers beyond the floats are still refused: arithmetic would overflow.
 
     >>> whole_number("j", np.int64(2), 1, 3)
     2
@@ -88,10 +93,13 @@ def whole_number(name: str, value: Any, least: int = 0, most: float = math.inf) 
     Traceback (most recent call last):
     ValueError: j must be an integer between 1 and 3, got 2.5
     """
-    limits = f">= {least}" if most == math.inf else f"between {least} and {most}"
     plain = _plain(value)
-    ok = isinstance(plain, Integral) and least <= int(plain) <= most
-    require(ok, name, value, f"an integer {limits}")
+    whole = isinstance(plain, Integral)
+    limits = f" >= {least}" if least > -math.inf else ""
+    if most < LARGEST_INDEX or (whole and int(plain) > most):  # a limit far away explains nothing
+        limits = f" between {least} and {most}"
+    require(whole and least <= int(plain) <= most, name, value, f"an integer{limits}")
+    require(math.isfinite(as_float(plain)), name, value, f"an integer{limits} within the floats")
     return int(plain)
 
 
@@ -118,6 +126,16 @@ def function(name: str, value: Any, form: str = "callable") -> Callable[..., Any
     return value  # type: ignore[no-any-return]
 
 
+def listed(name: str, value: Any, accepted: str) -> list[Any]:
+    """The entries of `value`, if it is a sequence (of any kind) or an array of them."""
+    entries = None
+    if not isinstance(value, str | bytes | Mapping | Set | Iterator):
+        with suppress(TypeError):
+            entries = list(value)
+    require(entries is not None, name, value, accepted)
+    return entries or []
+
+
 def real_array(name: str, value: Any, accepted: str = "an array of real numbers") -> Any:
     """`value` (an array, a tensor, nested lists or a number) as a float64 NumPy array.
 
@@ -134,19 +152,23 @@ def real_array(name: str, value: Any, accepted: str = "an array of real numbers"
     return array.astype(np.float64, copy=False)
 
 
-def sampling(n: Any, b: Any, b_small: Any = None, p: Any = None) -> None:
-    """Check 1 ≤ b' ≤ b ≤ n, with n an integer or ``math.inf``, and p in (0, 1]."""
-    size = _plain(n)
-    infinite = isinstance(size, float) and size == math.inf
-    ok = infinite or (isinstance(size, Integral) and int(size) >= 1)
-    require(ok, "n", n, "an integer >= 1 or math.inf")
-    large = whole_number("b", b, 1)
-    require(infinite or large <= int(size), "b", b, f"at most n={size}")
-    if b_small is not None:
-        small = whole_number("b_small", b_small, 1)
-        require(small <= large, "b_small", b_small, f"at most b={large}")
-    if p is not None:
-        probability("p", p)
+def number_of_terms(name: str, value: Any) -> float:
+    """`value`, if it is an integer ≥ 1 (as an int) or infinity."""
+    plain = _plain(value)
+    if isinstance(plain, float) and plain == math.inf:
+        return math.inf
+    ok = isinstance(plain, Integral) and int(plain) >= 1
+    require(ok, name, value, "an integer >= 1 or math.inf")
+    return whole_number(name, value, 1)
+
+
+def sampling(n: Any, b: Any, b_small: Any = 1, p: Any = 1.0) -> tuple[float, int, int, float]:
+    """(n, b, b', p), if 1 ≤ b' ≤ b ≤ n, with n an integer or ``math.inf``, and p in (0, 1]."""
+    terms = number_of_terms("n", n)
+    large, small = whole_number("b", b, 1), whole_number("b_small", b_small, 1)
+    require(large <= terms, "b", b, f"at most n={terms}")
+    require(small <= large, "b_small", b_small, f"at most b={large}")
+    return terms, large, small, probability("p", p)
 
 
 def is_number(value: Any) -> bool:
