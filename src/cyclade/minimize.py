@@ -16,7 +16,7 @@ from cyclade.counting import Counting
 from cyclade.keep import Best, as_rule
 from cyclade.lambdas import as_steps
 from cyclade.methods import Method, as_method, make_sampler
-from cyclade.oracles.callables import Autograd, CallableOracle, Jacobian
+from cyclade.oracles.callables import Autograd, CallableOracle, Jacobian, Pair
 from cyclade.orders import Greedy, Random, as_order
 from cyclade.regularisers import PerBlock, Regulariser, per_block
 from cyclade.regularisers.joined import Joined
@@ -255,7 +255,7 @@ def _all_blocks(block_jac: Callable[..., Any], user: Layout) -> Callable[..., An
 
 def _derivatives(
     fun: Any, jac: Any, block_jac: Any, x: Point, args: tuple[Any, ...]
-) -> Autograd | Jacobian:
+) -> Autograd | Jacobian | Pair:
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {type(fun).__name__}")
     if not isinstance(args, tuple):
@@ -265,7 +265,7 @@ def _derivatives(
             raise ValueError("jac and block_jac are for NumPy x0; torch differentiates fun itself")
         return Autograd(_with(fun, args))
     if jac is True:
-        return Jacobian(lambda *a: fun(*a, *args)[0], lambda *a: fun(*a, *args)[1])
+        return Pair(_with(fun, args))
     for name, given in (("jac", jac), ("block_jac", block_jac)):
         if given is not None and not callable(given):
             raise TypeError(f"{name} must be callable, got {type(given).__name__}")
@@ -304,11 +304,10 @@ def _limits(
 
 def _check_start(oracle: CallableOracle, x: Point, sample: Any) -> None:
     """Evaluate f and its gradient once, so that what is wrong with them is said at once."""
-    arguments = oracle.arguments(sample)
-    value = oracle.derivatives.value(x, arguments)
+    value, gradient = oracle.evaluate(x, sample)
     if not math.isfinite(value):
         raise ValueError(f"fun(x0) is {value}: start from a point where f is finite")
-    for j, gj in enumerate(oracle.derivatives.grads(x, arguments)):
+    for j, gj in enumerate(gradient):
         if not all_finite(gj):
             raise ValueError(
                 f"the gradient of fun at x0 has NaN or infinity in block {oracle.layout.names[j]!r}"

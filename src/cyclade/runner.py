@@ -123,14 +123,11 @@ class Runner:
 
     def evaluate(self, x: Point) -> tuple[float, float]:
         """F(x) and its certificate; not counted as part of the run."""
-        inner = self.oracle.oracle
-        args = inner.arguments(self._evaluation_sample)
         with np.errstate(over="ignore", invalid="ignore"):
-            fun = inner.derivatives.value(x, args)
+            fun, gradient = self.oracle.evaluate(x, self._evaluation_sample)
             self._smooth_finite = math.isfinite(fun)
             blocks = x.blocks()
             fun += sum(self.reg.value(j, u) for j, u in enumerate(blocks))
-            gradient = inner.derivatives.grads(x, args)
             return fun, certificate(blocks, gradient, self.reg, self.steps.metric)
 
     def run(self) -> Ending:
