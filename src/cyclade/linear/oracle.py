@@ -163,6 +163,11 @@ class LinearOracle:
             self._last = (sample, self._taken(sample))
         return self._last[1]
 
+    def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
+        """f_S(x), and ∇f_S(x) by blocks."""
+        at = self.sweep(x.copy(), sample)
+        return at.value(), [at.grad(j) for j in range(self.features.layout.m)]
+
     def value(self, x: Point) -> float:
         """f(x), over all rows."""
         rows = self.rows(ALL)
