@@ -1,4 +1,4 @@
-"""The coin of Algorithm 2, line 6: one function, and four users whose draws are spelled out here."""
+"""The coin of Algorithm 2, line 6: one function; the draws of its four users are spelled out."""
 
 from __future__ import annotations
 
