@@ -199,7 +199,9 @@ class RowStream:
             shifts = np.zeros((design.n,) if features.outputs is None else (design.n, 1))
         rows = self._stored(X)
         kept = slice(None) if (s > 0).all() else np.flatnonzero(s)
-        sampler.add(rows[kept], y[kept], s[kept] * design.n, shifts[kept])
+        # s sums to one over this call; in a batch, rows of several calls weigh as they were given.
+        total = design.n if sample_weight is None else float(np.sum(sample_weight))
+        sampler.add(rows[kept], y[kept], s[kept] * total, shifts[kept])
         self._go(features, sampler)
         return self
 
