@@ -27,7 +27,7 @@ def softplus(t: Array) -> Array:
 def xlogx(a: Array) -> Array:
     """a log a, 0 at 0."""
     xp = namespace(a)
-    found: Array = a * xp.log(xp.where(a > 0, a, xp.ones_like(a)))
+    found: Array = a * xp.log(xp.where(a > 0, a, 1.0))
     return found
 
 
