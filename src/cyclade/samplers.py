@@ -217,6 +217,24 @@ class Minibatch:
         return _size_of(sample, self.source.n)
 
 
+def coin(rng: np.random.Generator, p: float) -> bool:
+    """The coin of Algorithm 2, line 6: whether a draw refreshes g, with probability p.
+
+    With p = 1 there is no coin to toss: the method, and its draws, are those of `Minibatch`.
+    """
+    return p == 1.0 or bool(rng.random() < p)
+
+
+def page_defaults(b: int, b_small: int | None = None, p: float | None = None) -> tuple[int, float]:
+    """b' and p, as given or as in the paper: b' = ⌊√b⌋ and p = b'/(b + b').
+
+    >>> page_defaults(512, p=0.1)
+    (22, 0.1)
+    """
+    small = math.isqrt(b) if b_small is None else b_small
+    return small, small / (b + small) if p is None else p
+
+
 class Page:
     """The PAGE estimator's draw: b terms with probability p, else b' terms (Algorithm 2, line 6).
 
@@ -235,11 +253,12 @@ class Page:
     ) -> None:
         self.source = _source(source)
         self.b = _batch_size("b", b, self.source.n)
-        self.b_small = _batch_size(
-            "b_small", math.isqrt(self.b) if b_small is None else b_small, self.b, "b"
-        )
-        self.p = self.b_small / (self.b + self.b_small) if p is None else as_float(p)
-        require(0.0 < self.p <= 1.0, "p", p, "in (0, 1]")
+        if b_small is not None:
+            _batch_size("b_small", b_small, self.b, "b")
+        chance = None if p is None else as_float(p)
+        require(chance is None or 0.0 < chance <= 1.0, "p", p, "in (0, 1]")
+        small, chance = page_defaults(self.b, b_small, chance)
+        self.b_small, self.p = int(small), float(chance)
 
     def __repr__(self) -> str:
         return f"Page(n={self.source.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g})"
@@ -250,8 +269,7 @@ class Page:
 
     def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
         """The coin, then b or b' terms."""
-        # With p = 1 there is no coin to toss: the method, and its draws, are those of `Minibatch`.
-        refresh = self.p == 1.0 or rng.random() < self.p
+        refresh = coin(rng, self.p)
         return self.source.take(self.b if refresh else self.b_small, rng), refresh
 
     def size(self, sample: Sample) -> float:

@@ -7,12 +7,12 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cyclade.linear import losses
 from cyclade.linear.losses import Loss
-from cyclade.problems import losses as problem_losses
 
 ALL = [
     losses.Squared(),
@@ -198,15 +198,51 @@ def test_every_name_gives_its_loss():
     assert losses.get("quantile", q=0.9).q == 0.9
 
 
-@pytest.mark.parametrize("name", ["Welsch", "GemanMcClure", "Tukey"])
-def test_robust_formulas_agree_with_those_of_the_problems(name):
-    rng = np.random.default_rng(7)
-    y, z = rng.standard_normal(50), 3 * rng.standard_normal(50)
-    ours, theirs = getattr(losses, name)(1.5), getattr(problem_losses, name)(1.5)
-    # they lose digits near u = 0, where 1 − (1 − u²/c²)³ cancels
-    np.testing.assert_allclose(ours.value(y, z), theirs.value(z, y), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(ours.gradient(y, z), theirs.slope(z, y), rtol=1e-12)
-    assert getattr(losses, name)().scale == getattr(problem_losses, name)().c
+@pytest.mark.parametrize("loss", [x for x in ALL if x.target != "classes"], ids=ids)
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 2.0, 50.0])
+def test_torch_differentiates_the_value_twice(loss, spread):
+    y, z = draw(loss, np.random.default_rng(8), 60, spread)
+    if spread == 0.0 and loss.target == "real" and not isinstance(loss, losses.Gamma):
+        y = np.zeros_like(y)  # where |u| would have no derivative
+    targets, at = torch.from_numpy(y), torch.from_numpy(z).requires_grad_()
+    value = loss.value(targets, at)
+    np.testing.assert_allclose(value.detach(), loss.value(y, z), rtol=1e-12, atol=1e-300)
+    (first,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+    scale = max(1.0, np.abs(z).max())
+    np.testing.assert_allclose(first.detach(), loss.gradient(y, z), rtol=1e-10, atol=1e-12 * scale)
+    (second,) = torch.autograd.grad(first.sum(), at)
+    np.testing.assert_allclose(second, loss.second_derivative(y, z), rtol=1e-8, atol=1e-12)
+
+
+ROBUST = [losses.Cauchy, losses.Welsch, losses.GemanMcClure, losses.Tukey]
+
+
+@pytest.mark.parametrize("kind", ROBUST)
+def test_default_scales_are_95_percent_efficient(kind):
+    u = np.linspace(-10, 10, 20_001)
+    density = np.exp(-(u**2) / 2)
+    density /= density.sum()
+    grad_z, second = kind().gradient(0.0, u), kind().second_derivative(0.0, u)
+    efficiency = np.sum(second * density) ** 2 / np.sum(grad_z**2 * density)
+    assert efficiency == pytest.approx(0.95, abs=1e-4)
+
+
+@pytest.mark.parametrize("loss", [kind(1.3) for kind in ROBUST], ids=ids)
+def test_robust_losses_start_as_least_squares_and_bend_less_than_it(loss):
+    assert loss.value(0.0, np.array([1e-3]))[0] == pytest.approx(0.5e-6, rel=1e-5)
+    second = loss.second_derivative(0.0, np.linspace(-9, 9, 9001))
+    assert second.max() == 1.0
+    assert second.min() > -1.0
+    far = loss.value(0.0, np.array([1e3, 2e3]))
+    if not isinstance(loss, losses.Cauchy):  # which grows for ever, as a logarithm
+        assert far[0] == pytest.approx(far[1], rel=1e-5)
+
+
+def test_problems_have_the_same_losses_and_no_others():
+    from cyclade import problems
+
+    for name in ("GemanMcClure", "Logistic", "Loss", "Squared", "Tukey", "Welsch"):
+        assert getattr(problems, name) is getattr(losses, name)
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,17 @@ def test_value_gradient_and_curvature_of_a_sweep(T: int | None) -> None:
                 slope = (jac(ahead, idx)[index] - jac(behind, idx)[index]) / 2e-5
                 np.testing.assert_allclose(at.grad(j), jac(x, idx)[index], atol=1e-13)
                 np.testing.assert_allclose(at.hvp(j, v), slope, atol=1e-8)
-        point = features.layout.point(x)
-        coef_slope, intercept_slope = oracle.gradient(point)
-        together = np.concatenate([coef_slope.ravel(), intercept_slope])
-        np.testing.assert_allclose(together, jac(x, np.arange(40)), atol=1e-13)
-        assert oracle.value(point) == pytest.approx(fun(x, np.arange(40)), rel=1e-12)
+                there = x.copy()
+                there[index] += v
+                trial, trial_grad = at.trial(j, x[index] + v), at.trial_grad(j, x[index] + v)
+                assert trial == pytest.approx(fun(there, idx), rel=1e-12)
+                np.testing.assert_allclose(trial_grad, jac(there, idx)[index], atol=1e-13)
+                assert at.value() == pytest.approx(fun(x, idx), rel=1e-12)  # and it has not moved
+                np.testing.assert_array_equal(at.get(j), x[index])
+            value, gradient = oracle.evaluate(features.layout.point(x), sample)
+            assert value == pytest.approx(fun(x, idx), rel=1e-12)
+            for part, index in zip(gradient, features.layout.flat_index(), strict=True):
+                np.testing.assert_allclose(part, jac(x, idx)[index], atol=1e-13)
 
 
 def test_a_block_costs_its_own_columns_on_its_own_rows() -> None:

@@ -39,6 +39,16 @@ def test_how_the_rows_are_cut_changes_nothing(method: str) -> None:
     assert once.rows_used + once.rows_waiting == 1_500
 
 
+def test_how_weighted_rows_are_cut_changes_nothing() -> None:
+    X, y = rows(900)
+    s = np.random.default_rng(1).integers(0, 5, size=900) * np.repeat([1.0, 100.0], 450)
+    once, many = (RowStream("squared", L1(0.05), b=100) for _ in range(2))
+    once.partial_fit(X, y, s)
+    for part in np.array_split(np.arange(900), 7):
+        many.partial_fit(X[part], y[part], s[part])
+    np.testing.assert_allclose(once.coef, many.coef, rtol=1e-12)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_it_resumes_exactly(method: str) -> None:
     X, y = rows(1_500)

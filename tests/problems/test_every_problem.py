@@ -10,7 +10,7 @@ import torch
 from problem_cases import CASES, flat, somewhere, structured
 
 import cyclade
-from cyclade.problems import NMF, LinearModel, LogisticRegression, Problem
+from cyclade.problems import NMF, LinearProblem, LogisticRegression, Problem
 
 
 @pytest.fixture(params=CASES, name="problem")
@@ -102,7 +102,7 @@ def test_a_certificate_is_reached_from_an_untouched_start(problem):
 
 @pytest.mark.parametrize("method", ["SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"])
 def test_every_method_makes_progress(problem, method):
-    eta = 0.2 if problem.L is not None and isinstance(problem, LinearModel) else 0.02
+    eta = 0.2 if problem.L is not None and isinstance(problem, LinearProblem) else 0.02
     L = "estimate" if problem.L is None else None
     result = problem.minimize(method=method, eta=eta, L=L, max_cycles=60, returns="best")
     assert result.fun < result.history["fun"][0]
@@ -165,6 +165,9 @@ def test_a_problem_needs_only_values_and_gradients():
 
 
 def test_import_is_light():
-    code = "import sys, cyclade.problems; print([m for m in ('scipy','torch') if m in sys.modules])"
+    code = (
+        "import sys, cyclade.problems; print([m for m in "
+        "('scipy', 'torch', 'numba', 'sklearn') if m in sys.modules])"
+    )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

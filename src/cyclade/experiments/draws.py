@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cyclade.experiments.data import Split
-from cyclade.samplers import Page
+from cyclade.samplers import Page, coin
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -99,7 +99,7 @@ class Coins:
     def epoch(self, number: int) -> Draws:
         """The coins first, then the images."""
         coins = np.random.default_rng([self.seed, _COINS, number])
-        refresh = (coins.random(self.steps) < self.p).tolist()
+        refresh = [coin(coins, self.p) for _ in range(self.steps)]
         rng = np.random.default_rng([self.seed, _BATCHES, number])
         large = iter([self._large(rng) for _ in range(sum(refresh))])
         small = iter(distinct(rng, self.n, self.steps - sum(refresh), self.b_small))

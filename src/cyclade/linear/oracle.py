@@ -151,6 +151,11 @@ class LinearOracle:
         z = rows.predict(*self.features.read(x))
         return LinearSweep(x, rows, self.loss, self.features.shapes, z)
 
+    def evaluate(self, x: Point, sample: Sample) -> tuple[float, list[Array]]:
+        """f_S(x), and ∇f_S(x) by blocks."""
+        at = self.sweep(x, sample)
+        return at.value(), [at.grad(j) for j in range(self.features.layout.m)]
+
     def rows(self, sample: Sample) -> Rows:
         """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
         if sample is ALL:
@@ -162,23 +167,6 @@ class LinearOracle:
         if self._last is None or self._last[0] is not sample:
             self._last = (sample, self._taken(sample))
         return self._last[1]
-
-    def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
-        """f_S(x), and ∇f_S(x) by blocks."""
-        at = self.sweep(x.copy(), sample)
-        return at.value(), [at.grad(j) for j in range(self.features.layout.m)]
-
-    def value(self, x: Point) -> float:
-        """f(x), over all rows."""
-        rows = self.rows(ALL)
-        z = rows.predict(*self.features.read(x))
-        return float(self.weight @ self.loss.value(self.y, z))
-
-    def gradient(self, x: Point) -> tuple[Array, Array]:
-        """∇f(x) over all rows: with respect to the coefficients, and to the intercept."""
-        z = self.rows(ALL).predict(*self.features.read(x))
-        slopes = (self.weight * self.loss.gradient(self.y, z).T).T
-        return np.asarray(self.X.T @ slopes), np.atleast_1d(slopes.sum(axis=0))
 
     def _taken(self, sample: Sample) -> Rows:
         members = self.features.members

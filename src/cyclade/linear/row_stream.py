@@ -28,7 +28,7 @@ from cyclade.linear.separable import by_blocks
 from cyclade.linear.solve import as_data, as_penalty
 from cyclade.methods import Method, as_method
 from cyclade.orders import as_order
-from cyclade.samplers import Batch, Sample
+from cyclade.samplers import Batch, Sample, coin, page_defaults
 
 LARGE = 512
 """The large batch of a stream, as in the paper's experiments."""
@@ -59,7 +59,7 @@ class Waiting:
         """Whether the rows of a cycle with so many draws are there."""
         while len(self.coins) < draws:
             early = is_early(self.tossed // draws + 1)
-            self.coins.append(self.p == 1.0 or bool(rng.random() < self.p) or early)
+            self.coins.append(coin(rng, self.p) or early)
             self.tossed += 1
         return self.rows >= sum(self.b if coin else self.b_small for coin in self.coins)
 
@@ -199,7 +199,9 @@ class RowStream:
             shifts = np.zeros((design.n,) if features.outputs is None else (design.n, 1))
         rows = self._stored(X)
         kept = slice(None) if (s > 0).all() else np.flatnonzero(s)
-        sampler.add(rows[kept], y[kept], s[kept] * design.n, shifts[kept])
+        # s sums to one over this call; in a batch, rows of several calls weigh as they were given.
+        total = design.n if sample_weight is None else float(np.sum(sample_weight))
+        sampler.add(rows[kept], y[kept], s[kept] * total, shifts[kept])
         self._go(features, sampler)
         return self
 
@@ -224,9 +226,8 @@ class RowStream:
         )  # fmt: skip
         self._dtype = design.given
         b = min(LARGE, design.n) if self.b is None else self.b
-        b_small = math.isqrt(b) if self.b_small is None else min(self.b_small, b)
-        p = b_small / (b + b_small) if self.p is None else self.p
-        self._sampler = Waiting(self.method, b, b_small, p)
+        most = None if self.b_small is None else min(self.b_small, b)
+        self._sampler = Waiting(self.method, b, *page_defaults(b, most, self.p))
 
     def _go(self, features: Features, sampler: Waiting) -> None:
         """All cycles that the waiting rows allow, by `core.iterate`."""

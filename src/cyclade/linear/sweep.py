@@ -227,7 +227,7 @@ class LinearSweep:
     """f_S(x) = Σ_{i∈S} w_i φ(y_i, z_i), z = X_S x + c + offset, at a point that moves by blocks.
 
     Built by `LinearOracle`. `grad(j)` and `set(j, u)` cost the columns of block j on the rows in S,
-    no more: z and the slopes w_i φ'(y_i, z_i) are kept up to date on the rows that a move touches,
+    no more: z and r_i = w_i φ'(y_i, z_i) are kept up to date on the rows that a move touches,
     and a block that stays where it is costs nothing.
     """
 
@@ -249,12 +249,21 @@ class LinearSweep:
         self._x.set(j, u)
         if du.any():
             touched = self.rows.columns(j).move(self._z, du.reshape(self._shapes[j]))
-            slopes = self._loss.gradient(self.rows.y[touched], self._z[touched])
-            self._r[touched] = self._weight[touched] * slopes
+            grad_z = self._loss.gradient(self.rows.y[touched], self._z[touched])
+            self._r[touched] = self._weight[touched] * grad_z
 
     def value(self) -> float:
         """f_S here."""
-        return float(self.rows.weight @ self._loss.value(self.rows.y, self._z))
+        return self._value_at(self._z)
+
+    def trial(self, j: int, u: Array) -> float:
+        """f_S with block j at `u`; the point stays."""
+        return self._value_at(self._moved(j, u))
+
+    def trial_grad(self, j: int, u: Array) -> Array:
+        """∇^j f_S with block j at `u`; the point stays."""
+        there = self._weight * self._loss.gradient(self.rows.y, self._moved(j, u))
+        return self.rows.columns(j).back(there).reshape(-1)
 
     def most_curved(self) -> float:
         """The largest φ'' of a row here."""
@@ -266,3 +275,12 @@ class LinearSweep:
         columns.move(along, v.reshape(self._shapes[j]))
         bend = self._weight * self._loss.curvature(self.rows.y, self._z)
         return columns.back(bend * along).reshape(-1)
+
+    def _value_at(self, z: Array) -> float:
+        return float(self.rows.weight @ self._loss.value(self.rows.y, z))
+
+    def _moved(self, j: int, u: Array) -> Array:
+        """z with block j at `u`."""
+        z = self._z.copy()
+        self.rows.columns(j).move(z, (u - self._x.get(j)).reshape(self._shapes[j]))
+        return z

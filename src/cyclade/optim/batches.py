@@ -11,7 +11,7 @@ from torch.utils.data import Sampler
 
 from cyclade.optim.net import Batch
 from cyclade.optim.stages import Inputs
-from cyclade.samplers import FiniteSum, Page
+from cyclade.samplers import FiniteSum, Page, coin
 
 
 def as_batches(inputs: Any, target: Any, *, own_loss: bool = False) -> list[Batch]:
@@ -128,7 +128,7 @@ class PageBatchSampler(Sampler[list[int]]):
     def draw(self, k: int) -> list[int]:
         """Batch number k."""
         rng = np.random.default_rng([self.seed, k])
-        large = k == 0 or self.p == 1.0 or rng.random() < self.p
+        large = k == 0 or coin(rng, self.p)
         sample = FiniteSum(self.n).take(self.b if large else self.b_small, rng)
         indices: list[int] = (
             list(range(self.n)) if not hasattr(sample, "tolist") else sample.tolist()

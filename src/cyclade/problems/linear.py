@@ -1,7 +1,9 @@
-"""Problems of a linear prediction: f(x) = (1/n) Σ_i φ(a_iᵀx, y_i) + α Σ_t x_t² / (1 + x_t²)."""
+"""Problems of a linear prediction: f(x) = (1/n) Σ_i φ(y_i, a_iᵀx) + α Σ_t x_t² / (1 + x_t²)."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +11,9 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.blocks import Layout
+from cyclade.linear import losses
 from cyclade.linear.lipschitz import norms
+from cyclade.linear.losses import Logistic, Loss, Squared
 from cyclade.linear.sweep import Rows
 from cyclade.problems.base import (
     Floats,
@@ -20,12 +24,11 @@ from cyclade.problems.base import (
     positive_or_one,
     same_length,
 )
-from cyclade.problems.losses import Intensity, Logistic, Loss, Squared, Welsch
 from cyclade.theory import Constants, quadratic_constants, quadratic_Lambda
 
 
-class LinearModel(Problem):
-    """f(x) = (1/n) Σ_i φ(a_iᵀx, y_i) + α Σ_t x_t² / (1 + x_t²), any loss φ.
+class LinearProblem(Problem):
+    """f(x) = (1/n) Σ_i φ(y_i, a_iᵀx) + α Σ_t x_t² / (1 + x_t²), any loss φ.
 
     Parameters
     ----------
@@ -34,7 +37,8 @@ class LinearModel(Problem):
     y:
         n labels, targets or measurements, whatever the loss takes.
     loss:
-        φ, a `Loss`.
+        φ: an object or a name of `cyclade.linear.losses`, of one output. `fun` and `jac` are plain
+        NumPy for any loss; `torch_fun` needs one whose `value` takes tensors, as theirs do.
     alpha:
         The weight α ≥ 0 of the nonconvex penalty. It is part of every f_i, and smooth.
     blocks:
@@ -48,25 +52,47 @@ class LinearModel(Problem):
     Example
     -------
     >>> import numpy as np
-    >>> from cyclade.problems import LinearModel, Squared
-    >>> problem = LinearModel([[1.0, 0.0], [0.0, 2.0]], [1.0, 4.0], Squared(), blocks=2)
+    >>> from cyclade.problems import LinearProblem, Squared
+    >>> problem = LinearProblem([[1.0, 0.0], [0.0, 2.0]], [1.0, 4.0], Squared(), blocks=2)
     >>> problem.L
     [0.5, 2.0]
     >>> problem.minimize(tol=1e-8).x
     array([1., 2.])
+
+    With a bounded φ (`Welsch`, `GemanMcClure`, `Tukey`) outliers stop mattering once they are far
+    away, and f is not convex:
+
+    >>> from cyclade import L1
+    >>> A = np.random.default_rng(0).normal(size=(60, 8))
+    >>> y = 3.0 * A[:, 0]
+    >>> y[:10] = 100.0  # outliers
+    >>> result = LinearProblem(A, y, "tukey", reg=L1(0.001)).minimize(tol=1e-6)
+    >>> result.success, np.abs(result.x).round(2)
+    (True, array([3., 0., 0., 0., 0., 0., 0., 0.]))
     """
 
     def __init__(
-        self, A: Any, y: Any, loss: Loss, *, alpha: float = 0.0, blocks: Any = 10, reg: Any = None
+        self,
+        A: Any,
+        y: Any,
+        loss: str | Loss,
+        *,
+        alpha: float = 0.0,
+        blocks: Any = 10,
+        reg: Any = None,
     ) -> None:
         self.A, self.y = as_table("A", A, 2), as_table("y", y, 1)
         self.n, self.d = self.A.shape
         same_length(self.n, y=self.y)
         if not alpha >= 0:
             raise ValueError(f"alpha must be at least 0, got {alpha}")
+        self.loss = loss if isinstance(loss, Loss) else losses.get(loss)
+        if self.loss.target == "classes":
+            raise ValueError(f"loss: {self.loss!r} has several outputs, and a problem has one")
+        self.loss.check(self.y)
         if isinstance(blocks, int) and not isinstance(blocks, bool):
             blocks = min(blocks, self.d)
-        self.loss, self.alpha, self.blocks, self.reg = loss, float(alpha), blocks, reg
+        self.alpha, self.blocks, self.reg = float(alpha), blocks, reg
         self.layout = Layout.of(np.zeros(self.d), blocks)
         self._columns = self.layout.flat_index()
         self._all = self._cut(self.A, self.y)
@@ -91,35 +117,35 @@ class LinearModel(Problem):
     def jac(self, x: Floats, idx: Indices | None = None) -> Floats:
         """The mean of ∇f_i(x) over idx."""
         rows = self._rows(idx)
-        gradient: Floats = rows.X.T @ self._slope(rows, x)
-        return gradient + self._penalty_slope(x)
+        gradient: Floats = rows.X.T @ self._grad_z(rows, x)
+        return gradient + self._penalty_grad(x)
 
     def block_jac(self, x: Floats, j: int, idx: Indices | None = None) -> Floats:
         """Block j of `jac`: one product with A and one with block j's columns."""
         rows = self._rows(idx)
-        gradient: Floats = rows.columns(j).back(self._slope(rows, x))
-        return gradient + self._penalty_slope(x[self._columns[j]])
+        gradient: Floats = rows.columns(j).back(self._grad_z(rows, x))
+        return gradient + self._penalty_grad(x[self._columns[j]])
 
     @cached_property
     def L(self) -> list[float] | None:
         """sup|φ''| ‖A_{:,j}‖² / n + 2α for each block; None where φ'' is unbounded."""
-        bend = self.loss.curvature
-        if bend is None:
+        bound = self.loss.bound
+        if not math.isfinite(bound):
             return None
         squares = norms(self._all, self.layout.m)
-        return [positive_or_one(bend * square + 2.0 * self.alpha) for square in squares]
+        return [positive_or_one(bound * square + 2.0 * self.alpha) for square in squares]
 
     def _value(self, A: Array, y: Array, x: Array) -> Array:
-        value = self.loss.value(A @ x, y).mean()
+        value: Array = self.loss.value(y, A @ x).mean()
         if self.alpha:
             value = value + self.alpha * (x * x / (1.0 + x * x)).sum()
         return value
 
-    def _slope(self, rows: Rows, x: Floats) -> Floats:
-        slope: Floats = self.loss.slope(rows.X @ x, rows.y) / len(rows.y)
-        return slope
+    def _grad_z(self, rows: Rows, x: Floats) -> Floats:
+        grad_z: Floats = self.loss.gradient(rows.y, rows.X @ x) / len(rows.y)
+        return grad_z
 
-    def _penalty_slope(self, x: Floats) -> Floats | float:
+    def _penalty_grad(self, x: Floats) -> Floats | float:
         if not self.alpha:
             return 0.0
         return (2.0 * self.alpha) * x / (1.0 + x * x) ** 2
@@ -152,11 +178,11 @@ def _small(A: Any) -> Any:
     return A if isinstance(A, np.ndarray) or A.shape[0] * A.shape[1] > 2**20 else A.toarray()
 
 
-class LogisticRegression(LinearModel):
+class LogisticRegression(LinearProblem):
     """f(x) = (1/n) Σ_i log(1 + exp(−y_i a_iᵀx)) + α Σ_t x_t² / (1 + x_t²), labels y_i = ±1.
 
     The penalty is nonconvex: it presses small weights to zero and leaves large ones alone. Other
-    arguments as in `LinearModel`; A may be sparse.
+    arguments as in `LinearProblem`; A may be sparse.
 
     Example
     -------
@@ -174,43 +200,39 @@ class LogisticRegression(LinearModel):
         self, A: Any, y: Any, *, alpha: float = 0.1, blocks: Any = 10, reg: Any = None
     ) -> None:
         super().__init__(A, y, Logistic(), alpha=alpha, blocks=blocks, reg=reg)
-        if not (np.abs(self.y) == 1).all():
-            raise ValueError("y must hold labels −1 and 1")
 
 
-class RobustRegression(LinearModel):
-    """f(x) = (1/n) Σ_i φ(a_iᵀx − y_i) with a bounded φ: `Welsch`, `GemanMcClure` or `Tukey`.
+@dataclass(frozen=True)
+class Intensity(Loss):
+    """φ(y, z) = ¼ (z² − y)² of a measured intensity y ≥ 0. Its curvature 3z² − y has no bound.
 
-    Outliers stop mattering once they are far away, so f is not convex. Other arguments as in
-    `LinearModel`.
+    No parabola lies above it either, so the solvers of `cyclade.linear` have no use for it.
 
-    Example
-    -------
-    >>> import numpy as np
-    >>> from cyclade import L1
-    >>> from cyclade.problems import RobustRegression, Tukey
-    >>> A = np.random.default_rng(0).normal(size=(60, 8))
-    >>> y = 3.0 * A[:, 0]
-    >>> y[:10] = 100.0  # outliers
-    >>> result = RobustRegression(A, y, Tukey(), reg=L1(0.001)).minimize(tol=1e-6)
-    >>> result.success, np.abs(result.x).round(2)
-    (True, array([3., 0., 0., 0., 0., 0., 0., 0.]))
+    >>> Intensity().gradient(np.ones(2), np.array([2.0, -1.0]))
+    array([ 6., 0.])
     """
 
-    def __init__(
-        self,
-        A: Any,
-        y: Any,
-        loss: Loss | None = None,
-        *,
-        alpha: float = 0.0,
-        blocks: Any = 10,
-        reg: Any = None,
-    ) -> None:
-        super().__init__(A, y, loss or Welsch(), alpha=alpha, blocks=blocks, reg=reg)
+    convex = False
+
+    def value(self, y: Array, z: Array) -> Array:
+        """¼ (z² − y)²."""
+        return 0.25 * (z * z - y) ** 2
+
+    def gradient(self, y: Array, z: Array) -> Array:
+        """(z² − y) z."""
+        return (z * z - y) * z
+
+    def second_derivative(self, y: Array, z: Array) -> Array:
+        """3z² − y."""
+        return 3.0 * z * z - y
+
+    def check(self, y: Array) -> None:
+        """Intensities are not negative."""
+        if (y < 0).any():
+            raise ValueError("Intensity: y must hold intensities, at least 0")
 
 
-class PhaseRetrieval(LinearModel):
+class PhaseRetrieval(LinearProblem):
     """f(x) = (1/n) Σ_i ¼ ((a_iᵀx)² − y_i)²: find x, up to sign, from real intensities y_i ≥ 0.
 
     The curvature is unbounded, so there is no L_j: `minimize` backtracks. `x0` is the spectral
@@ -228,8 +250,6 @@ class PhaseRetrieval(LinearModel):
 
     def __init__(self, A: Any, y: Any, *, blocks: Any = 10, reg: Any = None) -> None:
         super().__init__(A, y, Intensity(), blocks=blocks, reg=reg)
-        if (self.y < 0).any():
-            raise ValueError("y must hold intensities, at least 0")
 
     def x0(self, rng: Rng = 0) -> Floats:
         """The spectral start, by power iteration from a random vector; `rng` settles the sign."""
@@ -246,7 +266,7 @@ class PhaseRetrieval(LinearModel):
         return not isinstance(self.A, np.ndarray)
 
 
-class PLQuadratic(LinearModel):
+class PLQuadratic(LinearProblem):
     """f(x) = (1/n) Σ_i ½ (a_iᵀx − y_i)² with fewer independent a_i than coordinates, and r = 0.
 
     Its Hessian H = AᵀA/n is singular, so f is not strongly convex; yet it has the PŁ property

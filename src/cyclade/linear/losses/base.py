@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade._arrays import array_namespace, kind
+
 Array = NDArray[Any]
 
 REQUIRED = ("value", "gradient")
@@ -31,12 +33,15 @@ class Loss:
     Write `value` and `gradient`, and either `bound` or `curvature`; the rest has defaults.
     z is (n,), or (n, T) with several outputs; `value` is always (n,).
 
+    Solvers of `cyclade.linear` call losses with NumPy arrays only. The `value` of the losses here
+    takes torch tensors of one output too, and torch differentiates it (`cyclade.problems`).
+
     Attributes
     ----------
     convex : bool
         Whether φ is convex in z.
     bound : float
-        sup ∂²φ/∂z² (of the largest eigenvalue with several outputs), inf where there is none.
+        sup |∂²φ/∂z²| (of the largest eigenvalue with several outputs), inf where there is none.
     target : {"real", "signs", "classes"}
         What y holds: numbers, labels −1 and 1, or class codes 0, …, T − 1.
     flat : bool
@@ -131,6 +136,11 @@ class Adapted(Loss):
 
     def __repr__(self) -> str:
         return f"Adapted({self.loss!r})"
+
+
+def namespace(z: Any) -> Any:
+    """NumPy, or what stands for it where `z` is a torch tensor."""
+    return np if isinstance(z, np.ndarray) or kind(z) != "torch" else array_namespace(z)
 
 
 def rows(entries: Array) -> Array:

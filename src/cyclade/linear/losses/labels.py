@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, rows
+from cyclade.linear.losses.base import Array, Loss, namespace, rows
 
 
 def expit(z: Array) -> Array:
@@ -15,9 +15,20 @@ def expit(z: Array) -> Array:
     return np.asarray(np.where(z >= 0, 1.0, e) / (1.0 + e))
 
 
+def softplus(t: Array) -> Array:
+    """log(1 + e^t), without overflow."""
+    xp = namespace(t)
+    if xp is np:  # faster than logaddexp, which torch needs: |t| has no derivatives at 0
+        return np.asarray(np.log1p(np.exp(-abs(t))) + np.maximum(t, 0.0))
+    found: Array = xp.logaddexp(xp.zeros_like(t), t)
+    return found
+
+
 def xlogx(a: Array) -> Array:
     """a log a, 0 at 0."""
-    return np.asarray(a * np.log(np.where(a > 0, a, 1.0)))
+    xp = namespace(a)
+    found: Array = a * xp.log(xp.where(a > 0, a, 1.0))
+    return found
 
 
 def _check_signs(loss: Loss, y: Array) -> None:
@@ -41,8 +52,7 @@ class Logistic(Loss):
 
     def value(self, y: Array, z: Array) -> Array:
         """log(1 + e^{−yz}), without overflow."""
-        m = y * z
-        return rows(np.log1p(np.exp(-abs(m))) - np.minimum(m, 0.0))
+        return rows(softplus(-y * z))
 
     def gradient(self, y: Array, z: Array) -> Array:
         """−y / (1 + e^{yz})."""
@@ -88,7 +98,7 @@ class SquaredHinge(Loss):
 
     def value(self, y: Array, z: Array) -> Array:
         """(1 − yz)₊²."""
-        return rows(np.maximum(1.0 - y * z, 0.0) ** 2)
+        return rows((1.0 - y * z).clip(0.0) ** 2)
 
     def gradient(self, y: Array, z: Array) -> Array:
         """−2y (1 − yz)₊."""

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, rows
+from cyclade.linear.losses.base import Array, Loss, namespace, rows
 from cyclade.linear.losses.labels import xlogx
 
 
 def exp(z: Array) -> Array:
     """e^z, with inf for an overflow: a line search turns back from it by itself."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.exp(z))
+        found: Array = namespace(z).exp(z)
+    return found
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Gamma(Loss):
 
     def value(self, y: Array, z: Array) -> Array:
         """y e^{−z} + z − log y − 1."""
-        return rows(y * exp(-z) + z - np.log(y) - 1.0)
+        return rows(y * exp(-z) + z - namespace(z).log(y) - 1.0)
 
     def gradient(self, y: Array, z: Array) -> Array:
         """1 − y e^{−z}."""

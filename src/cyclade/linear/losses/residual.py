@@ -59,7 +59,7 @@ class Huber(Loss):
     def value(self, y: Array, z: Array) -> Array:
         """½ c² + c (u − c), where c is u clipped to [−δ, δ]."""
         u = z - y
-        c = np.clip(u, -self.delta, self.delta)
+        c = u.clip(-self.delta, self.delta)
         return rows(c * (u - 0.5 * c))
 
     def gradient(self, y: Array, z: Array) -> Array:
@@ -112,10 +112,10 @@ class Quantile(Loss):
         object.__setattr__(self, "bound", 0.5 / self.smoothing)
 
     def value(self, y: Array, z: Array) -> Array:
-        """(q − ½) v + ½ s(v)."""
+        """(q − ½) v + ½ s(v), s(v) = |v − c| + c²/(2h) + h/2 where c is v clipped to [−h, h]."""
         v, h = y - z, self.smoothing
-        inside = np.minimum(abs(v), h)  # s(v) = |v| + (h − |v|)²/(2h) inside
-        return rows((self.q - 0.5) * v + 0.5 * abs(v) + (h - inside) ** 2 / (4.0 * h))
+        c = v.clip(-h, h)
+        return rows((self.q - 0.5) * v + 0.5 * abs(v - c) + c * c / (4.0 * h) + 0.25 * h)
 
     def gradient(self, y: Array, z: Array) -> Array:
         """½ − q − ½ clip(v/h, −1, 1)."""

@@ -2,8 +2,6 @@
 
 All are concave in u², so the parabola with φ'(u)/u for its curvature that touches φ at u lies
 above φ everywhere: the half-quadratic weight ω(u) = φ'(u)/u, which falls from 1 at u = 0 towards 0.
-`cyclade.problems` has three of them too, for NumPy and torch but without weights; the formulas
-agree and a test says so.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, positive, rows
+from cyclade.linear.losses.base import Array, Loss, namespace, positive, rows
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class HalfQuadratic(Loss, abc.ABC):
     def square(self, y: Array, z: Array) -> Array:
         """t = u²/c²."""
         u = (z - y) / self.scale
-        return np.asarray(u * u)
+        return u * u
 
     def value(self, y: Array, z: Array) -> Array:
         """c² ρ(u²/c²)."""
@@ -77,7 +75,8 @@ class Cauchy(HalfQuadratic):
 
     def height(self, t: Array) -> Array:
         """½ log(1 + t)."""
-        return np.asarray(0.5 * np.log1p(t))
+        half_log: Array = 0.5 * namespace(t).log1p(t)
+        return half_log
 
     def weight(self, t: Array) -> Array:
         """1 / (1 + t)."""
@@ -102,7 +101,8 @@ class Welsch(HalfQuadratic):
 
     def height(self, t: Array) -> Array:
         """½ (1 − e^{−t})."""
-        return np.asarray(-0.5 * np.expm1(-t))
+        fallen: Array = -0.5 * namespace(t).expm1(-t)
+        return fallen
 
     def weight(self, t: Array) -> Array:
         """e^{−t}."""
@@ -127,7 +127,7 @@ class GemanMcClure(HalfQuadratic):
 
     def height(self, t: Array) -> Array:
         """½ t / (1 + t)."""
-        return np.asarray(0.5 * (t / (1.0 + t)))
+        return 0.5 * (t / (1.0 + t))
 
     def weight(self, t: Array) -> Array:
         """1 / (1 + t)²."""
@@ -152,8 +152,8 @@ class Tukey(HalfQuadratic):
 
     def height(self, t: Array) -> Array:
         """(1 − (1 − t)₊³) / 6."""
-        t = np.minimum(t, 1.0)
-        return np.asarray(t * (0.5 + t * (t / 6.0 - 0.5)))
+        t = t.clip(None, 1.0)
+        return t * (0.5 + t * (t / 6.0 - 0.5))
 
     def weight(self, t: Array) -> Array:
         """(1 − t)₊²."""

@@ -1,0 +1,93 @@
+"""The coin of Algorithm 2, line 6: one function; the draws of its four users are spelled out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cyclade.experiments.draws import Coins
+from cyclade.linear.row_stream import Waiting
+from cyclade.methods import as_method
+from cyclade.optim.batches import PageBatchSampler
+from cyclade.samplers import ALL, Page, coin, page_defaults
+
+
+def _generator(seed: object = 5) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.999])
+def test_the_coin_is_one_uniform_number_below_p(p: float) -> None:
+    rng = _generator()
+    tossed = [coin(rng, p) for _ in range(500)]
+    assert tossed == (_generator().random(500) < p).tolist()
+    assert all(type(fallen) is bool for fallen in tossed)
+
+
+def test_with_p_1_no_coin_is_tossed() -> None:
+    rng = _generator()
+    assert all(coin(rng, 1.0) for _ in range(10))
+    assert rng.random() == _generator().random()
+
+
+def test_defaults_are_the_papers() -> None:
+    assert page_defaults(512) == (22, 22 / 534)
+    assert page_defaults(1) == (1, 0.5)
+    assert page_defaults(512, 8) == (8, 8 / 520)
+    assert page_defaults(512, p=0.25) == (22, 0.25)
+    assert page_defaults(512, 8, 0.25) == (8, 0.25)
+
+
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_page_tosses_and_then_draws(p: float) -> None:
+    sampler, rng, twin = Page(100, 20, 4, p), _generator(), _generator()
+    for _ in range(50):
+        sample, refresh = sampler.draw(rng)
+        expected = True if p == 1.0 else twin.random() < p
+        size = 20 if expected else 4
+        assert refresh is bool(expected)
+        indices = twin.choice(100, size=size, replace=False, shuffle=False)
+        np.testing.assert_array_equal(sample, indices)
+
+
+def test_page_takes_everything_without_a_draw() -> None:
+    rng, twin = _generator(), _generator()
+    sampler = Page(10, 10, 3, 0.5)
+    for _ in range(20):
+        sample, refresh = sampler.draw(rng)
+        if twin.random() < 0.5:
+            assert refresh
+            assert sample is ALL
+        else:
+            np.testing.assert_array_equal(sample, twin.choice(10, 3, replace=False, shuffle=False))
+
+
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_a_stream_tosses_the_coins_of_a_cycle_before_it_begins(p: float) -> None:
+    waiting, rng = Waiting(as_method("VR-CCD", True), 20, 4, p), _generator()
+    waiting.add(np.zeros((1000, 1)), np.zeros(1000), np.ones(1000), np.zeros(1000))
+    assert waiting.ready(3, rng)
+    twin = _generator()
+    expected = [True] * 3 if p == 1.0 else (twin.random(3) < p).tolist()
+    assert waiting.coins == expected
+    assert rng.random() == twin.random()
+    drawn = [waiting.draw(rng) for _ in range(3)]
+    assert [refresh for _, refresh in drawn] == expected
+    assert [sample.size for sample, _ in drawn] == [20 if fallen else 4 for fallen in expected]
+
+
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_batches_for_nets_are_functions_of_seed_and_number(p: float) -> None:
+    sampler = PageBatchSampler(100, 20, 4, p, seed=3)
+    for k in range(50):
+        twin = _generator([3, k])
+        large = k == 0 or p == 1.0 or twin.random() < p
+        expected = twin.choice(100, size=20 if large else 4, replace=False, shuffle=False)
+        assert sampler.draw(k) == expected.tolist()
+
+
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_the_coins_of_an_epoch(p: float) -> None:
+    sampling = Coins(100, 20, 4, p, seed=3)
+    twin = _generator([3, 1, 7])  # the stream of coins of epoch 7
+    assert sampling.epoch(7).refresh == (twin.random(sampling.steps) < p).tolist()
