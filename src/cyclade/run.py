@@ -363,7 +363,7 @@ class Runner:
         except StopIteration:
             return True
         # np.bool_ and one-element boolean tensors count; a forgotten return value does not.
-        return isinstance(answer, bool | np.bool_) and bool(answer) or _true_tensor(answer)
+        return (isinstance(answer, bool | np.bool_) and bool(answer)) or _true_tensor(answer)
 
     def _see_last(self, seen: Seen) -> None:
         """Look at the last iterate of a run, if it was not looked at already."""
@@ -443,8 +443,8 @@ class Runner:
         remarks = []
         if self._inflation and not ending.success:
             remarks.append(
-                f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its norm "
-                "means little: give a smaller L"
+                f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its "
+                "norm means little: give a smaller L"
             )
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
