@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Union
 
 from cyclade._checks import LARGEST_INDEX, listed, require, whole_number
@@ -54,7 +55,7 @@ class PerBlock:
     def prox(self, j: int, u: Array, t: float | Array) -> Array:
         """Return the prox of r_j at u with step t."""
         try:
-            prox = self._proxes[j]
+            prox = self._proxes[index(j)]
         except (IndexError, TypeError):
             prox = self._at(j).prox
         return prox(u, t)
@@ -122,8 +123,9 @@ def per_block(
     for label, entry in zip(labels, chosen, strict=True):
         regs.append(Zero() if entry is None else _require_regulariser(entry, label))
     if shapes is not None:
-        for one, shape, label in zip(regs, shapes, labels, strict=True):
-            one.check(tuple(shape), label)
+        for j, (one, shape, label) in enumerate(zip(regs, shapes, labels, strict=True)):
+            sizes = listed(f"shapes[{j}]", shape, "the shape of a block")
+            one.check(tuple(whole_number(f"shapes[{j}]", size) for size in sizes), label)
     return PerBlock(regs)
 
 
