@@ -224,16 +224,8 @@ def test_stopping_by_each_limit() -> None:
 def test_the_history_is_a_table() -> None:
     res = solve(method="VRO-CCD", every=5, max_cycles=40, tol=None)
     table = pd.DataFrame(res.history)
-    assert list(table.columns) == [
-        "cycle",
-        "samples",
-        "seconds",
-        "fun",
-        "certificate",
-        "dist",
-        "change",
-        "eta",
-    ]
+    columns = ["cycle", "samples", "seconds", "fun", "certificate", "dist", "change", "eta"]
+    assert list(table.columns) == columns
     assert list(table["cycle"]) == [0, 5, 10, 15, 20, 25, 30, 35, 40]
     assert table["samples"].is_monotonic_increasing
     assert table["fun"].iloc[-1] < table["fun"].iloc[0]

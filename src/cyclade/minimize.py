@@ -220,9 +220,8 @@ def minimize(
         assert source is not None
         steps = estimated_steps(oracle, x, source, sampler, evaluation_rng)
     elif estimated:
-        steps = Estimated(
-            [1.0] * layout.m, [1.0] * layout.m, 1.0
-        )  # what was estimated is recalled below
+        ones = [1.0] * layout.m
+        steps = Estimated(ones, ones, 1.0)  # what was estimated is recalled below
     else:
         alike = DEPTH + 1 if accelerate else 1  # cycles between which a line search may shrink L_j
         steps = as_steps(L, eta, layout, user_layout, x, chosen.deterministic, alike)
