@@ -173,8 +173,9 @@ class Runner:
 
     def value(self, x: Point) -> float:
         """F(x) alone, counted."""
-        smooth = self._oracle.sweep(x, self.setup.evaluation_sample).value()
-        return smooth + sum(self.setup.reg.value(j, u) for j, u in enumerate(x.blocks()))
+        sweep = self._oracle.sweep(x, self.setup.evaluation_sample)
+        nonsmooth = sum(self.setup.reg.value(j, u) for j, u in enumerate(x.blocks()))
+        return float(sweep.value() + nonsmooth)
 
     # -------------------------------------------------------------------------------- the run
 
@@ -222,8 +223,8 @@ class Runner:
         if not history["cycle"]:
             self._record(at_start)
         else:
-            names = ("fun", "fun", "certificate", "dist")
-            self._last = Measured(*(history[name][-1] for name in names))
+            fun = history["fun"][-1]
+            self._last = Measured(fun, fun, history["certificate"][-1], history["dist"][-1])
         self._largest_Lambda = self._bound_of_Lambda()
 
     def _cycles(self) -> Iterator[State]:

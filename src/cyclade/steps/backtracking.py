@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,7 +212,7 @@ class Backtracking(Rated):
         """S_j, and first guesses of the L_j that were not given: the curvature along −∇^j f."""
         for j, L in enumerate(self.L):
             if self.scaled:
-                self.shape[j] = equilibrate(lambda v, j=j: at_x0.hvp(j, v), at_x0.get(j))
+                self.shape[j] = equilibrate(partial(at_x0.hvp, j), at_x0.get(j))
             if math.isnan(L):
                 gj, shape = at_x0.grad(j), self.shape[j]
                 v = gj / shape

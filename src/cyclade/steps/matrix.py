@@ -115,7 +115,7 @@ def largest_entry(Lambda: Any) -> float:
 
 
 def _symmetric(matrix: Any) -> Array:
-    a = matrix if kind(matrix) == "torch" else np.asarray(matrix)
+    a: Any = matrix if kind(matrix) == "torch" else np.asarray(matrix)
     if kind(a) == "numpy" and a.dtype.kind in "iub":
         a = a.astype(float)
     real = a.is_floating_point() if kind(a) == "torch" else a.dtype.kind == "f"
