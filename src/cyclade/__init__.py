@@ -10,12 +10,16 @@ from cyclade.core import State, cycle, iterate, start
 from cyclade.minimize import minimize
 from cyclade.orders import Backward, Forward, Greedy, Random, Shuffled
 from cyclade.regularisers import (
+    L0,
     L1,
+    MCP,
+    SCAD,
     Box,
     ElasticNet,
     GroupL2,
     L1Ball,
     L2Ball,
+    LHalf,
     NonNegative,
     NuclearNorm,
     PerBlock,
@@ -27,14 +31,17 @@ from cyclade.regularisers import (
     Zero,
 )
 from cyclade.result import Result
-from cyclade.runner import Report
+from cyclade.run import Report
 from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Stream
-from cyclade.steps import Backtracking, Curvature, Fixed
+from cyclade.steps import Backtracking, Curvature, Fixed, Matrix
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "L0",
     "L1",
+    "MCP",
+    "SCAD",
     "Backtracking",
     "Backward",
     "Box",
@@ -48,7 +55,9 @@ __all__ = [
     "GroupL2",
     "L1Ball",
     "L2Ball",
+    "LHalf",
     "Layout",
+    "Matrix",
     "Minibatch",
     "NonNegative",
     "NuclearNorm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "copier",
     "kind",
     "norm2",
+    "same_bits",
 ]
 
 Array: TypeAlias = Any
@@ -24,7 +26,7 @@ Array: TypeAlias = Any
 
 def copier(like: Array) -> Callable[[Array], Array]:
     """The function that copies an array of the library of `like`."""
-    return _clone if is_torch_array(like) else np.copy
+    return _clone if is_torch_array(like) else methodcaller("copy", "K")  # np.copy, but faster
 
 
 def _clone(a: Array) -> Array:
@@ -49,6 +51,25 @@ def all_finite(a: Array) -> bool:
 def norm2(a: Array, weight: Array | float = 1.0) -> float:
     """The squared weighted norm sum_i weight_i a_i^2."""
     return float((weight * a * a).sum())
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether `a` and `b` are the same array, bit for bit (0.0 is not -0.0, a NaN is itself)."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if is_torch_array(a):
+        import torch
+
+        bits = torch.int32 if a.element_size() == 4 else torch.int64
+        return torch.equal(a.view(bits), b.view(bits))
+    if a.nbytes > _SMALL and a.itemsize in (4, 8):
+        same: bool = np.array_equal(a.view(f"i{a.itemsize}"), b.view(f"i{b.itemsize}"))
+        return same
+    return bool(a.tobytes() == b.tobytes())
+
+
+_SMALL = 4096
+"""Bytes below which copying both arrays is faster than comparing them entry by entry."""
 
 
 def kind(a: object) -> str:

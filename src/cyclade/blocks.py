@@ -1,20 +1,23 @@
 """Partitions of x into blocks x = (x^1, …, x^m), and the storage that holds a point.
 
-A user's x is one array, or a list, tuple or dict of arrays. A `Layout` says which part of it is
-which block; a `Point` is a value of x under that layout, read and written block by block.
+A user's x is one array, or a nested structure of arrays (see `cyclade.structures`). A `Layout` says
+which part of it is which block; a `Point` is a value of x under that layout, read and written block
+by block.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
-from cyclade.partitions import cuts, groups_of_arrays
+from cyclade.partitions import cuts, cuts_of_arrays, groups_of_arrays
+from cyclade.structures import Structure, take_apart
 
 
 class Blocks(Protocol):
@@ -29,6 +32,10 @@ class Blocks(Protocol):
 
 class Slot(Protocol):
     """Where one block lives among the arrays of x."""
+
+    @property
+    def leaf(self) -> int:
+        """The (first) array it lives in."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,6 +68,13 @@ class _Whole:
         return slice(offsets[self.leaf], offsets[self.leaf + 1])
 
 
+class _Scalar(_Whole):
+    """A whole NumPy array of shape (): arithmetic makes a NumPy scalar of it, which is no array."""
+
+    def write(self, leaves: list[Array], u: Array) -> None:
+        leaves[self.leaf] = np.asarray(u)
+
+
 @dataclass(frozen=True)
 class _Part:
     """A block that is some entries of an array, which is stored flat and written in place."""
@@ -77,7 +91,10 @@ class _Part:
         leaves[self.leaf][self.index] = u
 
     def flat_index(self, offsets: list[int]) -> Any:
-        return self.index  # only an x that is one array has parts
+        start, index = offsets[self.leaf], self.index
+        if isinstance(index, slice):
+            return slice(start + index.start, start + index.stop)
+        return index + start
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,10 @@ class _Joined:
     slots: tuple[_Whole, ...]
     shape: tuple[int, ...]
     concat: Any
+
+    @property
+    def leaf(self) -> int:
+        return self.slots[0].leaf
 
     def read(self, leaves: list[Array]) -> Array:
         return self.concat([slot.read(leaves).reshape(-1) for slot in self.slots])
@@ -102,9 +123,11 @@ class _Joined:
         return np.concatenate([np.arange(offsets[s.leaf], offsets[s.leaf + 1]) for s in self.slots])
 
 
-@dataclass
 class Point:
     """A value of x, stored so that each block can be read and replaced.
+
+    `stamp` names the value: every `set` makes a new one, a copy keeps it, so two points with the
+    same stamp have the same value. Who remembers something about a point remembers its stamp.
 
     Example
     -------
@@ -116,30 +139,55 @@ class Point:
     array([ 0., 10., 20., 30.])
     """
 
-    layout: Layout
-    leaves: list[Array]
+    __slots__ = ("_slots", "_view", "layout", "leaves", "stamp")
+
+    def __init__(self, layout: Layout, leaves: list[Array], stamp: object = None) -> None:
+        self.layout = layout
+        self.leaves = leaves
+        self.stamp = object() if stamp is None else stamp
+        self._slots = layout.slots
+        self._view: Any = None
 
     def get(self, j: int) -> Array:
         """Block j, as an array that later writes do not touch."""
-        return self.layout.slots[j].read(self.leaves)
+        return self._slots[j].read(self.leaves)
 
     def set(self, j: int, u: Array) -> None:
         """Replace block j by `u`."""
-        self.layout.slots[j].write(self.leaves, u)
+        self._slots[j].write(self.leaves, u)
+        self.stamp = object()
+        if self.layout.replaces:
+            self._view = None
+
+    @contextmanager
+    def moved(self, j: int, u: Array) -> Iterator[None]:
+        """For a moment, the point with block j at `u`; afterwards all is as it was before."""
+        old, stamp = self.get(j), self.stamp
+        self.set(j, u)
+        try:
+            yield
+        finally:
+            self.set(j, old)
+            self.stamp = stamp
 
     def copy(self) -> Point:
         """An independent point with the same value."""
-        return Point(self.layout, [self.layout.copy(a) for a in self.leaves])
+        return Point(self.layout, [self.layout.copy(a) for a in self.leaves], self.stamp)
 
     def blocks(self) -> list[Array]:
         """All m blocks."""
         return [self.get(j) for j in range(self.layout.m)]
 
     def view(self) -> Any:
-        """x as `whole` gives it, but without a copy: read-only, and true until the next `set`."""
-        layout = self.layout
-        views = zip(self.leaves, layout.shapes, strict=True)
-        return layout.structured([_read_only(a).reshape(shape) for a, shape in views])
+        """x as `whole` gives it, but without a copy: true until the next `set`.
+
+        NumPy arrays are read-only; torch has no such flag, so do not write to its tensors.
+        """
+        if self._view is None:
+            layout = self.layout
+            views = zip(self.leaves, layout.shapes, strict=True)
+            self._view = layout.structured([_read_only(a.reshape(s)) for a, s in views])
+        return self._view
 
     def whole(self) -> Any:
         """A copy of x in the structure and shapes the user gave."""
@@ -148,40 +196,65 @@ class Point:
             [layout.copy(a).reshape(s) for a, s in zip(self.leaves, layout.shapes, strict=True)]
         )
 
+    def __getstate__(self) -> tuple[Layout, list[Array]]:
+        return self.layout, self.leaves  # stamps mean nothing elsewhere, nor does a view
+
+    def __setstate__(self, state: tuple[Layout, list[Array]]) -> None:
+        Point.__init__(self, *state)
+
+
+def _read_only(a: Array) -> Array:
+    if kind(a) == "torch":
+        return a
+    a = a.view()
+    a.flags.writeable = False
+    return a
+
 
 class Layout:
-    """How x (one array, or a list, tuple or dict of arrays) is cut into m blocks.
+    """How x (one array, or a nested list, tuple or dict of arrays) is cut into m blocks.
 
     Build one with `Layout.of(x0, blocks)`. `blocks` may be
 
     * ``None`` or ``"each"``: each array is a block;
-    * ``"coordinates"``: each coordinate of one array is a block (m = d);
+    * ``"coordinates"``: each coordinate is a block (m = d);
     * an integer m: one array, cut into m contiguous blocks of nearly equal size;
     * a list of integers: the sizes of contiguous blocks of one array;
     * a list of lists of integers: the (flat) indices of each block of one array;
-    * for a dict, a list whose entries are names or lists of names; for a list or tuple of arrays,
-      lists of positions: the arrays named together form one block.
+    * for several arrays, a list whose entries are names or lists of names: the arrays named
+      together form one block. Arrays in a list or tuple have their positions as names. In a nested
+      structure an array is named by the way to it, as in ``"enc.W"``, and ``"enc"`` means all
+      arrays below it;
+    * for several arrays, a dict from names to one of the first five: how each array is cut, as in
+      ``{"W": 4, "b": "each"}``. An array that is not named is a block by itself.
 
     Every coordinate must be in exactly one block. A block that is one whole array keeps its shape
-    (so a matrix block can have a nuclear norm); any other block is a flat vector.
+    (so a matrix block can have a nuclear norm); any other block is a flat vector. Blocks are named
+    after their arrays: ``"W"``, ``"W+b"`` for two that form one block, ``"W[0]"``, ``"W[1]"``, …
+    for the parts of one; the blocks of a bare array are ``"0"``, ``"1"``, …
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
-    >>> Layout.of({"W": np.zeros((3, 2)), "b": np.zeros(3)}, None)
+    >>> x0 = {"W": np.zeros((3, 2)), "b": np.zeros(3)}
+    >>> Layout.of(x0, None)
     Layout(m=2, sizes=(6, 3), names=('W', 'b'))
+    >>> Layout.of(x0, {"W": 2})
+    Layout(m=3, sizes=(3, 3, 3), names=('W[0]', 'W[1]', 'b'))
     """
 
     def __init__(
-        self, rebuild: Any, labels: list[str], shapes: list[tuple[int, ...]], slots: list[Slot],
-        names: list[str], shared: list[bool], copy: Any,
+        self, structure: Structure, labels: list[str], shapes: list[tuple[int, ...]],
+        dtypes: list[Any], slots: list[Slot], names: list[str], shared: list[bool], copy: Any,
     ) -> None:  # fmt: skip
-        self._rebuild = rebuild
+        self._structure = structure
         self.labels = labels  # of the user's arrays; [""] for a bare one
         self.shapes = shapes  # of the user's arrays
+        self.dtypes = [dtypes[slot.leaf] for slot in slots]  # of the blocks
         self.slots = slots  # one per block
         self.names = tuple(names)
         self.shared = shared  # whether an array holds several blocks, and so is written in place
+        self.replaces = not all(shared)  # whether a `set` may put another array in place of one
         self.copy = copy
         self.m = len(slots)
         self.sizes = tuple(math.prod(slot.shape) for slot in slots)
@@ -189,65 +262,66 @@ class Layout:
         self.block_shapes = [slot.shape for slot in slots]
 
     def __repr__(self) -> str:
-        return f"Layout(m={self.m}, sizes={self.sizes}, names={self.names})"
+        return f"Layout(m={self.m}, sizes={_few(self.sizes)}, names={_few(self.names)})"
 
     @classmethod
     def of(cls, x0: Any, blocks: Any = None) -> Layout:
         """The layout of a point structured like `x0`, cut as `blocks` says."""
-        leaves, labels, rebuild = _flatten(x0)
-        like = leaves[0]
-        copy, concat = copier(like), array_namespace(like).concat
-        shapes = [tuple(a.shape) for a in leaves]
-        whole = [_Whole(i, shape) for i, shape in enumerate(shapes)]
-        if blocks is None or (isinstance(blocks, str) and blocks == "each"):
-            names = [label or "x" for label in labels]
-            return cls(rebuild, labels, shapes, [*whole], names, [False] * len(leaves), copy)
-        if labels != [""]:  # several arrays: blocks name them
+        leaves, labels, structure = _flatten(x0)
+        copy, shapes = copier(leaves[0]), [tuple(a.shape) for a in leaves]
+        dtypes = [a.dtype for a in leaves]
+        cut: list[Any]  # how each array is cut; unless blocks joins arrays
+        if blocks is None or (isinstance(blocks, str) and blocks in ("each", "coordinates")):
+            cut = [blocks or "each"] * len(leaves)
+        elif isinstance(blocks, Mapping) and labels != [""]:
+            cut = cuts_of_arrays(blocks, labels)
+        elif labels == [""]:
+            cut = [blocks]
+        else:
             groups = groups_of_arrays(blocks, labels)
-            slots: list[Slot] = []
-            for group in groups:
-                if len(group) == 1:
-                    slots.append(whole[group[0]])
-                else:
-                    members = tuple(whole[i] for i in group)
-                    size = sum(math.prod(shapes[i]) for i in group)
-                    slots.append(_Joined(members, (size,), concat))
+            slots = [_joined(group, leaves, labels) for group in groups]
             names = ["+".join(labels[i] for i in group) for group in groups]
-            return cls(rebuild, labels, shapes, slots, names, [False] * len(leaves), copy)
-        cut = cuts(blocks, math.prod(shapes[0]))
-        slots = [
-            _Part(0, index if isinstance(index, slice) else as_index(index, like), (size,), copy)
-            for index, size in cut
-        ]
-        names = [str(j) for j in range(len(cut))]
-        return cls(rebuild, labels, shapes, slots, names, [True], copy)
+            shared = [False] * len(leaves)
+            return cls(structure, labels, shapes, dtypes, slots, names, shared, copy)
+        slots, names = [], []
+        shared = [not (isinstance(how, str) and how == "each") for how in cut]
+        for i, (a, label, how) in enumerate(zip(leaves, labels, cut, strict=True)):
+            if not shared[i]:
+                slots.append(_whole(i, a))
+                names.append(label or "x")
+                continue
+            pieces = cuts(how, math.prod(a.shape), f"blocks[{label!r}]" if label else "blocks")
+            for j, (index, size) in enumerate(pieces):
+                index = index if isinstance(index, slice) else as_index(index, a)
+                slots.append(_Part(i, index, (size,), copy))
+                names.append(f"{label}[{j}]" if label else str(j))
+        return cls(structure, labels, shapes, dtypes, slots, names, shared, copy)
 
     def point(self, x: Any) -> Point:
         """A point with the value `x` (copied)."""
-        leaves, _, _ = _flatten(self._rebuild(self._rebuild.leaves(x)))
+        arrays = self._structure.arrays(x)
+        leaves = [_as_array(a, label) for a, label in zip(arrays, self.labels, strict=True)]
         shapes = [tuple(a.shape) for a in leaves]
         if shapes != self.shapes:
             raise ValueError(f"x must have arrays of shapes {self.shapes}, got {shapes}")
-        copies = [self.copy(a) for a in leaves]
-        return Point(
-            self,
-            [a.reshape(-1) if shared else a for a, shared in zip(copies, self.shared, strict=True)],
-        )
+        return Point(self, self.flat([self.copy(a) for a in leaves]))
 
     def structured(self, leaves: list[Array]) -> Any:
-        """The user's structure (array, list, tuple or dict) around `leaves`."""
-        return self._rebuild(leaves)
-
-    def split(self, x: Any) -> list[Array]:
-        """The m blocks of `x`, a value (or a gradient) in the user's structure."""
-        leaves = self._rebuild.leaves(x)
-        flat = [a.reshape(-1) if s else a for a, s in zip(leaves, self.shared, strict=True)]
-        return [slot.read(flat) for slot in self.slots]
+        """The user's structure around `leaves`."""
+        return self._structure.build(iter(leaves))
 
     def arrays(self, x: Any) -> list[Array]:
         """The arrays of `x`, a value or a gradient in the user's structure."""
-        arrays: list[Array] = self._rebuild.leaves(x)
-        return arrays
+        return self._structure.arrays(x)
+
+    def flat(self, arrays: list[Array]) -> list[Array]:
+        """Arrays of x as a point stores them: those that hold several blocks as vectors."""
+        return [a.reshape(-1) if s else a for a, s in zip(arrays, self.shared, strict=True)]
+
+    def split(self, x: Any) -> list[Array]:
+        """The m blocks of `x`, a value (or a gradient) in the user's structure."""
+        leaves = self.flat(self.arrays(x))
+        return [slot.read(leaves) for slot in self.slots]
 
     def flat_index(self) -> list[Any]:
         """Where each block lies in x written as one vector: its arrays flattened, end to end."""
@@ -259,64 +333,54 @@ class Layout:
         return [size / self.d for size in self.sizes]
 
 
-def _read_only(a: Array) -> Array:
-    seen = a.view()
-    seen.flags.writeable = False
-    return seen
+def _few(entries: tuple[Any, ...]) -> str:
+    if len(entries) <= 12:
+        return repr(entries)
+    return f"({', '.join(map(repr, entries[:10]))}, …)"
 
 
-class _Rebuild:
-    """Puts arrays back into the structure the user gave; a class, so that layouts pickle."""
-
-    def __init__(self, how: str, keys: Sequence[Any] = ()) -> None:
-        self.how, self.keys = how, tuple(keys)
-
-    def __call__(self, leaves: list[Array]) -> Any:
-        if self.how == "array":
-            return leaves[0]
-        if self.how == "dict":
-            return dict(zip(self.keys, leaves, strict=True))
-        return tuple(leaves) if self.how == "tuple" else list(leaves)
-
-    def leaves(self, x: Any) -> list[Array]:
-        """The arrays of `x`, in the order of the structure: a dict is read by its keys."""
-        if self.how == "array":
-            return [x]
-        if self.how == "dict":
-            if not isinstance(x, Mapping) or set(x) != set(self.keys):
-                raise ValueError(f"a dict with the keys {list(self.keys)} is needed")
-            return [x[key] for key in self.keys]
-        if isinstance(x, Mapping):
-            raise ValueError("a list of arrays is needed, not a dict")
-        return list(x)
+def _whole(i: int, a: Array) -> _Whole:
+    return (_Scalar if a.shape == () and kind(a) == "numpy" else _Whole)(i, tuple(a.shape))
 
 
-def _flatten(x: Any) -> tuple[list[Array], list[str], _Rebuild]:
-    """The arrays of `x`, a label for each ([""] for a bare array), and the way back."""
-    if isinstance(x, Mapping):
-        entries, labels = list(x.values()), [str(name) for name in x]
-        rebuild = _Rebuild("dict", list(x))
-    elif isinstance(x, list | tuple) and any(kind(a) for a in x):
-        entries, labels = list(x), [str(i) for i in range(len(x))]
-        rebuild = _Rebuild("tuple" if isinstance(x, tuple) else "list")
-    else:
-        entries, labels, rebuild = [x], [""], _Rebuild("array")
+def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Slot:
+    """The block that the arrays of `group` form."""
+    members = tuple(_whole(i, leaves[i]) for i in group)
+    if len(group) == 1:
+        return members[0]
+    for what in ("dtype", "device"):
+        found = {str(getattr(leaves[i], what, "")) for i in group}
+        if len(found) > 1:
+            raise TypeError(
+                f"x0 has arrays of {what} {' and '.join(sorted(found))} in one block "
+                f"({', '.join(labels[i] for i in group)}): give them one {what}"
+            )
+    size = sum(math.prod(slot.shape) for slot in members)
+    return _Joined(members, (size,), array_namespace(leaves[group[0]]).concat)
+
+
+def _flatten(x: Any) -> tuple[list[Array], list[str], Structure]:
+    """The arrays of `x`, checked, a label for each ([""] for a bare array), and the way back."""
+    entries, labels, structure = take_apart(x)
     leaves = [_as_array(a, label) for a, label in zip(entries, labels, strict=True)]
     if not leaves:
         raise ValueError("x0 holds no arrays: give an array, or a list or dict of arrays")
     kinds = {kind(a) for a in leaves}
     if len(kinds) > 1:
         raise TypeError(f"x0 mixes array libraries {sorted(kinds)}: give NumPy or torch, not both")
-    return leaves, labels, rebuild
+    return leaves, labels, structure
 
 
 def _as_array(a: Any, label: str) -> Array:
-    """`a` as a finite, real, floating array, or an error that names it."""
+    """`a` as a finite, real, floating array of at least single precision, or a naming error."""
     name = f"x0[{label!r}]" if label else "x0"
     if kind(a) == "torch":
         if not a.is_floating_point():
             raise TypeError(f"{name} must be a real floating tensor, got dtype {a.dtype}")
+        if str(a.layout) != "torch.strided":
+            raise TypeError(f"{name} must be a dense tensor, got layout {a.layout}")
         a = a.detach()
+        size = a.element_size()
     else:
         try:
             a = np.asarray(a)
@@ -326,6 +390,12 @@ def _as_array(a: Any, label: str) -> Array:
             raise TypeError(f"{name} must be an array of real numbers: {error}") from None
         if a.dtype.kind != "f":
             raise TypeError(f"{name} must be an array of real numbers, got dtype {a.dtype}")
+        size = a.itemsize
+    if size < 4:
+        raise TypeError(
+            f"{name} has dtype {a.dtype}, too coarse for steps and certificates: give float32 or "
+            "float64"
+        )
     if math.prod(a.shape) == 0:
         raise ValueError(f"{name} is empty (shape {tuple(a.shape)}): every array needs an entry")
     if not all_finite(a):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from cyclade._arrays import Array
+from cyclade._checks import function
 
 
 class Distances(Protocol):
@@ -19,7 +20,7 @@ def certificate(
     x: Sequence[Array],
     gradient: Sequence[Array],
     reg: Distances,
-    metric: Callable[[int], Array | float],
+    metric: Callable[[int], Any],
 ) -> float:
     """dist²(∂F(x), 0) = Σ_j min over s ∈ ∂r^j(x^j) of ‖∇^j f(x) + s‖² in the norm of Λ_j^{−1}.
 
@@ -34,6 +35,14 @@ def certificate(
     >>> certificate(x, gradient, per_block(L1(1.0), 1), lambda j: 2.0)  # (1 - 0.9)² / 2
     0.005
     """
+    for name, blocks in (("x", x), ("gradient", gradient)):
+        if not isinstance(blocks, list | tuple):
+            raise TypeError(f"{name} must be a list of blocks, got {type(blocks).__name__}")
+    if len(x) != len(gradient):
+        raise ValueError(f"gradient must have {len(x)} blocks like x, got {len(gradient)}")
+    if not callable(getattr(reg, "distance", None)):
+        raise TypeError(f"reg must be a PerBlock (see per_block), got {type(reg).__name__}")
+    function("metric", metric, "a function j -> Λ_j")
     total = 0.0
     for j, (u, v) in enumerate(zip(x, gradient, strict=True)):
         total += reg.distance(j, u, v, 1.0 / metric(j)) ** 2

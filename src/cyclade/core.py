@@ -43,11 +43,30 @@ class Sweep(Blocks, Protocol):
         """∇^j f_S at the current point."""
 
 
+class SearchSweep(Sweep, Protocol):
+    """A sweep with what line searches and curvature estimates ask for beside gradients."""
+
+    def value(self) -> float:
+        """f_S at the current point."""
+
+    def trial(self, j: int, u: Array) -> float:
+        """f_S at the point with block j at `u`; the point itself stays."""
+
+    def trial_grad(self, j: int, u: Array) -> Array:
+        """∇^j f_S at the point with block j at `u`; the point itself stays."""
+
+    def hvp(self, j: int, v: Array) -> Array:
+        """∇²_jj f_S v at the current point."""
+
+
 class Oracle(Protocol):
     """The smooth part f."""
 
     def sweep(self, x: Blocks, sample: Sample) -> Sweep:
         """A sweep that starts at (and moves) `x`, on `sample`."""
+
+    def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
+        """f_S(x), and ∇f_S(x) by blocks."""
 
 
 class Trail(Protocol):

@@ -4,51 +4,83 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclade._arrays import Array
+from cyclade._arrays import Array, same_bits
 from cyclade.samplers import Sample, Sampler
 
 
 class Counting:
-    """An oracle that counts.
+    """An oracle that counts what the method asks for; `evaluate`, which watches it, is not counted.
 
     `gradients` counts component gradients: one block's gradient on a sample of size s counts
     s · d^j / d, so a cycle over all blocks on that sample counts s, as in the paper's complexity.
     A step of the recursive estimator looks at two points and counts both. `values` and `hvps` count
     the function values and Hessian-vector products that line searches and curvature estimates use,
     in samples.
+
+    Sweeps remember what they were asked while the point stays, and so does this count: a block's
+    gradient counts once at a point, and so does the value. A trial counts its value, and the point
+    that then moves there has its value already.
     """
 
     def __init__(self, oracle: Any, sampler: Sampler, shares: list[float]) -> None:
         self.oracle, self.sampler, self.shares = oracle, sampler, shares
         self.gradients = self.values = self.hvps = 0.0
+        self.valued: tuple[object, Sample] = (None, None)  # where the last value was asked for
 
     def sweep(self, x: Any, sample: Sample) -> _CountingSweep:
         """The wrapped oracle's sweep, counted."""
-        return _CountingSweep(self, self.oracle.sweep(x, sample), self.sampler.size(sample))
+        return _CountingSweep(self, self.oracle.sweep(x, sample), x, sample)
+
+    def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
+        """f_S(x) and ∇f_S(x), not counted."""
+        found: tuple[float, list[Array]] = self.oracle.evaluate(x, sample)
+        return found
 
 
 class _CountingSweep:
-    def __init__(self, counts: Counting, sweep: Any, size: float) -> None:
-        self._counts, self._sweep, self._size = counts, sweep, size
-        self._asked: set[int] = set()
+    def __init__(self, counts: Counting, sweep: Any, x: Any, sample: Sample) -> None:
+        self._counts, self._sweep, self._x, self._sample = counts, sweep, x, sample
+        self._size, self._shares = counts.sampler.size(sample), counts.shares
+        self._asked: set[int] = set()  # blocks whose gradients were asked for at `_stamp`
+        self._stamp: object = None
+        self._tried: tuple[int, Array] | None = None
         self.get = sweep.get
 
     def set(self, j: int, u: Array) -> None:
-        self._asked.clear()
         self._sweep.set(j, u)
+        if self._tried is not None:
+            (block, where), self._tried = self._tried, None
+            if block == j and same_bits(where, u):
+                self._counts.valued = (self._x.stamp, self._sample)
 
     def grad(self, j: int) -> Array:
-        if j not in self._asked:  # a sweep remembers what it was asked at a position
+        if self._stamp is not self._x.stamp:
+            self._stamp = self._x.stamp
+            self._asked.clear()
+        if j not in self._asked:
             self._asked.add(j)
-            self._counts.gradients += self._size * self._counts.shares[j]
+            self._counts.gradients += self._size * self._shares[j]
         return self._sweep.grad(j)
 
     def value(self) -> float:
-        self._counts.values += self._size
+        stamp, sample = self._counts.valued
+        if stamp is not self._x.stamp or sample is not self._sample:
+            self._counts.values += self._size
+            self._counts.valued = (self._x.stamp, self._sample)
         return float(self._sweep.value())
 
+    def trial(self, j: int, u: Array) -> float:
+        if self._tried is None or self._tried[0] != j or not same_bits(self._tried[1], u):
+            self._counts.values += self._size
+            self._tried = (j, u)
+        return float(self._sweep.trial(j, u))
+
+    def trial_grad(self, j: int, u: Array) -> Array:
+        self._counts.gradients += self._size * self._shares[j]
+        return self._sweep.trial_grad(j, u)
+
     def hvp(self, j: int, v: Array) -> Array:
-        self._counts.hvps += self._size * self._counts.shares[j]
+        self._counts.hvps += self._size * self._shares[j]
         return self._sweep.hvp(j, v)
 
     def __getattr__(self, name: str) -> Any:
@@ -64,8 +96,9 @@ class CountingProx:
     def __init__(self, reg: Any) -> None:
         self.reg = reg
         self.calls = 0
+        self._prox = reg.prox
 
     def prox(self, j: int, u: Array, t: Array | float) -> Array:
         """The wrapped prox, counted."""
         self.calls += 1
-        return self.reg.prox(j, u, t)
+        return self._prox(j, u, t)

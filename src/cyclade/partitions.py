@@ -8,36 +8,54 @@ from typing import Any
 import numpy as np
 
 
-def cuts(blocks: Any, d: int) -> list[tuple[Any, int]]:
-    """(index, size) of each block of one array with d entries."""
+def cuts(blocks: Any, d: int, name: str = "blocks") -> list[tuple[Any, int]]:
+    """(index, size) of each block of one array with d entries; `name` is what errors call it."""
     if isinstance(blocks, str):
         if blocks != "coordinates":
             raise ValueError(
-                f"blocks={blocks!r} is unknown: use 'each', 'coordinates', a number of blocks, "
+                f"{name}={blocks!r} is unknown: use 'each', 'coordinates', a number of blocks, "
                 "a list of sizes or a list of index lists"
             )
         return _contiguous([1] * d)
-    if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool):
+    if _is_integer(blocks):
         m = int(blocks)
         if not 1 <= m <= d:
-            raise ValueError(f"blocks={m}: a number of blocks must be between 1 and d = {d}")
-        return _contiguous([len(part) for part in np.array_split(np.empty(d), m)])
-    if isinstance(blocks, Mapping) or not isinstance(blocks, Iterable):
+            raise ValueError(f"{name}={m}: a number of blocks must be between 1 and d = {d}")
+        return _contiguous([d // m + (j < d % m) for j in range(m)])
+    if (
+        isinstance(blocks, Mapping)
+        or not isinstance(blocks, Iterable)
+        or getattr(blocks, "ndim", 1) == 0
+    ):
         raise TypeError(
-            f"blocks must be 'each', 'coordinates', a number, a list of sizes or a list of index "
+            f"{name} must be 'each', 'coordinates', a number, a list of sizes or a list of index "
             f"lists, got {type(blocks).__name__}"
         )
     entries = list(blocks)
     if not entries:
-        raise ValueError("blocks is empty: give at least one block")
-    if all(isinstance(size, int | np.integer) and not isinstance(size, bool) for size in entries):
+        raise ValueError(f"{name} is empty: give at least one block")
+    if all(map(_is_integer, entries)):
         sizes = [int(size) for size in entries]
         if min(sizes) < 1:
-            raise ValueError(f"blocks: every size must be at least 1, got {sizes}")
+            raise ValueError(f"{name}: every size must be at least 1, got {_short(sizes)}")
         if sum(sizes) != d:
-            raise ValueError(f"blocks: the sizes {sizes} add up to {sum(sizes)}, but x0 has {d}")
+            raise ValueError(
+                f"{name}: the sizes {_short(sizes)} add up to {sum(sizes)}, but x0 has {d}"
+            )
         return _contiguous(sizes)
-    return _indexed(entries, d)
+    return _indexed(entries, d, name)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0  # no array of shape ()
+
+
+def _short(sizes: list[int]) -> str:
+    return str(sizes) if len(sizes) <= 12 else f"[{', '.join(map(str, sizes[:10]))}, …]"
 
 
 def _contiguous(sizes: list[int]) -> list[tuple[Any, int]]:
@@ -45,21 +63,24 @@ def _contiguous(sizes: list[int]) -> list[tuple[Any, int]]:
     return [(slice(end - size, end), size) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _indexed(entries: list[Any], d: int) -> list[tuple[Any, int]]:
+def _indexed(entries: list[Any], d: int, name: str) -> list[tuple[Any, int]]:
     seen = np.zeros(d, dtype=int)
     cut: list[tuple[Any, int]] = []
     for j, entry in enumerate(entries):
-        index = np.atleast_1d(np.asarray(entry))
+        try:
+            index = np.atleast_1d(np.asarray(entry))
+        except (TypeError, ValueError, RuntimeError):  # ragged, or not an array at all
+            index = np.empty(0)
         if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
-            raise ValueError(f"blocks[{j}] must be a non-empty list of integer indices")
+            raise ValueError(f"{name}[{j}] must be a non-empty list of integer indices")
         if index.min() < 0 or index.max() >= d:
-            raise ValueError(f"blocks[{j}] has indices outside 0 … {d - 1}")
+            raise ValueError(f"{name}[{j}] has indices outside 0 … {d - 1}")
         np.add.at(seen, index, 1)
         cut.append((index.astype(np.int64), index.size))
     if (seen > 1).any():
-        raise ValueError(f"blocks overlap: indices {_some(seen > 1)} are in more than one place")
+        raise ValueError(f"{name} overlap: indices {_some(seen > 1)} are in more than one place")
     if (seen == 0).any():
-        raise ValueError(f"blocks miss indices {_some(seen == 0)}: every coordinate needs a block")
+        raise ValueError(f"{name} miss indices {_some(seen == 0)}: every coordinate needs a block")
     return cut
 
 
@@ -69,19 +90,25 @@ def _some(mask: np.ndarray[Any, Any]) -> str:
 
 
 def groups_of_arrays(blocks: Any, labels: list[str]) -> list[list[int]]:
-    """Which arrays make up each block, from names or positions."""
-    if isinstance(blocks, str) or not isinstance(blocks, Iterable):
+    """Which arrays make up each block, from names or positions.
+
+    A name that stands for a part of a nested structure means all arrays below it.
+    """
+    if (
+        isinstance(blocks, str)
+        or not isinstance(blocks, Iterable)
+        or getattr(blocks, "ndim", 1) == 0
+    ):
         raise ValueError(
             f"blocks={blocks!r}: for several arrays, blocks lists the names (or positions) of the "
-            f"arrays of each block; the arrays are {labels}"
+            f"arrays of each block, or is a dict from names to how each is cut; the arrays are "
+            f"{labels}"
         )
     groups: list[list[int]] = []
     for entry in blocks:
-        members = [entry] if isinstance(entry, str | int | np.integer) else list(entry)
-        for name in members:
-            if str(name) not in labels:
-                raise ValueError(f"blocks names {name!r}, which x0 has not; it has {labels}")
-        groups.append([labels.index(str(name)) for name in members])
+        single = isinstance(entry, str) or not isinstance(entry, Iterable)
+        members = [entry] if single else list(entry)
+        groups.append([i for name in members for i in _under(name, labels)])
     used = [i for group in groups for i in group]
     doubled = sorted({labels[i] for i in used if used.count(i) > 1})
     if doubled:
@@ -92,3 +119,33 @@ def groups_of_arrays(blocks: Any, labels: list[str]) -> list[list[int]]:
     if not all(groups):
         raise ValueError("blocks has an empty block: every block needs an array")
     return groups
+
+
+def cuts_of_arrays(blocks: Mapping[Any, Any], labels: list[str]) -> list[Any]:
+    """How each array is cut, from a dict of names; one that is not named is a block by itself.
+
+    A dict inside stands for a part of a nested structure.
+    """
+    found: list[Any] = ["each"] * len(labels)
+    for name, cut in _flat(blocks):
+        for i in _under(name, labels):
+            found[i] = "each" if cut is None else cut
+    return found
+
+
+def _flat(blocks: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
+    for name, cut in blocks.items():
+        if isinstance(cut, Mapping):
+            yield from ((f"{name}.{below}", inner) for below, inner in _flat(cut))
+        else:
+            yield str(name), cut
+
+
+def _under(name: Any, labels: list[str]) -> list[int]:
+    """The arrays that `name` stands for."""
+    if str(name) in labels:
+        return [labels.index(str(name))]
+    below = [i for i, label in enumerate(labels) if label.startswith(f"{name}.")]
+    if not below:
+        raise ValueError(f"blocks names {name!r}, which x0 has not; it has {labels}")
+    return below

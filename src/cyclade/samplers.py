@@ -7,11 +7,13 @@ indices into the n terms, or a batch from a stream. ``refresh`` is the coin of A
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, Protocol
 
 import numpy as np
+
+from cyclade._checks import LARGEST_INDEX, as_float, function, require, shown, whole_number
 
 Sample = Any
 
@@ -58,10 +60,12 @@ class FiniteSum:
     """n terms; a batch is drawn uniformly without replacement (Lemma 1)."""
 
     def __init__(self, n: int) -> None:
-        self.n: float = n
+        self.n: float = whole_number("n", n, 1, LARGEST_INDEX)
 
     def take(self, size: int, rng: np.random.Generator) -> Sample:
         """`size` distinct indices; all of them are simply `ALL`."""
+        size = _batch_size("size", size, self.n)
+        _require_generator(rng)
         if size == self.n:
             return ALL
         return rng.choice(int(self.n), size=size, replace=False, shuffle=False)
@@ -92,26 +96,35 @@ class Stream:
     ) -> None:
         self._call: Callable[[np.random.Generator, int], Any] | None = None
         self._iterator: Iterator[Any] | None = None
-        self._collate = collate or stack
+        self._collate = stack if collate is None else function("collate", collate)
         if callable(source):
             self._call = source
-        elif isinstance(source, Iterable):
+        elif isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
             self._iterator = iter(source)
         else:
             raise TypeError(
-                "stream must be an iterator of samples or a callable (rng, size) -> batch, "
+                "stream must be an iterator of samples or a callable source(rng, size) -> batch, "
                 f"got {type(source).__name__}"
             )
 
     def take(self, size: int, rng: np.random.Generator) -> Sample:
         """The next `size` samples, as one batch."""
+        size = whole_number("size", size, 1)
+        _require_generator(rng)
         if self._call is not None:
             return Batch(self._call(rng, size), size)
         assert self._iterator is not None
         items = list(islice(self._iterator, size))
         if len(items) < size:
             raise StreamEnded(f"the stream ended: {size} samples were wanted, {len(items)} came")
-        return Batch(self._collate(items), size)
+        try:
+            return Batch(self._collate(items), size)
+        except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as error:
+            if self._collate is not stack:
+                raise
+            raise ValueError(
+                f"the samples of the stream's source do not make a batch ({error}); give collate="
+            ) from error
 
 
 class Batch:
@@ -145,7 +158,14 @@ def stack(items: list[Any]) -> Any:
 def _size_of(sample: Sample, n: float) -> float:
     if sample is ALL:
         return n
-    return float(sample.size if isinstance(sample, Batch) else len(sample))
+    if isinstance(sample, Batch):
+        return float(sample.size)
+    try:
+        return float(len(sample))
+    except TypeError:
+        raise TypeError(
+            f"sample must be ALL, an array of indices or a batch, got {shown(sample)}"
+        ) from None
 
 
 class Full:
@@ -154,7 +174,7 @@ class Full:
     recursive = False
 
     def __init__(self, n: int = 1) -> None:
-        self.n = n
+        self.n = whole_number("n", n, 1, LARGEST_INDEX)
 
     def __repr__(self) -> str:
         return f"Full(n={self.n})"
@@ -234,11 +254,9 @@ class Page:
         self.source = _source(source)
         self.b = _batch_size("b", b, self.source.n)
         if b_small is not None:
-            _batch_size("b_small", b_small, self.b, "b")
-        small, chance = page_defaults(self.b, b_small, p)
-        self.b_small, self.p = int(small), float(chance)
-        if not 0.0 < self.p <= 1.0:
-            raise ValueError(f"p must be in (0, 1], got {p}")
+            b_small = _batch_size("b_small", b_small, self.b, "b")
+        self.b_small, self.p = page_defaults(self.b, b_small, None if p is None else as_float(p))
+        require(0.0 < self.p <= 1.0, "p", p, "in (0, 1]")
 
     def __repr__(self) -> str:
         return f"Page(n={self.source.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g})"
@@ -258,16 +276,21 @@ class Page:
 
 
 def _source(source: int | Source) -> Source:
-    if isinstance(source, int | np.integer):
-        if source < 1:
-            raise ValueError(f"n must be at least 1, got {source}")
-        return FiniteSum(int(source))
-    return source
+    if callable(getattr(source, "take", None)) and hasattr(source, "n"):
+        return source  # type: ignore[return-value]
+    accepted = "source must be a number n of terms or a source of samples (FiniteSum, Stream)"
+    try:
+        return FiniteSum(source)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ValueError(f"{accepted}: {error}") from None
 
 
 def _batch_size(name: str, size: Any, most: float, most_name: str = "n") -> int:
-    if isinstance(size, bool) or not isinstance(size, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {size!r}")
-    if not 1 <= size <= most:
-        raise ValueError(f"{name} must be between 1 and {most_name} = {most}, got {size}")
-    return int(size)
+    number = whole_number(name, size, -math.inf)
+    require(1 <= number <= most, name, size, f"between 1 and {most_name} = {most}")
+    return number
+
+
+def _require_generator(rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, got {shown(rng)}")

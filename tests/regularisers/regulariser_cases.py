@@ -1,8 +1,9 @@
 """The table of regularisers under test, with descriptions independent of the package.
 
-Every row gives an instance and the shape of its block; the function as a CVXPY model; the
-subdifferential at a point as CVXPY constraints on s, written from its definition; and a generator
-of feasible points. A new regulariser is one more row.
+Every row gives an instance and the shape of its block; the function as a CVXPY model, or for a
+nonconvex one as a formula of one coordinate; the subdifferential at a point as CVXPY constraints
+on s, written from its definition; and a generator of feasible points. A new regulariser is one
+more row.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from cyclade.regularisers import (
+    L0,
     L1,
+    MCP,
+    SCAD,
     Box,
     ElasticNet,
     GroupL2,
     L1Ball,
     L2Ball,
+    LHalf,
     NonNegative,
     NuclearNorm,
     Regulariser,
@@ -48,10 +53,11 @@ class Case:
     name: str
     reg: Regulariser
     shape: tuple[int, ...]
-    model: Callable[[cp.Variable], tuple[Any, list[Any]]]
+    model: Callable[[cp.Variable], tuple[Any, list[Any]]] | None
     subdifferential: Callable[[cp.Variable, Vector], list[Any]]
     feasible: Callable[[Case, np.random.Generator], Vector] = anywhere
     special_points: list[Vector] = field(default_factory=list)
+    formula: Callable[[Vector], Vector] | None = None  # ρ(|z|), entry by entry, if not convex
 
     def points(self, rng: np.random.Generator) -> list[Vector]:
         """Points of the domain: smooth ones, kinks and boundaries."""
@@ -161,6 +167,32 @@ def small_point(case: Case, rng: np.random.Generator) -> Vector:
     return u * (rng.uniform() / np.abs(u).sum())
 
 
+def mcp(z: Vector) -> Vector:
+    """∫_0^|z| max(λ - s/γ, 0) ds, with γ = 1.5."""
+    s = np.minimum(np.abs(z), 1.5 * LAM)
+    return LAM * s - s**2 / 3.0
+
+
+def scad(z: Vector) -> Vector:
+    """∫_0^|z| min(λ, max(γλ - s, 0)/(γ - 1)) ds, with γ = 2.5."""
+    s = np.abs(z)
+    between = LAM * s - (s - LAM) ** 2 / 3.0
+    return np.where(s <= LAM, LAM * s, np.where(s <= 2.5 * LAM, between, 1.75 * LAM**2))
+
+
+def sparse_subdifferential(s: cp.Variable, u: Vector, slope: Any, at_zero: float) -> list[Any]:
+    """s_i = slope(|u_i|) sign(u_i) where u_i ≠ 0, and |s_i| <= at_zero where u_i = 0."""
+    fixed = np.flatnonzero(u)
+    free = np.flatnonzero(u == 0)
+    constraints = []
+    if fixed.size:
+        constraints.append(s[fixed] == slope(np.abs(u[fixed])) * np.sign(u[fixed]))
+    if free.size and at_zero < np.inf:
+        constraints.append(cp.abs(s[free]) <= at_zero)
+    return constraints
+
+
+KNEES = [np.zeros(5), np.array([LAM, -1.5 * LAM, 2.5 * LAM, 0.0, 1e-3])]
 ROWS = [list(range(3 * i, 3 * i + 3)) for i in range(4)]
 COLUMNS = [list(range(i, 12, 3)) for i in range(3)]
 RANK_ONE = np.outer([1.0, 2.0, 0.0, -1.0], [1.0, 0.0, 2.0])
@@ -294,5 +326,45 @@ CASES = [
         lambda s, u: tv_subdifferential(s, u, LAM),
         special_points=[np.zeros(6), np.array([1.0, 1, 1, -2, -2, 3]), np.arange(6.0)],
     ),
+    Case(
+        "mcp",
+        MCP(LAM, 1.5),
+        (5,),
+        None,
+        lambda s, u: sparse_subdifferential(s, u, lambda a: np.maximum(LAM - a / 1.5, 0), LAM),
+        special_points=KNEES,
+        formula=mcp,
+    ),
+    Case(
+        "scad",
+        SCAD(LAM, 2.5),
+        (5,),
+        None,
+        lambda s, u: sparse_subdifferential(
+            s, u, lambda a: np.clip((2.5 * LAM - a) / 1.5, 0, LAM), LAM
+        ),
+        special_points=KNEES,
+        formula=scad,
+    ),
+    Case(
+        "l0",
+        L0(LAM),
+        (5,),
+        None,
+        lambda s, u: sparse_subdifferential(s, u, np.zeros_like, np.inf),
+        special_points=KNEES,
+        formula=lambda z: LAM * (z != 0),
+    ),
+    Case(
+        "l1/2",
+        LHalf(LAM),
+        (5,),
+        None,
+        lambda s, u: sparse_subdifferential(s, u, lambda a: LAM / (2 * np.sqrt(a)), np.inf),
+        special_points=KNEES,
+        formula=lambda z: LAM * np.sqrt(np.abs(z)),
+    ),
 ]
 NAMES = [case.name for case in CASES]
+CONVEX = [case for case in CASES if case.reg.convex]
+NONCONVEX = [case for case in CASES if not case.reg.convex]

@@ -6,16 +6,21 @@ from cyclade.regularisers.constraints import L1Ball, L2Ball, Simplex
 from cyclade.regularisers.elementwise import L1, Box, ElasticNet, NonNegative, SquaredL2, Zero
 from cyclade.regularisers.groups import GroupL2
 from cyclade.regularisers.matrix import NuclearNorm
+from cyclade.regularisers.nonconvex import L0, MCP, SCAD, LHalf
 from cyclade.regularisers.per_block import PerBlock, RegulariserLike, per_block
 from cyclade.regularisers.total_variation import TotalVariation1D
 
 __all__ = [
+    "L0",
     "L1",
+    "MCP",
+    "SCAD",
     "Box",
     "ElasticNet",
     "GroupL2",
     "L1Ball",
     "L2Ball",
+    "LHalf",
     "NonNegative",
     "NuclearNorm",
     "PerBlock",

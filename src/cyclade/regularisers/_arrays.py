@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from cyclade._arrays import kind
+from cyclade._checks import as_float, is_number, real_array, require, shown
+
 Array = Any
 
 TOLERANCE_ULPS = 64
@@ -23,9 +26,13 @@ def machine_epsilon(u: Array) -> float:
 
 
 def to_numpy(a: Array) -> np.ndarray[Any, Any]:
-    """Return `a` (NumPy, torch on any device, or a sequence) as a NumPy array of the same dtype."""
+    """Return `a` (NumPy, or torch on any device) as a NumPy array of the same dtype.
+
+    Tensors of half precision become float32: NumPy has no bfloat16.
+    """
     if hasattr(a, "detach"):
         a = a.detach().cpu()
+        a = a.float() if a.element_size() < 4 else a
     return np.asarray(a)
 
 
@@ -48,16 +55,21 @@ def weighted_norm(residual: Array, w: Array) -> float:
     return math.sqrt(float((w * residual * residual).sum()))
 
 
-def finite_number(owner: str, name: str, value: Any, *, positive: bool = False) -> float:
-    """Return `value` as a float; raise ValueError unless it is finite and >= 0 (or > 0)."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or number < 0 or (positive and number == 0):
-        bound = "> 0" if positive else ">= 0"
-        raise ValueError(f"{owner}: {name} must be a finite number {bound}, got {value!r}")
-    return number
+def as_block(u: Any, name: str = "u") -> Array:
+    """Return a block as an array or tensor of real floating numbers; lists become float64 arrays.
+
+    The first line lets ordinary blocks pass at the cost of a look at their type.
+    """
+    if type(u) is np.ndarray and u.dtype.kind == "f" and u.size:
+        return u
+    accepted = "a non-empty NumPy array or torch tensor of real numbers"
+    if kind(u) == "torch":
+        if not u.is_floating_point():
+            raise TypeError(f"{name} must be a real floating tensor, got dtype {u.dtype}")
+    elif not (isinstance(u, np.ndarray | np.generic) and u.dtype.kind == "f"):
+        u = real_array(name, u, accepted)
+    require(math.prod(u.shape) > 0, name, u, accepted)
+    return u if kind(u) == "torch" else np.asarray(u)
 
 
 def as_diagonal(t: Any, u: Array, name: str) -> Array:
@@ -65,34 +77,47 @@ def as_diagonal(t: Any, u: Array, name: str) -> Array:
 
     Python floats keep float32 arrays float32, whereas NumPy scalars would widen them.
     """
-    if isinstance(t, (float, int)) or getattr(t, "shape", None) == ():
-        number = float(t)
+    if isinstance(t, float) or is_number(t):
+        number = as_float(t)
         if not 0.0 < number < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {number!r}")
+            raise ValueError(f"{name} must be positive and finite, got {shown(t)}")
         return number
     shape = getattr(t, "shape", None)
-    if shape is None or tuple(shape) != tuple(u.shape):
+    if not kind(t) or tuple(t.shape) != tuple(u.shape):
         raise ValueError(
             f"{name} must be a positive number or an array of the block's shape "
-            f"{tuple(u.shape)}, got {type(t).__name__ if shape is None else tuple(shape)}"
+            f"{tuple(u.shape)}, got {type(t).__name__ if not shape else tuple(shape)}"
         )
-    if t.dtype != u.dtype:  # always so across libraries, which array_namespace then reports
-        t = array_namespace(u, t).astype(t, u.dtype)
+    require_same_library(name, t, u)
+    if t.dtype != u.dtype:
+        xp = array_namespace(u)
+        if not xp.isdtype(t.dtype, ("integral", "real floating")):
+            raise ValueError(f"{name} must hold real numbers, got dtype {t.dtype}")
+        t = xp.astype(t, u.dtype)
     # A NaN makes both comparisons false, so this also rejects NaN.
     if not (t.min() > 0 and t.max() < math.inf):
         raise ValueError(f"every entry of {name} must be positive and finite")
     return t
 
 
+def require_same_library(name: str, a: Array, u: Array) -> None:
+    """Raise TypeError unless `a` is of the array library of the block `u`."""
+    if kind(a) != kind(u):
+        raise TypeError(
+            f"{name} must be of the array library (namespace) of the block u, {kind(u)}, "
+            f"got {kind(a)}"
+        )
+
+
 class Parameter:
     """A number, or an array shaped like the block, that follows the block's library and dtype."""
 
-    __slots__ = ("_cast", "_key", "array", "scalar")
+    __slots__ = ("_cast", "_key", "array", "name", "scalar")
 
-    def __init__(self, value: float | Sequence[Any] | Array) -> None:
-        array = to_numpy(value)
-        self.scalar: float | None = float(array) if array.ndim == 0 else None
-        self.array = np.array(array, dtype=np.float64)
+    def __init__(self, name: str, value: float | Sequence[Any] | Array) -> None:
+        self.name = name  # as messages say it: "L1: lam"
+        self.array = np.array(real_array(name, value, "a number or an array of numbers"))
+        self.scalar: float | None = float(self.array) if self.array.ndim == 0 else None
         self._key: Any = None
         self._cast: Array = None
 
@@ -107,17 +132,17 @@ class Parameter:
             self._cast, self._key = from_numpy(self.array, u), key
         return self._cast
 
-    def matching(self, u: Array, owner: str, name: str) -> Array:
+    def matching(self, u: Array) -> Array:
         """Return `like(u)`, after making sure that the shapes agree."""
         if self.scalar is None and self.array.shape != u.shape:
-            self.check(tuple(u.shape), owner, name, "reg")
+            self.check(tuple(u.shape), "u")
         return self.like(u)
 
-    def check(self, shape: tuple[int, ...], owner: str, name: str, where: str) -> None:
+    def check(self, shape: tuple[int, ...], where: str) -> None:
         """Raise ValueError if the array cannot act on a block of this shape."""
         if self.scalar is None and self.array.shape != tuple(shape):
             raise ValueError(
-                f"{where}: {owner}: {name} has shape {self.array.shape}, but the block has shape "
+                f"{where}: {self.name} has shape {self.array.shape}, but the block has shape "
                 f"{tuple(shape)}; give a number or an array of the block's shape"
             )
 

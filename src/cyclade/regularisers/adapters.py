@@ -42,6 +42,7 @@ class PyProximal(Regulariser):
 
     def value(self, u: Array) -> float:
         """Return op(u); indicators give 0 inside and +inf outside."""
+        u = self._block(u)
         answer = self.op(_flat(u))
         if isinstance(answer, (bool, np.bool_)):
             return 0.0 if answer else math.inf

@@ -11,10 +11,10 @@ import math
 
 from array_api_compat import array_namespace
 
+from cyclade._checks import positive
 from cyclade.regularisers._arrays import (
     TOLERANCE_ULPS,
     as_double,
-    finite_number,
     machine_epsilon,
     weighted_norm,
 )
@@ -26,10 +26,11 @@ class _RadiusSet(Regulariser):
     """What the three sets share: a radius, and the value 0 inside, +inf outside."""
 
     def __init__(self, radius: float) -> None:
-        self.radius = finite_number(type(self).__name__, "radius", radius, positive=True)
+        self.radius = positive(f"{type(self).__name__}: radius", radius)
 
     def value(self, u: Array) -> float:
         """Return 0 in the set (up to rounding), +inf outside."""
+        u = self._block(u)
         return 0.0 if self._contains(u) else math.inf
 
     def _slack(self, u: Array) -> float:

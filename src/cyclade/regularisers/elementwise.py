@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from array_api_compat import array_namespace
 
-from cyclade.regularisers._arrays import Parameter, finite_number, weighted_norm
+from cyclade._checks import non_negative
+from cyclade.regularisers._arrays import Parameter, weighted_norm
 from cyclade.regularisers.base import Array, Regulariser
 
 
@@ -35,6 +36,7 @@ class Zero(Regulariser):
 
     def value(self, u: Array) -> float:
         """Return 0."""
+        self._block(u)
         return 0.0
 
     def _prox(self, u: Array, t: float | Array) -> Array:
@@ -60,25 +62,26 @@ class L1(Regulariser):
     """
 
     def __init__(self, lam: float | Sequence[float] | Array) -> None:
-        self._lam = Parameter(lam)
+        self._lam = Parameter("L1: lam", lam)
         if self._lam.scalar is not None:
-            finite_number("L1", "lam", lam)
+            non_negative("L1: lam", self._lam.scalar)
         elif not (np.isfinite(self._lam.array).all() and (self._lam.array >= 0).all()):
             raise ValueError("L1: every entry of lam must be a finite number >= 0")
 
     def value(self, u: Array) -> float:
         """Return sum_i lam_i |u_i|."""
-        return float((abs(u) * self._lam.matching(u, "L1", "lam")).sum())
+        u = self._block(u)
+        return float((abs(u) * self._lam.matching(u)).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
-        return soft_threshold(u, self._lam.matching(u, "L1", "lam") * t)
+        return soft_threshold(u, self._lam.matching(u) * t)
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
-        return weighted_norm(l1_residual(u, v, self._lam.matching(u, "L1", "lam")), w)
+        return weighted_norm(l1_residual(u, v, self._lam.matching(u)), w)
 
     def check(self, shape: tuple[int, ...], where: str = "reg") -> None:
         """Raise ValueError if lam is an array of another shape than the block."""
-        self._lam.check(shape, "L1", "lam", where)
+        self._lam.check(shape, where)
 
     def __repr__(self) -> str:
         return f"L1({self._lam!r})"
@@ -95,10 +98,11 @@ class SquaredL2(Regulariser):
     """
 
     def __init__(self, lam: float) -> None:
-        self.lam = finite_number("SquaredL2", "lam", lam)
+        self.lam = non_negative("SquaredL2: lam", lam)
 
     def value(self, u: Array) -> float:
         """Return lam/2 sum_i u_i^2."""
+        u = self._block(u)
         return 0.5 * self.lam * float((u * u).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
@@ -124,11 +128,12 @@ class ElasticNet(Regulariser):
     """
 
     def __init__(self, l1: float, l2: float) -> None:
-        self.l1 = finite_number("ElasticNet", "l1", l1)
-        self.l2 = finite_number("ElasticNet", "l2", l2)
+        self.l1 = non_negative("ElasticNet: l1", l1)
+        self.l2 = non_negative("ElasticNet: l2", l2)
 
     def value(self, u: Array) -> float:
         """Return l1 sum_i |u_i| + l2/2 sum_i u_i^2."""
+        u = self._block(u)
         return self.l1 * float(abs(u).sum()) + 0.5 * self.l2 * float((u * u).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
@@ -160,7 +165,8 @@ class Box(Regulariser):
         self, low: float | Sequence[float] | Array, high: float | Sequence[float] | Array
     ) -> None:
         owner = type(self).__name__
-        low_array, high_array = Parameter(low).array, Parameter(high).array
+        low_array = Parameter(f"{owner}: low", low).array
+        high_array = Parameter(f"{owner}: high", high).array
         if low_array.ndim and high_array.ndim and low_array.shape != high_array.shape:
             raise ValueError(
                 f"{owner}: low has shape {low_array.shape} but high has shape {high_array.shape}"
@@ -173,10 +179,13 @@ class Box(Regulariser):
             raise ValueError(f"{owner}: low must be <= high, got low={low!r}, high={high!r}")
         if (low_array == math.inf).any() or (high_array == -math.inf).any():
             raise ValueError(f"{owner}: low must be < inf and high must be > -inf")
-        self._low, self._high = Parameter(low_array), Parameter(high_array)
+        self._low, self._high = (
+            Parameter(f"{owner}: low or high", bound) for bound in (low_array, high_array)
+        )
 
     def value(self, u: Array) -> float:
         """Return 0 inside the box, +inf outside."""
+        u = self._block(u)
         return 0.0 if self._contains(u) else math.inf
 
     def _contains(self, u: Array) -> bool:
@@ -196,11 +205,10 @@ class Box(Regulariser):
 
     def check(self, shape: tuple[int, ...], where: str = "reg") -> None:
         """Raise ValueError if the bounds are arrays of another shape than the block."""
-        self._low.check(shape, type(self).__name__, "low or high", where)
+        self._low.check(shape, where)
 
     def _bounds(self, u: Array) -> tuple[Array, Array]:
-        low = self._low.matching(u, type(self).__name__, "low or high")
-        return low, self._high.like(u)
+        return self._low.matching(u), self._high.like(u)
 
     def __repr__(self) -> str:
         return f"Box({self._low!r}, {self._high!r})"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from cyclade.regularisers._arrays import Parameter, as_double, finite_number
+from cyclade._checks import non_negative, require, shown
+from cyclade.regularisers._arrays import Parameter, as_double
 from cyclade.regularisers._roots import row_norms, secular_root
 from cyclade.regularisers.base import Array, Regulariser
 
@@ -39,19 +40,23 @@ def shrink_rows(u: Array, t: float | Array, threshold: float | Array) -> Array:
 class _IndexGroups:
     """A partition of the flattened block, sorted so that groups of one size form a matrix."""
 
-    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
-        if not hasattr(groups, "__iter__"):
-            raise ValueError(
-                "GroupL2: groups must be None, an integer axis or a list of index lists, "
-                f"got {groups!r}"
-            )
+    def __init__(self, groups: Any) -> None:
+        accepted = "None, an integer axis or a list of index lists"
+        try:
+            listed = list(groups)
+        except TypeError:
+            listed = []
+            require(False, "GroupL2: groups", groups, accepted)
         members = []
-        for number, group in enumerate(groups):
-            indices = np.asarray(group)
+        for number, group in enumerate(listed):
+            name = f"GroupL2: groups[{number}]"
+            try:
+                indices = np.asarray(group)
+            except Exception:  # ragged lists
+                indices = np.empty(0)
             if indices.ndim != 1 or indices.size == 0:
-                raise ValueError(f"GroupL2: group {number} must be a non-empty list of indices")
-            if not np.issubdtype(indices.dtype, np.integer):
-                raise ValueError(f"GroupL2: group {number} must hold integers, got {group!r}")
+                raise ValueError(f"{name} must be a non-empty list of indices, got {shown(group)}")
+            require(indices.dtype.kind in "iu", name, group, "a list of integers")
             members.append(indices.astype(np.int64))
         if not members:
             raise ValueError("GroupL2: groups must not be empty")
@@ -122,24 +127,25 @@ class GroupL2(Regulariser):
         groups: int | Sequence[Sequence[int]] | None = None,
         weights: Sequence[float] | Array | None = None,
     ) -> None:
-        self.lam = finite_number("GroupL2", "lam", lam)
+        self.lam = non_negative("GroupL2: lam", lam)
         self._axis: int | None = None
         self._index_groups: _IndexGroups | None = None
-        if isinstance(groups, (int, np.integer)):
+        if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
             self._axis = int(groups)
         elif groups is not None:
             self._index_groups = _IndexGroups(groups)
-        self._weights = None if weights is None else Parameter(weights)
+        self._weights = None if weights is None else Parameter("GroupL2: weights", weights)
         if self._weights is not None:
             array = self._weights.array
             if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
                 raise ValueError("GroupL2: weights must be a list of finite numbers >= 0")
             if self._index_groups is not None:
                 self._check_weights(len(self._index_groups.group_order), "GroupL2")
-                self._weights = Parameter(array[self._index_groups.group_order])
+                self._weights = Parameter("GroupL2: weights", array[self._index_groups.group_order])
 
     def value(self, u: Array) -> float:
         """Return lam sum_g weight_g ‖u_g‖_2."""
+        u = self._block(u)
         pieces = self._split(u)
         thresholds = self._thresholds(u, pieces)
         pairs = zip(pieces, thresholds, strict=True)
@@ -192,7 +198,7 @@ class GroupL2(Regulariser):
         """Return matrices whose rows are the groups, one matrix per size of group."""
         if self._index_groups is not None:
             if len(self._index_groups.indices) != math.prod(u.shape):
-                self.check(tuple(u.shape))
+                self.check(tuple(u.shape), "u")
             forward, _ = self._index_groups.permutations(u)
             flat = u.reshape(-1)[forward]
             pieces, start = [], 0
@@ -202,6 +208,8 @@ class GroupL2(Regulariser):
                 start = stop
             return pieces
         if self._axis is not None:
+            if not -u.ndim <= self._axis < u.ndim:
+                self.check(tuple(u.shape), "u")
             moved = array_namespace(u).moveaxis(u, self._axis, 0)
             return [moved.reshape(moved.shape[0], -1)]
         return [u.reshape(1, -1)]
@@ -225,7 +233,7 @@ class GroupL2(Regulariser):
         if self._weights is None:
             return [self.lam] * len(pieces)
         if len(self._weights.array) != sum(piece.shape[0] for piece in pieces):
-            self.check(tuple(u.shape))
+            self.check(tuple(u.shape), "u")
         column = self.lam * self._weights.like(u).reshape(-1, 1)
         thresholds, start = [], 0
         for piece in pieces:

@@ -33,11 +33,17 @@ class Joined(Regulariser):
         """Whether every part's distance is exact."""
         return all(reg.exact_distance for _, _, reg in self.parts)
 
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether every part is convex."""
+        return all(reg.convex for _, _, reg in self.parts)
+
     def __repr__(self) -> str:
         return f"Joined({[reg for _, _, reg in self.parts]})"
 
     def value(self, u: Array) -> float:
         """The sum of the parts' values."""
+        u = self._block(u)
         return sum(reg.value(u[index].reshape(shape)) for index, shape, reg in self.parts)
 
     def _prox(self, u: Array, t: Array | float) -> Array:

@@ -7,10 +7,11 @@ import warnings
 
 from array_api_compat import array_namespace
 
+from cyclade._arrays import all_finite
+from cyclade._checks import non_negative
 from cyclade.regularisers._arrays import (
     TOLERANCE_ULPS,
     as_double,
-    finite_number,
     machine_epsilon,
     weighted_norm,
 )
@@ -30,6 +31,12 @@ def _drop_ranges(m: Array, left: Array, right: Array) -> Array:
     """Return (I - left leftᵀ) m (I - rightᵀ right) for orthonormal columns left, rows right."""
     m = m - left @ (left.T @ m)
     return m - (m @ right.T) @ right
+
+
+def _with_an_svd(u: Array) -> Array:
+    """Return u, in double precision if its dtype (half, long double) has no decomposition."""
+    xp = array_namespace(u)
+    return u if u.dtype in (xp.float32, xp.float64) else as_double(u)
 
 
 def nearest_dual(target: Array, w: float | Array, bound: float, left: Array, right: Array) -> Array:
@@ -94,19 +101,26 @@ class NuclearNorm(Regulariser):
     """
 
     def __init__(self, lam: float) -> None:
-        self.lam = finite_number("NuclearNorm", "lam", lam)
+        self.lam = non_negative("NuclearNorm: lam", lam)
 
     def value(self, u: Array) -> float:
         """Return lam times the sum of the singular values."""
+        u = self._block(u)
+        u = _with_an_svd(u)
+        if not all_finite(u):
+            return math.nan
         return self.lam * float(array_namespace(u).linalg.svdvals(u).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
-        self.check(tuple(u.shape))
+        self.check(tuple(u.shape), "u")
         xp = array_namespace(u)
+        if not all_finite(u):
+            return xp.full_like(u, math.nan)
         if isinstance(t, float):
-            left, sigma, right = xp.linalg.svd(u, full_matrices=False)
+            left, sigma, right = xp.linalg.svd(_with_an_svd(u), full_matrices=False)
             kept = int((sigma > self.lam * t).sum())
-            return (left[:, :kept] * (sigma[:kept] - self.lam * t)) @ right[:kept, :]
+            z = (left[:, :kept] * (sigma[:kept] - self.lam * t)) @ right[:kept, :]
+            return xp.astype(z, u.dtype, copy=False)
         if self.lam == 0:
             return u + 0.0
         steps, target = as_double(t), as_double(u)
@@ -121,7 +135,8 @@ class NuclearNorm(Regulariser):
         return xp.astype(z, u.dtype)
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
-        self.check(tuple(u.shape))
+        if not (all_finite(u) and all_finite(v)):
+            return math.nan
         xp = array_namespace(u)
         left, sigma, right = xp.linalg.svd(as_double(u), full_matrices=False)
         noise = 8 * max(u.shape) * machine_epsilon(u) * float(sigma[0])

@@ -64,6 +64,11 @@ class PerBlock:
         """Whether `distance` is exact for every block."""
         return all(reg.exact_distance for reg in self.regs)
 
+    @property
+    def convex(self) -> bool:
+        """Whether every r_j is convex."""
+        return all(reg.convex for reg in self.regs)
+
     def __repr__(self) -> str:
         return f"PerBlock([{', '.join(map(repr, self.regs))}])"
 

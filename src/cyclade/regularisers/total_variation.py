@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cyclade._checks import non_negative
 from cyclade.regularisers._arrays import (
-    finite_number,
     from_numpy,
     to_numpy,
     weighted_norm,
@@ -88,20 +88,20 @@ class TotalVariation1D(Regulariser):
     """
 
     def __init__(self, lam: float) -> None:
-        self.lam = finite_number("TotalVariation1D", "lam", lam)
+        self.lam = non_negative("TotalVariation1D: lam", lam)
 
     def value(self, u: Array) -> float:
         """Return lam sum_i |u_{i+1} - u_i|."""
+        u = self._block(u)
         return self.lam * float(abs(u[1:] - u[:-1]).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
-        self.check(tuple(u.shape))
+        self.check(tuple(u.shape), "u")
         point = to_numpy(u).astype(np.float64)
         edges = np.full(len(point) - 1, self.lam)
         return from_numpy(fused_prox(point, _steps(t, point), edges), u)
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
-        self.check(tuple(u.shape))
         jumps = np.sign(np.diff(to_numpy(u).astype(np.float64)))
         residual = to_numpy(v).astype(np.float64)
         residual[1:] += self.lam * jumps

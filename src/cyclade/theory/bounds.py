@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ._checks import finite, integer, non_negative, positive, sampling
+from cyclade._checks import (
+    each,
+    finite_number,
+    non_negative,
+    positive,
+    require,
+    sampling,
+    whole_number,
+)
 
 # --- variance -------------------------------------------------------------------------------------
 
@@ -22,8 +30,8 @@ def lemma1_variance(n: float, b: int, sigma2_x: float) -> float:
     >>> lemma1_variance(math.inf, b=6, sigma2_x=3.0), lemma1_variance(n=6, b=6, sigma2_x=3.0)
     (0.5, 0.0)
     """
-    sampling(n, b)
-    non_negative(sigma2_x=sigma2_x)
+    n, b, _, _ = sampling(n, b)
+    sigma2_x = non_negative("sigma2_x", sigma2_x)
     return _batch_factor(n, b) * sigma2_x
 
 
@@ -58,9 +66,10 @@ def variance_recursion(
     >>> variance_recursion(u_prev=2.0, v=1.0, v_prev=1.0, **common)
     1.15
     """
-    non_negative(u_prev=u_prev, v=v, v_prev=v_prev, L_tilde=L_tilde, sigma2=sigma2)
-    positive(L_hat=L_hat)
-    sampling(n, b, b_small, p)
+    u_prev, v, v_prev = each(non_negative, u_prev=u_prev, v=v, v_prev=v_prev)
+    L_tilde, sigma2 = each(non_negative, L_tilde=L_tilde, sigma2=sigma2)
+    L_hat = positive("L_hat", L_hat)
+    n, b, b_small, p = sampling(n, b, b_small, p)
     large, small = p * _batch_factor(n, b), (1 - p) / b_small
     return (
         2 * large * sigma2
@@ -81,8 +90,8 @@ def lemma2_bound(L_hat: float, v: float) -> float:
     >>> lemma2_bound(L_hat=1.5, v=0.2)
     1.0
     """
-    positive(L_hat=L_hat)
-    non_negative(v=v)
+    L_hat = positive("L_hat", L_hat)
+    v = non_negative("v", v)
     return 2 * (L_hat + 1) * v
 
 
@@ -94,8 +103,8 @@ def descent_gap(F_prev: float, F: float, v: float) -> float:
     >>> descent_gap(F_prev=3.0, F=1.0, v=2.5)
     0.75
     """
-    finite(F_prev=F_prev, F=F)
-    non_negative(v=v)
+    F_prev, F = each(finite_number, F_prev=F_prev, F=F)
+    v = non_negative("v", v)
     return F_prev - F - v / 2
 
 
@@ -107,9 +116,9 @@ def theorem1_bound(L_hat: float, gap: float, K: int) -> float:
     >>> theorem1_bound(L_hat=1.5, gap=2.0, K=10)
     2.0
     """
-    positive(L_hat=L_hat)
-    non_negative(gap=gap)
-    integer("K", K, 1)
+    L_hat = positive("L_hat", L_hat)
+    gap = non_negative("gap", gap)
+    K = whole_number("K", K, 1)
     return 4 * (L_hat + 1) * gap / K
 
 
@@ -121,9 +130,9 @@ def pl_bound(L_hat: float, mu: float, gap: float, K: int) -> float:
     >>> pl_bound(L_hat=1.0, mu=4.0, gap=8.0, K=3)
     1.0
     """
-    positive(L_hat=L_hat, mu=mu)
-    non_negative(gap=gap)
-    integer("K", K, 0)
+    L_hat, mu = each(positive, L_hat=L_hat, mu=mu)
+    gap = non_negative("gap", gap)
+    K = whole_number("K", K, 0)
     return math.exp(-K * math.log1p(mu / (2 * (L_hat + 1)))) * gap
 
 
@@ -140,11 +149,12 @@ def c0(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float) -
     >>> c0(L_hat=2.0, L_tilde=0.5, n=100, b=100, b_small=10, p=10 / 110)
     7.0
     """
-    positive(L_hat=L_hat)
-    non_negative(L_tilde=L_tilde)
-    sampling(n, b, b_small, p)
+    L_hat = positive("L_hat", L_hat)
+    L_tilde = non_negative("L_tilde", L_tilde)
+    n, b, b_small, p = sampling(n, b, b_small, p)
     noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
-    return L_hat + 2 * (1 - p) * L_hat / (p * b_small) + 2 * noise * L_tilde
+    c = L_hat + 2 * (1 - p) * L_hat / (p * b_small) + 2 * noise * L_tilde
+    return _finite_c0(c, L_hat, L_tilde, p)
 
 
 def max_eta(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float) -> float:
@@ -175,10 +185,10 @@ def theorem2_bound(
     >>> theorem2_bound(gap=1.0, eta=0.5, K=8, p=0.5, n=math.inf, b=100, sigma2=8.0)
     1.34
     """
-    non_negative(gap=gap, sigma2=sigma2)
-    positive(eta=eta)
-    integer("K", K, 1)
-    sampling(n, b, p=p)
+    gap, sigma2 = each(non_negative, gap=gap, sigma2=sigma2)
+    eta = positive("eta", eta)
+    K = whole_number("K", K, 1)
+    n, b, _, p = sampling(n, b, p=p)
     variance = _batch_factor(n, b) * sigma2
     return 4 * gap / (eta * K) + 2 * (1 - p) * variance / (p * K) + 4 * variance
 
@@ -191,11 +201,12 @@ def c0_pl(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float
     >>> c0_pl(L_hat=2.0, L_tilde=0.5, n=100, b=100, b_small=10, p=10 / 110)
     12.80
     """
-    positive(L_hat=L_hat)
-    non_negative(L_tilde=L_tilde)
-    sampling(n, b, b_small, p)
+    L_hat = positive("L_hat", L_hat)
+    L_tilde = non_negative("L_tilde", L_tilde)
+    n, b, b_small, p = sampling(n, b, b_small, p)
     noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
-    return L_hat + 4 * L_hat / (p * b_small) + 4 * noise * L_tilde
+    c = L_hat + 4 * L_hat / (p * b_small) + 4 * noise * L_tilde
+    return _finite_c0(c, L_hat, L_tilde, p)
 
 
 def max_eta_pl(
@@ -211,8 +222,8 @@ def max_eta_pl(
     0.1
     """
     eta = _root(c0_pl(L_hat, L_tilde, n, b, b_small, p))
-    positive(mu=mu)
-    return eta if p == 1 else min(p / (mu * (1 - p)), eta)
+    mu, p = each(positive, mu=mu, p=p)
+    return eta if p == 1 else min(p / mu / (1 - p), eta)
 
 
 def pl_vr_bound(
@@ -227,10 +238,10 @@ def pl_vr_bound(
     >>> pl_vr_bound(gap=8.0, eta=0.5, mu=4.0, K=3, p=0.5, n=100, b=100, sigma2=7.0)
     1.0
     """
-    non_negative(gap=gap, sigma2=sigma2)
-    positive(eta=eta, mu=mu)
-    integer("K", K, 0)
-    sampling(n, b, p=p)
+    gap, sigma2 = each(non_negative, gap=gap, sigma2=sigma2)
+    eta, mu = each(positive, eta=eta, mu=mu)
+    K = whole_number("K", K, 0)
+    n, b, _, p = sampling(n, b, p=p)
     variance = _batch_factor(n, b) * sigma2
     decay = math.exp(-K * math.log1p(eta * mu / 2))
     return decay * (gap + eta * (1 - p) * variance / p) + 4 * variance / mu
@@ -243,6 +254,13 @@ def _batch_factor(n: float, b: int) -> float:
     return 0.0 if n == 1 else float((n - b) / (n - 1) / b)
 
 
+def _finite_c0(c: float, L_hat: float, L_tilde: float, p: float) -> float:
+    """c, unless it overflowed."""
+    given = {"L_hat": L_hat, "L_tilde": L_tilde, "p": p}
+    require(math.isfinite(c), "L_hat, L_tilde and p", given, "such that c_0 is finite")
+    return c
+
+
 def _root(c: float) -> float:
-    """The positive root η of cη² + η − 1 = 0."""
-    return 2 / (1 + math.sqrt(1 + 4 * c))
+    """The positive root η of cη² + η − 1 = 0, for any finite c ≥ 0."""
+    return 1 / (0.5 + math.sqrt(0.25 + c))

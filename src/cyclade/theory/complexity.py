@@ -22,8 +22,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ._checks import integer, non_negative, positive, require, sampling
+from cyclade._checks import (
+    each,
+    non_negative,
+    number_of_terms,
+    positive,
+    require,
+    sampling,
+    whole_number,
+)
+
 from .bounds import max_eta, max_eta_pl, pl_vr_bound, theorem2_bound
+
+_TINY = 1e-290
+"""Products below this lose digits, and with them the promise."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +62,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         sampling(math.inf, self.b, self.b_small, self.p)
-        positive(eta=self.eta)
-        integer("K", self.K, 1)
+        positive("eta", self.eta)
+        whole_number("K", self.K, 1)
         large, small = self.p * self.b, (1 - self.p) * self.b_small
         object.__setattr__(self, "evaluations", self.b + self.K * (large + 2 * small))
         object.__setattr__(self, "evaluations_paper", self.b + self.K * (large + small))
@@ -68,9 +80,8 @@ def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: f
     >>> theorem2_bound(1.0, plan.eta, plan.K, plan.p, 10_000, plan.b, sigma2=1.0) <= 0.1**2
     True
     """
-    integer("n", n, 1)
-    _check(L_hat, L_tilde, gap, epsilon)
-    b, b_small, p = _batches(int(n))
+    L_hat, L_tilde, gap, epsilon, _ = _checked(L_hat, L_tilde, gap, epsilon)
+    b, b_small, p = _batches(whole_number("n", n, 1))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
     K = 4 * gap / eta / epsilon / epsilon
 
@@ -100,9 +111,8 @@ def plan_infinite_sum(
     >>> theorem2_bound(1.0, plan.eta, plan.K, plan.p, math.inf, plan.b, sigma2=4.0) <= 0.1**2
     True
     """
-    sampling(n, 1)
-    non_negative(sigma2=sigma2)
-    _check(L_hat, L_tilde, gap, epsilon)
+    n, sigma2 = number_of_terms("n", n), non_negative("sigma2", sigma2)
+    L_hat, L_tilde, gap, epsilon, _ = _checked(L_hat, L_tilde, gap, epsilon)
     b, b_small, p = _batches(_capped(12 * sigma2 / epsilon / epsilon, n, epsilon))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
     K = 12 * gap / eta / epsilon / epsilon + 1 / (2 * p)
@@ -127,9 +137,8 @@ def plan_finite_sum_pl(
     >>> pl_vr_bound(1.0, plan.eta, 0.1, plan.K, plan.p, 10_000, plan.b, sigma2=1.0) <= 1e-6
     True
     """
-    integer("n", n, 1)
-    _check(L_hat, L_tilde, gap, epsilon, mu)
-    b, b_small, p = _batches(int(n))
+    L_hat, L_tilde, gap, epsilon, mu = _checked(L_hat, L_tilde, gap, epsilon, mu)
+    b, b_small, p = _batches(whole_number("n", n, 1))
     eta = max_eta_pl(L_hat, L_tilde, mu, n, b, b_small, p)
     K = _pl_cycles(eta, mu, gap, epsilon)
 
@@ -159,9 +168,8 @@ def plan_infinite_sum_pl(
     >>> pl_vr_bound(1.0, plan.eta, 0.1, plan.K, plan.p, math.inf, plan.b, sigma2=4.0) <= 0.1
     True
     """
-    sampling(n, 1)
-    non_negative(sigma2=sigma2)
-    _check(L_hat, L_tilde, gap, epsilon, mu)
+    n, sigma2 = number_of_terms("n", n), non_negative("sigma2", sigma2)
+    L_hat, L_tilde, gap, epsilon, mu = _checked(L_hat, L_tilde, gap, epsilon, mu)
     b, b_small, p = _batches(_capped(12 * sigma2 / mu / epsilon, n, epsilon))
     eta = max_eta_pl(L_hat, L_tilde, mu, n, b, b_small, p)
     K = _pl_cycles(eta, mu, 3 * gap, epsilon)
@@ -172,9 +180,12 @@ def plan_infinite_sum_pl(
     return Plan(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
 
 
-def _check(L_hat: float, L_tilde: float, gap: float, epsilon: float, mu: float = 1.0) -> None:
-    positive(L_hat=L_hat, mu=mu, epsilon=epsilon)
-    non_negative(L_tilde=L_tilde, gap=gap)
+def _checked(
+    L_hat: float, L_tilde: float, gap: float, epsilon: float, mu: float = 1.0
+) -> tuple[float, float, float, float, float]:
+    L_hat, mu, epsilon = each(positive, L_hat=L_hat, mu=mu, epsilon=epsilon)
+    L_tilde, gap = each(non_negative, L_tilde=L_tilde, gap=gap)
+    return L_hat, L_tilde, gap, epsilon, mu
 
 
 def _capped(b: float, n: float, epsilon: float) -> int:
@@ -191,6 +202,7 @@ def _batches(b: int) -> tuple[int, int, float]:
 
 def _pl_cycles(eta: float, mu: float, start: float, epsilon: float) -> float:
     """(1 + 2/(ημ)) log(start/ε), or 0 where that is negative."""
+    require(eta * mu > _TINY, "mu", mu, "such that η and ημ do not vanish in rounding")
     return (1 + 2 / (eta * mu)) * math.log(start / epsilon) if start > epsilon else 0.0
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ._checks import integer, non_negative, require
+from cyclade._checks import (
+    LARGEST_INDEX,
+    each,
+    listed,
+    non_negative,
+    real_array,
+    require,
+    shown,
+    whole_number,
+)
+from cyclade._checks import generator as seeded
 
 Array = npt.NDArray[np.float64]
 Hvp = Callable[[Array, Array], npt.ArrayLike]
@@ -217,17 +227,17 @@ def estimate_constants(
     owner = _owner(sizes)
     d = len(owner)
     root = np.sqrt(_diagonal(Lambda, sizes))
-    centres = np.atleast_2d(np.asarray(x, dtype=np.float64))
+    given = real_array("x", x)
+    centres = np.atleast_2d(given)
     ok = centres.ndim == 2 and centres.shape[1] == d and len(centres) > 0
-    require(ok, "x", np.shape(x), f"of shape ({d},) or (k, {d})")
+    require(ok, "x", given.shape, f"of shape ({d},) or (k, {d})")
     require(bool(np.isfinite(centres).all()), "x", x, "finite")
-    integer("points", points, 0)
-    integer("iterations", iterations, 1)
-    non_negative(radius=radius, tol=tol)
-    products = [hvp] if callable(hvp) else list(hvp)
-    require(len(products) > 0, "hvp", hvp, "a function or a non-empty sequence of functions")
+    points = whole_number("points", points, 0, LARGEST_INDEX)
+    iterations = whole_number("iterations", iterations, 1)
+    radius, tol = each(non_negative, radius=radius, tol=tol)
+    products = _products(hvp)
 
-    generator = np.random.default_rng(rng)
+    generator = seeded("rng", rng)
     chosen = generator.integers(len(centres), size=points)
     noise = generator.standard_normal((points, d)) * (radius / np.sqrt(d))
     later = [owner >= j for j in range(len(sizes))]  # what Q̂^j keeps
@@ -242,6 +252,14 @@ def estimate_constants(
         ]
         best = Constants(max(best.L_hat, found[0]), max(best.L_tilde, found[1]))
     return best
+
+
+def _products(hvp: Hvp | Sequence[Hvp]) -> list[Hvp]:
+    """The Hessian-vector products of all components."""
+    accepted = "a function or a non-empty sequence of functions"
+    products = [hvp] if callable(hvp) else listed("hvp", hvp, accepted)
+    require(len(products) > 0 and all(map(callable, products)), "hvp", hvp, accepted)
+    return products
 
 
 def _apply_gram(
@@ -280,7 +298,7 @@ def _power_iteration(
 
 def _product(hvp: Hvp, z: Array, v: Array) -> Array:
     """``hvp(z, v)``, checked."""
-    out = np.asarray(hvp(z, v), dtype=np.float64)
+    out: Array = real_array("hvp(point, v)", hvp(z, v))
     require(out.shape == v.shape, "hvp(point, v)", out.shape, f"of shape {v.shape}")
     require(bool(np.isfinite(out).all()), "hvp(point, v)", out, "finite")
     return out
@@ -288,17 +306,21 @@ def _product(hvp: Hvp, z: Array, v: Array) -> Array:
 
 def _owner(sizes: Sequence[int]) -> npt.NDArray[np.intp]:
     """The block, counted from 0, that each of the d coordinates belongs to."""
-    require(len(sizes) > 0, "sizes", sizes, "a non-empty sequence of integers >= 1")
-    for j, size in enumerate(sizes):
-        integer(f"sizes[{j}]", size, 1)
-    return np.repeat(np.arange(len(sizes)), sizes)
+    accepted = "a non-empty sequence of integers >= 1"
+    given = listed("sizes", sizes, accepted)
+    require(len(given) > 0, "sizes", sizes, accepted)
+    counts = [whole_number(f"sizes[{j}]", size, 1) for j, size in enumerate(given)]
+    try:
+        return np.repeat(np.arange(len(counts)), counts)
+    except (MemoryError, OverflowError, ValueError):
+        raise ValueError(f"sizes must fit into memory, got {shown(sizes)}") from None
 
 
 def _diagonal(Lambda: npt.ArrayLike, sizes: Sequence[int]) -> Array:
     """The diagonal of Λ, length d, from one number, m numbers, m diagonals or d numbers."""
     m, d = len(sizes), int(sum(sizes))
-    given = Lambda if np.iterable(Lambda) else [Lambda] * m
-    items = [np.asarray(item, dtype=np.float64) for item in cast("Sequence[npt.ArrayLike]", given)]
+    given = list(Lambda) if np.iterable(Lambda) else [Lambda] * m
+    items = [real_array("Lambda", item) for item in given]
     lengths = sizes if len(items) == m else [1] * d
     ok = len(items) == len(lengths) and all(
         item.shape in ((), (length,)) for item, length in zip(items, lengths, strict=True)
@@ -312,7 +334,7 @@ def _diagonal(Lambda: npt.ArrayLike, sizes: Sequence[int]) -> Array:
 
 def _components(A: npt.ArrayLike, d: int) -> Array:
     """A as a stack (n, d, d) of symmetric matrices."""
-    stack = np.asarray(A, dtype=np.float64)
+    stack = real_array("A", A)
     ok = stack.ndim in (2, 3) and stack.shape[-2:] == (d, d) and len(stack) > 0
     require(ok, "A", stack.shape, f"of shape ({d}, {d}) or (n, {d}, {d})")
     return _symmetric("A", stack.reshape(-1, d, d))
@@ -329,8 +351,8 @@ def _symmetric(name: str, stack: Array) -> Array:
 def _cut(Q: npt.ArrayLike, j: int, sizes: Sequence[int]) -> tuple[int, Array]:
     """The number of coordinates before block j, and Q^j as an array."""
     d = len(_owner(sizes))
-    integer("j", j, 1, len(sizes))
-    matrix = np.asarray(Q, dtype=np.float64)
+    j = whole_number("j", j, 1, len(sizes))
+    matrix = real_array("Q", Q)
     require(matrix.shape == (d, d), "Q", matrix.shape, f"of shape ({d}, {d})")
     return int(sum(sizes[: j - 1])), matrix
 
@@ -347,7 +369,7 @@ def _norm_of_sum(
 ) -> float:
     """‖Λ^{-1/2} (Σ_j cut(Q^j)) Λ^{-1/2}‖."""
     m, d = len(sizes), len(_owner(sizes))
-    stack = np.asarray(Q, dtype=np.float64)
+    stack = real_array("Q", Q)
     require(stack.shape == (m, d, d), "Q", stack.shape, f"of shape ({m}, {d}, {d})")
     _symmetric("Q", stack)
     root = np.sqrt(_diagonal(Lambda, sizes))

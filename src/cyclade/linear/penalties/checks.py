@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.regularisers._arrays import finite_number
+from cyclade._checks import non_negative
 
 Array = Any
 Groups = int | Sequence[Sequence[int]]
@@ -22,6 +22,11 @@ __all__ = [
     "partition",
     "tidy_groups",
 ]
+
+
+def finite_number(owner: str, name: str, value: Any) -> float:
+    """`value` as a float; ValueError unless it is a finite number >= 0."""
+    return non_negative(f"{owner}: {name}", value)
 
 
 def above(owner: str, name: str, value: Any, bound: float, why: str) -> float:

@@ -25,6 +25,7 @@ class Rule(Protocol):
     """Keeps one iterate."""
 
     needs_change: bool
+    name: str  # which iterate it is, for messages
     x: Point | None
 
     def see(self, seen: Seen) -> None:
@@ -35,6 +36,7 @@ class Last:
     """The last iterate."""
 
     needs_change = False
+    name = "the last iterate"
 
     def __init__(self) -> None:
         self.x: Point | None = None
@@ -48,6 +50,7 @@ class SmallestChange:
     """Algorithm 1, line 8: the x_k with the smallest ‖x_k − x_{k−1}‖_Λ."""
 
     needs_change = True
+    name = "the iterate with the smallest change"
 
     def __init__(self) -> None:
         self.x: Point | None = None
@@ -63,6 +66,7 @@ class Uniform:
     """Algorithm 2, line 10: an iterate drawn uniformly from x_1, …, x_K, whatever K will be."""
 
     needs_change = False
+    name = "an iterate drawn at random"
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.x: Point | None = None
@@ -78,15 +82,17 @@ class Best:
     """The iterate with the smallest F among those where F was evaluated, x_0 included."""
 
     needs_change = False
+    name = "the best iterate seen"
 
     def __init__(self) -> None:
         self.x: Point | None = None
         self.fun = math.inf
+        self.k = 0
 
     def see(self, seen: Seen) -> None:
         """Keep x_k if F(x_k) is the smallest so far."""
         if seen.fun < self.fun or (self.x is None and not math.isnan(seen.fun)):
-            self.x, self.fun = seen.x.copy(), seen.fun
+            self.x, self.fun, self.k = seen.x.copy(), seen.fun, seen.k
 
 
 def as_rule(returns: Any, deterministic: bool, rng: np.random.Generator) -> Rule:
@@ -97,4 +103,4 @@ def as_rule(returns: Any, deterministic: bool, rng: np.random.Generator) -> Rule
         return Last()
     if returns == "best":
         return Best()
-    raise ValueError(f"returns={returns!r} is unknown: use 'paper', 'last' or 'best'")
+    raise ValueError(f"returns={returns!r} is unknown: use 'best', 'last' or 'paper'")

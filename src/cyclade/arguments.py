@@ -1,0 +1,275 @@
+"""Reading and checking the arguments of `minimize`, before any work starts."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array, all_finite, kind
+from cyclade._checks import function, is_number, whole_number
+from cyclade.blocks import Layout, Point
+from cyclade.gradient_check import contradiction
+from cyclade.methods import Method
+from cyclade.oracles.autograd import Autograd
+from cyclade.oracles.callables import CallableOracle
+from cyclade.oracles.derivatives import FiniteDifferences, Jacobian, Pair
+from cyclade.oracles.user import UserOracle
+from cyclade.regularisers import PerBlock
+from cyclade.regularisers.joined import Joined
+from cyclade.run import Carried, Limits
+from cyclade.samplers import ALL, FiniteSum, Sample, Source, Stream
+
+MOST_TERMS = int(np.iinfo(np.int64).max)
+
+
+def source(n: Any, stream: Any) -> Source | None:
+    """Where samples come from: a finite sum, a stream, or None for f as a whole."""
+    if n is not None and stream is not None:
+        raise ValueError("give n= (a finite sum) or stream= (samples without end), not both")
+    if stream is not None:
+        return Stream(stream)
+    if n is None:
+        return None
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise TypeError(f"n must be a whole number of terms, got {n!r}")
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    if n > MOST_TERMS:
+        raise ValueError(f"n must be at most {MOST_TERMS}, got {n}")
+    return FiniteSum(int(n))
+
+
+def check_flags(**flags: Any) -> None:
+    """True or False, nothing else."""
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_options(chosen: Method, block_min: Any, L: Any, eta: Any, accelerate: bool) -> None:
+    """What fits P-CCD only."""
+    if block_min is not None:
+        function("block_min", block_min, "None or a function (j, x) -> block j")
+        if L is not None or eta is not None:
+            raise ValueError("block_min takes no steps: leave L and eta out")
+    for name, given in (("block_min", block_min is not None), ("accelerate", accelerate)):
+        if given and not chosen.deterministic:
+            raise ValueError(
+                f"{name} needs a method that sees all of f: use method='P-CCD', not {chosen.name}"
+            )
+
+
+def joined(user: Layout, regs: PerBlock, x0: Any) -> tuple[Layout, PerBlock]:
+    """One block that is all of x, with the regularisers of the user's blocks on its parts."""
+    if user.m == 1:
+        return user, regs
+    parts = list(zip(user.flat_index(), user.block_shapes, regs.regs, strict=True))
+    layout = Layout.of(x0, [user.d] if user.labels == [""] else [user.labels])
+    return layout, PerBlock([Joined(parts)])
+
+
+@dataclass
+class SmoothPart:
+    """The oracle of f, and whether its gradient was written by hand, so that it may be wrong."""
+
+    oracle: Any
+    by_hand: bool
+
+    def gradient_check(self, sample: Sample) -> Callable[[Point, list[Any]], str | None] | None:
+        """What compares a gradient with the values of f around a point; None if it needs none."""
+        if not self.by_hand:
+            return None
+        rng = np.random.default_rng(0)
+
+        def value(x: Point) -> float:
+            return float(self.oracle.sweep(x, sample).value())
+
+        return lambda x, gradient: contradiction(value, x, gradient, rng)
+
+
+def smooth_part(
+    fun: Any,
+    jac: Any,
+    block_jac: Any,
+    args: Any,
+    x: Point,
+    user_layout: Layout,
+    source: Source | None,
+    one_block: bool,
+    order: Any,
+) -> SmoothPart:
+    """The oracle of f from what the user gives."""
+    if callable(getattr(fun, "sweep", None)):
+        if jac is not None or block_jac is not None or args != ():
+            raise ValueError("fun is an oracle, which has its own gradient: leave jac, block_jac "
+                             "and args out")  # fmt: skip
+        if one_block and user_layout.m > 1:
+            raise ValueError(
+                "fun is an oracle with sweeps over blocks: PAGE and SGD move all of x at once; "
+                "give it with blocks that are all of x"
+            )
+        return SmoothPart(UserOracle(fun, x.layout), by_hand=True)
+    if not callable(fun):
+        raise TypeError(f"fun must be callable, got {type(fun).__name__}")
+    if not isinstance(args, tuple):
+        raise TypeError(f"args must be a tuple, got {type(args).__name__}")
+    if block_jac is not None and one_block:
+        function("block_jac", block_jac, "callable")
+        block_jac = _all_blocks(block_jac, user_layout)
+    if isinstance(order, str) and order == "greedy" and callable(jac):
+        block_jac = None  # its turns look at all blocks, which one call of jac gives
+    derivatives = _derivatives(fun, jac, block_jac, x, args)
+    oracle = CallableOracle(x.layout, derivatives, None if source is None else source.n, x.leaves[0])
+    return SmoothPart(oracle, by_hand=isinstance(derivatives, Jacobian | Pair))
+
+
+def _all_blocks(block_jac: Callable[..., Any], user: Layout) -> Callable[..., Any]:
+    """`block_jac` of the one block that is all of x, from that of the user's blocks."""
+
+    def whole(x: Any, _: int, *args: Any) -> Array:
+        parts = [np.asarray(block_jac(x, j, *args)) for j in range(user.m)]
+        gradient = np.empty(user.d, dtype=parts[0].dtype)
+        for index, part in zip(user.flat_index(), parts, strict=True):
+            gradient[index] = part.reshape(-1)
+        return gradient if user.m > 1 else parts[0]
+
+    return whole
+
+
+def _derivatives(fun: Any, jac: Any, block_jac: Any, x: Point, args: tuple[Any, ...]) -> Any:
+    if isinstance(jac, str):
+        if jac != "2-point":
+            raise ValueError(f"jac={jac!r} is unknown: use '2-point', True or a function")
+        if block_jac is not None:
+            raise ValueError("jac='2-point' and block_jac: give one of them")
+    if kind(x.leaves[0]) == "torch" and jac != "2-point":
+        if jac is not None or block_jac is not None:
+            raise ValueError("jac and block_jac are for NumPy x0; torch differentiates fun itself")
+        return Autograd(_with(fun, args))
+    if isinstance(jac, str):
+        return FiniteDifferences(_with(fun, args))
+    if jac is True:
+        if block_jac is not None:
+            raise ValueError("jac=True and block_jac: give one of them")
+        return Pair(_with(fun, args))
+    for name, given in (("jac", jac), ("block_jac", block_jac)):
+        if given is not None:
+            function(name, given)
+    if jac is None and block_jac is None:
+        raise ValueError(
+            "a NumPy x0 needs the gradient of fun: give jac= (or block_jac=, or jac='2-point'), or "
+            "write fun in torch and give x0 as torch tensors"
+        )
+    return Jacobian(
+        _with(fun, args), jac and _with(jac, args), block_jac and _with(block_jac, args)
+    )
+
+
+def _with(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    return (lambda *a: fun(*a, *args)) if args else fun
+
+
+def limits(
+    tol: Any, rtol: Any, change_tol: Any, max_cycles: Any, max_samples: Any, max_seconds: Any
+) -> Limits:
+    """When to stop."""
+    given = {
+        "tol": tol, "rtol": rtol, "change_tol": change_tol, "max_cycles": max_cycles,
+        "max_samples": max_samples, "max_seconds": max_seconds,
+    }  # fmt: skip
+    for name, value in given.items():
+        if value is None:
+            continue
+        if not is_number(value):
+            raise TypeError(f"{name} must be a number or None, got {value!r}")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not number >= 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+        given[name] = number if name != "max_cycles" or math.isinf(number) else math.ceil(number)
+    if all(value is None for value in given.values()):
+        raise ValueError("nothing would stop the run: give a tolerance or a limit, such as tol")
+    return Limits(**given)
+
+
+def cycles_between_looks(every: Any, method: Method, sampler: Any) -> int:
+    """How many cycles lie between two evaluations of F.
+
+    By default 10, or about a pass over the n terms where cycles are cheaper than that.
+    """
+    if every is not None:
+        try:
+            return whole_number("every", every, 1)
+        except ValueError:
+            raise ValueError(
+                f"every must be a whole number of cycles, at least 1, got {every!r}"
+            ) from None
+    if method.deterministic:
+        return 10
+    p = getattr(sampler, "p", 1.0)
+    cost = p * sampler.b + (1 - p) * 2 * getattr(sampler, "b_small", 0)
+    n = sampler.source.n
+    return max(1, round(n / cost)) if math.isfinite(n) else 50
+
+
+def check_start(oracle: Any, x: Point, sample: Sample) -> None:
+    """Evaluate f and its gradient once, so that what is wrong with them is said at once."""
+    value, gradient = oracle.evaluate(x, sample)
+    if not math.isfinite(value):
+        raise ValueError(f"fun(x0) is {value}: start from a point where f is finite")
+    for j, gj in enumerate(gradient):
+        if not all_finite(gj):
+            raise ValueError(
+                f"the gradient of fun at x0 has NaN or infinity in block {x.layout.names[j]!r}"
+            )
+
+
+def check_gradient_at_x0(oracle: Any, x: Point, sample: Sample) -> None:
+    """`check_grad`: differences of values along random directions, in all of x and by blocks."""
+    rng = np.random.default_rng(0)
+    _, gradient = oracle.evaluate(x, sample)
+    m = x.layout.m
+    some = range(m) if m <= 32 else np.sort(rng.choice(m, 32, replace=False)).tolist()
+    for block in (None, *some):
+        found = contradiction(
+            lambda there: float(oracle.sweep(there, sample).value()), x, gradient, rng, block
+        )
+        if found is not None:
+            where = "" if block is None else f" in block {x.layout.names[block]!r}"
+            raise ValueError(f"jac is not the gradient of fun{where}: at x0, {found}")
+
+
+def carried(resume: Any, method: Method, layout: Layout, source: Source | None) -> Carried:
+    """The state to resume from, if it belongs to this problem."""
+    if not isinstance(resume, Carried):
+        raise TypeError(f"resume must be the `state` of a Result, got {type(resume).__name__}")
+    if resume.method != method.name:
+        raise ValueError(f"resume is a state of {resume.method}, not of {method.name}")
+    n = 1.0 if source is None else source.n
+    if resume.n != n:
+        raise ValueError(f"resume is a state of a sum of n = {resume.n:g} terms, not {n:g}")
+    there = resume.state.x.layout
+    if there.block_shapes != layout.block_shapes:
+        raise ValueError(
+            f"resume has blocks of shapes {there.block_shapes}, the problem {layout.block_shapes}"
+        )
+    return copy.deepcopy(resume)
+
+
+def certificate_kind(regs: Any, source: Source | None, sampler: Any, sample: Any) -> str:
+    """ "exact", or what stands in for an exact certificate."""
+    kinds = []
+    if not regs.exact_distance:
+        kinds.append("lower bound: a regulariser gives no exact distance")
+    if any(getattr(one, "bounded_distance", False) for one in getattr(regs, "regs", ())):
+        kinds.append("upper bound: a matrix Λ_j beside a regulariser")
+    if source is not None and not math.isfinite(source.n) and sample is not ALL:
+        kinds.append(f"estimate on {sampler.size(sample):g} samples of the stream")
+    return "; ".join(kinds) or "exact"

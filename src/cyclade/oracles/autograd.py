@@ -1,0 +1,102 @@
+"""Derivatives of a torch function, by autograd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cyclade._arrays import Array, kind
+from cyclade.blocks import Point
+from cyclade.oracles.derivatives import Position, goes_without_rows
+
+NO_GRAPH = (
+    "fun(x) is not connected to x by torch operations (detach, no_grad, a new tensor?), so it has "
+    "no gradient"
+)
+
+
+class Autograd:
+    """Derivatives of a torch function; only the block asked for is differentiated.
+
+    The value is always computed without a graph, never taken from a differentiated call: torch may
+    choose other kernels there, and a run must not depend on what was asked for before.
+    """
+
+    by_blocks, at_once = True, True
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self._short = goes_without_rows(fun, 1)
+        self.needs_rows = not self._short
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+        import torch
+
+        with torch.no_grad():
+            return float(_scalar(self.fun(at.x.whole(), *at.told[self._short])))
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+        import torch
+
+        with torch.inference_mode(False), torch.enable_grad():
+            u, loss = self._graph(at, j)
+            if not loss.requires_grad:  # f does not see this block
+                if at.x.layout.m == 1:
+                    raise ValueError(NO_GRAPH)
+                return torch.zeros_like(u)
+            (gj,) = torch.autograd.grad(loss, u, allow_unused=True)
+        return torch.zeros_like(u) if gj is None else gj
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S, in one backward pass."""
+        import torch
+
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = [a.detach().requires_grad_() for a in at.x.leaves]
+            loss = _scalar(self.fun(_assembled(at.x, leaves), *at.told[self._short]))
+            if not loss.requires_grad:
+                raise ValueError(NO_GRAPH)
+            found = torch.autograd.grad(loss, leaves, allow_unused=True)
+        full = [torch.zeros_like(a) if g is None else g for a, g in zip(leaves, found, strict=True)]
+        return [a.detach() for a in full]
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v by differentiating ⟨∇^j f_S, v⟩."""
+        import torch
+
+        with torch.inference_mode(False), torch.enable_grad():
+            u, loss = self._graph(at, j)
+            if not loss.requires_grad:
+                return torch.zeros_like(u)
+            (gj,) = torch.autograd.grad(loss, u, create_graph=True, allow_unused=True)
+            if gj is None or not gj.requires_grad:  # f is linear (or constant) in this block
+                return torch.zeros_like(u)
+            (hv,) = torch.autograd.grad((gj * v).sum(), u, allow_unused=True)
+        return torch.zeros_like(u) if hv is None else hv.detach()
+
+    def _graph(self, at: Position, j: int) -> tuple[Array, Array]:
+        """Block j as a variable, and f_S as a function of it alone."""
+        x, layout = at.x, at.x.layout
+        u = x.get(j).detach().requires_grad_()
+        leaves = [layout.copy(a) if s else a for a, s in zip(x.leaves, layout.shared, strict=True)]
+        layout.slots[j].write(leaves, u)
+        return u, _scalar(self.fun(_assembled(x, leaves), *at.told[self._short]))
+
+
+def _assembled(x: Point, leaves: list[Array]) -> Any:
+    return x.layout.structured(
+        [a.reshape(shape) for a, shape in zip(leaves, x.layout.shapes, strict=True)]
+    )
+
+
+def _scalar(loss: Any) -> Any:
+    if kind(loss) != "torch":
+        raise TypeError(
+            f"fun must return a scalar torch tensor for torch x0, got {type(loss).__name__}"
+        )
+    if math.prod(loss.shape) != 1:
+        raise ValueError(f"fun must return a scalar, got a tensor of shape {tuple(loss.shape)}")
+    return loss.reshape(())

@@ -1,0 +1,293 @@
+"""How f_S and its derivatives are got from functions the user gives.
+
+A `Derivatives` object is asked at a `Position`: a point, and the sample as functions are told it.
+What a call teaches beside what was asked for (a pair gives the value with the gradient) it writes
+down at the position, where the sweeps look first.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.blocks import Point
+from cyclade.samplers import Sample
+
+Told = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""What functions take beside x for a sample: as a rule, and where all rows go without saying."""
+
+
+class Position:
+    """What is known of f_S at one point; `stamp` says of which value of the point."""
+
+    __slots__ = ("arrays", "blocks", "sample", "stamp", "told", "value", "x")
+
+    def __init__(self, x: Point, sample: Sample, told: Told) -> None:
+        self.x, self.sample, self.told = x, sample, told
+        self.forget()
+
+    def forget(self) -> None:
+        """The point has moved: nothing is known of where it is now."""
+        self.stamp = self.x.stamp
+        self.value: float | None = None  # f_S
+        self.blocks: dict[int, Array] = {}  # ∇^j f_S, where blocks are asked for one by one
+        self.arrays: list[Array] | None = None  # ∇f_S at once, stored as a point stores x
+
+    def learn(self, other: Position) -> None:
+        """Take over all that is known at `other`, on the same sample, where the point is now."""
+        self.stamp = self.x.stamp
+        self.value, self.arrays, self.blocks = other.value, other.arrays, dict(other.blocks)
+
+
+class Derivatives(Protocol):
+    """Value and derivatives of f_S at a position."""
+
+    by_blocks: bool
+    """Whether one block's gradient is cheaper than all of them, so that sweeps ask for `grad`."""
+
+    at_once: bool
+    """Whether there is a `gradient` that is cheaper than all blocks one by one."""
+
+    needs_rows: bool
+    """Whether some function must be told all rows of a finite sum, and cannot go without."""
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S, stored as a point stores x."""
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+
+
+def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
+    """Whether `fun` has a default for its rows, the argument that comes after `before` others.
+
+    Then a call without them means all rows, and no index has to be made or data copied by it.
+
+    Example
+    -------
+    >>> goes_without_rows(lambda x, idx=None: 0.0, 1)
+    True
+    >>> goes_without_rows(lambda x, idx: 0.0, 1)
+    False
+    """
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # no function, or one that does not say what it takes
+        return fun is None
+    if len(parameters) <= before:
+        return False
+    rows = parameters[before]
+    positional = rows.kind in (rows.POSITIONAL_ONLY, rows.POSITIONAL_OR_KEYWORD)
+    return positional and rows.default is not rows.empty
+
+
+class Jacobian:
+    """Derivatives of a NumPy function from the gradient the user gives.
+
+    `jac` returns the whole gradient, structured like x; or `block_jac(x, j, …)` returns block j of
+    it alone, which is cheaper. `fun` and `jac` get a copy of x. `block_jac`, the fast path, gets a
+    read-only view that is true during the call only: a copy would cost d where it may cost d^j.
+    Hessian-vector products are central differences of gradients.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        jac: Callable[..., Any] | None,
+        block_jac: Callable[..., Any] | None = None,
+    ) -> None:
+        self.fun, self.jac, self.block_jac = fun, jac, block_jac
+        self.by_blocks, self.at_once = block_jac is not None, jac is not None
+        self._short = [
+            goes_without_rows(function, before)
+            for function, before in ((fun, 1), (jac, 1), (block_jac, 2))
+        ]
+        self.needs_rows = not all(self._short)
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+        return number(self.fun(at.x.whole(), *at.told[self._short[0]]))
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+        if self.block_jac is None:
+            return at.x.layout.slots[j].read(self.gradient(at))
+        gj = self.block_jac(at.x.view(), j, *at.told[self._short[2]])
+        return block_like(gj, at.x, j, "block_jac")
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S."""
+        assert self.jac is not None
+        return arrays_like(self.jac(at.x.whole(), *at.told[self._short[1]]), at.x)
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+        return central_hvp(self, at, j, v, 1 / 3)
+
+
+class Pair:
+    """Derivatives from one function that returns ``(value, gradient)``: a call gives both."""
+
+    by_blocks, at_once = False, True
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self._short = goes_without_rows(fun, 1)
+        self.needs_rows = not self._short
+
+    def value(self, at: Position) -> float:
+        """f_S; the gradient is kept."""
+        value, at.arrays = self._both(at)
+        return value
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S; the value is kept."""
+        at.value, arrays = self._both(at)
+        return arrays
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+        return at.x.layout.slots[j].read(self.gradient(at))
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+        return central_hvp(self, at, j, v, 1 / 3)
+
+    def _both(self, at: Position) -> tuple[float, list[Array]]:
+        found = self.fun(at.x.whole(), *at.told[self._short])
+        try:
+            value, gradient = found
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"with jac=True fun must return (value, gradient), got {type(found).__name__}"
+            ) from None
+        return number(value), arrays_like(gradient, at.x)
+
+
+class FiniteDifferences:
+    """Derivatives of a NumPy function from its values alone: ``jac="2-point"``.
+
+    Entry i of block j is (f_S(x + h_i e_i) − f_S(x)) / h_i with h_i = √ε · max(1, |x_i|), where ε
+    is the rounding of x's dtype; so a block costs d^j + 1 values, and one fewer where f_S(x) is
+    known. The error is about √ε times the size of f and of its curvature: tolerances far below
+    1e-6 (3e-3 in float32) may be out of reach.
+    """
+
+    by_blocks, at_once = True, False
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self._short = goes_without_rows(fun, 1)
+        self.needs_rows = not self._short
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+        return number(self.fun(at.x.whole(), *at.told[self._short]))
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S, by forward differences."""
+        if at.value is None:
+            at.value = self.value(at)
+        xj = at.x.get(j)
+        step = math.sqrt(np.finfo(xj.dtype).eps) * np.maximum(1.0, np.abs(xj))
+        ahead = xj + np.copysign(step, xj).astype(xj.dtype)  # away from zero: bounds lie there
+        gj, flat_x, flat_ahead = np.empty(xj.size), xj.reshape(-1), ahead.reshape(-1)
+        for i in range(xj.size):
+            u = flat_x.copy()
+            u[i] = flat_ahead[i]
+            with at.x.moved(j, u.reshape(xj.shape)):
+                gj[i] = (self.value(at) - at.value) / float(flat_ahead[i] - flat_x[i])
+        return gj.reshape(xj.shape).astype(xj.dtype)
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S is as dear as its blocks."""
+        raise NotImplementedError
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v; a longer step, since the gradients are known to √ε only."""
+        return central_hvp(self, at, j, v, 1 / 6)
+
+
+def central_hvp(derivatives: Derivatives, at: Position, j: int, v: Array, power: float) -> Array:
+    """∇²_jj f_S(x) v ≈ (∇^j f_S(x + δv) − ∇^j f_S(x − δv)) / 2δ, δ the rounding to this power."""
+    xj = at.x.get(j)
+    size = float(np.linalg.norm(v)) or 1.0
+    delta = float(np.finfo(xj.dtype).eps) ** power * (1.0 + float(np.linalg.norm(xj))) / size
+    found = []
+    for sign in (1, -1):
+        with at.x.moved(j, xj + sign * delta * v):
+            found.append(derivatives.grad(Position(at.x, at.sample, at.told), j))
+    return (found[0] - found[1]) / (2 * delta)
+
+
+def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
+    """A block's gradient with the shape and dtype of the block, copied, or an error naming it.
+
+    A copy, since users may hand out one buffer again and again, and g is kept.
+    """
+    shape, dtype = x.layout.block_shapes[j], x.layout.dtypes[j]
+    if gj.__class__ is np.ndarray and gj.dtype is dtype and gj.shape == shape:
+        return gj.copy()
+    gj = _real(np.array(gj), name, dtype)
+    if gj.shape != shape:
+        raise ValueError(f"{name} returned shape {gj.shape} for block {j} of shape {shape}")
+    return gj
+
+
+def arrays_like(gradient: Any, x: Point) -> list[Array]:
+    """A gradient structured like x, copied, stored as a point stores x, or an error."""
+    layout = x.layout
+    try:
+        arrays = [np.array(a) for a in layout.arrays(gradient)]
+        fits = [a.shape for a in arrays] == layout.shapes
+    except (AttributeError, IndexError, TypeError, ValueError, KeyError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"jac must return the gradient structured like x0, with shapes {layout.shapes}, "
+            f"got {_describe(gradient)}"
+        )
+    return layout.flat(
+        [_real(a, "jac", like.dtype) for a, like in zip(arrays, x.leaves, strict=True)]
+    )
+
+
+def _real(gradient: np.ndarray[Any, Any], name: str, dtype: Any) -> Array:
+    """A gradient in the dtype of x, or an error if it is not real."""
+    if gradient.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must return real numbers, got dtype {gradient.dtype}")
+    return gradient.astype(dtype, copy=False)
+
+
+def number(value: Any) -> float:
+    """`value` as a float, or an error that says it is not a scalar."""
+    if value.__class__ is float or value.__class__ is np.float64:
+        return float(value)
+    shape = np.shape(value)
+    if math.prod(shape) != 1:
+        raise ValueError(f"fun must return a scalar, got an array of shape {shape}")
+    try:
+        return float(np.reshape(value, ()))
+    except (TypeError, ValueError):
+        raise TypeError(f"fun must return a real number, got {type(value).__name__}") from None
+
+
+def _describe(value: Any) -> str:
+    if hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    if isinstance(value, dict):
+        return f"a dict of {', '.join(f'{k!r}: {_describe(a)}' for k, a in value.items())}"
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of [{', '.join(map(_describe, value))}]"
+    return type(value).__name__

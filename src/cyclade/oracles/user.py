@@ -1,0 +1,201 @@
+"""An oracle that the user wrote: sweeps of their own, made fit for line searches and the rest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cyclade._arrays import Array, array_namespace, kind, norm2, same_bits
+from cyclade.blocks import Blocks, Layout, Point
+from cyclade.oracles.derivatives import block_like, number
+from cyclade.samplers import Sample
+
+NEEDED = {
+    "get": "get(j): block j of the point",
+    "set": "set(j, u): move block j of the point to u",
+    "grad": "grad(j): the gradient of f with respect to block j",
+    "value": "value(): f at the point",
+}
+
+
+class UserOracle:
+    """The oracle that a user gives: any object with ``sweep(x, sample)``.
+
+    A sweep is a point that moves along a cycle, one block at a time, with whatever is worth keeping
+    between blocks (residuals, products). It has
+
+    * ``get(j)``: block j; ``x.get`` of the point it was given will do;
+    * ``set(j, u)``: move block j to u, both in ``x`` (by ``x.set(j, u)``) and in what it keeps;
+    * ``grad(j)``: ∇^j f_S here, shaped like the block;
+    * ``value()``: f_S here.
+
+    ``x.view()`` gives the whole point in the structure of x0. `sample` is `cyclade.samplers.ALL`
+    where all of f is meant, an array of indices for a finite sum, or a `cyclade.samplers.Batch` of
+    a stream, which has its samples in ``data``.
+
+    What else is needed is made from these: trials move the block there and back, products with the
+    Hessian are central differences of gradients, evaluations use a fresh sweep on a copy of x. What
+    is missing or wrong in a sweep is said before it moves for the first time.
+
+    Example
+    -------
+    Least squares with the residual kept, so that a coordinate costs its own column:
+
+    >>> import numpy as np
+    >>> from cyclade import Layout
+    >>> from cyclade.samplers import ALL
+    >>> class LeastSquares:
+    ...     def __init__(self, A, y):
+    ...         self.A, self.y = A, y
+    ...
+    ...     def sweep(self, x, sample):
+    ...         return Residual(self.A, x, self.A @ x.view() - self.y)
+    >>> class Residual:
+    ...     def __init__(self, A, x, r):
+    ...         self.A, self.x, self.r = A, x, r
+    ...         self.get = x.get
+    ...
+    ...     def set(self, j, u):
+    ...         self.r += self.A[:, j] * (u - self.x.get(j))
+    ...         self.x.set(j, u)
+    ...
+    ...     def grad(self, j):
+    ...         return self.A[:, j : j + 1].T @ self.r
+    ...
+    ...     def value(self):
+    ...         return 0.5 * self.r @ self.r
+    >>> layout = Layout.of(np.zeros(2), "coordinates")
+    >>> A, y = np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([1.0, 1.0])
+    >>> oracle = UserOracle(LeastSquares(A, y), layout)
+    >>> oracle.evaluate(layout.point(np.zeros(2)), ALL)
+    (1.0, [array([-2.]), array([-2.])])
+    """
+
+    def __init__(self, oracle: Any, layout: Layout) -> None:
+        if not callable(getattr(oracle, "sweep", None)):
+            raise TypeError(
+                f"the oracle {type(oracle).__name__} has no sweep(x, sample): give it one that "
+                f"returns an object with {', '.join(NEEDED)}"
+            )
+        self.oracle, self.layout = oracle, layout
+        self._checked = False
+        self._last: tuple[object, Sample, tuple[float, list[Array]]] | None = None
+
+    def sweep(self, x: Blocks, sample: Sample) -> UserSweep:
+        """The user's sweep from `x` on `sample`."""
+        assert isinstance(x, Point)
+        if not self._checked:
+            self._check(x, sample)
+        return UserSweep(x, self.oracle.sweep(x, sample))
+
+    def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
+        """f_S(x), and ∇f_S(x) by blocks; remembered while x stays."""
+        assert isinstance(x, Point)
+        if self._last is not None:
+            stamp, seen, found = self._last
+            if stamp is x.stamp and seen is sample:
+                return found
+        at = self.sweep(x.copy(), sample)
+        found = at.value(), [at.grad(j) for j in range(self.layout.m)]
+        self._last = (x.stamp, sample, found)
+        return found
+
+    def _check(self, x: Point, sample: Sample) -> None:
+        """See on a copy that sweeps have what they need and do as they should."""
+        trial = x.copy()
+        sweep = self.oracle.sweep(trial, sample)
+        lacking = [name for name in NEEDED if not callable(getattr(sweep, name, None))]
+        missing = "; ".join(NEEDED[name] for name in lacking)
+        if missing:
+            raise TypeError(f"the sweep {type(sweep).__name__} of the oracle lacks {missing}")
+        at, last = UserSweep(trial, sweep), self.layout.m - 1
+        at.value()
+        at.grad(last)
+        place = 1.001 * x.get(last) + 0.001
+        at.set(last, place)
+        if not (same_bits(trial.get(last), place) and same_bits(at.get(last), place)):
+            raise ValueError(
+                f"set(j, u) of the sweep {type(sweep).__name__} did not move block {last} of the "
+                "point to u: it must call x.set(j, u), and get(j) must return what x.get(j) does"
+            )
+        self._checked = True
+
+
+class UserSweep:
+    """A user's sweep, with trials and Hessian-vector products."""
+
+    def __init__(self, x: Point, sweep: Any) -> None:
+        self._x, self._sweep = x, sweep
+        self._value: float | None = None  # f_S at `_stamp`
+        self._stamp: object = None
+        self._tried: tuple[int, Array, float] | None = None  # a trial from `_stamp`, and its value
+        self.get = sweep.get
+
+    def grad(self, j: int) -> Array:
+        """∇^j f_S here."""
+        return _like(self._sweep.grad(j), self._x, j)
+
+    def set(self, j: int, u: Array) -> None:
+        """Move block j to `u`; the value that a trial found there is taken over."""
+        tried, self._tried = self._tried, None
+        here = tried is not None and self._stamp is self._x.stamp
+        self._sweep.set(j, u)
+        if tried is not None and here and tried[0] == j and same_bits(tried[1], u):
+            self._stamp, self._value = self._x.stamp, tried[2]
+
+    def value(self) -> float:
+        """f_S here."""
+        if self._value is None or self._stamp is not self._x.stamp:
+            self._value, self._stamp = number(self._sweep.value()), self._x.stamp
+        return self._value
+
+    def trial(self, j: int, u: Array) -> float:
+        """f_S at the point with block j at `u`; the point itself stays."""
+        tried = self._tried
+        known = tried is not None and self._stamp is self._x.stamp and tried[0] == j
+        if tried is not None and known and same_bits(tried[1], u):
+            return tried[2]
+        self.value()  # which belongs to `_stamp`, as the trial will
+        found: float = self._at(j, u, lambda: number(self._sweep.value()))
+        self._tried = (j, self._x.layout.copy(u), found)
+        return found
+
+    def trial_grad(self, j: int, u: Array) -> Array:
+        """∇^j f_S at the point with block j at `u`; the point itself stays."""
+        return self._at(j, u, lambda: self.grad(j))
+
+    def hvp(self, j: int, v: Array) -> Array:
+        """∇²_jj f_S v ≈ (∇^j f_S(x + δv) − ∇^j f_S(x − δv)) / 2δ."""
+        xj = self.get(j)
+        rounding = float(array_namespace(xj).finfo(xj.dtype).eps)
+        delta = rounding ** (1 / 3) * (1 + math.sqrt(norm2(xj))) / (math.sqrt(norm2(v)) or 1.0)
+        ahead = self.trial_grad(j, xj + delta * v)
+        return (ahead - self.trial_grad(j, xj - delta * v)) / (2 * delta)
+
+    def _at(self, j: int, u: Array, ask: Any) -> Any:
+        """What `ask` says with block j at `u`; then the block goes back."""
+        old, stamp = self._x.get(j), self._x.stamp
+        self._sweep.set(j, u)
+        try:
+            return ask()
+        finally:
+            self._sweep.set(j, old)
+            self._x.stamp = stamp
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the user's sweep has, for steps that are made for it."""
+        if name.startswith("_"):  # a copy under construction has no sweep to ask
+            raise AttributeError(name)
+        return getattr(self._sweep, name)
+
+
+def _like(gj: Any, x: Point, j: int) -> Array:
+    """A block's gradient as an array of the block's library, shape and dtype, copied."""
+    if kind(x.leaves[0]) == "numpy":
+        return block_like(gj, x, j, "grad")
+    if kind(gj) != "torch":
+        raise TypeError(f"grad must return a tensor for torch x0, got {type(gj).__name__}")
+    if gj.shape != x.layout.block_shapes[j]:
+        shape = x.layout.block_shapes[j]
+        raise ValueError(f"grad returned shape {tuple(gj.shape)} for block {j} of shape {shape}")
+    return gj.detach().to(x.layout.dtypes[j], copy=True)

@@ -1,0 +1,457 @@
+"""Runs a method to its end: evaluates, records, reports, stops, and survives interrupts.
+
+`Runner` drives any oracle that has `sweep` and `evaluate`; `minimize`, the stochastic fits of
+linear models and their streams all use it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from cyclade._arrays import all_finite, array_namespace, norm2
+from cyclade.accelerate import Anderson, extrapolated
+from cyclade.blocks import Point
+from cyclade.certificate import certificate
+from cyclade.core import State, iterate, start
+from cyclade.counting import Counting, CountingProx
+from cyclade.guard import MOST_RETREATS, Course, course
+from cyclade.honest import inflated
+from cyclade.orders import Order
+from cyclade.progress import Bar, Interrupt
+from cyclade.result import HISTORY
+from cyclade.returned_iterate import Best, Rule, Seen
+from cyclade.samplers import Sample, Sampler, StreamEnded
+from cyclade.steps import LineSearchError
+from cyclade.steps.matrix import largest_entry
+
+
+@dataclass
+class Limits:
+    """When to stop; None means never for that reason."""
+
+    tol: float | None = None
+    rtol: float | None = None
+    change_tol: float | None = None
+    max_cycles: int | None = None
+    max_samples: float | None = None
+    max_seconds: float | None = None
+
+    @property
+    def tolerant(self) -> bool:
+        """Whether there is a tolerance to reach."""
+        return any(t is not None for t in (self.tol, self.rtol, self.change_tol))
+
+
+@dataclass
+class Setup:
+    """What is run: the arguments of `core.iterate`, and the sample on which F is evaluated."""
+
+    oracle: Counting
+    reg: Any
+    steps: Any
+    sampler: Sampler
+    order: Order
+    evaluation_sample: Sample
+    resample: Literal["cycle", "block"] = "cycle"
+    visits_all: bool = True  # whether every block has its turn in every cycle
+    guarded: bool = False  # whether η may be halved when F rises
+    check_gradient: Callable[[Point, list[Any]], str | None] | None = None
+
+
+@dataclass
+class Carried:
+    """What a stopped run hands to the one that resumes it."""
+
+    method: str
+    state: State
+    steps: dict[str, Any]
+    rule: Rule
+    best: Best
+    evaluation_sample: Any  # what F and the certificate are evaluated on
+    history: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in HISTORY})
+    n: float = 1.0
+    anderson: Anderson | None = None
+    gradients: float = 0.0
+    values: float = 0.0
+    hvps: float = 0.0
+    prox_calls: int = 0
+    seconds: float = 0.0  # in cycles
+    wall: float = 0.0  # in all
+    retreats: int = 0
+
+
+@dataclass
+class Report:
+    """What a callback is given after each cycle; return True from it to stop the run.
+
+    `fun`, `certificate` and `dist` are those of the last evaluation (see `every`); `x` is a copy of
+    x_k in the structure of x0.
+    """
+
+    cycle: int
+    samples: float
+    seconds: float
+    fun: float
+    certificate: float
+    dist: float
+    change: float
+    x: Any = field(repr=False)
+
+
+@dataclass
+class Measured:
+    """F and how far from stationary a point is."""
+
+    fun: float
+    smooth: float  # f alone
+    certificate: float  # dist²(∂F, 0) in the norm of Λ^{−1}
+    dist: float  # dist(∂F, 0) in the Euclidean norm
+    gradient: list[Any] = field(default_factory=list, repr=False)
+
+
+@dataclass
+class Ending:
+    """How a run ended: the point it returns, and why."""
+
+    x: Point
+    success: bool
+    message: str
+    resumable: bool = True
+
+
+class Stop(Exception):
+    """Raised inside a run to end it."""
+
+    def __init__(self, x: Point, success: bool, message: str, resumable: bool = True) -> None:
+        self.ending = Ending(x, success, message, resumable)
+
+
+class Runner:
+    """One run of one method on one problem."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        carried: Carried,
+        limits: Limits,
+        every: int,
+        callback: Callable[[Report], Any] | None = None,
+        progress: bool = False,
+    ) -> None:
+        self.setup, self.carried, self.limits = setup, carried, limits
+        self.every, self.callback, self.progress = every, callback, progress
+        self.state = carried.state
+        self._oracle, self._steps = setup.oracle, setup.steps
+        self._prox = CountingProx(setup.reg)
+        self._prox.calls = carried.prox_calls
+        setup.oracle.gradients, setup.oracle.values, setup.oracle.hvps = (
+            carried.gradients, carried.values, carried.hvps,
+        )  # fmt: skip
+        self._last = Measured(math.nan, math.nan, math.nan, math.nan)
+        self._largest_Lambda = math.inf
+        self._inflation = 0.0  # how many times Λ exceeds the curvature of f, once that was found
+        leaf = self.state.x.leaves[0]
+        self._eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
+
+    # ------------------------------------------------------------------------------- evaluation
+
+    def evaluate(self, x: Point) -> Measured:
+        """F(x) and its certificate; not counted as part of the run."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            smooth, gradient = self._oracle.evaluate(x, self.setup.evaluation_sample)
+            blocks, reg = x.blocks(), self.setup.reg
+            fun = smooth + sum(reg.value(j, u) for j, u in enumerate(blocks))
+            certified = certificate(blocks, gradient, reg, self._steps.metric)
+            dist2 = certificate(blocks, gradient, reg, lambda j: 1.0)
+        return Measured(fun, smooth, certified, math.sqrt(dist2), gradient)
+
+    def value(self, x: Point) -> float:
+        """F(x) alone, counted."""
+        smooth = self._oracle.sweep(x, self.setup.evaluation_sample).value()
+        return smooth + sum(self.setup.reg.value(j, u) for j, u in enumerate(x.blocks()))
+
+    # -------------------------------------------------------------------------------- the run
+
+    def run(self) -> Ending:
+        """Cycle until something says stop."""
+        carried, state = self.carried, self.state
+        begun = time.perf_counter() - carried.wall
+        at_start = Seen(state.k, state.x, math.nan, math.nan)
+        bar = Bar(carried.method, self.limits.max_cycles, self.progress)
+        before = state.x.copy()
+        try:
+            # Overflow is not worth a warning: what is not finite ends the run with a message.
+            with Interrupt() as interrupt, bar, np.errstate(over="ignore", invalid="ignore"):
+                self._begin(at_start)
+                self._stop_if_stationary(at_start)
+                self._stop_if_spent(at_start)
+                cycles = self._cycles()
+                while True:
+                    before = state.x.copy()
+                    self._advance(cycles, before)
+                    seen = self._look(before)
+                    carried.wall = time.perf_counter() - begun
+                    bar.show(state.k, self._last.fun, self._last.certificate)
+                    self._stop_if_done(seen)
+                    if interrupt.asked:
+                        self._see_last(seen)
+                        message = f"interrupted after cycle {state.k}; the best so far is returned"
+                        raise Stop(self._best(), False, message)
+        except Stop as stop:
+            ending = stop.ending
+        except KeyboardInterrupt:
+            message = f"interrupted in cycle {state.k + 1}; the best so far is returned"
+            ending = Ending(self._best(before), False, message, resumable=False)
+        ending.message += self._remarks(ending)
+        carried.wall = time.perf_counter() - begun
+        carried.prox_calls = self._prox.calls
+        carried.gradients, carried.values = self._oracle.gradients, self._oracle.values
+        carried.hvps = self._oracle.hvps
+        carried.steps = self._steps.memory()
+        return ending
+
+    def _begin(self, at_start: Seen) -> None:
+        """Look at x_0; a run that is resumed knows it already."""
+        history = self.carried.history
+        if not history["cycle"]:
+            self._record(at_start)
+        else:
+            names = ("fun", "fun", "certificate", "dist")
+            self._last = Measured(*(history[name][-1] for name in names))
+        self._largest_Lambda = self._bound_of_Lambda()
+
+    def _cycles(self) -> Iterator[State]:
+        setup = self.setup
+        cycles = iterate(
+            self.state, self._oracle, self._prox, self._steps, setup.sampler, setup.order,
+            setup.resample,
+        )  # fmt: skip
+        anderson = self.carried.anderson
+        return cycles if anderson is None else extrapolated(cycles, anderson, self.value)
+
+    def _advance(self, cycles: Iterator[State], before: Point) -> None:
+        """One cycle, timed."""
+        begun = time.perf_counter()
+        try:
+            next(cycles)
+        except LineSearchError as error:
+            raise Stop(before, False, str(error), resumable=False) from None
+        except StreamEnded as error:
+            raise Stop(before, False, str(error), resumable=False) from None
+        finally:
+            self.carried.seconds += time.perf_counter() - begun
+
+    def _look(self, before: Point) -> Seen:
+        """What x_k is like; evaluated when it is due."""
+        state, limits = self.state, self.limits
+        if not all(all_finite(a) for a in state.x.leaves):
+            return self._diverged("x is not finite")
+        due = state.k % self.every == 0 or state.k == limits.max_cycles
+        seen = Seen(state.k, state.x, math.nan, math.nan)
+        if due or self.carried.rule.needs_change or limits.change_tol is not None:
+            seen.change = self._change(before)
+        # The certificate is about the size of the change (Lemma 2), so look when that is small.
+        if due or (limits.tol is not None and self._moved(before) <= limits.tol):
+            if math.isnan(seen.change):
+                seen.change = self._change(before)
+            self._record(seen)
+            seen = self._keep_course(seen)
+            if seen.change == 0.0 and self.setup.visits_all and not self.setup.sampler.recursive:
+                self._stop_if_stationary(seen)
+                self._stop_if_stuck(seen)
+        self.carried.rule.see(seen)
+        return seen
+
+    def _moved(self, before: Point) -> float:
+        """An upper bound on ‖x_k − x_{k−1}‖_Λ that costs no loop over blocks."""
+        pairs = zip(self.state.x.leaves, before.leaves, strict=True)
+        return math.sqrt(self._largest_Lambda * sum(norm2(a - b) for a, b in pairs))
+
+    def _change(self, before: Point) -> float:
+        """‖x_k − x_{k−1}‖_Λ."""
+        pairs = zip(self.state.x.blocks(), before.blocks(), strict=True)
+        metric = self._steps.metric
+        return math.sqrt(sum(norm2(a - b, metric(j)) for j, (a, b) in enumerate(pairs)))
+
+    def _bound_of_Lambda(self) -> float:
+        entries = [largest_entry(self._steps.metric(j)) for j in range(self.state.x.layout.m)]
+        return max(entries) if not any(map(math.isnan, entries)) else math.inf
+
+    def _record(self, seen: Seen) -> None:
+        self._last = self.evaluate(seen.x)
+        seen.fun = self._last.fun
+        self._largest_Lambda = self._bound_of_Lambda()
+        row = (
+            seen.k, self._oracle.gradients, self.carried.seconds, seen.fun,
+            self._last.certificate, self._last.dist, seen.change,
+            getattr(self._steps, "rate", math.nan),
+        )  # fmt: skip
+        for name, value in zip(HISTORY, row, strict=True):
+            self.carried.history[name].append(value)
+        self.carried.best.see(seen)
+
+    # ---------------------------------------------------------------------- staying on course
+
+    def _keep_course(self, seen: Seen) -> Seen:
+        """Retreat or stop where F rises, explodes or has no end."""
+        first = next((f for f in self.carried.history["fun"] if math.isfinite(f)), math.nan)
+        best = self.carried.best.fun
+        where = course(seen.fun, self._last.smooth, first, best, self._eps)
+        if where is Course.UNBOUNDED:
+            message = f"F seems to be unbounded below: F = {seen.fun:.3g} after cycle {seen.k}"
+            raise Stop(seen.x, False, message, resumable=False)
+        if where is Course.DIVERGED:
+            return self._diverged(f"F = {seen.fun:.3g}")
+        if where is Course.RISING and self.setup.guarded:
+            return self._retreat(f"F = {seen.fun:.6g} rose above the best, {best:.6g}")
+        return seen
+
+    def _diverged(self, what: str) -> Seen:
+        if self.setup.guarded:
+            return self._retreat(what)
+        message = (
+            f"diverged: {what} after cycle {self.state.k}; the best iterate seen is returned. "
+            "A smaller eta (or larger L) may help"
+        )
+        raise Stop(self._best(), False, message, resumable=False)
+
+    def _retreat(self, why: str) -> Seen:
+        """Back to the best iterate with half the η."""
+        state, best = self.state, self._best()
+        self.carried.retreats += 1
+        if self.carried.retreats > MOST_RETREATS:
+            message = f"diverged: {why}, however small eta; the best iterate seen is returned"
+            raise Stop(best, False, message, resumable=False)
+        for j in range(state.x.layout.m):
+            state.x.set(j, best.get(j))
+        afresh = start(self._oracle, state.x, self.setup.sampler, state.sample_rng)
+        state.lag, state.g = afresh.lag, afresh.g
+        self._steps.slow()
+        if self.carried.anderson is not None:
+            self.carried.anderson.forget()
+        return Seen(state.k, state.x, math.nan, math.nan)
+
+    # -------------------------------------------------------------------------------- stopping
+
+    def _stop_if_done(self, seen: Seen) -> None:
+        limits = self.limits
+        if self.callback is not None and self._asks_to_stop(seen):
+            self._see_last(seen)
+            raise Stop(seen.x, False, f"stopped by the callback after cycle {seen.k}")
+        if self._spent() is not None:
+            self._see_last(seen)
+        self._stop_if_stationary(seen)
+        if limits.change_tol is not None and seen.change <= limits.change_tol:
+            message = f"still: ‖x_k − x_{{k−1}}‖_Λ ≤ change_tol = {limits.change_tol:g}"
+            raise Stop(seen.x, True, message)
+        self._stop_if_spent(seen)
+
+    def _asks_to_stop(self, seen: Seen) -> bool:
+        assert self.callback is not None
+        report = Report(
+            seen.k, self._oracle.gradients, self.carried.seconds, self._last.fun,
+            self._last.certificate, self._last.dist, seen.change, seen.x.whole(),
+        )  # fmt: skip
+        try:
+            answer = self.callback(report)
+        except StopIteration:
+            return True
+        # np.bool_ and one-element boolean tensors count; a forgotten return value does not.
+        return isinstance(answer, bool | np.bool_) and bool(answer) or _true_tensor(answer)
+
+    def _see_last(self, seen: Seen) -> None:
+        """Look at the last iterate of a run, if it was not looked at already."""
+        if math.isnan(seen.fun):
+            self._record(seen)
+            self.carried.rule.see(seen)
+
+    def _stop_if_stationary(self, seen: Seen) -> None:
+        """Success, if x_k is as stationary as was asked for: of F itself, not of small steps."""
+        limits, now = self.limits, self._last
+        if math.isnan(seen.fun) or not limits.tolerant:
+            return
+        message = None
+        if limits.tol is not None and math.sqrt(now.certificate) <= limits.tol:
+            if now.dist <= limits.tol or not self._inflated(seen.x):
+                message = f"stationary: dist(∂F(x), 0) ≤ tol = {limits.tol:g}"
+        elif limits.tol is not None and self._inflation and now.dist <= limits.tol:
+            message = f"stationary: dist(∂F(x), 0) ≤ tol = {limits.tol:g}"
+        first = self.carried.history["dist"][0]
+        if limits.rtol is not None and now.dist <= limits.rtol * first:
+            message = f"stationary: dist(∂F(x), 0) ≤ rtol = {limits.rtol:g} of that at x0"
+        if message is None:
+            return
+        check = self.setup.check_gradient
+        contradiction = None if check is None else check(seen.x, now.gradient)
+        if contradiction is not None:
+            wrong = f"the gradient contradicts the values of fun: {contradiction}"
+            raise Stop(seen.x, False, f"{wrong}. Check that jac is the gradient of fun")
+        raise Stop(seen.x, True, message)
+
+    def _inflated(self, x: Point) -> bool:
+        """Whether Λ, as it was given, is so large that its norm certifies anything."""
+        if getattr(self._steps, "measured", False):
+            return False
+        if not self._inflation:
+            self._inflation = inflated(
+                self._oracle, x, self.setup.evaluation_sample, self._last.gradient, self.setup.reg,
+                self._steps.metric, self.limits.tol or 0.0,
+            )  # fmt: skip
+        return self._inflation > 0
+
+    def _stop_if_stuck(self, seen: Seen) -> None:
+        """No block moved in a whole cycle: rounding ends the run before the tolerance does."""
+        dist = f"dist(∂F(x), 0) = {self._last.dist:.3g}"
+        if not self.limits.tolerant:
+            raise Stop(seen.x, True, f"still: no block moves any more; {dist}")
+        message = f"no block moves any more in this precision, before the tolerance: {dist}"
+        raise Stop(seen.x, False, message)
+
+    def _spent(self) -> str | None:
+        """Which limit is reached, if one is."""
+        limits, spent = self.limits, None
+        if limits.max_cycles is not None and self.state.k >= limits.max_cycles:
+            spent = f"max_cycles = {limits.max_cycles} reached"
+        elif limits.max_samples is not None and (
+            self._oracle.gradients >= limits.max_samples * (1 - 1e-12)  # shares add up to rounding
+        ):
+            spent = f"max_samples = {limits.max_samples:g} reached"
+        elif limits.max_seconds is not None and self.carried.wall >= limits.max_seconds:
+            spent = f"max_seconds = {limits.max_seconds:g} reached"
+        return spent
+
+    def _stop_if_spent(self, seen: Seen) -> None:
+        spent = self._spent()
+        if spent is not None:
+            if self.limits.tolerant:
+                spent += " before the tolerance"
+            rule = self.carried.rule
+            x = seen.x if rule.x is None else rule.x
+            raise Stop(x, not self.limits.tolerant, f"{spent}; {rule.name} is returned")
+
+    def _best(self, otherwise: Point | None = None) -> Point:
+        best = self.carried.best.x
+        return best if best is not None else otherwise or self.state.x
+
+    def _remarks(self, ending: Ending) -> str:
+        remarks = []
+        if self._inflation and not ending.success:
+            remarks.append(
+                f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its norm "
+                "means little: give a smaller L"
+            )
+        if self.carried.retreats:
+            times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
+            remarks.append(f"η was halved {times} because F rose")
+        return "".join(f"; {remark}" for remark in remarks)
+
+
+def _true_tensor(answer: Any) -> bool:
+    """Whether `answer` is an array or tensor that holds one True."""
+    return str(getattr(answer, "dtype", "")) in ("bool", "torch.bool") and bool(answer.all())

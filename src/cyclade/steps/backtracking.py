@@ -1,0 +1,240 @@
+"""Steps found by a line search that knows what rounding hides from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array, array_namespace, norm2
+from cyclade._checks import whole_number
+from cyclade.gradient_check import slope_along
+from cyclade.steps.base import Eta, LineSearchError, Rated
+from cyclade.steps.scaling import equilibrate
+
+
+class Verdict(Enum):
+    """What a trial step says about L_j."""
+
+    FITS = auto()
+    TOO_LONG = auto()
+    NOT_FINITE = auto()  # f has no value there
+    UNDECIDED = auto()  # values and gradients differ by rounding only
+    LOST = auto()  # the step itself is rounding
+
+
+@dataclass
+class Trial:
+    """A verdict, and the curvature that was seen along the step (NaN: none)."""
+
+    verdict: Verdict
+    curvature: float = math.nan
+    by_values: bool = False
+
+
+class Backtracking(Rated):
+    """Λ_j = L_j S_j with L_j found by a line search, for each block at each turn.
+
+    The analysis needs block smoothness only between successive iterates, so L_j is raised (by
+    `grow`) until
+
+        f(x_{k−1,j+1}) ≤ f(x_{k−1,j}) + ⟨∇^j f(x_{k−1,j}), u⟩ + (L_j / 2) ‖u‖²_{S_j}
+
+    on the sample in hand, with u = x_k^j − x_{k−1}^j. The next turn of the block starts from
+    `shrink` · L_j, so that L_j may come down again where f is flatter (with `shrink_every` only in
+    every so many cycles: extrapolation wants cycles that are alike). S_j is the identity; with
+    ``scaled=True`` it is a diagonal that gives the rows of the block's Hessian at x_0 equal norms
+    (see `cyclade.steps.scaling`), for blocks whose coordinates have different units.
+
+    Rounding: where the two sides differ by no more than rounding, block smoothness itself decides,
+    ‖∇^j f(x_{k−1,j+1}) − ∇^j f(x_{k−1,j})‖ ≤ L_j ‖u‖; where that is rounding too, L_j stays as it
+    was last accepted. Where values go on rejecting what gradients accept, differences of values
+    along the step decide which of the two is wrong (`cyclade.gradient_check`), and only a clear
+    contradiction is an error.
+
+    Certificates are measured with the largest curvature that was seen, not with an L_j that a
+    search left behind: `metric` is the smaller of the two.
+    """
+
+    most_trials = 60
+    patience = 3  # rejections by values before gradients are asked whether they agree
+
+    def __init__(
+        self,
+        L: Sequence[float],
+        eta: Eta = 1.0,
+        grow: float = 2.0,
+        shrink: float = 0.8,
+        scaled: bool = False,
+        shrink_every: int = 1,
+    ) -> None:
+        super().__init__(eta)
+        self.shrink_every = whole_number("shrink_every", shrink_every, 1)
+        self._shrinks = True
+        if not _number(grow) or not 1 < grow < math.inf:
+            raise ValueError(f"grow must be a number larger than 1, got {grow!r}")
+        if not _number(shrink) or not 0 < shrink <= 1:
+            raise ValueError(f"shrink must be in (0, 1], got {shrink!r}")
+        if not isinstance(scaled, bool):
+            raise TypeError(f"scaled must be True or False, got {scaled!r}")
+        try:
+            self.L = [float(value) for value in L]
+        except (TypeError, ValueError):
+            raise TypeError(f"L must be a list with a number for each block, got {L!r}") from None
+        if not self.L:
+            raise ValueError("L is empty: give a number for each block")
+        if any(value <= 0 or math.isinf(value) for value in self.L):
+            raise ValueError(f"L must be positive and finite (or NaN, to be guessed), got {self.L}")
+        self.blocks = len(self.L)
+        self.grow, self.shrink, self.scaled = grow, shrink, scaled
+        self.shape: list[Any] = [1.0] * self.blocks  # S_j
+        self.seen = [0.0] * self.blocks  # the largest curvature seen in each block, in units of S_j
+        self._noise = 0.0  # how much values were found to err beyond what is assumed, relatively
+
+    def begin(self, k: int) -> None:
+        """Take η_k; every `shrink_every` cycles L_j may come down."""
+        super().begin(k)
+        self._shrinks = k % self.shrink_every == 0
+
+    def current(self, j: int) -> Any:
+        """η Λ_j^{−1}."""
+        return self.rate / (self.L[j] * self.shape[j])
+
+    def metric(self, j: int) -> Any:
+        """Λ_j, with an L_j no larger than the curvature that was seen."""
+        L = min(self.L[j], self.seen[j]) if self.seen[j] > 0 else self.L[j]
+        return L * self.shape[j]
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
+        """g^j, and η Λ_j^{−1} for the first L_j that passes."""
+        value = now.value()
+        if not math.isfinite(value):
+            return gj, self.current(j)  # nothing to compare with; the caller sees the value
+        xj, slope, accepted = now.get(j), now.grad(j), self.L[j]
+        self.L[j] *= self.shrink if self._shrinks else 1.0
+        growth, rejections, finite = self.grow, 0, False
+        for trial_number in range(self.most_trials):
+            t = self.current(j)
+            u = reg.prox(j, xj - t * gj, t)
+            trial = self._try(j, now, xj, u, slope, value)
+            if trial.by_values and trial.verdict is Verdict.TOO_LONG:
+                rejections += 1
+                if rejections >= self.patience:
+                    trial = self._by_gradients(j, now, xj, u, slope)
+                    if trial.verdict is not Verdict.TOO_LONG:
+                        self._blame_or_trust(j, now, xj, u, slope, value)
+            finite = finite or trial.verdict is not Verdict.NOT_FINITE
+            if trial.verdict is Verdict.FITS:
+                if trial.curvature > self.seen[j]:
+                    self.seen[j] = trial.curvature
+                return gj, t
+            if trial.verdict is Verdict.UNDECIDED:
+                if rejections == 0 and trial_number == 0:
+                    self.L[j] = accepted  # nothing was learnt: the last L_j that was accepted
+                return gj, self.current(j)
+            if trial.verdict is Verdict.LOST:
+                break
+            if trial_number >= 10:  # the guess was far off, not a little
+                growth = min(growth**1.5, 1e8)
+            self.L[j] *= growth
+        self.L[j] = accepted
+        if not finite and trial_number > 0:
+            raise LineSearchError(
+                f"fun is not finite at any step from here along the gradient of block {j}, however "
+                "short: x is at the edge of where f has values"
+            )
+        return gj, t  # a step that rounding swallows: the block stays where it is
+
+    def _try(self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float) -> Trial:
+        """Whether the step to u fits L_j, by values or, where they cannot tell, by gradients."""
+        step, eps = u - xj, epsilon(xj)
+        length2 = norm2(step, self.shape[j])
+        if not math.isfinite(length2):
+            return Trial(Verdict.TOO_LONG)
+        if norm2(step) <= (4 * eps) ** 2 * norm2(xj) or length2 == 0.0:
+            return Trial(Verdict.LOST)
+        there = now.trial(j, u)
+        if not math.isfinite(there):
+            return Trial(Verdict.NOT_FINITE)
+        linear = float((slope * step).sum())
+        excess, allowed = there - value - linear, 0.5 * self.L[j] * length2
+        noise = (16 * eps + self._noise) * max(abs(value), abs(there), abs(linear))
+        if abs(excess - allowed) <= noise:
+            return self._by_gradients(j, now, xj, u, slope)
+        curvature = 2 * excess / length2 if excess > noise else math.nan
+        verdict = Verdict.FITS if excess < allowed else Verdict.TOO_LONG
+        return Trial(verdict, curvature, by_values=True)
+
+    def _by_gradients(self, j: int, now: Any, xj: Array, u: Array, slope: Array) -> Trial:
+        """Block smoothness itself, ‖∇^j f(x + u) − ∇^j f(x)‖ ≤ L_j ‖u‖ in the norms of S_j."""
+        shape, eps = self.shape[j], epsilon(xj)
+        there = now.trial_grad(j, u)
+        bent, length2 = norm2(there - slope, 1.0 / shape), norm2(u - xj, shape)
+        if not math.isfinite(bent):
+            return Trial(Verdict.NOT_FINITE)
+        if bent <= (64 * eps) ** 2 * max(norm2(there, 1.0 / shape), norm2(slope, 1.0 / shape)):
+            return Trial(Verdict.UNDECIDED)
+        curvature = math.sqrt(bent / length2)
+        # A hair of slack: for a quadratic at L_j = its curvature both sides are equal.
+        fits = curvature <= self.L[j] * (1 + 1e-3)
+        return Trial(Verdict.FITS if fits else Verdict.TOO_LONG, curvature)
+
+    def _blame_or_trust(
+        self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float
+    ) -> None:
+        """Values reject a step that gradients accept: LineSearchError if the gradient is wrong."""
+        step, eps = u - xj, epsilon(xj)
+        size = math.sqrt(norm2(step))
+        direction = step / size
+        claimed = float((slope * direction).sum())
+        length = 1.0 + math.sqrt(norm2(xj))
+        with np.errstate(all="ignore"):
+            found = slope_along(lambda h: now.trial(j, xj + h * direction), length, eps)
+        if found.contradicts(claimed, math.sqrt(norm2(slope * direction)), eps):
+            raise LineSearchError(
+                f"the gradient of block {j} contradicts the values of fun: along the step f changes "
+                f"at the rate {found.value:.6g} (± {found.error:.1g}), the gradient says "
+                f"{claimed:.6g}. Check that jac is the gradient of fun"
+            )
+        # The gradient is right, so values err more than was assumed: believe them less from now on.
+        miss = abs(now.trial(j, u) - value - claimed * size)
+        scale = max(abs(value), eps)
+        if miss <= eps**0.5 * scale:  # more than that is no rounding, but a kink or a sharp bend
+            self._noise = max(self._noise, 4 * miss / scale)
+
+    def prepare(self, at_x0: Any) -> None:
+        """S_j, and first guesses of the L_j that were not given: the curvature along −∇^j f."""
+        for j, L in enumerate(self.L):
+            if self.scaled:
+                self.shape[j] = equilibrate(lambda v, j=j: at_x0.hvp(j, v), at_x0.get(j))
+            if math.isnan(L):
+                gj, shape = at_x0.grad(j), self.shape[j]
+                v = gj / shape
+                length2 = norm2(v, shape)
+                bent = norm2(at_x0.hvp(j, v), 1.0 / shape) if length2 > 0 else 0.0
+                guess = math.sqrt(bent / length2) if length2 > 0 else 0.0
+                self.L[j] = guess if guess > 0 and math.isfinite(guess) else 1.0
+
+    def memory(self) -> dict[str, Any]:
+        """What the searches found."""
+        learnt = {"L": list(self.L), "seen": list(self.seen), "shape": list(self.shape)}
+        return super().memory() | learnt | {"noise": self._noise}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from there."""
+        super().recall(memory)
+        self.L, self.seen = list(memory["L"]), list(memory["seen"])
+        self.shape, self._noise = list(memory["shape"]), memory["noise"]
+
+
+def epsilon(a: Array) -> float:
+    """The rounding unit of the numbers in `a`."""
+    return float(array_namespace(a).finfo(a.dtype).eps)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

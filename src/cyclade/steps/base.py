@@ -1,0 +1,90 @@
+"""What steps are: for each block a direction and a step η Λ_j^{−1}."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from cyclade._arrays import Array
+
+Eta = float | Callable[[int], float]
+"""The learning rate η, or a schedule: a function of the number k of cycles done."""
+
+
+class Steps(Protocol):
+    """Gives each block its step."""
+
+    def begin(self, k: int) -> None:
+        """Cycle k + 1 begins."""
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array | float]:
+        """The direction, and the step η Λ_j^{−1} (a scalar or a diagonal) to take along it.
+
+        The direction is g^j itself; only steps with momentum or clipping bend it.
+        """
+
+    def current(self, j: int) -> Array | float:
+        """The step as it stands, without looking at the point."""
+
+    def metric(self, j: int) -> Array | float:
+        """Λ_j as it stands."""
+
+    def prepare(self, at_x0: Any) -> None:
+        """Look at the starting point, before the first cycle."""
+
+    def memory(self) -> dict[str, Any]:
+        """What has been learnt, for `recall` when a run is resumed."""
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take up what `memory` gave."""
+
+
+class LineSearchError(RuntimeError):
+    """The line search cannot go on: the gradient contradicts f, or f is not finite nearby."""
+
+
+class Rated:
+    """The learning rate of steps: η_k of a schedule, times what `slow` made of it."""
+
+    def __init__(self, eta: Eta) -> None:
+        self.eta = as_schedule(eta)
+        self.slowed = 1.0  # halved by `slow` each time a run retreats
+        self.rate = math.nan  # η in the cycle under way
+
+    def begin(self, k: int) -> None:
+        """Take η_k."""
+        self.rate = self.slowed * self.eta(k)
+
+    def slow(self) -> None:
+        """Halve η from the next cycle on."""
+        self.slowed *= 0.5
+
+    def prepare(self, at_x0: Any) -> None:
+        """Nothing to learn."""
+
+    def memory(self) -> dict[str, Any]:
+        """How much η was slowed."""
+        return {"slowed": self.slowed}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.slowed = memory["slowed"]
+
+
+def as_schedule(eta: Any) -> Callable[[int], float]:
+    """A function k → η from a positive number or a function."""
+    if callable(eta):
+        return lambda k: _positive_eta(eta(k))
+    constant = _positive_eta(eta)
+    return lambda k: constant
+
+
+def _positive_eta(eta: Any) -> float:
+    try:
+        value = float(eta)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"eta must be a positive number or a function of k, got {eta!r}") from None
+    if isinstance(eta, bool | str) or not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"eta must be positive and finite, got {eta!r}")
+    return value

@@ -1,0 +1,136 @@
+"""Steps from estimated curvature: the norm of each block's Hessian, by power iteration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array, kind, norm2
+from cyclade.steps.base import Eta, Rated
+
+
+class Curvature(Rated):
+    """Λ_j = L_j I with L_j = `safety` · ‖∇²_jj f‖ at the current point, by power iteration.
+
+    Each estimate is `iterations` Hessian-vector products on the sample in hand, started from the
+    vector the last one ended with. L_j is estimated at the block's first turn, and again every
+    `every` cycles (never again with `every=None`). The result is a local estimate, not a bound.
+    """
+
+    def __init__(
+        self,
+        m: int,
+        eta: Eta = 1.0,
+        every: int | None = None,
+        iterations: int = 20,
+        safety: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(eta)
+        _whole("m", m)
+        if every is not None:
+            _whole("every", every)
+        _whole("iterations", iterations)
+        try:
+            if isinstance(safety, bool | str) or not 0 < float(safety) < math.inf:
+                raise ValueError
+        except (TypeError, ValueError):
+            raise ValueError(f"safety must be positive and finite, got {safety!r}") from None
+        self.L = [math.nan] * m
+        self.blocks = m
+        self.every, self.iterations, self.safety = every, iterations, safety
+        self._vectors: list[Array | None] = [None] * m
+        try:
+            self._rng = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise ValueError(f"seed must be a whole number, at least 0, got {seed!r}") from None
+        self._due = [True] * m
+
+    def begin(self, k: int) -> None:
+        """Take η_k; every `every` cycles the estimates are due again."""
+        super().begin(k)
+        if self.every is not None and k > 0 and k % self.every == 0:
+            self._due = [True] * len(self._due)
+
+    def current(self, j: int) -> float:
+        """η / L_j."""
+        return self.rate / self.L[j]
+
+    def metric(self, j: int) -> float:
+        """L_j."""
+        return self.L[j]
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, float]:
+        """g^j and η / L_j, estimated first if it is due."""
+        if self._due[j]:
+            self.measure(j, now)
+        return gj, self.current(j)
+
+    def measure(self, j: int, now: Any) -> None:
+        """Estimate L_j on the sample of `now`."""
+        start = self._vectors[j]
+        if start is None:
+            start = random_like(now.get(j), self._rng)
+        norm, self._vectors[j] = power_iteration(lambda v: now.hvp(j, v), start, self.iterations)
+        # A block on which f is flat bounds nothing; any step will do, and 1 is a step.
+        self.L[j] = self.safety * norm if norm > 0 else 1.0
+        self._due[j] = False
+
+    def prepare(self, at_x0: Any) -> None:
+        """Estimate every L_j at x_0."""
+        for j in range(len(self.L)):
+            self.measure(j, at_x0)
+
+    def memory(self) -> dict[str, Any]:
+        """The estimates, with the vectors the next ones start from."""
+        learnt = {"L": list(self.L), "vectors": list(self._vectors), "due": list(self._due)}
+        return super().memory() | learnt
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from these estimates."""
+        super().recall(memory)
+        self.L, self._vectors = list(memory["L"]), list(memory["vectors"])
+        self._due = list(memory["due"])
+
+
+def _whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}")
+
+
+def power_iteration(
+    apply: Callable[[Array], Array], start: Array, iterations: int, tol: float = 1e-4
+) -> tuple[float, Array]:
+    """The norm of a symmetric operator, from below, and the vector it was found with.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> A = np.diag([1.0, -3.0])
+    >>> norm, _ = power_iteration(lambda v: A @ v, np.ones(2), 50, tol=0.0)
+    >>> round(norm, 6)
+    3.0
+    """
+    v, norm = start / math.sqrt(norm2(start)), 0.0
+    for _ in range(iterations):
+        w = apply(v)
+        new = math.sqrt(norm2(w))
+        if new == 0.0 or not math.isfinite(new):
+            return norm, v
+        v, last, norm = w / new, norm, new
+        if abs(norm - last) <= tol * norm:
+            break
+    return norm, v
+
+
+def random_like(a: Array, rng: np.random.Generator) -> Array:
+    """A standard normal array with the shape, dtype and device of `a`."""
+    noise = rng.standard_normal(tuple(a.shape))
+    if kind(a) == "torch":
+        import torch
+
+        return torch.as_tensor(noise, dtype=a.dtype, device=a.device)
+    return np.asarray(noise).astype(a.dtype)

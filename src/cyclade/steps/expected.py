@@ -1,0 +1,187 @@
+"""Λ_j and η for methods that sample: component-wise smoothness, and Theorem 2's largest η.
+
+Variance reduction is stable only where steps fit the single terms f_i, not their mean alone.
+Assumption 5 asks for E_i‖∇^j f_i(x) − ∇^j f_i(y)‖² ≤ L_j² ‖x^j − y^j‖²; near a point that is
+L_j² = ‖E_i[H_{i,jj}²]‖ with H_i the Hessian of f_i. It is estimated from a few batches S of s terms:
+the mean of H_S² over batches is H² plus 1/s of the variance of H_i, so the variance is scaled up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cyclade._arrays import Array, array_namespace, norm2
+from cyclade.blocks import Point
+from cyclade.samplers import Sample, Source
+from cyclade.steps.curvature import random_like
+from cyclade.steps.fixed import Fixed
+from cyclade.theory import max_eta
+
+BATCHES = 8  # how many batches are looked at
+ITERATIONS = 8  # of the power method
+SEPARATELY = 8  # up to this many blocks are measured one by one, more all at once
+
+Blocks = list[Array]
+Product = Callable[[Blocks], Blocks]
+
+
+class Smoothness(NamedTuple):
+    """L_j of every block, and an estimate of L̂ in the norm they define."""
+
+    L: list[float]
+    L_hat: float
+
+
+class Estimated(Fixed):
+    """Steps with estimated L_j and η, which a run that is resumed takes over."""
+
+    def __init__(self, L: Sequence[float], eta: float) -> None:
+        super().__init__(L, eta)
+        self.estimate = eta
+
+    def memory(self) -> dict[str, Any]:
+        """The estimates."""
+        return super().memory() | {"Lambda": list(self.Lambda), "eta": self.estimate}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on with these estimates."""
+        self.__init__(memory["Lambda"], memory["eta"])  # type: ignore[misc]
+        super().recall(memory)
+
+
+def estimated_steps(
+    oracle: Any, x: Point, source: Source, sampler: Any, rng: np.random.Generator
+) -> Estimated:
+    """Λ_j from component-wise smoothness at x, and the largest η that Theorem 2 allows with it.
+
+    L̃ is taken as large as L̂ (zero for one block); SGD and SCCD are the case p = 1.
+    """
+    batches, size = batches_to_look_at(source, rng)
+    found = expected_smoothness(oracle, x, batches, size, source.n, rng)
+    L_tilde = found.L_hat if x.layout.m > 1 else 0.0
+    b_small, p = getattr(sampler, "b_small", sampler.b), getattr(sampler, "p", 1.0)
+    eta = max_eta(found.L_hat, L_tilde, source.n, sampler.b, b_small, p)
+    return Estimated(found.L, eta)
+
+
+def batches_to_look_at(source: Source, rng: np.random.Generator) -> tuple[list[Sample], int]:
+    """Disjoint batches of about √n terms, and their size; single terms where n is small."""
+    if not math.isfinite(source.n):
+        size = 16
+        return [source.take(size, rng) for _ in range(BATCHES)], size
+    n = int(source.n)
+    count = min(BATCHES, n)
+    size = max(1, min(math.isqrt(n), n // count))
+    terms = rng.choice(n, size=count * size, replace=False)
+    return list(terms.reshape(count, size)), size
+
+
+def expected_smoothness(
+    oracle: Any, x: Point, batches: Sequence[Sample], size: int, n: float, rng: np.random.Generator
+) -> Smoothness:
+    """L_j of Assumption 5 at x, and L̂ with Λ_j = L_j I, estimated on `batches` of `size` terms."""
+    m, count = x.layout.m, len(batches)
+    scale = 1.0
+    if count > 1:  # how much of the variance of H_i the batches show
+        scale = size * count / (count - 1)
+        scale *= (n - 1) / (n - size) if math.isfinite(n) and n > size else 1.0
+    whole = [_whole_product(oracle, x, batch) for batch in batches]
+    if m <= SEPARATELY:
+        sweeps = [oracle.sweep(x.copy(), batch) for batch in batches]
+        L = []
+        for j in range(m):
+            products = [_block_product(sweep, j) for sweep in sweeps]
+            start = [random_like(x.get(j), rng)]
+            L.append(math.sqrt(_norm_of_second_moment(products, scale, start)))
+    else:
+        L = _together(whole, scale, [random_like(x.get(j), rng) for j in range(m)])
+    largest = max(L)
+    if not largest > 0 or not math.isfinite(largest):
+        return Smoothness([1.0] * m, 1.0)
+    # A block on which f is flat bounds nothing; its gradient will be small too.
+    L = [value if value > 1e-8 * largest else largest for value in L]
+    roots = [math.sqrt(value) for value in L]
+    scaled = [_scaled(product, roots) for product in whole]
+    L_hat = _norm_of_second_moment(scaled, scale, [random_like(x.get(j), rng) for j in range(m)])
+    return Smoothness(L, L_hat if L_hat > 0 and math.isfinite(L_hat) else 1.0)
+
+
+def _block_product(sweep: Any, j: int) -> Product:
+    return lambda v: [sweep.hvp(j, v[0])]
+
+
+def _whole_product(oracle: Any, x: Point, sample: Sample) -> Product:
+    """V ↦ ∇²f_S(x) v over all blocks, by central differences of gradients."""
+    leaf = x.leaves[0]
+    eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
+    length = math.cbrt(eps) * (1.0 + math.sqrt(sum(norm2(a) for a in x.leaves)))
+
+    def product(v: Blocks) -> Blocks:
+        size = math.sqrt(sum(norm2(vj) for vj in v))
+        if size == 0.0:
+            return v
+        h = length / size
+        sides = []
+        for sign in (h, -h):
+            there = x.copy()
+            for j, vj in enumerate(v):
+                there.set(j, there.get(j) + sign * vj)
+            sides.append(oracle.evaluate(there, sample)[1])
+        return [(a - b) / (2 * h) for a, b in zip(*sides, strict=True)]
+
+    return product
+
+
+def _scaled(product: Product, roots: list[float]) -> Product:
+    """Λ^{−1/2} H_S Λ^{−1/2}."""
+
+    def apply(v: Blocks) -> Blocks:
+        inner = product([vj / root for vj, root in zip(v, roots, strict=True)])
+        return [w / root for w, root in zip(inner, roots, strict=True)]
+
+    return apply
+
+
+def _second_moment(products: Sequence[Product], scale: float, v: Blocks) -> tuple[Blocks, Blocks]:
+    """E_i[H_i² v], and E_i‖H_i v‖² by blocks, from batches whose variance is 1/`scale` of it."""
+    seen = [product(v) for product in products]
+    mean = [sum(parts[1:], parts[0]) / len(seen) for parts in zip(*seen, strict=True)]
+    spread = [
+        [scale * p + (1 - scale) * w for p, w in zip(parts, mean, strict=True)] for parts in seen
+    ]
+    # H̄² + scale (E_S[H_S²] − H̄²) = E_S[H_S (scale H_S + (1 − scale) H̄)]
+    again = [product(u) for product, u in zip(products, spread, strict=True)]
+    out = [sum(parts[1:], parts[0]) / len(again) for parts in zip(*again, strict=True)]
+    squares = [
+        max(scale * sum(norm2(p) for p in parts) / len(seen) + (1 - scale) * norm2(w), 0.0)
+        for parts, w in zip(zip(*seen, strict=True), mean, strict=True)
+    ]
+    return out, squares
+
+
+def _norm_of_second_moment(products: Sequence[Product], scale: float, start: Blocks) -> float:
+    """‖E_i[H_i²]‖ by the power method."""
+    v, norm = start, 0.0
+    for _ in range(ITERATIONS):
+        size = math.sqrt(sum(norm2(vj) for vj in v))
+        if size == 0.0 or not math.isfinite(size):
+            break
+        v = [vj / size for vj in v]
+        v, squares = _second_moment(products, scale, v)
+        norm = max(norm, float(sum(squares)))  # the Rayleigh quotient: a lower bound
+    return norm
+
+
+def _together(whole: Sequence[Product], scale: float, v: Blocks) -> list[float]:
+    """All L_j at once, with what the other blocks add: larger than one by one, never too small."""
+    L = [0.0] * len(v)
+    for _ in range(ITERATIONS // 2):
+        sizes = [math.sqrt(norm2(vj)) for vj in v]
+        v = [vj / size if size > 0 else vj for vj, size in zip(v, sizes, strict=True)]
+        v, squares = _second_moment(whole, scale, v)
+        L = [max(old, math.sqrt(new)) for old, new in zip(L, squares, strict=True)]
+    return L

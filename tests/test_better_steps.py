@@ -1,0 +1,288 @@
+"""Steps beyond one number per block: diagonals, matrices, exact minimisation, extrapolation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cyclade import L1, MCP, Backtracking, Box, Fixed, Matrix, NonNegative, minimize
+from cyclade.accelerate import Anderson
+from cyclade.steps.scaling import equilibrate
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((30, 5)) * np.array([1.0, 3.0, 1.0, 0.3, 2.0])
+Y = RNG.standard_normal(30)
+H = A.T @ A / 30
+
+
+def fun(x: Any) -> float:
+    return float(0.5 * np.mean((A @ x - Y) ** 2))
+
+
+def jac(x: Any) -> Any:
+    return A.T @ (A @ x - Y) / 30
+
+
+LEAST = np.linalg.lstsq(A, Y)[0]
+
+
+@pytest.mark.parametrize("form", ["list", "dict", "torch"])
+def test_diagonals_for_blocks_of_unequal_size(form: str) -> None:
+    """It used to crash: the diagonals have different lengths."""
+    diagonals = [np.full(2, 9.0), np.full(3, 9.0)]
+    if form == "list":
+        res = minimize(fun, np.zeros(5), jac=jac, blocks=[2, 3], L=diagonals)
+        np.testing.assert_allclose(res.x, LEAST, atol=1e-3)
+    elif form == "dict":
+        x0 = {"a": np.zeros(2), "b": np.zeros(3)}
+        res = minimize(
+            lambda x: fun(np.concatenate([x["a"], x["b"]])), x0,
+            jac=lambda x: dict(zip("ab", np.split(jac(np.concatenate([x["a"], x["b"]])), [2]))),
+            L=dict(zip("ab", diagonals, strict=True)),
+        )  # fmt: skip
+    else:
+        At, Yt = torch.as_tensor(A), torch.as_tensor(Y)
+        res = minimize(
+            lambda x: 0.5 * ((At @ x - Yt) ** 2).mean(), torch.zeros(5, dtype=torch.float64),
+            blocks=[2, 3], L=[torch.as_tensor(d) for d in diagonals],
+        )  # fmt: skip
+    assert res.success
+
+
+def test_a_matrix_is_newtons_step_on_a_quadratic() -> None:
+    res = minimize(fun, np.zeros(5), jac=jac, L=[Matrix(H)])
+    assert res.success
+    assert res.cycles <= 10
+    np.testing.assert_allclose(res.x, LEAST, atol=1e-10)
+    assert res.history["fun"][-1] <= fun(LEAST) + 1e-14
+
+
+def test_matrices_by_blocks_and_by_solving() -> None:
+    parts = [H[:2, :2], H[2:, 2:]]
+    by_matrix = minimize(
+        fun, np.zeros(5), jac=jac, blocks=[2, 3], L=[Matrix(p) for p in parts], max_cycles=8,
+        tol=None,
+    )  # fmt: skip
+    solves = [Matrix(solve=lambda v, p=p: np.linalg.solve(p, v)) for p in parts]
+    by_solve = minimize(
+        fun, np.zeros(5), jac=jac, blocks=[2, 3], L=solves, max_cycles=8, tol=None
+    )
+    np.testing.assert_allclose(by_matrix.x, by_solve.x, atol=1e-12)
+    x = np.zeros(5)  # literally: block by block, the exact minimum of a quadratic
+    for _ in range(8):
+        for part in (slice(0, 2), slice(2, 5)):
+            x[part] -= np.linalg.solve(H[part, part], jac(x)[part])
+    np.testing.assert_allclose(by_matrix.x, x, atol=1e-12)
+
+
+@pytest.mark.parametrize("reg", [L1(0.1), NonNegative(), Box(-0.1, 0.1)], ids=repr)
+def test_a_matrix_beside_a_regulariser_solves_its_prox(reg: Any) -> None:
+    """With Λ = ∇²f one step is the whole solution, so it must be that of many small ones."""
+    exact = minimize(fun, np.zeros(5), jac=jac, reg=reg, tol=1e-11, max_cycles=20_000)
+    once = minimize(fun, np.zeros(5), jac=jac, reg=reg, L=[Matrix(H)], max_cycles=1, tol=None)
+    np.testing.assert_allclose(once.x, exact.x, atol=1e-8)
+    assert "upper bound" in once.certificate_kind
+
+
+def test_bad_matrices() -> None:
+    with pytest.raises(ValueError, match="matrix must be symmetric"):
+        Matrix(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    with pytest.raises(ValueError, match="matrix must be positive definite"):
+        Matrix(np.diag([1.0, -1.0]))
+    with pytest.raises(ValueError, match="matrix must be a square matrix"):
+        Matrix(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"L\[0\] must be 5 x 5"):
+        minimize(fun, np.zeros(5), jac=jac, L=[Matrix(np.eye(3))])
+    with pytest.raises(ValueError, match="give the matrix"):
+        minimize(fun, np.zeros(5), jac=jac, reg=L1(0.1), L=[Matrix(solve=lambda v: v)])
+    with pytest.raises(ValueError, match="convex regulariser"):
+        minimize(fun, np.zeros(5), jac=jac, reg=MCP(0.1, 3.0), L=[Matrix(H)])
+
+
+def test_scaling_evens_out_columns_over_many_decades() -> None:
+    scales = 10.0 ** np.linspace(-3, 3, 12)
+    B = np.random.default_rng(2).standard_normal((80, 12)) * scales
+    found = equilibrate(lambda v: B.T @ (B @ v), np.zeros(12))
+    ratio = np.log10(found) - 2 * np.log10(scales)
+    assert np.ptp(ratio) < 1.0
+    target = np.ones(12) / scales
+    options: dict[str, Any] = {
+        "jac": lambda x: B.T @ (B @ (x - target)) / 80, "tol": None, "rtol": 1e-7,
+        "max_cycles": 2000,
+    }  # fmt: skip
+
+    def f(x: Any) -> float:
+        return float(0.5 * np.mean((B @ (x - target)) ** 2))
+
+    scaled = minimize(f, np.zeros(12), L="scaled", **options)
+    plain = minimize(f, np.zeros(12), **options)
+    assert scaled.success
+    assert scaled.cycles < 200
+    np.testing.assert_allclose(scaled.x * scales, 1.0, atol=1e-2)
+    assert scaled.fun < 1e-4 * plain.fun
+
+
+def nmf() -> tuple[Any, Any, Any, Any]:
+    rng = np.random.default_rng(5)
+    V = rng.random((20, 3)) @ rng.random((3, 15))
+    x0 = {"W": rng.random((20, 3)), "H": rng.random((3, 15))}
+
+    def f(x: Any) -> float:
+        return float(0.5 * np.sum((x["W"] @ x["H"] - V) ** 2))
+
+    def g(x: Any) -> Any:
+        R = x["W"] @ x["H"] - V
+        return {"W": R @ x["H"].T, "H": x["W"].T @ R}
+
+    return V, x0, f, g
+
+
+def test_exact_block_minimisation_follows_the_literal_loop() -> None:
+    V, x0, f, g = nmf()
+
+    def block_min(j: int, x: Any) -> Any:
+        """Alternating least squares."""
+        if j == 0:
+            return np.linalg.lstsq(x["H"].T, V.T)[0].T
+        return np.linalg.lstsq(x["W"], V)[0]
+
+    iterates: list[Any] = []
+    res = minimize(
+        f, x0, jac=g, block_min=block_min, tol=None, max_cycles=12,
+        callback=lambda report: iterates.append(report.x),
+    )  # fmt: skip
+    W, K = x0["W"], x0["H"]
+    for k in range(12):
+        W = np.linalg.lstsq(K.T, V.T)[0].T
+        K = np.linalg.lstsq(W, V)[0]
+        np.testing.assert_allclose(iterates[k]["W"], W, atol=1e-10)
+        np.testing.assert_allclose(iterates[k]["H"], K, atol=1e-10)
+    assert res.samples == 12  # an exact minimisation counts like the gradient of its block
+    assert res.fun < 1e-12
+
+
+def test_block_min_is_checked() -> None:
+    _, x0, f, g = nmf()
+    with pytest.raises(ValueError, match="block_min must return block 0 with shape"):
+        minimize(f, x0, jac=g, block_min=lambda j, x: np.zeros(2))
+    with pytest.raises(ValueError, match="block_min takes no steps"):
+        minimize(f, x0, jac=g, block_min=lambda j, x: x["W"], L=1.0)
+    with pytest.raises(ValueError, match="block_min needs a method that sees all of f"):
+        minimize(
+            lambda x, i: f(x), x0, jac=lambda x, i: g(x), n=3, block_min=lambda j, x: x["W"]
+        )
+
+
+def test_extrapolation_follows_its_literal_twin() -> None:
+    """Anderson's formula written out beside plain cycles, kept where F is smaller."""
+    L = [float(np.linalg.norm(H[:2, :2], 2)), float(np.linalg.norm(H[2:, 2:], 2))]
+    iterates: list[Any] = []
+    minimize(
+        fun, np.zeros(5), jac=jac, blocks=[2, 3], L=L, accelerate=True, tol=None, max_cycles=40,
+        callback=lambda report: iterates.append(report.x),
+    )  # fmt: skip
+    x, memory, taken = np.zeros(5), [], 0
+    for k in range(40):
+        for part, Lj in ((slice(0, 2), L[0]), (slice(2, 5), L[1])):
+            x = x.copy()
+            x[part] -= jac(x)[part] / Lj
+        memory.append(x)
+        if len(memory) == 6:
+            U = np.diff(np.array(memory), axis=0)
+            scale = np.trace(U @ U.T)
+            c = np.linalg.solve(U @ U.T / scale + 1e-14 * np.eye(5), np.ones(5))
+            e = (c / c.sum()) @ np.array(memory[1:])
+            memory = []
+            if fun(e) < fun(x):
+                x, taken = e, taken + 1
+        np.testing.assert_allclose(iterates[k], x, atol=1e-9)
+    assert taken >= 3
+
+
+def test_extrapolation_never_raises_F_and_saves_cycles() -> None:
+    rng = np.random.default_rng(8)
+    B = rng.standard_normal((60, 30)) @ np.diag(np.linspace(0.05, 1, 30))
+    y = rng.standard_normal(60)
+    options: dict[str, Any] = {
+        "jac": lambda x: B.T @ (B @ x - y) / 60, "reg": L1(0.001), "blocks": 3, "tol": 1e-9,
+        "max_cycles": 20_000, "every": 1,
+    }  # fmt: skip
+
+    def f(x: Any) -> float:
+        return float(0.5 * np.mean((B @ x - y) ** 2))
+
+    plain = minimize(f, np.zeros(30), **options)
+    fast = minimize(f, np.zeros(30), accelerate=True, **options)
+    assert plain.success
+    assert fast.success
+    assert fast.cycles < 0.5 * plain.cycles
+    assert np.diff(fast.history["fun"]).max() <= 1e-14
+    np.testing.assert_allclose(fast.x, plain.x, atol=1e-5)
+
+
+def test_an_accelerated_run_resumes_bit_for_bit() -> None:
+    options: dict[str, Any] = {"jac": jac, "blocks": [2, 3], "accelerate": True, "tol": None}
+    whole = minimize(fun, np.zeros(5), max_cycles=23, returns="last", **options)
+    half = minimize(fun, np.zeros(5), max_cycles=9, returns="last", **options)
+    rest = minimize(
+        fun, np.zeros(5), max_cycles=23, returns="last", resume=half.state, **options
+    )
+    np.testing.assert_array_equal(whole.x, rest.x)
+
+
+def test_anderson_needs_enough_steps_and_survives_a_standstill() -> None:
+    from cyclade import Layout
+
+    memory, point = Anderson(), Layout.of(np.zeros(2)).point(np.ones(2))
+    assert all(memory.see(point) is None for _ in range(20))
+
+
+def test_differences_stand_in_for_a_gradient() -> None:
+    res = minimize(fun, np.zeros(5), jac="2-point", blocks=[2, 3], tol=1e-5)
+    assert res.success
+    np.testing.assert_allclose(res.x, LEAST, atol=1e-3)
+
+
+def test_an_oracle_of_the_users_own() -> None:
+    """Residuals kept between coordinates: one coordinate costs its column."""
+    looked_at: list[int] = []
+
+    class LeastSquares:
+        def sweep(self, x: Any, sample: Any) -> Any:
+            return Residual(x)
+
+    class Residual:
+        def __init__(self, x: Any) -> None:
+            self.x, self.r = x, A @ x.view() - Y
+
+        def get(self, j: int) -> Any:
+            return self.x.get(j)
+
+        def set(self, j: int, u: Any) -> None:
+            self.r = self.r + A[:, j] * (u - self.x.get(j))
+            self.x.set(j, u)
+
+        def grad(self, j: int) -> Any:
+            looked_at.append(j)
+            return A[:, j : j + 1].T @ self.r / 30
+
+        def value(self) -> float:
+            return float(0.5 * np.mean(self.r**2))
+
+    own = minimize(LeastSquares(), np.zeros(5), blocks="coordinates", max_cycles=20, tol=None)
+    by_jac = minimize(fun, np.zeros(5), jac=jac, blocks="coordinates", max_cycles=20, tol=None)
+    np.testing.assert_allclose(own.x, by_jac.x, atol=1e-12)
+    assert set(looked_at) == set(range(5))
+    assert minimize(LeastSquares(), np.zeros(5), blocks="coordinates", L=9.0).success
+    with pytest.raises(ValueError, match="leave jac, block_jac and args out"):
+        minimize(LeastSquares(), np.zeros(5), jac=jac)
+
+
+def test_steps_objects_and_their_checks() -> None:
+    with pytest.raises(TypeError, match="scaled must be True or False"):
+        Backtracking([1.0], scaled=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Lambda\[0\] must be positive"):
+        Fixed([-1.0])

@@ -1,0 +1,100 @@
+"""Success means that F is stationary: not that steps were small, nor that Λ was large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cyclade import L1, NonNegative, minimize
+
+
+def quadratic(**options: Any) -> Any:
+    H = np.diag([1.0, 4.0, 9.0])
+    return minimize(
+        lambda x: 0.5 * float((x - 3) @ H @ (x - 3)), np.zeros(3),
+        jac=lambda x: H @ (x - 3), **options,
+    )  # fmt: skip
+
+
+def test_a_gradient_with_the_wrong_sign_is_no_success() -> None:
+    """It used to succeed at x = 0 with certificate 2e-16 and L = 5e17."""
+    res = minimize(lambda x: float(np.sum((x - 3) ** 2)), np.zeros(3), jac=lambda x: -2 * (x - 3))
+    assert not res.success
+    assert "Check that jac is the gradient of fun" in res.message
+
+
+@pytest.mark.parametrize("L", [1e13, [np.full(3, 1e13)]], ids=["number", "diagonal"])
+def test_an_inflated_Lambda_certifies_nothing(L: Any) -> None:
+    res = quadratic(L=L, max_cycles=30)
+    assert not res.success
+    assert "times the curvature of f" in res.message
+    assert res.dist > 1.0
+
+
+def test_an_inflated_Lambda_with_a_truly_stationary_point_is_a_success() -> None:
+    H = np.diag([1.0, 4.0, 9.0])
+    res = minimize(
+        lambda x: 0.5 * float((x - 3) @ H @ (x - 3)), np.full(3, 3.0), jac=lambda x: H @ (x - 3),
+        L=1e13,
+    )  # fmt: skip
+    assert res.success
+
+
+def test_the_three_figures() -> None:
+    res = quadratic(L=9.0, max_cycles=25, tol=None)
+    gradient = np.array([1.0, 4.0, 9.0]) * (res.x - 3)
+    assert res.dist == pytest.approx(np.linalg.norm(gradient))
+    assert res.certificate == pytest.approx(np.linalg.norm(gradient) ** 2 / 9)
+    assert res.relative == pytest.approx(np.linalg.norm(gradient) / np.linalg.norm([3.0, 12.0, 27.0]))
+    assert res.history["dist"][-1] == res.dist
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_rtol_does_not_depend_on_units(scale: float) -> None:
+    H = scale * np.diag([1.0, 4.0, 9.0])
+    res = minimize(
+        lambda x: 0.5 * float((x - 3) @ H @ (x - 3)), np.zeros(3), jac=lambda x: H @ (x - 3),
+        tol=None, rtol=1e-6,
+    )  # fmt: skip
+    assert res.success
+    assert "rtol" in res.message
+    assert res.relative <= 1e-6
+    np.testing.assert_allclose(res.x, 3, atol=1e-4)
+
+
+def test_a_block_on_which_f_is_flat_does_not_stand_in_the_way() -> None:
+    res = minimize(
+        lambda x: 0.5 * float((x[0] - 1) ** 2), np.zeros(2), jac=lambda x: np.array([x[0] - 1, 0.0]),
+        blocks="coordinates", L=[1.0, 1.0], reg=L1(0.1),
+    )  # fmt: skip
+    assert res.success
+    np.testing.assert_allclose(res.x, [0.9, 0.0], atol=1e-6)
+
+
+def test_a_tolerance_below_rounding_ends_with_a_telling_message() -> None:
+    A = np.random.default_rng(0).standard_normal((30, 5))
+    res = minimize(
+        lambda x: 0.5 * float(np.sum((A @ x - 1) ** 2)), np.zeros(5),
+        jac=lambda x: A.T @ (A @ x - 1), tol=1e-300, max_cycles=20_000,
+    )  # fmt: skip
+    assert not res.success
+    assert "before the tolerance" in res.message
+    assert res.dist < 1e-10
+
+
+@pytest.mark.parametrize("tol", [1e308, float("inf")])
+def test_a_huge_tolerance_is_met_at_once(tol: float) -> None:
+    res = quadratic(tol=tol, L=9.0)
+    assert res.success
+    assert res.cycles == 0
+
+
+def test_an_infeasible_start_is_no_success() -> None:
+    res = minimize(
+        lambda x: 0.5 * float(x @ x), np.array([-1.0, 2.0]), jac=lambda x: x, reg=NonNegative(),
+        max_cycles=0,
+    )  # fmt: skip
+    assert not res.success
+    assert res.dist == np.inf

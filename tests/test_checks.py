@@ -1,0 +1,135 @@
+"""The shared checks of arguments: what they return, and what they say."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cyclade import _checks
+from cyclade._checks import (
+    choice,
+    finite_number,
+    function,
+    generator,
+    is_number,
+    non_negative,
+    positive,
+    probability,
+    real_array,
+    sampling,
+    shown,
+    whole_number,
+)
+
+NUMBERS: list[Any] = [
+    1, 1.0, np.float32(1), np.int8(1), np.array(1.0), torch.tensor(1), Fraction(1),
+    torch.tensor(1.0, dtype=torch.bfloat16, requires_grad=True),
+]  # fmt: skip
+NOT_NUMBERS: list[Any] = [
+    None, True, np.True_, np.array(True), "1", 1j, np.array(1j), [1.0], np.ones(1), {}, object(),
+    np.array("a"), np.datetime64("2020-01-01"), torch.empty((), device="meta"), lambda: 1,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", [finite_number, positive, non_negative, probability])
+def test_numbers_of_every_kind_become_floats(check: Any) -> None:
+    for value in NUMBERS:
+        assert type(check("p", value)) is float
+        assert check("p", value) == 1.0
+    for bad in [*NOT_NUMBERS, math.nan, math.inf, -math.inf, 10**400]:
+        with pytest.raises(ValueError, match=r"^p must be a .*number.*, got "):
+            check("p", bad)
+    assert all(map(is_number, NUMBERS))
+    assert not any(map(is_number, NOT_NUMBERS))
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3), torch.tensor(3)])
+def test_whole_numbers_become_ints(value: Any) -> None:
+    assert type(whole_number("b", value, 1, 3)) is int
+    assert whole_number("b", value) == 3
+    with pytest.raises(ValueError, match=r"^b must be an integer between 4 and 9, got "):
+        whole_number("b", value, 4, 9)
+    with pytest.raises(ValueError, match=r"^b must be an integer >= 4, got "):
+        whole_number("b", value, 4)
+
+
+def test_what_is_not_whole() -> None:
+    for bad in [*NOT_NUMBERS, 3.0, math.nan, math.inf]:
+        with pytest.raises(ValueError, match=r"^b must be an integer >= 0, got "):
+            whole_number("b", bad)
+
+
+def test_limits() -> None:
+    assert _checks.above("gamma", 2, 1.0) == 2.0
+    with pytest.raises(ValueError, match="gamma must be a finite number > 1, got 1"):
+        _checks.above("gamma", 1, 1.0)
+    with pytest.raises(ValueError, match="t must be a finite number > 0, got 0"):
+        positive("t", 0)
+    assert non_negative("t", 0) == 0.0
+    with pytest.raises(ValueError, match=r"p must be a number in \(0, 1\], got 1.5"):
+        probability("p", 1.5)
+
+
+def test_choices() -> None:
+    assert choice("returns", "last", ("best", "last")) == "last"
+    for bad in ("first", None, ["last"], 3):
+        with pytest.raises(ValueError, match="returns must be one of best, last, got "):
+            choice("returns", bad, ("best", "last"))
+
+
+def test_seeds() -> None:
+    rng = np.random.default_rng(3)
+    assert generator("seed", rng) is rng
+    assert generator("seed", 3).random() == np.random.default_rng(3).random()
+    assert generator("seed", None) is not None
+    for bad in (-1, 1.5, "a", True, np.nan, object(), 1j, [[1.5]], lambda: 3):
+        with pytest.raises(ValueError, match="seed must be None, an integer >= 0, a sequence"):
+            generator("seed", bad)
+
+
+def test_functions() -> None:
+    assert function("fun", len) is len
+    with pytest.raises(TypeError, match=r"source must be callable \(rng, size\), got 3"):
+        function("source", 3, "callable (rng, size)")
+
+
+def test_arrays() -> None:
+    for value in ([1, 2], (1.0, 2.0), np.array([1, 2], dtype="u1"), torch.tensor([1.0, 2.0])):
+        array = real_array("A", value)
+        assert array.dtype == np.float64
+        assert array.tolist() == [1.0, 2.0]
+    bad: list[Any] = [[[1], [1, 2]], "a", ["a"], [None], 1j, {}, {1}, [True], object(), [10**30]]
+    for value in bad:
+        with pytest.raises(ValueError, match="A must be an array of real numbers, got "):
+            real_array("A", value)
+
+
+def test_sampling() -> None:
+    sampling(10, 5, 2, 0.5)
+    sampling(math.inf, 10**30)
+    for arguments, message in [
+        ((0, 1), "n must be an integer >= 1 or math.inf, got 0"),
+        (("a", 1), "n must be an integer >= 1 or math.inf, got 'a'"),
+        ((3, 4), "b must be at most n=3, got 4"),
+        ((3, 2, 3), "b_small must be at most b=2, got 3"),
+        ((3, 2, 1, "a"), r"p must be a number in \(0, 1\], got 'a'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sampling(*arguments)
+
+
+def test_long_and_broken_values_are_shown_short() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    assert len(shown(10**4000)) < 100
+    assert len(shown(np.arange(10**6))) < 300
+    assert len(shown(list(range(10**5)))) < 100
+    assert "Broken" in shown(Broken())
+    assert shown(10**10000)

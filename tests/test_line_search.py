@@ -1,0 +1,154 @@
+"""The line search: never blames a right gradient, always a wrong one, and knows what it cannot see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cyclade import L1, Backtracking, minimize
+from cyclade.gradient_check import slope_along
+from suite import CASES, Case
+
+BLAME = "the gradient"
+
+
+def lasso(seed: int, dtype: torch.dtype) -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    A = torch.randn((60, 20), generator=generator, dtype=dtype)
+    y = torch.randn(60, generator=generator, dtype=dtype) * 3
+    return A, y
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("tol", [1e-5, 1e-7, 0.0])
+def test_float32_gradients_of_torch_are_not_blamed(seed: int, tol: float) -> None:
+    A, y = lasso(seed, torch.float32)
+    losses = [
+        lambda x: 0.5 * ((A @ x - y) ** 2).mean(),
+        lambda x: torch.nn.functional.huber_loss(A @ x, y),
+        lambda x: ((A @ x - y) ** 2).sum() + 1e4,
+    ]
+    for loss in losses:
+        res = minimize(loss, torch.zeros(20), blocks=4, reg=L1(0.02), tol=tol, max_cycles=200)
+        assert BLAME not in res.message, res.message
+        exact = minimize(
+            lambda x: loss(x), torch.zeros(20), blocks=4, reg=L1(0.02), tol=1e-4, max_cycles=2000
+        )
+        assert res.fun <= exact.fun + 1e-5 * max(1.0, abs(exact.fun))
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("tol", [1e-6, 1e-9, 1e-12, 0.0])
+def test_a_constant_that_hides_the_values_is_no_contradiction(constant: float, tol: float) -> None:
+    rng = np.random.default_rng(1)
+    A, y = rng.standard_normal((40, 12)), rng.standard_normal(40)
+    res = minimize(
+        lambda x: 0.5 * np.sum((A @ x - y) ** 2) + constant, np.zeros(12),
+        jac=lambda x: A.T @ (A @ x - y), blocks=3, reg=L1(0.5), tol=tol, max_cycles=2000,
+    )  # fmt: skip
+    assert BLAME not in res.message, res.message
+    assert res.dist < 1e-3
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_right_gradients_are_never_blamed(case: Case) -> None:
+    for dtype, tol in ((np.float32, 0.0), (np.float64, 1e-9)):
+        res = minimize(
+            case.fun, case.start(dtype), method="P-CCD", n=case.n, tol=tol, max_cycles=40,
+            check_grad=True, **case.options(),
+        )  # fmt: skip
+        assert BLAME not in res.message, res.message
+
+
+def wrong(how: str, jac: Any) -> Any:
+    if how == "sign":
+        return lambda x: -jac(x)
+    if how == "twice":
+        return lambda x: 2 * jac(x)
+    if how == "one block":
+        return lambda x: jac(x) * np.where(np.arange(12) // 4 == 1, -0.5, 1.0)
+    return lambda x: jac(x).reshape(3, 4).T.reshape(-1)  # transposed
+
+
+@pytest.mark.parametrize("how", ["sign", "twice", "one block", "transposed"])
+@pytest.mark.parametrize("start", ["zeros", "far", "near the minimum"])
+@pytest.mark.parametrize("options", [{}, {"blocks": 3}, {"blocks": 3, "L": 60.0}], ids=str)
+def test_a_wrong_gradient_is_caught(how: str, start: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(3)
+    A, y = rng.standard_normal((40, 12)), rng.standard_normal(40)
+
+    def fun(x: Any) -> float:
+        return float(0.5 * np.sum((A @ x - y) ** 2))
+
+    def jac(x: Any) -> Any:
+        return A.T @ (A @ x - y)
+
+    least = np.linalg.lstsq(A, y)[0]
+    x0 = {"zeros": np.zeros(12), "far": np.full(12, 50.0), "near the minimum": least + 1e-3}[start]
+    settings: dict[str, Any] = {"jac": wrong(how, jac), "reg": L1(1.0), "max_cycles": 3000}
+    res = minimize(fun, x0, **settings, **options)
+    assert not res.success
+    if how != "sign" or "L" not in options:  # up the hill with given steps: it diverges instead
+        assert "Check that jac is the gradient of fun" in res.message, res.message
+    with pytest.raises(ValueError, match="jac is not the gradient of fun"):
+        minimize(fun, x0, check_grad=True, **settings, **options)
+
+
+def test_a_function_that_ends_is_not_stationary_at_its_edge() -> None:
+    """NaN for x ≤ 0.5: it used to be "stationary" at 0.5."""
+
+    def fun(x: Any) -> float:
+        return float(np.sum(x)) if (x > 0.5).all() else float("nan")
+
+    res = minimize(fun, np.ones(1), jac=np.ones_like)
+    assert not res.success
+    assert "not finite" in res.message
+    assert res.dist == pytest.approx(1.0)
+
+
+def test_the_certificate_is_measured_with_curvature_that_was_seen() -> None:
+    """However large L_j a search leaves behind, the metric stays at the curvature of f."""
+    res = minimize(
+        lambda x: 0.5 * float(x @ (np.arange(1.0, 5.0) * x)) + 1e5, np.ones(4),
+        jac=lambda x: np.arange(1.0, 5.0) * x, tol=0.0, max_cycles=300,
+    )  # fmt: skip
+    assert all(L <= 4.0 * 1.001 for L in res.Lambda)
+
+
+def test_half_the_curvature_is_not_accepted() -> None:
+    """f is quadratic with curvature 8: a step passes with L = 8 and not with L = 4."""
+    steps = Backtracking([4.0], shrink=1.0)
+    res = minimize(
+        lambda x: 4.0 * float(x @ x), np.array([1.0, -2.0]), jac=lambda x: 8.0 * x, L=steps,
+        max_cycles=1, tol=None,
+    )  # fmt: skip
+    assert res.Lambda[0] == pytest.approx(8.0)
+    np.testing.assert_allclose(res.x, 0.0, atol=1e-12)
+
+
+def test_slopes_by_differences_know_their_error() -> None:
+    rng = np.random.default_rng(0)
+    for eps, dtype in ((np.finfo(np.float64).eps, np.float64), (np.finfo(np.float32).eps, np.float32)):
+        for noise in (0.0, 1e-6):
+            draws = rng.standard_normal(100).tolist()
+
+            def phi(h: float) -> float:
+                return float(dtype(np.exp(h) + 3.0 + noise * draws.pop()))  # noqa: B023
+
+            found = slope_along(phi, 1.0, float(eps))
+            assert abs(found.value - 1.0) <= 8 * found.error
+
+
+def test_noisy_values_are_believed_less_not_blamed() -> None:
+    """Values with an error of 1e-9, as a simulator or an iterative solver inside fun gives them."""
+    rng = np.random.default_rng(4)
+    A, y = rng.standard_normal((30, 6)), rng.standard_normal(30)
+    res = minimize(
+        lambda x: float(0.5 * np.mean((A @ x - y) ** 2) + 1e-9 * rng.standard_normal()), np.zeros(6),
+        jac=lambda x: A.T @ (A @ x - y) / 30, blocks=2, tol=1e-8,
+    )  # fmt: skip
+    assert BLAME not in res.message
+    assert res.dist < 1e-5

@@ -1,0 +1,111 @@
+"""Default arguments cannot hurt: every method, on thirty problems, ends no higher than it began."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cyclade import minimize
+from suite import CASES, Case, heavy
+
+METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
+
+
+def check(case: Case, method: str, dtype: Any, **options: Any) -> None:
+    x0 = case.start(dtype)
+    n = {"n": case.n}
+    res = minimize(case.fun, x0, method=method, **n, **case.options(), **options)
+    first = next(f for f in res.history["fun"] if math.isfinite(f))
+    rounding = 100 * float(np.finfo(dtype).eps) * max(1.0, abs(first))
+    assert res.fun <= first + rounding, res
+    assert math.isfinite(res.dist)
+    assert "check that jac" not in res.message.lower(), res.message  # the gradients are right
+    if res.success:
+        assert res.dist <= max(1e-5, math.sqrt(res.certificate)) * 1e4
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_short_run_ends_no_higher_than_it_began(case: Case, method: str) -> None:
+    dtype = np.float32 if len(case.name) % 2 else np.float64  # both, half of the cases each
+    check(case, method, dtype, max_cycles=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_with_default_arguments_ends_no_higher_than_it_began(
+    case: Case, method: str, dtype: Any
+) -> None:
+    check(case, method, dtype)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_heavy_rows_do_not_explode(seed: int) -> None:
+    """It used to end at 7e14 from F(x0) = 67, and to call that max_cycles reached."""
+    A, y = heavy(seed, n=1000, d=20)
+
+    def f(x: Any, i: Any) -> float:
+        return float(0.5 * np.mean((A[i] @ x - y[i]) ** 2))
+
+    def g(x: Any, i: Any) -> Any:
+        return A[i].T @ (A[i] @ x - y[i]) / len(i)
+
+    res = minimize(f, np.zeros(20), jac=g, n=1000, blocks=4, max_cycles=400)
+    assert res.fun < 0.01 * res.history["fun"][0]
+
+
+def explosive(**options: Any) -> Any:
+    A, y = heavy(2)
+    return minimize(
+        lambda x, i: 0.5 * np.mean((A[i] @ x - y[i]) ** 2), np.zeros(12),
+        jac=lambda x, i: A[i].T @ (A[i] @ x - y[i]) / len(i), n=300, blocks=4, **options,
+    )  # fmt: skip
+
+
+def test_a_run_that_diverges_says_so_and_returns_its_best_iterate() -> None:
+    for options in ({"eta": 5.0, "L": 0.1}, {"method": "SGD", "eta": 3.0, "L": 0.01}):
+        res = explosive(every=1, **options)
+        assert not res.success
+        assert res.message.startswith("diverged")
+        assert res.fun == min(res.history["fun"])
+        assert res.fun <= res.history["fun"][0]
+
+
+def test_the_guard_halves_eta_goes_back_and_says_so() -> None:
+    res = explosive(L=0.3, every=1, max_cycles=300)  # far too small a Λ, with the default η
+    assert "η was halved" in res.message
+    rates = np.array(res.history["eta"][1:])
+    assert rates[-1] < rates[0]
+    steps = rates[1:] / rates[:-1]
+    assert set(np.round(np.log2(steps)).astype(int)) <= set(range(-30, 1))
+    assert res.fun < res.history["fun"][0]
+
+
+def test_a_given_eta_is_never_touched() -> None:
+    res = explosive(eta=0.01, every=5, max_cycles=50, tol=None)
+    assert set(res.history["eta"][1:]) == {0.01}
+
+
+def test_default_smoothness_is_component_wise() -> None:
+    """‖E H_i²‖^½, not ‖E H_i‖: on heavy rows many times larger."""
+    A, y = heavy(3)
+    H = np.einsum("ni,nj->nij", A, A)
+    expected = math.sqrt(np.linalg.norm(np.mean(H @ H, axis=0), 2))
+    mean = np.linalg.norm(np.mean(H, axis=0), 2)
+    res = minimize(
+        lambda x, i: 0.5 * np.mean((A[i] @ x - y[i]) ** 2), np.zeros(12),
+        jac=lambda x, i: A[i].T @ (A[i] @ x - y[i]) / len(i), n=300, max_cycles=1, tol=None,
+    )  # fmt: skip
+    assert mean < 0.5 * expected
+    assert 0.3 * expected < res.Lambda[0] < 2 * expected
+
+
+def test_an_f_without_a_minimum_is_reported() -> None:
+    res = minimize(lambda x: -float(x @ x), np.ones(3), jac=lambda x: -2 * x, max_cycles=10_000)
+    assert not res.success
+    assert "unbounded below" in res.message
