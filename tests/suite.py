@@ -173,9 +173,9 @@ def library() -> list[Case]:
     M = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 15))
     return [
         of_problem("LogisticRegression", problems.LogisticRegression(A, y, blocks=4)),
-        of_problem("Welsch", problems.RobustRegression(A, outliers, blocks=4)),
-        of_problem("GemanMcClure", problems.RobustRegression(A, outliers, problems.GemanMcClure())),
-        of_problem("Tukey", problems.RobustRegression(A, outliers, problems.Tukey())),
+        of_problem("Welsch", problems.LinearProblem(A, outliers, "welsch", blocks=4)),
+        of_problem("GemanMcClure", problems.LinearProblem(A, outliers, problems.GemanMcClure())),
+        of_problem("Tukey", problems.LinearProblem(A, outliers, problems.Tukey())),
         of_problem("PhaseRetrieval", problems.PhaseRetrieval(A, z**2, blocks=4)),
         of_problem("PLQuadratic", problems.PLQuadratic.random()),
         of_problem("NMF", problems.NMF(V, 3)),

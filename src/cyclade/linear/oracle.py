@@ -151,7 +151,7 @@ class LinearOracle:
         z = rows.predict(*self.features.read(x))
         return LinearSweep(x, rows, self.loss, self.features.shapes, z)
 
-    def evaluate(self, x: Point, sample: Sample) -> tuple[float, list[Array]]:
+    def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
         """f_S(x), and ∇f_S(x) by blocks."""
         at = self.sweep(x, sample)
         return at.value(), [at.grad(j) for j in range(self.features.layout.m)]
