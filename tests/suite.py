@@ -87,7 +87,8 @@ def heavy(seed: int, n: int = 300, d: int = 12, spread: float = 1.0) -> tuple[Ar
 
 def labels(A: Array, seed: int) -> Array:
     rng = np.random.default_rng(seed)
-    return np.where(A @ rng.standard_normal(A.shape[1]) + rng.standard_normal(len(A)) > 0, 1.0, -1.0)
+    score = A @ rng.standard_normal(A.shape[1]) + rng.standard_normal(len(A))
+    return np.where(score > 0, 1.0, -1.0)
 
 
 def factorisation(name: str, rows: int, cols: int, rank: int, seed: int, reg: Any = None) -> Case:
@@ -173,7 +174,7 @@ def library() -> list[Case]:
     M = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 15))
     return [
         of_problem("LogisticRegression", problems.LogisticRegression(A, y, blocks=4)),
-        of_problem("Welsch", problems.LinearProblem(A, outliers, "welsch", blocks=4)),
+        of_problem("Welsch", problems.LinearProblem(A, outliers, problems.Welsch(), blocks=4)),
         of_problem("GemanMcClure", problems.LinearProblem(A, outliers, problems.GemanMcClure())),
         of_problem("Tukey", problems.LinearProblem(A, outliers, problems.Tukey())),
         of_problem("PhaseRetrieval", problems.PhaseRetrieval(A, z**2, blocks=4)),

@@ -269,7 +269,7 @@ def test_return_rules() -> None:
 
 def test_the_uniform_draw_is_uniform() -> None:
     from cyclade.blocks import Layout
-    from cyclade.keep import Seen, Uniform
+    from cyclade.returned_iterate import Seen, Uniform
 
     rng, counts = np.random.default_rng(0), np.zeros(5)
     layout = Layout.of(np.zeros(1))

@@ -22,7 +22,7 @@ def solve(**options: Any) -> Any:
 
 @pytest.mark.parametrize("method", ["P-CCD", "VRO-CCD", "SGD"])
 @pytest.mark.parametrize("returns", ["best", "last", "paper"])
-def test_a_stop_by_callback_returns_the_iterate_that_satisfied_it(method: str, returns: str) -> None:
+def test_a_stop_by_callback_returns_what_satisfied_it(method: str, returns: str) -> None:
     seen: list[Any] = []
 
     def low_enough(report: Any) -> bool:

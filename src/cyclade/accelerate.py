@@ -13,6 +13,7 @@ those of the algorithm, so its certificate and its descent hold as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Anderson:
         if len(self.iterates) <= self.depth:
             return None
         points, self.iterates = self.iterates, []
-        steps = [b - a for a, b in zip(points, points[1:], strict=False)]
+        steps = [b - a for a, b in pairwise(points)]
         gram = np.array([[float((a * b).sum()) for b in steps] for a in steps])
         # Steps of a converging run are almost parallel: a little of the identity keeps c finite.
         scale = np.trace(gram)

@@ -124,7 +124,8 @@ def smooth_part(
     if isinstance(order, str) and order == "greedy" and callable(jac):
         block_jac = None  # its turns look at all blocks, which one call of jac gives
     derivatives = _derivatives(fun, jac, block_jac, x, args)
-    oracle = CallableOracle(x.layout, derivatives, None if source is None else source.n, x.leaves[0])
+    n = None if source is None else source.n
+    oracle = CallableOracle(x.layout, derivatives, n, x.leaves[0])
     return SmoothPart(oracle, by_hand=isinstance(derivatives, Jacobian | Pair))
 
 

@@ -55,4 +55,3 @@ def inflated(
     if math.sqrt(dist2) <= tol:
         return 0.0
     return max(L / max(seen, 1e-300) for L, seen in zip(largest, curvature, strict=True))
-

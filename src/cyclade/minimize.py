@@ -92,8 +92,8 @@ def minimize(
         Block j of the gradient alone, called as ``block_jac(x, j)`` or ``block_jac(x, j, idx)``.
         Here x is a read-only view, true during the call only: copy it to keep it.
     block_min:
-        For P-CCD: ``block_min(j, x)`` returns the block x^j that minimises F with the others as they
-        are, in place of a prox-gradient step; x is a read-only view. `jac` still certifies.
+        For P-CCD: ``block_min(j, x)`` returns the x^j that minimises F with the other blocks as
+        they are, in place of a prox-gradient step; x is a read-only view. `jac` still certifies.
     n, stream:
         A finite sum of n terms; or samples without end, from ``stream(rng, size)`` or an iterator
         of single samples.

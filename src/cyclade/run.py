@@ -502,8 +502,8 @@ class Runner:
         remarks = []
         if self._inflation and not ending.success:
             remarks.append(
-                f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its norm "
-                "means little: give a smaller L"
+                f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its "
+                "norm means little: give a smaller L"
             )
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"

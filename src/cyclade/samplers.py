@@ -254,9 +254,11 @@ class Page:
         self.source = _source(source)
         self.b = _batch_size("b", b, self.source.n)
         if b_small is not None:
-            b_small = _batch_size("b_small", b_small, self.b, "b")
-        self.b_small, self.p = page_defaults(self.b, b_small, None if p is None else as_float(p))
-        require(0.0 < self.p <= 1.0, "p", p, "in (0, 1]")
+            _batch_size("b_small", b_small, self.b, "b")
+        chance = None if p is None else as_float(p)
+        require(chance is None or 0.0 < chance <= 1.0, "p", p, "in (0, 1]")
+        small, chance = page_defaults(self.b, b_small, chance)
+        self.b_small, self.p = int(small), float(chance)
 
     def __repr__(self) -> str:
         return f"Page(n={self.source.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g})"

@@ -196,8 +196,8 @@ class Backtracking(Rated):
             found = slope_along(lambda h: now.trial(j, xj + h * direction), length, eps)
         if found.contradicts(claimed, math.sqrt(norm2(slope * direction)), eps):
             raise LineSearchError(
-                f"the gradient of block {j} contradicts the values of fun: along the step f changes "
-                f"at the rate {found.value:.6g} (± {found.error:.1g}), the gradient says "
+                f"the gradient of block {j} contradicts the values of fun: along the step f "
+                f"changes at the rate {found.value:.6g} (± {found.error:.1g}), the gradient says "
                 f"{claimed:.6g}. Check that jac is the gradient of fun"
             )
         # The gradient is right, so values err more than was assumed: believe them less from now on.

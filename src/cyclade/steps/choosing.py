@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-
 from cyclade._arrays import Array, array_namespace, kind
 from cyclade._checks import is_number, positive
 from cyclade.blocks import Layout, Point

@@ -2,8 +2,8 @@
 
 Variance reduction is stable only where steps fit the single terms f_i, not their mean alone.
 Assumption 5 asks for E_i‖∇^j f_i(x) − ∇^j f_i(y)‖² ≤ L_j² ‖x^j − y^j‖²; near a point that is
-L_j² = ‖E_i[H_{i,jj}²]‖ with H_i the Hessian of f_i. It is estimated from a few batches S of s terms:
-the mean of H_S² over batches is H² plus 1/s of the variance of H_i, so the variance is scaled up.
+L_j² = ‖E_i[H_{i,jj}²]‖ with H_i the Hessian of f_i. It is estimated from a few batches S of s
+terms: the mean of H_S² over batches is H² plus 1/s of the variance of H_i, which is scaled up.
 """
 
 from __future__ import annotations
