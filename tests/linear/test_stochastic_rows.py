@@ -247,3 +247,14 @@ def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> Non
     fit = solve_rows(X, y, "squared", L1(1e-3), method=method, b=4, tol=0.0, fit_intercept=False)
     assert "max_samples" in fit.message
     assert fit.coef.any()
+
+
+@pytest.mark.parametrize("eta", [1e9, 1e60, 1e306, 1e308])  # in the last the gradient overflows
+@pytest.mark.parametrize("method", ["SGD", "VRO-CCD"])
+def test_what_overflows_is_a_run_that_diverged(method: str, eta: float) -> None:
+    X = np.random.default_rng(0).normal(size=(600, 15))
+    fit = solve_rows(
+        X, X[:, 0], "squared", L1(0.02), method=method, eta=eta, tol=0.0, every=1e-9
+    )  # fmt: skip
+    assert "diverged" in fit.message
+    assert fit.objective == fit.history[0]["objective"]

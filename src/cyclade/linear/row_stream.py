@@ -131,7 +131,8 @@ class RowStream:
         Cycles done, rows used, and rows kept for the next cycle.
 
     Weights are relative within a batch. Rows of weight zero are dropped. `copy.deepcopy`, `pickle`
-    and ``get_state`` / ``set_state`` resume exactly.
+    and ``get_state`` / ``set_state`` resume exactly. Ctrl-C ends a call between two cycles, and the
+    next call goes on from there.
 
     Examples
     --------

@@ -12,6 +12,7 @@ read `coef` and `intercept` after any call; `copy.deepcopy`, `pickle` and ``get_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,7 +145,7 @@ def solve_rows(
     seed:
         Same seed, same trajectory.
     callback:
-        Called with each row of the history; return True to stop.
+        Called with each row of the history but that of the start; return True to stop.
     resume:
         The `state` of an earlier solution: go on as if it had not stopped. Other arguments must be
         as they were, but for the limits.
@@ -224,7 +225,10 @@ def _measure(certify: Certify) -> Callable[[Point], Measured]:
     """`certify` as a `Runner` takes it: a gap or a distance, with a tolerance of its own."""
 
     def measure(x: Point) -> Measured:
-        objective, found = certify(x)
+        try:
+            objective, found = certify(x)
+        except FloatingPointError:  # the gradient overflowed: a run that diverged
+            return Measured(math.inf, math.inf, math.inf, math.inf)
         reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
         return Measured(objective, objective, found.value, found.value, reached=reached)
 
