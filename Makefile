@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-peers lint check bench-linear setup clean
+.PHONY: demo test test-peers fuzz lint check bench-linear setup clean
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -18,6 +18,10 @@ lint: setup
 	$(BIN)/mypy
 
 check: lint test
+
+# Ten times as many random calls, good and bad, as `make test` tries.
+fuzz: setup
+	$(BIN)/python -m pytest -n auto tests/fuzz --hypothesis-profile=fuzz
 
 # The same linear models solved by peers, those included that need an environment of their own.
 test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready

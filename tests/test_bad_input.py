@@ -198,7 +198,7 @@ def test_steps_refuse_what_is_not_positive() -> None:
 def test_a_wrong_gradient_is_told_from_the_line_search() -> None:
     res = minimize(lambda x: float(np.sum(x**2)), np.ones(2), jac=lambda x: -2 * x)
     assert not res.success
-    assert "check that jac is the gradient of fun" in res.message
+    assert "Check that jac is the gradient of fun" in res.message
 
 
 def test_resuming_another_problem_is_refused() -> None:

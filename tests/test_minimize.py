@@ -224,7 +224,8 @@ def test_stopping_by_each_limit() -> None:
 def test_the_history_is_a_table() -> None:
     res = solve(method="VRO-CCD", every=5, max_cycles=40, tol=None)
     table = pd.DataFrame(res.history)
-    assert list(table.columns) == ["cycle", "samples", "seconds", "fun", "certificate", "change"]
+    columns = ["cycle", "samples", "seconds", "fun", "certificate", "dist", "change", "eta"]
+    assert list(table.columns) == columns
     assert list(table["cycle"]) == [0, 5, 10, 15, 20, 25, 30, 35, 40]
     assert table["samples"].is_monotonic_increasing
     assert table["fun"].iloc[-1] < table["fun"].iloc[0]
@@ -247,7 +248,7 @@ def test_samples_count_component_gradients() -> None:
     assert greedy.samples == pytest.approx(2 * 4 * n)  # a whole gradient for each of 4 turns
     assert greedy.prox_calls == 2 * 4 * 5
     assert greedy.values == greedy.hvps == 0
-    assert solve(method="P-CCD", max_cycles=3, tol=None).values >= 2 * 3 * 4 * n
+    assert solve(method="P-CCD", max_cycles=3, tol=None).values >= 3 * 4 * n  # one a turn, or more
     assert solve(method="SCCD", max_cycles=1, tol=None).hvps > 0
 
 

@@ -10,6 +10,9 @@ import pytest
 import watched
 from cyclade import core, orders
 from cyclade.lag import Lag
+from cyclade.regularisers import matrix
+from cyclade.regularisers.joined import Joined
+from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 Check = Callable[[], None]
 
@@ -108,6 +111,27 @@ def test_a_broken_cycle_is_caught(
     monkeypatch.setattr(core, "cycle", mutant)
     with pytest.raises(AssertionError):
         check()
+
+
+def adding_distances(self: Joined, u: Any, v: Any, w: Any) -> float:
+    """Distances added in place of their squares."""
+    parts = [(index, reg) for index, _, reg in self.parts]
+    return sum(reg.distance(u[index], v[index], w) for index, reg in parts)
+
+
+def test_distances_of_parts_that_are_added_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Joined, "_distance", adding_distances)
+    with pytest.raises(AssertionError):
+        check_joined_distances()
+
+
+@pytest.mark.parametrize("factor", [1e6, 16.0, 1 / 16])
+def test_another_tolerance_of_the_rank_is_caught(
+    factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "_RANK_ULPS", factor * matrix._RANK_ULPS)
+    with pytest.raises(AssertionError):
+        check_rank_of_the_nuclear_norm()
 
 
 class OneCycleBehind(Lag):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,25 @@ def test_a_gradient_buffer_that_is_used_again_does_no_harm() -> None:
     at.trial_grad(0, at.get(0) + 1)
     np.testing.assert_array_equal(first, exact_at(X0)[CUTS[0]])
     np.testing.assert_array_equal(at.grad(1), exact_at(X0)[CUTS[1]])
+
+
+def test_functions_may_keep_and_change_the_x_they_are_given() -> None:
+    kept: list[Any] = []
+
+    def fun(x: Any) -> float:
+        value = float(x @ x)
+        kept.append(x)
+        x += 100.0
+        return value
+
+    def jac(x: Any) -> Any:
+        kept.append(x)
+        x *= 2
+        return x
+
+    res = minimize(fun, X0, jac=jac, blocks=BLOCKS, L=4.0, max_cycles=3, every=1, tol=None)
+    np.testing.assert_allclose(res.x, X0 / 8, rtol=1e-12)
+    assert not any(np.shares_memory(a, b) for a, b in pairwise(kept))
 
 
 def test_evaluations_do_not_change_the_path() -> None:

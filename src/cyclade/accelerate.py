@@ -22,11 +22,13 @@ from cyclade._arrays import Array, array_namespace
 from cyclade.blocks import Point
 from cyclade.core import State
 
+DEPTH = 5  # steps that are combined
+
 
 class Anderson:
     """The memory of the extrapolation: the last `depth` + 1 iterates, each as one vector."""
 
-    def __init__(self, depth: int = 5) -> None:
+    def __init__(self, depth: int = DEPTH) -> None:
         self.depth = depth
         self.iterates: list[Array] = []
         self.tried = self.taken = 0
@@ -44,7 +46,7 @@ class Anderson:
         if not (np.isfinite(scale) and scale > 0):
             return None
         try:
-            c = np.linalg.solve(gram / scale + 1e-14 * np.eye(len(steps)), np.ones(len(steps)))
+            c = np.linalg.solve(gram / scale + 1e-10 * np.eye(len(steps)), np.ones(len(steps)))
         except np.linalg.LinAlgError:
             return None
         if not np.isfinite(c).all() or c.sum() == 0:

@@ -97,6 +97,13 @@ class _Part:
         return index + start
 
 
+class _Slice(_Part):
+    """Neighbouring entries of a NumPy array: as `_Part`, by the shortest way."""
+
+    def read(self, leaves: list[Array]) -> Array:
+        return leaves[self.leaf][self.index].copy()
+
+
 @dataclass(frozen=True)
 class _Joined:
     """A block made of several whole arrays, flattened and laid end to end."""
@@ -139,13 +146,13 @@ class Point:
     array([ 0., 10., 20., 30.])
     """
 
-    __slots__ = ("_slots", "_view", "layout", "leaves", "stamp")
+    __slots__ = ("_replaces", "_slots", "_view", "layout", "leaves", "stamp")
 
     def __init__(self, layout: Layout, leaves: list[Array], stamp: object = None) -> None:
         self.layout = layout
         self.leaves = leaves
         self.stamp = object() if stamp is None else stamp
-        self._slots = layout.slots
+        self._slots, self._replaces = layout.slots, not all(layout.shared)
         self._view: Any = None
 
     def get(self, j: int) -> Array:
@@ -156,7 +163,7 @@ class Point:
         """Replace block j by `u`."""
         self._slots[j].write(self.leaves, u)
         self.stamp = object()
-        if self.layout.replaces:
+        if self._replaces:  # by another array than the one in view
             self._view = None
 
     @contextmanager
@@ -191,9 +198,11 @@ class Point:
 
     def whole(self) -> Any:
         """A copy of x in the structure and shapes the user gave."""
-        layout = self.layout
+        layout, leaves, shapes = self.layout, self.leaves, self.layout.shapes
+        if layout.labels == [""]:  # the most common x, and some functions want it at every turn
+            return layout.copy(leaves[0]).reshape(shapes[0])
         return layout.structured(
-            [layout.copy(a).reshape(s) for a, s in zip(self.leaves, layout.shapes, strict=True)]
+            [layout.copy(a).reshape(s) for a, s in zip(leaves, shapes, strict=True)]
         )
 
     def __getstate__(self) -> tuple[Layout, list[Array]]:
@@ -254,7 +263,6 @@ class Layout:
         self.slots = slots  # one per block
         self.names = tuple(names)
         self.shared = shared  # whether an array holds several blocks, and so is written in place
-        self.replaces = not all(shared)  # whether a `set` may put another array in place of one
         self.copy = copy
         self.m = len(slots)
         self.sizes = tuple(math.prod(slot.shape) for slot in slots)
@@ -292,8 +300,9 @@ class Layout:
                 continue
             pieces = cuts(how, math.prod(a.shape), f"blocks[{label!r}]" if label else "blocks")
             for j, (index, size) in enumerate(pieces):
-                index = index if isinstance(index, slice) else as_index(index, a)
-                slots.append(_Part(i, index, (size,), copy))
+                near = isinstance(index, slice)
+                slot = _Slice if near and kind(a) == "numpy" else _Part
+                slots.append(slot(i, index if near else as_index(index, a), (size,), copy))
                 names.append(f"{label}[{j}]" if label else str(j))
         return cls(structure, labels, shapes, dtypes, slots, names, shared, copy)
 

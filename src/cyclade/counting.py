@@ -44,23 +44,24 @@ class _CountingSweep:
         self._asked: set[int] = set()  # blocks whose gradients were asked for at `_stamp`
         self._stamp: object = None
         self._tried: tuple[int, Array] | None = None
-        self.get = sweep.get
+        self.get, self._grad, self._set = sweep.get, sweep.grad, sweep.set  # asked every turn
 
     def set(self, j: int, u: Array) -> None:
-        self._sweep.set(j, u)
+        self._set(j, u)
         if self._tried is not None:
             (block, where), self._tried = self._tried, None
             if block == j and same_bits(where, u):
                 self._counts.valued = (self._x.stamp, self._sample)
 
     def grad(self, j: int) -> Array:
-        if self._stamp is not self._x.stamp:
-            self._stamp = self._x.stamp
-            self._asked.clear()
-        if j not in self._asked:
+        stamp = self._x.stamp
+        if stamp is not self._stamp:
+            self._stamp, self._asked = stamp, {j}
+            self._counts.gradients += self._size * self._shares[j]
+        elif j not in self._asked:
             self._asked.add(j)
             self._counts.gradients += self._size * self._shares[j]
-        return self._sweep.grad(j)
+        return self._grad(j)
 
     def value(self) -> float:
         stamp, sample = self._counts.valued

@@ -10,7 +10,7 @@ import numpy as np
 
 from cyclade import arguments
 from cyclade._checks import function, generator
-from cyclade.accelerate import Anderson
+from cyclade.accelerate import DEPTH, Anderson
 from cyclade.blocks import Layout
 from cyclade.core import start
 from cyclade.counting import Counting
@@ -220,9 +220,11 @@ def minimize(
         assert source is not None
         steps = estimated_steps(oracle, x, source, sampler, evaluation_rng)
     elif estimated:
-        steps = Estimated([1.0] * layout.m, 1.0)  # what was estimated is recalled below
+        ones = [1.0] * layout.m
+        steps = Estimated(ones, ones, 1.0)  # what was estimated is recalled below
     else:
-        steps = as_steps(L, eta, layout, user_layout, x, chosen.deterministic)
+        alike = DEPTH + 1 if accelerate else 1  # cycles between which a line search may shrink L_j
+        steps = as_steps(L, eta, layout, user_layout, x, chosen.deterministic, alike)
         if blocks_with_matrices(steps):
             regs = in_matrix_norms(regs, steps.Lambda)
 

@@ -362,7 +362,8 @@ class Runner:
             message = f"F seems to be unbounded below: F = {seen.fun:.3g} after cycle {seen.k}"
             raise Stop(seen.x, False, message, resumable=False)
         if where is Course.DIVERGED:
-            return self._diverged(f"F = {seen.fun:.3g}")
+            finite = math.isfinite(self._last.smooth) and not math.isnan(seen.fun)
+            return self._diverged(f"F = {seen.fun:.3g}" if finite else "F is not finite")
         if where is Course.RISING and self.setup.guarded:
             return self._retreat(f"F = {seen.fun:.6g} rose above the best, {best:.6g}")
         return seen
@@ -370,11 +371,22 @@ class Runner:
     def _diverged(self, what: str) -> Seen:
         if self.setup.guarded:
             return self._retreat(what)
-        message = (
+        best = self._best()
+        wrong = self._contradiction(best, self.evaluate(best).gradient)
+        message = wrong or (
             f"diverged: {what} after cycle {self.state.k}; the best iterate seen is returned. "
             "A smaller eta (or larger L) may help"
         )
-        raise Stop(self._best(), False, message, resumable=False)
+        raise Stop(best, False, message, resumable=False)
+
+    def _contradiction(self, x: Point, gradient: list[Any]) -> str | None:
+        """What is wrong with the gradient at x, if the values of f around it say so."""
+        check = self.setup.check_gradient
+        found = None if check is None else check(x, gradient)
+        if found is None:
+            return None
+        wrong = f"the gradient contradicts the values of fun: {found}"
+        return f"{wrong}. Check that jac is the gradient of fun"
 
     def _retreat(self, why: str) -> Seen:
         """Back to the best iterate with half the η."""
@@ -444,11 +456,9 @@ class Runner:
             message = f"stationary: dist(∂F(x), 0) ≤ rtol = {limits.rtol:g} of that at x0"
         if message is None:
             return
-        check = self.setup.check_gradient
-        contradiction = None if check is None else check(seen.x, now.gradient)
-        if contradiction is not None:
-            wrong = f"the gradient contradicts the values of fun: {contradiction}"
-            raise Stop(seen.x, False, f"{wrong}. Check that jac is the gradient of fun")
+        wrong = self._contradiction(seen.x, now.gradient)
+        if wrong is not None:
+            raise Stop(seen.x, False, wrong)
         raise Stop(seen.x, True, message)
 
     def _inflated(self, x: Point) -> bool:

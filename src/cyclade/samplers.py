@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -99,9 +100,10 @@ class Stream:
         self._collate = stack if collate is None else function("collate", collate)
         if callable(source):
             self._call = source
-        elif isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
-            self._iterator = iter(source)
-        else:
+        elif not isinstance(source, str | bytes | Mapping):
+            with suppress(TypeError):  # not iterable
+                self._iterator = iter(source)
+        if self._call is None and self._iterator is None:
             raise TypeError(
                 "stream must be an iterator of samples or a callable source(rng, size) -> batch, "
                 f"got {type(source).__name__}"
@@ -137,7 +139,7 @@ class Batch:
         self.size = size
 
 
-class StreamEnded(RuntimeError):
+class StreamEnded(ValueError):
     """A stream had fewer samples than were asked for."""
 
 

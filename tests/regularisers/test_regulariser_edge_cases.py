@@ -20,6 +20,7 @@ from cyclade.regularisers import (
 from cyclade.regularisers import matrix as matrix_module
 from cyclade.regularisers._roots import piecewise_linear_root, secular_root
 from cyclade.regularisers.total_variation import fused_prox
+from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 SETS = [Simplex(2.0), L1Ball(1.5), L2Ball(1.5), NonNegative(), Box(-1.0, 0.5)]
 
@@ -145,6 +146,11 @@ def test_kinks_are_exact():
     flat, stepped = np.zeros(2), np.array([0.0, 1e-30])
     assert TotalVariation1D(1.0).distance(flat, np.array([0.5, -0.5])) == pytest.approx(0.0)
     assert TotalVariation1D(1.0).distance(stepped, np.array([0.5, -0.5])) > 0.5
+
+
+@pytest.mark.parametrize("check", [check_rank_of_the_nuclear_norm, check_joined_distances])
+def test_distances_by_hand(check):
+    check()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (8, 6)])

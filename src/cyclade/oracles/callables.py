@@ -23,6 +23,7 @@ from cyclade.oracles.derivatives import (
     Position,
     Told,
     number,
+    out_of_gradient,
 )
 from cyclade.samplers import ALL, Batch, Sample
 
@@ -71,42 +72,18 @@ class CallableOracle:
     def sweep(self, x: Blocks, sample: Sample) -> CallableSweep:
         """A sweep from `x` on `sample`."""
         assert isinstance(x, Point)
-        return CallableSweep(self, self._position(x, sample))
+        return CallableSweep(self.derivatives, self._position(x, sample))
 
     def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
         """f_S(x), and ∇f_S(x) by blocks."""
         assert isinstance(x, Point)
         at, derivatives = self._position(x, sample), self.derivatives
-        value = self.value(at)
+        value = at.value_by(derivatives)
         if derivatives.by_blocks and (self.layout.m == 1 or not derivatives.at_once):
-            # What the sweeps ask for too.
-            blocks = [self.grad(at, j) for j in range(self.layout.m)]
-        else:
-            if at.arrays is None:
-                at.arrays = derivatives.gradient(at)
-            blocks = [slot.read(at.arrays) for slot in self.layout.slots]
-        return value, blocks
-
-    def value(self, at: Position) -> float:
-        """f_S at a position, computed if it is not known there."""
-        if at.value is None:
-            at.value = self.derivatives.value(at)
-        return at.value
-
-    def grad(self, at: Position, j: int) -> Array:
-        """∇^j f_S at a position, computed if it is not known there.
-
-        Where blocks are asked for one by one, a whole gradient that an evaluation left is not used:
-        it may differ by rounding, and evaluations must not change a run.
-        """
-        if self.derivatives.by_blocks:
-            gj = at.blocks.get(j)
-            if gj is None:
-                gj = at.blocks[j] = self.derivatives.grad(at, j)
-            return gj
-        if at.arrays is None:
-            at.arrays = self.derivatives.gradient(at)
-        return self.layout.slots[j].read(at.arrays)
+            return value, [at.grad_by(derivatives, j) for j in range(self.layout.m)]
+        # Not put where the sweeps look for blocks: a gradient at once may differ from theirs by
+        # rounding, and evaluations must not change a run.
+        return value, [out_of_gradient(derivatives, at, j) for j in range(self.layout.m)]
 
     def arguments(self, sample: Sample) -> Told:
         """What f takes beside x for this sample: nothing, indices or a batch."""
@@ -136,62 +113,66 @@ class CallableOracle:
 class CallableSweep:
     """The generic sweep."""
 
-    def __init__(self, oracle: CallableOracle, at: Position) -> None:
-        self._oracle, self._at, self._x = oracle, at, at.x
+    def __init__(self, derivatives: Derivatives, at: Position) -> None:
+        self._derivatives, self._at, self._x = derivatives, at, at.x
         self._trial: tuple[int, Array, Position] | None = None  # block, its place, what is known
-        self.get = at.x.get
+        self.get, self._grad = at.x.get, derivatives.grad
 
     def set(self, j: int, u: Array) -> None:
         """Move block j to `u`; what a trial found there is taken over."""
-        tried, self._trial = self._trial, None
-        if tried is not None:
-            trial_j, trial_u, known = tried
-            taken = trial_j == j and known.stamp is self._x.stamp and same_bits(trial_u, u)
+        if self._trial is None:
             self._x.set(j, u)
-            if taken:
-                self._at.learn(known)
-        else:
-            self._x.set(j, u)
+            return
+        known, self._trial = self._known_trial(j, u), None
+        self._x.set(j, u)
+        if known is not None:
+            self._at.learn(known)
 
     def grad(self, j: int) -> Array:
         """∇^j f_S here."""
         at = self._at
         if at.stamp is not self._x.stamp:
             at.forget()
-        return self._oracle.grad(at, j)
+        gj = at.blocks.get(j)
+        if gj is None:
+            gj = at.blocks[j] = self._grad(at, j)
+        return gj
 
     def value(self) -> float:
         """f_S here."""
         at = self._at
         if at.stamp is not self._x.stamp:
             at.forget()
-        return self._oracle.value(at)
+        return at.value_by(self._derivatives)
 
     def trial(self, j: int, u: Array) -> float:
         """f_S at the point with block j at `u`; the point itself stays."""
         at = self._trial_at(j, u)
-        if at.value is None:
-            with self._x.moved(j, u):
-                at.value = self._oracle.derivatives.value(at)
-        return at.value
+        with self._x.moved(j, u):
+            return at.value_by(self._derivatives)
 
     def trial_grad(self, j: int, u: Array) -> Array:
         """∇^j f_S at the point with block j at `u`; the point itself stays."""
         at = self._trial_at(j, u)
         with self._x.moved(j, u):
-            return self._oracle.grad(at, j)
+            return at.grad_by(self._derivatives, j)
 
     def hvp(self, j: int, v: Array) -> Array:
         """∇²_jj f_S v here."""
-        return self._oracle.derivatives.hvp(self._at, j, v)
+        return self._derivatives.hvp(self._at, j, v)
 
     def _trial_at(self, j: int, u: Array) -> Position:
         """What is known with block j at `u`; its stamp is that of the point before the trial."""
-        tried = self._trial
-        if tried is not None:
-            trial_j, trial_u, known = tried
-            if trial_j == j and known.stamp is self._x.stamp and same_bits(trial_u, u):
-                return known
-        known = Position(self._x, self._at.sample, self._at.told)
-        self._trial = (j, self._x.layout.copy(u), known)
+        known = self._known_trial(j, u)
+        if known is None:
+            known = Position(self._x, self._at.sample, self._at.told)
+            self._trial = (j, self._x.layout.copy(u), known)
         return known
+
+    def _known_trial(self, j: int, u: Array) -> Position | None:
+        """What the last trial found, if it was this one."""
+        if self._trial is None:
+            return None
+        block, place, known = self._trial
+        same = block == j and known.stamp is self._x.stamp and same_bits(place, u)
+        return known if same else None

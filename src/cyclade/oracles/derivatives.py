@@ -35,8 +35,21 @@ class Position:
         """The point has moved: nothing is known of where it is now."""
         self.stamp = self.x.stamp
         self.value: float | None = None  # f_S
-        self.blocks: dict[int, Array] = {}  # ∇^j f_S, where blocks are asked for one by one
+        self.blocks: dict[int, Array] = {}  # ∇^j f_S, of the blocks that sweeps asked for
         self.arrays: list[Array] | None = None  # ∇f_S at once, stored as a point stores x
+
+    def value_by(self, derivatives: Derivatives) -> float:
+        """f_S, computed if it is not known."""
+        if self.value is None:
+            self.value = derivatives.value(self)
+        return self.value
+
+    def grad_by(self, derivatives: Derivatives, j: int) -> Array:
+        """∇^j f_S, computed if it is not known."""
+        gj = self.blocks.get(j)
+        if gj is None:
+            gj = self.blocks[j] = derivatives.grad(self, j)
+        return gj
 
     def learn(self, other: Position) -> None:
         """Take over all that is known at `other`, on the same sample, where the point is now."""
@@ -122,7 +135,7 @@ class Jacobian:
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S."""
         if self.block_jac is None:
-            return at.x.layout.slots[j].read(self.gradient(at))
+            return out_of_gradient(self, at, j)
         gj = self.block_jac(at.x.view(), j, *at.told[self._short[2]])
         return block_like(gj, at.x, j, "block_jac")
 
@@ -158,7 +171,7 @@ class Pair:
 
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S."""
-        return at.x.layout.slots[j].read(self.gradient(at))
+        return out_of_gradient(self, at, j)
 
     def hvp(self, at: Position, j: int, v: Array) -> Array:
         """∇²_jj f_S v."""
@@ -219,6 +232,13 @@ class FiniteDifferences:
         return central_hvp(self, at, j, v, 1 / 6)
 
 
+def out_of_gradient(derivatives: Derivatives, at: Position, j: int) -> Array:
+    """∇^j f_S, read out of ∇f_S, which the position keeps for the other blocks."""
+    if at.arrays is None:
+        at.arrays = derivatives.gradient(at)
+    return at.x.layout.slots[j].read(at.arrays)
+
+
 def central_hvp(derivatives: Derivatives, at: Position, j: int, v: Array, power: float) -> Array:
     """∇²_jj f_S(x) v ≈ (∇^j f_S(x + δv) − ∇^j f_S(x − δv)) / 2δ, δ the rounding to this power."""
     xj = at.x.get(j)
@@ -236,10 +256,11 @@ def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
 
     A copy, since users may hand out one buffer again and again, and g is kept.
     """
-    shape, dtype = x.layout.block_shapes[j], x.layout.dtypes[j]
-    if gj.__class__ is np.ndarray and gj.dtype is dtype and gj.shape == shape:
+    layout = x.layout
+    shape = layout.block_shapes[j]
+    if gj.__class__ is np.ndarray and gj.dtype is layout.dtypes[j] and gj.shape == shape:
         return gj.copy()
-    gj = _real(np.array(gj), name, dtype)
+    gj = _real(np.array(gj), name, layout.dtypes[j])
     if gj.shape != shape:
         raise ValueError(f"{name} returned shape {gj.shape} for block {j} of shape {shape}")
     return gj
@@ -248,6 +269,9 @@ def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
 def arrays_like(gradient: Any, x: Point) -> list[Array]:
     """A gradient structured like x, copied, stored as a point stores x, or an error."""
     layout = x.layout
+    bare = gradient.__class__ is np.ndarray and layout.labels == [""]
+    if bare and gradient.dtype is layout.dtypes[0] and gradient.shape == layout.shapes[0]:
+        return layout.flat([gradient.copy()])
     try:
         arrays = [np.array(a) for a in layout.arrays(gradient)]
         fits = [a.shape for a in arrays] == layout.shapes

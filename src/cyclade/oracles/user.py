@@ -129,19 +129,21 @@ class UserSweep:
         self._value: float | None = None  # f_S at `_stamp`
         self._stamp: object = None
         self._tried: tuple[int, Array, float] | None = None  # a trial from `_stamp`, and its value
-        self.get = sweep.get
+        self._like = _tensor_like if kind(x.leaves[0]) == "torch" else block_like
+        self.get, self._grad, self._set = sweep.get, sweep.grad, sweep.set
 
     def grad(self, j: int) -> Array:
         """∇^j f_S here."""
-        return _like(self._sweep.grad(j), self._x, j)
+        return self._like(self._grad(j), self._x, j, "grad")
 
     def set(self, j: int, u: Array) -> None:
         """Move block j to `u`; the value that a trial found there is taken over."""
-        tried, self._tried = self._tried, None
-        here = tried is not None and self._stamp is self._x.stamp
-        self._sweep.set(j, u)
-        if tried is not None and here and tried[0] == j and same_bits(tried[1], u):
-            self._stamp, self._value = self._x.stamp, tried[2]
+        value = None
+        if self._tried is not None:
+            value, self._tried = self._known_trial(j, u), None
+        self._set(j, u)
+        if value is not None:
+            self._stamp, self._value = self._x.stamp, value
 
     def value(self) -> float:
         """f_S here."""
@@ -151,13 +153,11 @@ class UserSweep:
 
     def trial(self, j: int, u: Array) -> float:
         """f_S at the point with block j at `u`; the point itself stays."""
-        tried = self._tried
-        known = tried is not None and self._stamp is self._x.stamp and tried[0] == j
-        if tried is not None and known and same_bits(tried[1], u):
-            return tried[2]
-        self.value()  # which belongs to `_stamp`, as the trial will
-        found: float = self._at(j, u, lambda: number(self._sweep.value()))
-        self._tried = (j, self._x.layout.copy(u), found)
+        found = self._known_trial(j, u)
+        if found is None:
+            self.value()  # at `_stamp`, from which the trial starts
+            found = float(self._at(j, u, lambda: number(self._sweep.value())))
+            self._tried = (j, self._x.layout.copy(u), found)
         return found
 
     def trial_grad(self, j: int, u: Array) -> Array:
@@ -172,14 +172,21 @@ class UserSweep:
         ahead = self.trial_grad(j, xj + delta * v)
         return (ahead - self.trial_grad(j, xj - delta * v)) / (2 * delta)
 
+    def _known_trial(self, j: int, u: Array) -> float | None:
+        """What the last trial found, if it was this one."""
+        if self._tried is None or self._stamp is not self._x.stamp:
+            return None
+        block, place, value = self._tried
+        return value if block == j and same_bits(place, u) else None
+
     def _at(self, j: int, u: Array, ask: Any) -> Any:
         """What `ask` says with block j at `u`; then the block goes back."""
         old, stamp = self._x.get(j), self._x.stamp
-        self._sweep.set(j, u)
+        self._set(j, u)
         try:
             return ask()
         finally:
-            self._sweep.set(j, old)
+            self._set(j, old)
             self._x.stamp = stamp
 
     def __getattr__(self, name: str) -> Any:
@@ -189,13 +196,11 @@ class UserSweep:
         return getattr(self._sweep, name)
 
 
-def _like(gj: Any, x: Point, j: int) -> Array:
-    """A block's gradient as an array of the block's library, shape and dtype, copied."""
-    if kind(x.leaves[0]) == "numpy":
-        return block_like(gj, x, j, "grad")
+def _tensor_like(gj: Any, x: Point, j: int, name: str) -> Array:
+    """`block_like` for torch."""
+    shape = x.layout.block_shapes[j]
     if kind(gj) != "torch":
-        raise TypeError(f"grad must return a tensor for torch x0, got {type(gj).__name__}")
-    if gj.shape != x.layout.block_shapes[j]:
-        shape = x.layout.block_shapes[j]
-        raise ValueError(f"grad returned shape {tuple(gj.shape)} for block {j} of shape {shape}")
+        raise TypeError(f"{name} must return a tensor for torch x0, got {type(gj).__name__}")
+    if gj.shape != shape:
+        raise ValueError(f"{name} returned shape {tuple(gj.shape)} for block {j} of shape {shape}")
     return gj.detach().to(x.layout.dtypes[j], copy=True)

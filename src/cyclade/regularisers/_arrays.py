@@ -66,6 +66,8 @@ def as_block(u: Any, name: str = "u") -> Array:
     if kind(u) == "torch":
         if not u.is_floating_point():
             raise TypeError(f"{name} must be a real floating tensor, got dtype {u.dtype}")
+        if u.is_meta:
+            raise TypeError(f"{name} must be a tensor with data, got one on the meta device")
     elif not (isinstance(u, np.ndarray | np.generic) and u.dtype.kind == "f"):
         u = real_array(name, u, accepted)
     require(math.prod(u.shape) > 0, name, u, accepted)
@@ -101,12 +103,14 @@ def as_diagonal(t: Any, u: Array, name: str) -> Array:
 
 
 def require_same_library(name: str, a: Array, u: Array) -> None:
-    """Raise TypeError unless `a` is of the array library of the block `u`."""
+    """Raise TypeError unless `a` is of the array library, and on the device, of the block `u`."""
     if kind(a) != kind(u):
         raise TypeError(
             f"{name} must be of the array library (namespace) of the block u, {kind(u)}, "
             f"got {kind(a)}"
         )
+    if kind(u) == "torch" and a.device != u.device:
+        raise TypeError(f"{name} must be on the device of u, {u.device}, got {a.device}")
 
 
 class Parameter:

@@ -54,7 +54,7 @@ class PyProximal(Regulariser):
     def _prox(self, u: Array, t: float | Array) -> Array:
         if not isinstance(t, float):
             raise ValueError(
-                f"{self!r}: PyProximal operators take scalar steps only, got an array; "
+                f"{self!r}: PyProximal operators take scalar steps only, got an array as t or w; "
                 "use one step per block"
             )
         return from_numpy(np.array(self.op.prox(_flat(u), t)), u).reshape(u.shape)

@@ -18,6 +18,7 @@ from cyclade.regularisers._arrays import (
 from cyclade.regularisers.base import Array, Regulariser
 
 _ITERATIONS = 10_000
+_RANK_ULPS = 8  # singular values below so many epsilons times the dimension are rounding
 
 
 def _clip_spectrum(m: Array, bound: float) -> Array:
@@ -139,7 +140,7 @@ class NuclearNorm(Regulariser):
             return math.nan
         xp = array_namespace(u)
         left, sigma, right = xp.linalg.svd(as_double(u), full_matrices=False)
-        noise = 8 * max(u.shape) * machine_epsilon(u) * float(sigma[0])
+        noise = _RANK_ULPS * max(u.shape) * machine_epsilon(u) * float(sigma[0])
         rank = int((sigma > noise).sum())
         left, right = left[:, :rank], right[:rank, :]
         weights = w if isinstance(w, float) else as_double(w)

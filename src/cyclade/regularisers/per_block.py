@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Union
 
+from cyclade._checks import LARGEST_INDEX, listed, require, whole_number
 from cyclade.regularisers.base import Array, Regulariser
 from cyclade.regularisers.elementwise import Zero
 
@@ -39,9 +41,8 @@ class PerBlock:
     __slots__ = ("_proxes", "regs")
 
     def __init__(self, regs: Sequence[Regulariser]) -> None:
-        for j, reg in enumerate(regs):
-            _require_regulariser(reg, f"reg[{j}]")
-        self.regs = tuple(regs)
+        listing = listed("regs", regs, "a sequence of Regularisers, one per block")
+        self.regs = tuple(_require_regulariser(reg, f"regs[{j}]") for j, reg in enumerate(listing))
         self._proxes = [reg.prox for reg in self.regs]  # bound once: the loop calls this a lot
 
     def __len__(self) -> int:
@@ -49,15 +50,22 @@ class PerBlock:
 
     def value(self, j: int, u: Array) -> float:
         """Return r_j(u)."""
-        return self.regs[j].value(u)
+        return self._at(j).value(u)
 
     def prox(self, j: int, u: Array, t: float | Array) -> Array:
         """Return the prox of r_j at u with step t."""
-        return self._proxes[j](u, t)
+        try:
+            prox = self._proxes[index(j)]
+        except (IndexError, TypeError):
+            prox = self._at(j).prox
+        return prox(u, t)
 
     def distance(self, j: int, u: Array, v: Array, w: float | Array = 1.0) -> float:
         """Return the w-weighted distance from v to -∂r_j(u)."""
-        return self.regs[j].distance(u, v, w)
+        return self._at(j).distance(u, v, w)
+
+    def _at(self, j: int) -> Regulariser:
+        return self.regs[whole_number("j", j, 0, len(self.regs) - 1)]
 
     @property
     def exact_distance(self) -> bool:
@@ -91,6 +99,9 @@ def per_block(
     >>> per_block({"bias": None, "weight": L1(0.1)}, 2, names=["weight", "bias"])
     PerBlock([L1(0.1), Zero()])
     """
+    m = whole_number("m", m, 1, LARGEST_INDEX)
+    _require_length("names", names, m)
+    _require_length("shapes", shapes, m)
     labels = [f"reg[{j}]" if names is None else f"reg[{names[j]!r}]" for j in range(m)]
     chosen: Sequence[Regulariser | None]
     if reg is None or isinstance(reg, Regulariser):
@@ -112,9 +123,16 @@ def per_block(
     for label, entry in zip(labels, chosen, strict=True):
         regs.append(Zero() if entry is None else _require_regulariser(entry, label))
     if shapes is not None:
-        for one, shape, label in zip(regs, shapes, labels, strict=True):
-            one.check(tuple(shape), label)
+        for j, (one, shape, label) in enumerate(zip(regs, shapes, labels, strict=True)):
+            sizes = listed(f"shapes[{j}]", shape, "the shape of a block")
+            one.check(tuple(whole_number(f"shapes[{j}]", size) for size in sizes), label)
     return PerBlock(regs)
+
+
+def _require_length(name: str, given: Sequence[object] | None, m: int) -> None:
+    accepted = f"None or a sequence with one entry for each of the {m} blocks"
+    if given is not None:
+        require(len(listed(name, given, accepted)) == m, name, given, accepted)
 
 
 def _by_name(

@@ -60,6 +60,7 @@ class Backtracking(Rated):
     search left behind: `metric` is the smaller of the two.
     """
 
+    measured = True  # `metric` is the curvature of f, so certificates need no second look at it
     most_trials = 60
     patience = 3  # rejections by values before gradients are asked whether they agree
 
@@ -93,6 +94,7 @@ class Backtracking(Rated):
         self.grow, self.shrink, self.scaled = grow, shrink, scaled
         self.shape: list[Any] = [1.0] * self.blocks  # S_j
         self.seen = [0.0] * self.blocks  # the largest curvature seen in each block, in units of S_j
+        self.first = list(self.L)  # L_j at x_0: stands in until a curvature was seen
         self._noise = 0.0  # how much values were found to err beyond what is assumed, relatively
 
     def begin(self, k: int) -> None:
@@ -106,8 +108,7 @@ class Backtracking(Rated):
 
     def metric(self, j: int) -> Any:
         """Λ_j, with an L_j no larger than the curvature that was seen."""
-        L = min(self.L[j], self.seen[j]) if self.seen[j] > 0 else self.L[j]
-        return L * self.shape[j]
+        return min(self.L[j], self.seen[j] or self.first[j]) * self.shape[j]
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
         """g^j, and η Λ_j^{−1} for the first L_j that passes."""
@@ -116,7 +117,7 @@ class Backtracking(Rated):
             return gj, self.current(j)  # nothing to compare with; the caller sees the value
         xj, slope, accepted = now.get(j), now.grad(j), self.L[j]
         self.L[j] *= self.shrink if self._shrinks else 1.0
-        growth, rejections, finite = self.grow, 0, False
+        growth, rejections, edge = self.grow, 0, False
         for trial_number in range(self.most_trials):
             t = self.current(j)
             u = reg.prox(j, xj - t * gj, t)
@@ -127,7 +128,7 @@ class Backtracking(Rated):
                     trial = self._by_gradients(j, now, xj, u, slope)
                     if trial.verdict is not Verdict.TOO_LONG:
                         self._blame_or_trust(j, now, xj, u, slope, value)
-            finite = finite or trial.verdict is not Verdict.NOT_FINITE
+            edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is Verdict.LOST)
             if trial.verdict is Verdict.FITS:
                 if trial.curvature > self.seen[j]:
                     self.seen[j] = trial.curvature
@@ -142,7 +143,7 @@ class Backtracking(Rated):
                 growth = min(growth**1.5, 1e8)
             self.L[j] *= growth
         self.L[j] = accepted
-        if not finite and trial_number > 0:
+        if edge:
             raise LineSearchError(
                 f"fun is not finite at any step from here along the gradient of block {j}, however "
                 "short: x is at the edge of where f has values"
@@ -218,16 +219,18 @@ class Backtracking(Rated):
                 bent = norm2(at_x0.hvp(j, v), 1.0 / shape) if length2 > 0 else 0.0
                 guess = math.sqrt(bent / length2) if length2 > 0 else 0.0
                 self.L[j] = guess if guess > 0 and math.isfinite(guess) else 1.0
+        self.first = list(self.L)
 
     def memory(self) -> dict[str, Any]:
         """What the searches found."""
         learnt = {"L": list(self.L), "seen": list(self.seen), "shape": list(self.shape)}
-        return super().memory() | learnt | {"noise": self._noise}
+        return super().memory() | learnt | {"first": list(self.first), "noise": self._noise}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from there."""
         super().recall(memory)
         self.L, self.seen = list(memory["L"]), list(memory["seen"])
+        self.first = list(memory["first"])
         self.shape, self._noise = list(memory["shape"]), memory["noise"]
 
 

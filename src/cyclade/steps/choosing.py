@@ -23,7 +23,13 @@ ACCEPTED = (
 
 
 def as_steps(
-    L: Any, eta: Any, layout: Layout, user_layout: Layout, x0: Point, deterministic: bool
+    L: Any,
+    eta: Any,
+    layout: Layout,
+    user_layout: Layout,
+    x0: Point,
+    deterministic: bool,
+    shrink_every: int = 1,
 ) -> Steps:
     """The steps for `layout`; Λ may be given for the blocks of `user_layout`, which it merges.
 
@@ -42,7 +48,8 @@ def as_steps(
         L = "backtracking" if deterministic else "estimate"
     if isinstance(L, str):
         if L in ("backtracking", "scaled"):
-            return Backtracking([math.nan] * layout.m, eta, scaled=L == "scaled")
+            guesses = [math.nan] * layout.m
+            return Backtracking(guesses, eta, scaled=L == "scaled", shrink_every=shrink_every)
         if L == "estimate":
             return Curvature(layout.m, eta)
         raise ValueError(f"L={L!r} is unknown: use {ACCEPTED}")

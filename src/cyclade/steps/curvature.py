@@ -20,6 +20,8 @@ class Curvature(Rated):
     `every` cycles (never again with `every=None`). The result is a local estimate, not a bound.
     """
 
+    measured = True  # `metric` is the curvature of f, so certificates need no second look at it
+
     def __init__(
         self,
         m: int,

@@ -16,7 +16,7 @@ import numpy as np
 
 from cyclade._arrays import Array, array_namespace, norm2
 from cyclade.blocks import Point
-from cyclade.samplers import Sample, Source
+from cyclade.samplers import Sample, Source, StreamEnded
 from cyclade.steps.curvature import random_like
 from cyclade.steps.fixed import Fixed
 from cyclade.theory import max_eta
@@ -30,26 +30,38 @@ Product = Callable[[Blocks], Blocks]
 
 
 class Smoothness(NamedTuple):
-    """L_j of every block, and an estimate of L̂ in the norm they define."""
+    """L_j of every block, the curvatures ‖H_jj‖ of f itself, and L̂ in the norm of Λ_j = L_j I."""
 
     L: list[float]
+    curvature: list[float]
     L_hat: float
 
 
 class Estimated(Fixed):
-    """Steps with estimated L_j and η, which a run that is resumed takes over."""
+    """Steps η / L_j with estimated L_j and η, which a run that is resumed takes over.
 
-    def __init__(self, L: Sequence[float], eta: float) -> None:
+    Certificates are measured with the curvature of f itself, which is smaller than that of its
+    terms: `metric` is no larger than F calls for.
+    """
+
+    measured = True
+
+    def __init__(self, L: Sequence[float], curvature: Sequence[float], eta: float) -> None:
         super().__init__(L, eta)
-        self.estimate = eta
+        self.curvature, self.estimate = list(curvature), eta
+
+    def metric(self, j: int) -> float:
+        """‖∇²_jj f‖, as estimated."""
+        return self.curvature[j]
 
     def memory(self) -> dict[str, Any]:
         """The estimates."""
-        return super().memory() | {"Lambda": list(self.Lambda), "eta": self.estimate}
+        learnt = {"L": list(self.Lambda), "curvature": self.curvature, "eta": self.estimate}
+        return super().memory() | learnt
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on with these estimates."""
-        self.__init__(memory["Lambda"], memory["eta"])  # type: ignore[misc]
+        self.__init__(memory["L"], memory["curvature"], memory["eta"])  # type: ignore[misc]
         super().recall(memory)
 
 
@@ -65,14 +77,20 @@ def estimated_steps(
     L_tilde = found.L_hat if x.layout.m > 1 else 0.0
     b_small, p = getattr(sampler, "b_small", sampler.b), getattr(sampler, "p", 1.0)
     eta = max_eta(found.L_hat, L_tilde, source.n, sampler.b, b_small, p)
-    return Estimated(found.L, eta)
+    return Estimated(found.L, found.curvature, eta)
 
 
 def batches_to_look_at(source: Source, rng: np.random.Generator) -> tuple[list[Sample], int]:
     """Disjoint batches of about √n terms, and their size; single terms where n is small."""
     if not math.isfinite(source.n):
-        size = 16
-        return [source.take(size, rng) for _ in range(BATCHES)], size
+        size, batches = 16, []
+        try:
+            for _ in range(BATCHES):
+                batches.append(source.take(size, rng))
+        except StreamEnded:  # a short stream: look at what came
+            if not batches:
+                raise
+        return batches, size
     n = int(source.n)
     count = min(BATCHES, n)
     size = max(1, min(math.isqrt(n), n // count))
@@ -92,22 +110,26 @@ def expected_smoothness(
     whole = [_whole_product(oracle, x, batch) for batch in batches]
     if m <= SEPARATELY:
         sweeps = [oracle.sweep(x.copy(), batch) for batch in batches]
-        L = []
+        L, curvature = [], []
         for j in range(m):
             products = [_block_product(sweep, j) for sweep in sweeps]
             start = [random_like(x.get(j), rng)]
             L.append(math.sqrt(_norm_of_second_moment(products, scale, start)))
+            curvature.append(math.sqrt(_norm_of_second_moment(products, 0.0, start)))
     else:
-        L = _together(whole, scale, [random_like(x.get(j), rng) for j in range(m)])
+        start = [random_like(x.get(j), rng) for j in range(m)]
+        L, curvature = _together(whole, scale, start), _together(whole, 0.0, start)
     largest = max(L)
     if not largest > 0 or not math.isfinite(largest):
-        return Smoothness([1.0] * m, 1.0)
+        return Smoothness([1.0] * m, [1.0] * m, 1.0)
     # A block on which f is flat bounds nothing; its gradient will be small too.
     L = [value if value > 1e-8 * largest else largest for value in L]
+    pairs = zip(L, curvature, strict=True)
+    curvature = [min(most, value) if value > 1e-8 * largest else most for most, value in pairs]
     roots = [math.sqrt(value) for value in L]
     scaled = [_scaled(product, roots) for product in whole]
     L_hat = _norm_of_second_moment(scaled, scale, [random_like(x.get(j), rng) for j in range(m)])
-    return Smoothness(L, L_hat if L_hat > 0 and math.isfinite(L_hat) else 1.0)
+    return Smoothness(L, curvature, L_hat if L_hat > 0 and math.isfinite(L_hat) else 1.0)
 
 
 def _block_product(sweep: Any, j: int) -> Product:

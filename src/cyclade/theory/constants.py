@@ -179,7 +179,7 @@ def quadratic_constants(A: npt.ArrayLike, Lambda: npt.ArrayLike, sizes: Sequence
 
     def squared_norm(keep: npt.NDArray[np.bool_]) -> float:
         stack = np.where(keep, scaled, 0.0).reshape(-1, len(owner))
-        return _norm(stack.T @ stack) / len(scaled)
+        return _norm(stack.T @ stack, Lambda) / len(scaled)
 
     return Constants(squared_norm(upper), squared_norm(~upper))
 
@@ -357,7 +357,9 @@ def _cut(Q: npt.ArrayLike, j: int, sizes: Sequence[int]) -> tuple[int, Array]:
     return int(sum(sizes[: j - 1])), matrix
 
 
-def _norm(M: Array) -> float:
+def _norm(M: Array, Lambda: npt.ArrayLike) -> float:
+    """‖M‖ of a matrix that was divided by Λ."""
+    require(bool(np.isfinite(M).all()), "Lambda", Lambda, "large enough for finite quotients")
     return float(np.linalg.norm(M, 2))
 
 
@@ -368,10 +370,11 @@ def _norm_of_sum(
     cut: Callable[[npt.ArrayLike, int, Sequence[int]], Array],
 ) -> float:
     """‖Λ^{-1/2} (Σ_j cut(Q^j)) Λ^{-1/2}‖."""
-    m, d = len(sizes), len(_owner(sizes))
+    d = len(_owner(sizes))
+    m = len(sizes)
     stack = real_array("Q", Q)
     require(stack.shape == (m, d, d), "Q", stack.shape, f"of shape ({m}, {d}, {d})")
     _symmetric("Q", stack)
     root = np.sqrt(_diagonal(Lambda, sizes))
     total = sum(cut(stack[j - 1], j, sizes) for j in range(1, m + 1))
-    return _norm(total / (root[:, None] * root))
+    return _norm(total / (root[:, None] * root), Lambda)

@@ -1,0 +1,245 @@
+"""Random good and bad calls of regularisers, samplers and theory: a result, or a clear error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyproximal
+import pytest
+import torch
+from calls import Call, Fresh, arguments, first_good, fuzzed, try_call, try_every_odd_value
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cyclade import FiniteSum, Full, Minibatch, Page, Stream, regularisers, theory
+from cyclade.regularisers import (
+    L0,
+    L1,
+    MCP,
+    SCAD,
+    Box,
+    ElasticNet,
+    GroupL2,
+    L1Ball,
+    L2Ball,
+    LHalf,
+    NonNegative,
+    NuclearNorm,
+    PerBlock,
+    PyProximal,
+    Simplex,
+    SquaredL2,
+    TotalVariation1D,
+    Zero,
+    per_block,
+)
+
+WEIGHT: list[Any] = [0.5, 0, 2, np.float32(0.1), np.array(1.0), torch.tensor(0.3), 1e-300, 1e300]
+RADIUS: list[Any] = [1.0, 2, np.float64(0.5), 1e-300, 1e300]
+STEP: list[Any] = [0.5, 1, np.float32(2.0), 1e-12, 1e12]
+GENERATOR = Fresh(lambda: np.random.default_rng(0))
+
+CONSTRUCTORS = [
+    Call("L1", L1, {"lam": [*WEIGHT, [0.0, 1.0], np.ones(3)]}),
+    Call("SquaredL2", SquaredL2, {"lam": WEIGHT}),
+    Call("ElasticNet", ElasticNet, {"l1": WEIGHT, "l2": WEIGHT}),
+    Call(
+        "Box",
+        Box,
+        {"low": [0, -1.0, -math.inf, [0.0, 1.0]], "high": [1, 2.5, math.inf, np.array([3, 4])]},
+    ),
+    Call("NonNegative", NonNegative, {}),
+    Call("Zero", Zero, {}),
+    Call(
+        "GroupL2",
+        GroupL2,
+        {
+            "lam": WEIGHT,
+            "groups": [None, 0, -1, [[0, 2], [1]], [np.array([0]), (1, 2)]],
+            "weights": [None, [1.0, 2.0], np.array([0.0, 1.0])],
+        },
+    ),
+    Call("L1Ball", L1Ball, {"radius": RADIUS}),
+    Call("L2Ball", L2Ball, {"radius": RADIUS}),
+    Call("Simplex", Simplex, {"radius": RADIUS}),
+    Call("NuclearNorm", NuclearNorm, {"lam": WEIGHT}),
+    Call("TotalVariation1D", TotalVariation1D, {"lam": WEIGHT}),
+    Call("MCP", MCP, {"lam": WEIGHT, "gamma": [3, 0.5, 1e-300, 1e300]}),
+    Call("SCAD", SCAD, {"lam": WEIGHT, "gamma": [3.7, 2, 1.001, 1e300]}),
+    Call("L0", L0, {"lam": WEIGHT}),
+    Call("LHalf", LHalf, {"lam": WEIGHT}),
+    Call("PyProximal", PyProximal, {"op": [pyproximal.L1(), pyproximal.Box(0, 1)]}),
+    Call("PerBlock", PerBlock, {"regs": [[L1(1.0), Zero()], (), [PyProximal(pyproximal.L1())]]}),
+    Call(
+        "per_block",
+        per_block,
+        {
+            "reg": [None, L1(0.5), [None, L1(0.5)], {"a": L1(1.0)}, PerBlock([Zero(), L0(1.0)])],
+            "m": [2, 1, np.int64(2)],
+            "names": [["a", "b"], None],
+            "shapes": [[(3,), (2, 2)], None],
+        },
+    ),
+]
+
+VECTOR: list[Any] = [np.array([1.0, -2.0, 0.5]), [1, 0, 2], np.zeros(3, np.float32),
+                     torch.tensor([1.0, 0.0, -3.0]), np.array([1, 0, 2])]  # fmt: skip
+MATRIX: list[Any] = [np.array([[1.0, 2.0], [0.0, -1.0]]), [[1, 2], [3, 4]], torch.eye(2),
+                     np.zeros((2, 2), np.float32), torch.eye(2, dtype=torch.float64)]  # fmt: skip
+ON_VECTORS = [
+    Zero(), L1(0.5), L1([0.5, 0.0, 1.0]), SquaredL2(1.0), ElasticNet(1.0, 0.5), NonNegative(),
+    Box([0.0, -1.0, 0.0], 1.0), GroupL2(1.0), GroupL2(0.5, [[0, 2], [1]], [1.0, 2.0]), L1Ball(1.0),
+    L2Ball(1.0), Simplex(), TotalVariation1D(0.5), MCP(0.5), SCAD(0.5), L0(0.5), LHalf(0.5),
+    PyProximal(pyproximal.L1()),
+]  # fmt: skip
+ON_MATRICES = [NuclearNorm(0.5), GroupL2(0.5, 0), GroupL2(0.5, -1, [1.0, 2.0])]
+
+
+def methods(reg: Any, blocks: list[Any]) -> list[Call]:
+    steps = [*STEP, np.full(np.shape(blocks[0]), 0.5)]
+    return [
+        Call(f"{reg}.value", reg.value, {"u": blocks}),
+        Call(f"{reg}.prox", reg.prox, {"u": blocks, "t": steps}),
+        Call(f"{reg}.distance", reg.distance, {"u": blocks, "v": blocks, "w": steps}),
+    ]
+
+
+def of_blocks(reg: PerBlock) -> list[Call]:
+    j = [0, 1, np.int64(1)]
+    return [
+        Call("PerBlock.value", reg.value, {"j": j, "u": VECTOR}),
+        Call("PerBlock.prox", reg.prox, {"j": j, "u": VECTOR, "t": STEP}),
+        Call("PerBlock.distance", reg.distance, {"j": j, "u": VECTOR, "v": VECTOR, "w": STEP}),
+    ]
+
+
+METHODS = [
+    *(call for reg in ON_VECTORS for call in methods(reg, VECTOR)),
+    *(call for reg in ON_MATRICES for call in methods(reg, MATRIX)),
+    *of_blocks(PerBlock([L1(1.0), NonNegative()])),
+]
+
+SOURCE: list[Any] = [9, np.int64(100), FiniteSum(9), Fresh(lambda: Stream(iter([1.0] * 9)))]
+SAMPLERS = [
+    Call("FiniteSum", FiniteSum, {"n": [9, 1, np.int32(5), 2**63 - 1]}),
+    Call("FiniteSum.take", FiniteSum(9).take, {"size": [2, 9, np.int64(1)], "rng": [GENERATOR]}),
+    Call("Full", Full, {"n": [1, 5, np.int64(9)]}),
+    Call("Full.size", Full(9).size, {"sample": [np.arange(3), [1, 2]]}),
+    Call("Minibatch", Minibatch, {"source": SOURCE, "b": [3, 1, np.int64(2)]}),
+    Call("Minibatch.draw", Minibatch(9, 3).draw, {"rng": [GENERATOR]}),
+    Call("Page", Page, {"source": SOURCE, "b": [4, 9], "b_small": [None, 2], "p": [None, 0.5, 1]}),
+    Call("Page.large", Page(9, 3).large, {"rng": [GENERATOR]}),
+    Call(
+        "Stream",
+        Stream,
+        {"source": [lambda rng, size: size, [1.0, 2.0], Fresh(lambda: iter([1.0]))],
+         "collate": [None, np.stack]},
+    ),
+    Call(
+        "Stream.take",
+        Stream(lambda rng, size: size).take,
+        {"size": [2, np.int64(1)], "rng": [GENERATOR]},
+    ),
+]  # fmt: skip
+
+POSITIVE: list[Any] = [1.0, 2, np.float32(0.5), np.array(3.0), 1e-100, 1e100]
+NON_NEGATIVE: list[Any] = [0.5, 0, 0.0, *POSITIVE]
+BATCHES: dict[str, list[Any]] = {
+    "n": [100, math.inf, np.int64(10**18)], "b": [50, 10, np.int8(100)], "b_small": [5, 1],
+    "p": [0.5, 1, 1e-6],
+}  # fmt: skip
+SMOOTH = {"L_hat": POSITIVE, "L_tilde": NON_NEGATIVE}
+CYCLES: list[Any] = [5, 1, 10**6, np.int64(3)]
+SIZES: list[Any] = [[1, 2], (2, 1), np.array([1, 1, 1]), [3]]
+LAMBDA: list[Any] = [1.0, 2, [1.0, 2.0], np.array([1.0, 2.0, 3.0]), [[1.0], [2.0, 3.0]]]
+TARGET = {**SMOOTH, "gap": NON_NEGATIVE, "epsilon": [0.1, 1, 1e-3]}
+TERMS: list[Any] = [100, 1, np.int64(1000)]
+MATRICES: list[Any] = [np.eye(3), np.ones((4, 3, 3)), np.eye(3).tolist(), torch.eye(3)]
+
+
+def without(name: str) -> dict[str, list[Any]]:
+    return {key: values for key, values in BATCHES.items() if key != name}
+
+
+THEORY = [
+    Call("lemma1_variance", theory.lemma1_variance,
+         {"n": BATCHES["n"], "b": BATCHES["b"], "sigma2_x": NON_NEGATIVE}),
+    Call("variance_recursion", theory.variance_recursion,
+         {"u_prev": NON_NEGATIVE, "v": NON_NEGATIVE, "v_prev": NON_NEGATIVE, **SMOOTH, **BATCHES,
+          "sigma2": NON_NEGATIVE}),
+    Call("lemma2_bound", theory.lemma2_bound, {"L_hat": POSITIVE, "v": NON_NEGATIVE}),
+    Call("descent_gap", theory.descent_gap,
+         {"F_prev": [1.0, -3, 1e300], "F": [0.5, -1e300], "v": NON_NEGATIVE}),
+    Call("theorem1_bound", theory.theorem1_bound,
+         {"L_hat": POSITIVE, "gap": NON_NEGATIVE, "K": CYCLES}),
+    Call("pl_bound", theory.pl_bound,
+         {"L_hat": POSITIVE, "mu": POSITIVE, "gap": NON_NEGATIVE, "K": [*CYCLES, 0]}),
+    Call("c0", theory.c0, {**SMOOTH, **BATCHES}),
+    Call("c0_pl", theory.c0_pl, {**SMOOTH, **BATCHES}),
+    Call("max_eta", theory.max_eta, {**SMOOTH, **BATCHES}),
+    Call("max_eta_pl", theory.max_eta_pl, {**SMOOTH, "mu": POSITIVE, **BATCHES}),
+    Call("theorem2_bound", theory.theorem2_bound,
+         {"gap": NON_NEGATIVE, "eta": POSITIVE, "K": CYCLES, "sigma2": NON_NEGATIVE,
+          **without("b_small")}),
+    Call("pl_vr_bound", theory.pl_vr_bound,
+         {"gap": NON_NEGATIVE, "eta": POSITIVE, "mu": POSITIVE, "K": CYCLES,
+          "sigma2": NON_NEGATIVE, **without("b_small")}),
+    Call("Plan", theory.Plan, {**without("n"), "eta": POSITIVE, "K": CYCLES}),
+    Call("plan_finite_sum", theory.plan_finite_sum, {"n": TERMS, **TARGET}),
+    Call("plan_infinite_sum", theory.plan_infinite_sum,
+         {"sigma2": NON_NEGATIVE, **TARGET, "n": [math.inf, *TERMS]}),
+    Call("plan_finite_sum_pl", theory.plan_finite_sum_pl,
+         {"n": TERMS, **TARGET, "mu": [0.1, 1]}),
+    Call("plan_infinite_sum_pl", theory.plan_infinite_sum_pl,
+         {"sigma2": NON_NEGATIVE, **TARGET, "mu": [0.1, 1], "n": [math.inf, *TERMS]}),
+    Call("Constants", theory.Constants, {"L_hat": POSITIVE, "L_tilde": NON_NEGATIVE}),
+    Call("q_hat", theory.q_hat, {"Q": [np.eye(3), torch.eye(3)], "j": [1, 2], "sizes": SIZES}),
+    Call("q_tilde", theory.q_tilde, {"Q": [np.eye(3), torch.eye(3)], "j": [1, 2], "sizes": SIZES}),
+    Call("L_hat", theory.L_hat,
+         {"Q": [np.stack([np.eye(3)] * 2), [np.eye(3)] * 2], "Lambda": LAMBDA, "sizes": SIZES}),
+    Call("L_tilde", theory.L_tilde,
+         {"Q": [np.stack([np.eye(3)] * 2), [np.eye(3)] * 2], "Lambda": LAMBDA, "sizes": SIZES}),
+    Call("quadratic_Q", theory.quadratic_Q, {"A": MATRICES, "Lambda": LAMBDA, "sizes": SIZES}),
+    Call("quadratic_Lambda", theory.quadratic_Lambda, {"A": MATRICES, "sizes": SIZES}),
+    Call("quadratic_constants", theory.quadratic_constants,
+         {"A": MATRICES, "Lambda": LAMBDA, "sizes": SIZES}),
+    Call("estimate_constants", theory.estimate_constants,
+         {"hvp": [lambda z, v: 2 * v, [lambda z, v: v, lambda z, v: 3 * v]],
+          "x": [np.zeros(3), np.ones((2, 3)), [1, 2, 3]], "Lambda": LAMBDA, "sizes": SIZES,
+          "points": [1, 0], "radius": [1.0, 0], "rng": [0, GENERATOR], "iterations": [5, 1],
+          "tol": [1e-3, 0]}),
+]  # fmt: skip
+
+CALLS = [*CONSTRUCTORS, *METHODS, *SAMPLERS, *THEORY]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call.name for call in CALLS])
+def test_good_arguments_give_a_result(call: Call) -> None:
+    assert try_call(call, first_good(call)) == "result"
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call.name for call in CALLS])
+def test_one_odd_argument(call: Call) -> None:
+    for name in call.good:
+        try_every_odd_value(call, name)
+
+
+@pytest.mark.parametrize(
+    "call", [call for call in CALLS if call.good], ids=[call.name for call in CALLS if call.good]
+)
+@fuzzed
+@given(data=st.data())
+def test_several_odd_arguments(call: Call, data: st.DataObject) -> None:
+    try_call(call, data.draw(arguments(call)))
+
+
+def test_everything_public_is_called() -> None:
+    called = {call.name for call in CALLS}
+    assert set(theory.__all__) <= called
+    assert {
+        name
+        for name in regularisers.__all__
+        if name not in ("Regulariser", "RegulariserLike")  # an abstract class and a type
+    } <= called
