@@ -371,8 +371,9 @@ class Runner:
     def _diverged(self, what: str) -> Seen:
         if self.setup.guarded:
             return self._retreat(what)
-        best = self._best()
-        wrong = self._contradiction(best, self.evaluate(best).gradient)
+        best, wrong = self._best(), None
+        if self.setup.check_gradient is not None:
+            wrong = self._contradiction(best, self.evaluate(best).gradient)
         message = wrong or (
             f"diverged: {what} after cycle {self.state.k}; the best iterate seen is returned. "
             "A smaller eta (or larger L) may help"
