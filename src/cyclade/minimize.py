@@ -20,7 +20,7 @@ from cyclade.orders import Greedy, Random, as_order
 from cyclade.regularisers import Regulariser, per_block
 from cyclade.result import Iterate, Result
 from cyclade.returned_iterate import Best, as_rule
-from cyclade.run import Carried, Report, Runner, Setup
+from cyclade.run import Carried, EveryCycles, Report, Runner, Setup
 from cyclade.samplers import ALL
 from cyclade.steps import Eta, Fixed, Steps
 from cyclade.steps.choosing import as_steps, blocks_with_matrices
@@ -246,7 +246,7 @@ def minimize(
         oracle, regs, steps, sampler, turns, evaluation_sample, chosen.resample, visits_all,
         guarded, smooth.gradient_check(evaluation_sample),
     )  # fmt: skip
-    runner = Runner(setup, carried, limits, every, callback, progress)
+    runner = Runner(setup, carried, limits, EveryCycles(every), callback, progress)
     ending = runner.run()
     at_end = runner.evaluate(ending.x)
     best = carried.best

@@ -26,7 +26,7 @@ from cyclade.orders import Order
 from cyclade.progress import Bar, Interrupt
 from cyclade.result import HISTORY
 from cyclade.returned_iterate import Best, Rule, Seen
-from cyclade.samplers import Sample, Sampler, StreamEnded
+from cyclade.samplers import Full, Sample, Sampler, StreamEnded
 from cyclade.steps import LineSearchError
 from cyclade.steps.matrix import largest_entry
 
@@ -57,11 +57,13 @@ class Setup:
     steps: Any
     sampler: Sampler
     order: Order
-    evaluation_sample: Sample
+    evaluation_sample: Sample  # None: F is never evaluated
     resample: Literal["cycle", "block"] = "cycle"
     visits_all: bool = True  # whether every block has its turn in every cycle
     guarded: bool = False  # whether η may be halved when F rises
     check_gradient: Callable[[Point, list[Any]], str | None] | None = None
+    measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
+    ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
 
 
 @dataclass
@@ -113,6 +115,7 @@ class Measured:
     certificate: float  # dist²(∂F, 0) in the norm of Λ^{−1}
     dist: float  # dist(∂F, 0) in the Euclidean norm
     gradient: list[Any] = field(default_factory=list, repr=False)
+    reached: str | None = None  # what `Setup.measure` finds good enough to stop at
 
 
 @dataclass
@@ -123,13 +126,55 @@ class Ending:
     success: bool
     message: str
     resumable: bool = True
+    interrupted: bool = False  # by Ctrl-C
 
 
 class Stop(Exception):
     """Raised inside a run to end it."""
 
-    def __init__(self, x: Point, success: bool, message: str, resumable: bool = True) -> None:
-        self.ending = Ending(x, success, message, resumable)
+    def __init__(
+        self,
+        x: Point,
+        success: bool,
+        message: str,
+        resumable: bool = True,
+        interrupted: bool = False,
+    ) -> None:
+        self.ending = Ending(x, success, message, resumable, interrupted)
+
+
+@dataclass
+class EveryCycles:
+    """F is evaluated after each `number` of cycles."""
+
+    number: int
+
+    def due(self, k: int, samples: float, seen: list[float]) -> bool:
+        """Whether it is after cycle k."""
+        return k % self.number == 0
+
+
+@dataclass
+class EverySamples:
+    """F is evaluated each time the component gradients since x_0 pass a multiple of `size`.
+
+    Evaluations in between do not matter, so that a run that is resumed evaluates where one that
+    never stopped would.
+
+    Example
+    -------
+    >>> EverySamples(100.0).due(k=7, samples=250.0, seen=[40.0, 145.0])
+    True
+    """
+
+    size: float
+
+    def due(self, k: int, samples: float, seen: list[float]) -> bool:
+        """Whether it is at `samples`, after those of earlier evaluations in `seen`."""
+        return self._passed(samples - seen[0]) > self._passed(seen[-1] - seen[0])
+
+    def _passed(self, samples: float) -> int:
+        return math.floor(samples / self.size * (1 + 1e-12))  # shares add up to rounding
 
 
 class Runner:
@@ -140,7 +185,7 @@ class Runner:
         setup: Setup,
         carried: Carried,
         limits: Limits,
-        every: int,
+        every: EveryCycles | EverySamples,
         callback: Callable[[Report], Any] | None = None,
         progress: bool = False,
     ) -> None:
@@ -148,6 +193,7 @@ class Runner:
         self.every, self.callback, self.progress = every, callback, progress
         self.state = carried.state
         self._oracle, self._steps = setup.oracle, setup.steps
+        self._evaluates = setup.evaluation_sample is not None
         self._prox = CountingProx(setup.reg)
         self._prox.calls = carried.prox_calls
         setup.oracle.gradients, setup.oracle.values, setup.oracle.hvps = (
@@ -163,6 +209,8 @@ class Runner:
 
     def evaluate(self, x: Point) -> Measured:
         """F(x) and its certificate; not counted as part of the run."""
+        if self.setup.measure is not None:
+            return self.setup.measure(x)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             smooth, gradient = self._oracle.evaluate(x, self.setup.evaluation_sample)
             blocks, reg = x.blocks(), self.setup.reg
@@ -173,9 +221,8 @@ class Runner:
 
     def value(self, x: Point) -> float:
         """F(x) alone, counted."""
-        sweep = self._oracle.sweep(x, self.setup.evaluation_sample)
-        nonsmooth = sum(self.setup.reg.value(j, u) for j, u in enumerate(x.blocks()))
-        return float(sweep.value() + nonsmooth)
+        smooth = self._oracle.sweep(x, self.setup.evaluation_sample).value()
+        return smooth + float(sum(self.setup.reg.value(j, u) for j, u in enumerate(x.blocks())))
 
     # -------------------------------------------------------------------------------- the run
 
@@ -203,12 +250,12 @@ class Runner:
                     if interrupt.asked:
                         self._see_last(seen)
                         message = f"interrupted after cycle {state.k}; the best so far is returned"
-                        raise Stop(self._best(), False, message)
+                        raise Stop(self._best(), False, message, interrupted=True)
         except Stop as stop:
             ending = stop.ending
         except KeyboardInterrupt:
             message = f"interrupted in cycle {state.k + 1}; the best so far is returned"
-            ending = Ending(self._best(before), False, message, resumable=False)
+            ending = Ending(self._best(before), False, message, False, interrupted=True)
         ending.message += self._remarks(ending)
         carried.wall = time.perf_counter() - begun
         carried.prox_calls = self._prox.calls
@@ -220,11 +267,13 @@ class Runner:
     def _begin(self, at_start: Seen) -> None:
         """Look at x_0; a run that is resumed knows it already."""
         history = self.carried.history
+        if not self._evaluates:
+            return
         if not history["cycle"]:
             self._record(at_start)
         else:
-            fun = history["fun"][-1]
-            self._last = Measured(fun, fun, history["certificate"][-1], history["dist"][-1])
+            fun, certified, dist = (history[name][-1] for name in ("fun", "certificate", "dist"))
+            self._last = Measured(fun, fun, certified, dist)
         self._largest_Lambda = self._bound_of_Lambda()
 
     def _cycles(self) -> Iterator[State]:
@@ -250,10 +299,10 @@ class Runner:
 
     def _look(self, before: Point) -> Seen:
         """What x_k is like; evaluated when it is due."""
-        state, limits = self.state, self.limits
+        state, limits, sampler = self.state, self.limits, self.setup.sampler
         if not all(all_finite(a) for a in state.x.leaves):
             return self._diverged("x is not finite")
-        due = state.k % self.every == 0 or state.k == limits.max_cycles
+        due = self._evaluates and self._due()
         seen = Seen(state.k, state.x, math.nan, math.nan)
         if due or self.carried.rule.needs_change or limits.change_tol is not None:
             seen.change = self._change(before)
@@ -263,11 +312,16 @@ class Runner:
                 seen.change = self._change(before)
             self._record(seen)
             seen = self._keep_course(seen)
-            if seen.change == 0.0 and self.setup.visits_all and not self.setup.sampler.recursive:
+            if seen.change == 0.0 and self.setup.visits_all and isinstance(sampler, Full):
                 self._stop_if_stationary(seen)
                 self._stop_if_stuck(seen)
         self.carried.rule.see(seen)
         return seen
+
+    def _due(self) -> bool:
+        """Whether F is to be evaluated here: when it is time, and at the end of the run."""
+        samples, seen = self._oracle.gradients, self.carried.history["samples"]
+        return self.every.due(self.state.k, samples, seen) or self._spent() is not None
 
     def _moved(self, before: Point) -> float:
         """An upper bound on ‖x_k − x_{k−1}‖_Λ that costs no loop over blocks."""
@@ -317,8 +371,9 @@ class Runner:
     def _diverged(self, what: str) -> Seen:
         if self.setup.guarded:
             return self._retreat(what)
-        best = self._best()
-        wrong = self._contradiction(best, self.evaluate(best).gradient)
+        best, wrong = self._best(), None
+        if self.setup.check_gradient is not None:
+            wrong = self._contradiction(best, self.evaluate(best).gradient)
         message = wrong or (
             f"diverged: {what} after cycle {self.state.k}; the best iterate seen is returned. "
             "A smaller eta (or larger L) may help"
@@ -380,13 +435,15 @@ class Runner:
 
     def _see_last(self, seen: Seen) -> None:
         """Look at the last iterate of a run, if it was not looked at already."""
-        if math.isnan(seen.fun):
+        if self._evaluates and math.isnan(seen.fun):
             self._record(seen)
             self.carried.rule.see(seen)
 
     def _stop_if_stationary(self, seen: Seen) -> None:
         """Success, if x_k is as stationary as was asked for: of F itself, not of small steps."""
         limits, now = self.limits, self._last
+        if now.reached is not None and not math.isnan(seen.fun):
+            raise Stop(seen.x, True, now.reached)
         if math.isnan(seen.fun) or not limits.tolerant:
             return
         message = None
@@ -435,6 +492,8 @@ class Runner:
             spent = f"max_samples = {limits.max_samples:g} reached"
         elif limits.max_seconds is not None and self.carried.wall >= limits.max_seconds:
             spent = f"max_seconds = {limits.max_seconds:g} reached"
+        elif self.setup.ready is not None and not self.setup.ready():
+            spent = "the samples at hand are used up"
         return spent
 
     def _stop_if_spent(self, seen: Seen) -> None:

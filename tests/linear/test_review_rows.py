@@ -48,7 +48,7 @@ def test_a_stopped_run_goes_on_exactly():
     whole = solve_rows(X, y, "poisson", lam=0.05, epochs=6, tol=0.0)
     half = solve_rows(X, y, "poisson", lam=0.05, epochs=3, tol=0.0)
     rest = solve_rows(X, y, "poisson", lam=0.05, epochs=6, tol=0.0, resume=half.state)
-    np.testing.assert_array_equal(rest.state["state"].x.view(), whole.state["state"].x.view())
+    np.testing.assert_array_equal(rest.state.state.x.view(), whole.state.state.x.view())
 
 
 def test_how_a_stream_of_counts_is_cut_changes_nothing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def test_a_run_resumes_exactly(method: str) -> None:
     rest = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=kept, **options)
     again = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=half.state, **options)
     for fit in (rest, again):
-        np.testing.assert_array_equal(fit.state["state"].x.whole(), whole.state["state"].x.whole())
+        np.testing.assert_array_equal(fit.state.state.x.whole(), whole.state.state.x.whole())
         assert fit.cycles == whole.cycles
 
 
@@ -111,7 +112,7 @@ def test_it_is_core_iterate_and_nothing_else() -> None:
     run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
     for _ in range(fit.cycles):
         next(run)
-    np.testing.assert_allclose(fit.state["state"].x.whole(), state.x.whole(), atol=1e-12)
+    np.testing.assert_allclose(fit.state.state.x.whole(), state.x.whole(), atol=1e-12)
 
 
 @pytest.mark.parametrize("draws", [1, 3])
@@ -169,6 +170,7 @@ def test_diagonals_bound_samples_on_average() -> None:
         ({"p": 2.0}, "p must be in"),
         ({"blocks": 99}, "number of blocks"),
         ({"epochs": -1.0}, "epochs: must be at least 0"),
+        ({"every": 0.0}, "every: must be a positive number of epochs"),
         ({"penalty": "l1"}, "lam"),
         ({"sample_weight": np.full(600, -1.0)}, "sample_weight"),
         ({"steps": Fixed([1.0]), "eta": 0.5}, "eta: it is part of"),
@@ -185,9 +187,74 @@ def test_bad_input_is_named(options: dict[str, object], message: str) -> None:
 def test_a_state_of_another_method_is_refused() -> None:
     X, y = data()
     fit = solve_rows(X, y, "squared", L1(0.1), epochs=1)
-    with pytest.raises(ValueError, match="resume: is a state of VRO-CCD"):
+    with pytest.raises(ValueError, match="resume is a state of VRO-CCD"):
         solve_rows(X, y, "squared", L1(0.1), method="SCCD", resume=fit.state)
-    with pytest.raises(TypeError, match="resume: must be the `state`"):
+    with pytest.raises(TypeError, match="resume must be the `state`"):
         solve_rows(X, y, "squared", L1(0.1), resume={"x": 1})
-    with pytest.raises(ValueError, match="resume: its blocks"):
+    with pytest.raises(ValueError, match="resume has blocks of shapes"):
         solve_rows(X, y, "squared", L1(0.1), blocks=3, resume=fit.state)
+    with pytest.raises(ValueError, match="resume is a state of a sum of n = 600 terms"):
+        solve_rows(X[:500], y[:500], "squared", L1(0.1), resume=fit.state)
+
+
+def test_evaluations_of_a_resumed_run_are_those_of_one_that_did_not_stop() -> None:
+    X, y = data()
+    options = {"tol": 0.0, "every": 0.7}
+    whole = solve_rows(X, y, "squared", L1(0.02), epochs=12, **options)
+    half = solve_rows(X, y, "squared", L1(0.02), epochs=5.3, **options)
+    rest = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=half.state, **options)
+    extra = half.history[-1]  # a run looks at its last iterate in any case
+    assert [row for row in rest.history if row != extra or row in whole.history] == whole.history
+    np.testing.assert_array_equal(rest.coef, whole.coef)
+
+
+def test_a_callback_hears_of_evaluations_and_stops_where_it_stands() -> None:
+    X, y = data()
+    heard: list[dict[str, float]] = []
+
+    def callback(row: dict[str, float]) -> Any:
+        heard.append(row)
+        return np.bool_(len(heard) == 3)
+
+    fit = solve_rows(X, y, "squared", L1(0.02), tol=0.0, every=2.0, callback=callback)
+    assert heard == fit.history[1:]
+    assert len(heard) == 3
+    assert "callback" in fit.message
+    assert fit.objective == heard[-1]["objective"]
+    told: list[float] = []
+    ended = solve_rows(
+        X, y, "squared", L1(0.02), tol=0.0, every=2.0, epochs=5.0,
+        callback=lambda row: told.append(row["epochs"]),
+    )  # fmt: skip
+    assert told == [row["epochs"] for row in ended.history[1:]]
+    assert told[-1] == ended.epochs
+    assert "max_samples" in ended.message
+
+
+def test_a_run_that_diverges_says_so_and_returns_its_best() -> None:
+    X, y = data()
+    fit = solve_rows(X, y, "squared", L1(0.02), eta=30.0, epochs=60, tol=0.0)
+    assert "diverged" in fit.message
+    assert fit.state is None
+    assert fit.objective == min(row["objective"] for row in fit.history)
+    assert np.isfinite(fit.coef).all()
+
+
+@pytest.mark.parametrize("method", ["SCCD", "SGD"])
+def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> None:
+    X, y = np.zeros((400, 3)), np.zeros(400)
+    X[::20], y[::20] = 1.0, 3.0  # most batches of 4 see no such row
+    fit = solve_rows(X, y, "squared", L1(1e-3), method=method, b=4, tol=0.0, fit_intercept=False)
+    assert "max_samples" in fit.message
+    assert fit.coef.any()
+
+
+@pytest.mark.parametrize("eta", [1e9, 1e60, 1e306, 1e308])  # in the last the gradient overflows
+@pytest.mark.parametrize("method", ["SGD", "VRO-CCD"])
+def test_what_overflows_is_a_run_that_diverged(method: str, eta: float) -> None:
+    X = np.random.default_rng(0).normal(size=(600, 15))
+    fit = solve_rows(
+        X, X[:, 0], "squared", L1(0.02), method=method, eta=eta, tol=0.0, every=1e-9
+    )  # fmt: skip
+    assert "diverged" in fit.message
+    assert fit.objective == fit.history[0]["objective"]

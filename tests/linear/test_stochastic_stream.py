@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import signal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import scipy.sparse as sp
 
 from cyclade.linear.penalties import L1, Rows
 from cyclade.linear.stochastic import RowStream
+from cyclade.orders import Forward
 
 METHODS = ["VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD"]
 
@@ -146,3 +149,36 @@ def test_bad_input_is_named() -> None:
         RowStream(penalty=L1(1.0), b_small=0)
     with pytest.raises(ValueError, match="p: must be in"):
         RowStream(penalty=L1(1.0), p=0.0)
+
+
+def test_a_stream_that_diverges_says_so() -> None:
+    X, y = rows(4_000)
+    stream = RowStream("squared", L1(0.05), b=64, eta=100.0)
+    with pytest.raises(FloatingPointError, match="the stream diverged: x is not finite"):
+        fed(stream, X, y, [2_000])
+
+
+def test_ctrl_c_waits_for_the_end_of_the_cycle_and_loses_nothing() -> None:
+    X, y = rows(1_500)
+
+    class Pressed(Forward):
+        """A forward order, in whose fifth cycle Ctrl-C is pressed."""
+
+        cycles = 0
+
+        def turns(self, *arguments: Any) -> Any:
+            self.cycles += 1
+            if self.cycles == 5:
+                signal.raise_signal(signal.SIGINT)
+            return super().turns(*arguments)
+
+    stream = RowStream("squared", L1(0.05), b=64, blocks=3, order=Pressed())
+    with pytest.raises(KeyboardInterrupt):
+        stream.partial_fit(X, y)
+    assert stream.cycles == 5
+    assert stream.rows_used + stream.rows_waiting == 1_500
+    whole = RowStream("squared", L1(0.05), b=64, blocks=3).partial_fit(X, y)
+    for other in (stream, whole):
+        other.partial_fit(X[:1], y[:1])
+    assert stream.cycles > 6
+    np.testing.assert_array_equal(stream.coef, whole.coef)

@@ -84,7 +84,7 @@ def test_every_cycle_of_a_fit_is_the_papers(loss: str, method: str, order: str) 
     assert [row["cycles"] for row in fit.history] == list(range(fit.cycles + 1))
     objectives = [row["objective"] for row in fit.history]
     np.testing.assert_allclose(objectives, [F(x) for x in twin.x], rtol=ROUNDING)
-    np.testing.assert_allclose(fit.state["state"].x.view(), twin.x[-1], atol=ROUNDING)
+    np.testing.assert_allclose(fit.state.state.x.view(), twin.x[-1], atol=ROUNDING)
     best = twin.x[int(np.argmin([F(x) for x in twin.x]))]
     np.testing.assert_allclose(np.append(fit.coef, fit.intercept), best, atol=ROUNDING)
 
@@ -186,4 +186,4 @@ def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any) -> None
     run = iterate(state, oracle, r, steps, sampler, as_order("random", m), chosen.resample)
     for _ in range(fit.cycles):
         next(run)
-    np.testing.assert_array_equal(fit.state["state"].x.view(), state.x.view())
+    np.testing.assert_array_equal(fit.state.state.x.view(), state.x.view())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,8 +24,8 @@ Certify = Callable[[Point], tuple[float, Certificate]]
 def certifier(
     oracle: LinearOracle, design: Any, y: Array, s: Array, offset: Array | None, loss: Any,
     penalty: Any, r: Separable, tol: float,
-) -> Certify:  # fmt: skip
-    """The function x → (F(x), certificate).
+) -> tuple[Literal["gap", "distance"], Certify]:  # fmt: skip
+    """What is measured, and the function x → (F(x), certificate).
 
     With one output and a penalty on coordinates it is what `solve` measures: the duality gap where
     there is a dual, else the largest dist(∂F, 0)_j. With groups or several outputs it is the
@@ -34,7 +34,7 @@ def certifier(
     features = oracle.features
     if isinstance(penalty, BlockPenalty) or features.outputs is not None:
         goal = tol * float(getattr(penalty, "lam", 0.0) or 1.0)
-        return lambda x: _by_blocks(x, oracle, r, goal)
+        return "distance", lambda x: _by_blocks(x, oracle, r, goal)
     zero = np.zeros(design.n) if offset is None else offset
     problem = Problem(design, y, s, zero, loss, compiled(penalty, design.p), features.fit_intercept)
     gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
@@ -51,13 +51,14 @@ def certifier(
             return found.objective, Certificate("gap", gap, gap_goal)
         return found.objective, Certificate("distance", found.distance, distance_goal)
 
-    return certify
+    return "gap" if problem.has_dual else "distance", certify
 
 
 def _by_blocks(
     x: Point, oracle: LinearOracle, r: Separable, goal: float
 ) -> tuple[float, Certificate]:
-    at, m = oracle.sweep(x.copy(), ALL), oracle.features.layout.m
-    objective = at.value() + sum(r.value(j, x.get(j)) for j in range(m))
-    largest = max(r.distance(j, x.get(j), at.grad(j)) for j in range(m))
+    value, gradient = oracle.evaluate(x, ALL)
+    blocks = list(enumerate(x.blocks()))
+    objective = value + sum(r.value(j, u) for j, u in blocks)
+    largest = max(r.distance(j, u, gradient[j]) for j, u in blocks)
     return float(objective), Certificate("distance", largest, goal)

@@ -11,10 +11,10 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.linear.lipschitz import diagonal
 from cyclade.linear.sweep import Rows
-from cyclade.steps import Eta, as_schedule
+from cyclade.steps import Eta, Rated
 
 
-class RowSteps:
+class RowSteps(Rated):
     """η Λ_j^{−1} with Λ_j from `diagonal`, measured on the rows at the start."""
 
     def __init__(
@@ -25,16 +25,11 @@ class RowSteps:
             rows, j, bound, b_small, n=n, width=width, even=even
         )
         self.Lambda: list[Array] = []
-        self.eta = as_schedule(eta)
-        self._rate = math.nan
+        super().__init__(eta)
 
     def measure(self, rows: Rows) -> None:
         """Take Λ_j from these rows."""
         self.Lambda = [self._measure(rows, j) for j in range(self.blocks)]
-
-    def begin(self, k: int) -> None:
-        """Take η_k."""
-        self._rate = self.eta(k)
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
         """g^j and η Λ_j^{−1}."""
@@ -42,7 +37,7 @@ class RowSteps:
 
     def current(self, j: int) -> Array:
         """η Λ_j^{−1}."""
-        return self._rate / self.Lambda[j]
+        return self.rate / self.Lambda[j]
 
     def metric(self, j: int) -> Array:
         """Λ_j."""
@@ -54,10 +49,11 @@ class RowSteps:
 
     def memory(self) -> dict[str, Any]:
         """The Λ_j so far."""
-        return {"Lambda": list(self.Lambda)}
+        return super().memory() | {"Lambda": list(self.Lambda)}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from these Λ_j."""
+        super().recall(memory)
         self.Lambda = list(memory["Lambda"])
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array
-from cyclade.core import State, iterate, start
+from cyclade.core import State, start
+from cyclade.counting import Counting
 from cyclade.linear import losses
 from cyclade.linear.design import as_design
 from cyclade.linear.oracle import Features, LinearOracle
@@ -28,6 +29,8 @@ from cyclade.linear.separable import by_blocks
 from cyclade.linear.solve import as_data, as_penalty
 from cyclade.methods import Method, as_method
 from cyclade.orders import as_order
+from cyclade.returned_iterate import Best, Last
+from cyclade.run import Carried, EveryCycles, Limits, Runner, Setup
 from cyclade.samplers import Batch, Sample, coin, page_defaults
 
 LARGE = 512
@@ -128,7 +131,8 @@ class RowStream:
         Cycles done, rows used, and rows kept for the next cycle.
 
     Weights are relative within a batch. Rows of weight zero are dropped. `copy.deepcopy`, `pickle`
-    and ``get_state`` / ``set_state`` resume exactly.
+    and ``get_state`` / ``set_state`` resume exactly. Ctrl-C ends a call between two cycles, and the
+    next call goes on from there.
 
     Examples
     --------
@@ -230,7 +234,7 @@ class RowStream:
         self._sampler = Waiting(self.method, b, *page_defaults(b, most, self.p))
 
     def _go(self, features: Features, sampler: Waiting) -> None:
-        """All cycles that the waiting rows allow, by `core.iterate`."""
+        """All cycles that the waiting rows allow."""
         before = sampler.rows
         empty = np.zeros((0, features.p)), np.zeros(0)
         oracle = LinearOracle(*empty, self.loss, features, total=1.0)
@@ -253,14 +257,20 @@ class RowStream:
             steps.recall(self._steps)
         state, m = self._state, features.layout.m
         draws = m if self.method.resample == "block" else 1
-        run = iterate(
-            state, oracle, by_blocks(self.penalty, features, fast=True), steps, sampler,
-            as_order(self.order, m), self.method.resample,
+        setup = Setup(
+            Counting(oracle, sampler, features.layout.shares()),
+            by_blocks(self.penalty, features, fast=True), steps, sampler, as_order(self.order, m),
+            None, self.method.resample, visits_all=False,
+            ready=lambda: sampler.ready(draws, state.sample_rng),
         )  # fmt: skip
-        while sampler.ready(draws, state.sample_rng):
-            next(run)
-        self._steps = steps.memory()
+        carried = Carried(self.method.name, state, {}, Last(), Best(), None)
+        ending = Runner(setup, carried, Limits(), EveryCycles(1)).run()
+        self._steps = carried.steps
         self.rows_used += before - sampler.rows
+        if ending.interrupted:
+            raise KeyboardInterrupt
+        if not ending.resumable:
+            raise FloatingPointError(f"the stream {ending.message}")
 
     @property
     def coef(self) -> Array:

@@ -1,7 +1,8 @@
 """The stochastic methods on the rows of a linear model, for n too large for many passes.
 
 `solve_rows` runs VRO-CCD, VR-CCD, SCCD, PAGE, SGD (or P-CCD) on a table. `RowStream` takes rows as
-they come. Both are arguments to `core.iterate`; blocks and steps have defaults made from the data.
+they come. Both are arguments to `cyclade.run.Runner`, which stops, records and resumes; blocks and
+steps have defaults made from the data.
 
 For estimators: ``RowStream(...).partial_fit(X, y, sample_weight)`` keeps everything between calls;
 read `coef` and `intercept` after any call; `copy.deepcopy`, `pickle` and ``get_state()`` /
@@ -11,7 +12,6 @@ read `coef` and `intercept` after any call; `copy.deepcopy`, `pickle` and ``get_
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array
-from cyclade.core import State, iterate, start
+from cyclade.arguments import carried as as_carried
+from cyclade.blocks import Point
+from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.linear import losses
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.design import as_design
 from cyclade.linear.oracle import Features, LinearOracle
-from cyclade.linear.row_certificates import certifier
+from cyclade.linear.row_certificates import Certify, certifier
 from cyclade.linear.row_setup import (
     Early,
     count_outputs,
@@ -41,8 +43,10 @@ from cyclade.linear.row_steps import RowSteps
 from cyclade.linear.row_stream import RowStream
 from cyclade.linear.separable import by_blocks
 from cyclade.linear.solve import as_data, as_penalty, as_start
-from cyclade.methods import Method, as_method, make_sampler
-from cyclade.orders import as_order
+from cyclade.methods import as_method, make_sampler
+from cyclade.orders import Greedy, Random, as_order
+from cyclade.returned_iterate import Best
+from cyclade.run import Carried, EverySamples, Limits, Measured, Report, Runner, Setup
 from cyclade.samplers import ALL, FiniteSum, Page
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]
@@ -55,17 +59,19 @@ class RowsSolution:
     Attributes
     ----------
     coef, intercept, objective:
-        The iterate that reached the tolerance, or the evaluated one with the smallest F.
+        The iterate that reached the tolerance, or at which the callback stopped the run; else the
+        evaluated one with the smallest F.
     certificate:
         Measured over all rows and columns at that iterate.
     epochs, cycles:
         Component gradients evaluated, divided by n; cycles made.
-    method:
-        By its name in the paper.
+    method, message:
+        The method, by its name in the paper; why the run stopped.
     history:
         One row per evaluation: cycles, epochs, objective, and the gap or distance.
     state:
-        What ``solve_rows(..., resume=solution.state)`` goes on from, exactly; it pickles.
+        What ``solve_rows(..., resume=solution.state)`` goes on from, exactly; it pickles. None if
+        the run diverged.
     """
 
     coef: Array
@@ -75,8 +81,9 @@ class RowsSolution:
     epochs: float
     cycles: int
     method: str
+    message: str
     history: list[dict[str, float]] = field(repr=False)
-    state: dict[str, Any] = field(repr=False)
+    state: Carried | None = field(repr=False)
 
 
 def solve_rows(
@@ -105,7 +112,7 @@ def solve_rows(
     every: float = 1.0,
     seed: int = 0,
     callback: Callable[[dict[str, float]], Any] | None = None,
-    resume: dict[str, Any] | None = None,
+    resume: Carried | None = None,
 ) -> RowsSolution:
     """Minimise F(x, c) = Σ_i s_i φ(y_i, z_i) / Σ_i s_i + r(x) from samples of the rows.
 
@@ -138,7 +145,7 @@ def solve_rows(
     seed:
         Same seed, same trajectory.
     callback:
-        Called with each row of the history; return True to stop.
+        Called with each row of the history but that of the start; return True to stop.
     resume:
         The `state` of an earlier solution: go on as if it had not stopped. Other arguments must be
         as they were, but for the limits.
@@ -161,20 +168,22 @@ def solve_rows(
     coef, intercept = as_start(design, y, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
-    if resume is not None:
-        _check_resume(resume, chosen)
+    if not every > 0:
+        raise ValueError(f"every: must be a positive number of epochs, got {every}")
     n = design.n
     features = Features(
         design.p, default_blocks(penalty, design.p) if blocks is None else blocks,
         fit_intercept=fit_intercept, outputs=outputs, joined=chosen.one_block,
     )  # fmt: skip
+    source = FiniteSum(n)
+    carried = None if resume is None else as_carried(resume, chosen, features.layout, source)
     rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
     oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
-    sampler = make_sampler(chosen, FiniteSum(n), b, b_small, p)
+    sampler = make_sampler(chosen, source, b, b_small, p)
     small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
     if isinstance(sampler, Page):
         draws = features.layout.m if chosen.resample == "block" else 1
-        sampler = Early(sampler, draws, 0 if resume is None else resume["state"].k)
+        sampler = Early(sampler, draws, 0 if carried is None else carried.state.k)
     if steps is None:
         eta = default_eta(chosen, n / small) if eta is None else eta
         steps = make_steps(RowSteps, loss, features, penalty, small, float(n), eta, float(n))
@@ -182,58 +191,64 @@ def solve_rows(
         raise ValueError("eta: it is part of the Steps object given as steps")
     r = by_blocks(penalty, features, fast=True)
     counting = Counting(oracle, sampler, features.layout.shares())
-    certify = certifier(oracle, design, y, s, offset, loss, penalty, r, tol)
-    if resume is None:
+    kind, certify = certifier(oracle, design, y, s, offset, loss, penalty, r, tol)
+    if carried is None:
         if fit_intercept and coef is None and intercept is None:
             intercept = null_intercept(loss, y, s, offset)
         x0 = features.point(coef, intercept)
         steps.prepare(oracle.sweep(x0.copy(), ALL))
-        state = start(counting, x0, sampler, np.random.default_rng(seed))
-        history: list[dict[str, float]] = []
-        best: tuple[float, Any] = (math.inf, x0)
+        state, best = start(counting, x0, sampler, np.random.default_rng(seed)), Best()
+        carried = Carried(chosen.name, state, {}, best, best, ALL, n=float(n))
+        carried.gradients = counting.gradients
     else:
-        state, history, best, counting.gradients = _resumed(resume, features)
-        steps.recall(resume["steps"])
-
-    def look() -> Certificate:
-        nonlocal best
-        objective, certificate = certify(state.x)
-        row = {"cycles": float(state.k), "epochs": counting.gradients / n, "objective": objective}
-        history.append(row | {certificate.kind: certificate.value})
-        if objective < best[0] or math.isinf(best[0]):
-            best = (objective, state.x.copy())
-        return certificate
-
-    certificate = look() if resume is None else certify(state.x)[1]
-    due = counting.gradients + every * n
+        steps.recall(carried.steps)
     turns = as_order(order, features.layout.m)
-    run = iterate(state, counting, r, steps, sampler, turns, chosen.resample)
-    while not certificate.reached and counting.gradients < epochs * n:
-        next(run)
-        if counting.gradients >= due or counting.gradients >= epochs * n:
-            due += every * n
-            certificate = look()
-            if callback is not None and callback(history[-1]) is True:
-                break
-    x = state.x if certificate.reached else best[1]
-    objective, certificate = certify(x)
+    setup = Setup(
+        counting, r, steps, sampler, turns, ALL, chosen.resample,
+        visits_all=not isinstance(turns, Random | Greedy), measure=_measure(certify),
+    )  # fmt: skip
+    told = None if callback is None else _at_evaluations(callback, carried, kind)
+    pace = EverySamples(every * n)
+    ending = Runner(setup, carried, Limits(max_samples=epochs * n), pace, told).run()
+    if ending.interrupted:
+        raise KeyboardInterrupt
+    objective, certificate = certify(ending.x)
     return RowsSolution(
-        *read_point(features, x, design.given), objective, certificate,
-        counting.gradients / n, state.k, chosen.name, history,
-        {"method": chosen.name, "state": state, "steps": steps.memory(), "history": history,
-         "best": best, "gradients": counting.gradients},
+        *read_point(features, ending.x, design.given), objective, certificate,
+        carried.gradients / n, carried.state.k, chosen.name, ending.message,
+        [_row(carried, i, kind) for i in range(len(carried.history["cycle"]))],
+        carried if ending.resumable else None,
     )  # fmt: skip
 
 
-def _check_resume(resume: Any, method: Method) -> None:
-    if not (isinstance(resume, dict) and isinstance(resume.get("state"), State)):
-        raise TypeError("resume: must be the `state` of a RowsSolution")
-    if resume["method"] != method.name:
-        raise ValueError(f"resume: is a state of {resume['method']}, not of {method.name}")
+def _measure(certify: Certify) -> Callable[[Point], Measured]:
+    """`certify` as a `Runner` takes it: a gap or a distance, with a tolerance of its own."""
+
+    def measure(x: Point) -> Measured:
+        try:
+            objective, found = certify(x)
+        except FloatingPointError:  # the gradient overflowed: a run that diverged
+            return Measured(math.inf, math.inf, math.inf, math.inf)
+        reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
+        return Measured(objective, objective, found.value, found.value, reached=reached)
+
+    return measure
 
 
-def _resumed(resume: dict[str, Any], features: Features) -> Any:
-    kept = copy.deepcopy(resume)
-    if kept["state"].x.layout.block_shapes != features.layout.block_shapes:
-        raise ValueError("resume: its blocks are not those of this problem")
-    return kept["state"], kept["history"], kept["best"], kept["gradients"]
+def _at_evaluations(
+    callback: Callable[[dict[str, float]], Any], carried: Carried, kind: str
+) -> Callable[[Report], Any]:
+    """A callback for each row of the history, as a `Runner` takes them: for each cycle."""
+
+    def told(report: Report) -> Any:
+        evaluated = carried.history["cycle"][-1] == report.cycle
+        return callback(_row(carried, -1, kind)) if evaluated else False
+
+    return told
+
+
+def _row(carried: Carried, i: int, kind: str) -> dict[str, float]:
+    """Row i of the history of a fit."""
+    of = {name: column[i] for name, column in carried.history.items()}
+    row = {"cycles": float(of["cycle"]), "epochs": of["samples"] / carried.n}
+    return row | {"objective": of["fun"], kind: of["certificate"]}

@@ -15,7 +15,7 @@ from cyclade.methods import as_method
 from cyclade.minimize import minimize
 from cyclade.orders import Greedy
 from cyclade.result import Result
-from cyclade.steps import Eta, Steps, as_schedule
+from cyclade.steps import Eta, Rated, Steps
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
@@ -104,7 +104,7 @@ class Problem(abc.ABC):
         return None if idx is None or len(idx) == self.n else idx
 
 
-class LocalCurvature:
+class LocalCurvature(Rated):
     """Steps η Λ_j^{−1} with Λ_j computed from the other blocks at every turn.
 
     For an f that is quadratic in each block this is its exact block curvature; where that is a
@@ -128,14 +128,9 @@ class LocalCurvature:
     def __init__(
         self, curvature: Callable[[int, Blocks], Array | float | None], m: int, eta: Eta = 1.0
     ) -> None:
+        super().__init__(eta)
         self.curvature = curvature
         self.Lambda: list[Any] = [1.0] * m
-        self.eta = as_schedule(eta)
-        self._rate = 1.0
-
-    def begin(self, k: int) -> None:
-        """Take η_k."""
-        self._rate = self.eta(k)
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array | float]:
         """g^j and η Λ_j^{−1}, with Λ_j computed here."""
@@ -144,7 +139,7 @@ class LocalCurvature:
 
     def current(self, j: int) -> Array | float:
         """η Λ_j^{−1} with Λ_j as of the last turn."""
-        return self._rate / self.Lambda[j]
+        return self.rate / self.Lambda[j]
 
     def metric(self, j: int) -> Array | float:
         """Λ_j as of the last turn."""
@@ -156,10 +151,11 @@ class LocalCurvature:
 
     def memory(self) -> dict[str, Any]:
         """The Λ_j of the last turns."""
-        return {"Lambda": list(self.Lambda)}
+        return super().memory() | {"Lambda": list(self.Lambda)}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from these Λ_j."""
+        super().recall(memory)
         self.Lambda = list(memory["Lambda"])
 
 

@@ -1,0 +1,54 @@
+"""The Runner: when F is evaluated, and what does not end a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cyclade import minimize
+from cyclade.run import EveryCycles, EverySamples
+
+
+def test_every_so_many_cycles() -> None:
+    pace = EveryCycles(3)
+    assert [k for k in range(1, 10) if pace.due(k, 0.0, [0.0])] == [3, 6, 9]
+
+
+@pytest.mark.parametrize("cost", [1.0, 7.0, 30.0, 250.0])
+def test_every_so_many_samples(cost: float) -> None:
+    pace, seen, samples = EverySamples(100.0), [40.0], 40.0
+    for k in range(1, 60):
+        before, samples = samples, samples + cost
+        passed = any(40.0 + 100.0 * i <= samples for i in range(1, 300) if 40 + 100.0 * i > before)
+        assert pace.due(k, samples, seen) == passed
+        if passed:
+            seen.append(samples)
+
+
+def test_evaluations_in_between_do_not_shift_the_others() -> None:
+    pace = EverySamples(100.0)
+    assert not pace.due(2, 199.0, [0.0, 110.0, 150.0])
+    assert pace.due(2, 200.0, [0.0, 110.0, 150.0])
+    tenths = sum([10.0 * 0.1] * 10)  # shares of a cycle: 9.999…
+    assert EverySamples(10.0).due(1, tenths, [0.0])
+
+
+@pytest.mark.parametrize("method", ["SCCD", "SGD"])
+def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> None:
+    a, y = np.zeros((400, 2)), np.zeros(400)
+    a[::20], y[::20] = 1.0, 3.0  # most batches of 4 see no such row
+
+    def fun(x: Any, idx: Any) -> float:
+        return 0.5 * float(np.mean((a[idx] @ x - y[idx]) ** 2))
+
+    def jac(x: Any, idx: Any) -> Any:
+        return a[idx].T @ (a[idx] @ x - y[idx]) / len(idx)
+
+    res = minimize(
+        fun, np.zeros(2), jac=jac, n=400, method=method, b=4, L=4.0, eta=0.5, every=1, tol=1e-12,
+        max_cycles=200, blocks=2,
+    )  # fmt: skip
+    assert res.cycles == 200
+    assert res.fun < fun(np.zeros(2), np.arange(400))
