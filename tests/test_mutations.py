@@ -172,13 +172,28 @@ def test_one_cycle_behind_is_right_in_a_fixed_order(monkeypatch: pytest.MonkeyPa
         assert largest_difference(iterates, reference) < 1e-13
 
 
-def test_a_frozen_order_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An order that says it shuffles but does not: caught by what it does to the path."""
-    from small import Logistic, both
+class FirstAlways:
+    """An order that says it is greedy and never looks."""
 
-    shuffled, _ = both(Logistic(), "P-CCD", "shuffled")
-    forward, _ = both(Logistic(), "P-CCD", "forward")
-    assert abs(shuffled[-1] - forward[-1]).max() > 1e-6
-    monkeypatch.setitem(orders.ORDERS, "shuffled", orders.Forward)
-    frozen, _ = both(Logistic(), "P-CCD", "shuffled")
-    assert abs(frozen[-1] - forward[-1]).max() == 0.0
+    def turns(self, m: int, rng: Any, score: Any) -> Any:
+        return iter([0] * m)
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        ("forward", orders.Backward),
+        ("backward", orders.Forward),
+        ("shuffled", orders.Forward),
+        ("shuffled", orders.Random),
+        ("random", orders.Shuffled),
+        ("greedy", FirstAlways),
+        ("greedy", orders.Forward),
+    ],
+)
+def test_a_broken_order_is_caught(name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference takes its turns from the same orders, so they have a check of their own."""
+    watched.check_orders()
+    monkeypatch.setitem(orders.ORDERS, name, mutant)
+    with pytest.raises(AssertionError):
+        watched.check_orders()

@@ -296,6 +296,47 @@ def test_evaluations_do_not_change_the_path() -> None:
     np.testing.assert_array_equal(*paths)
 
 
+def test_trials_of_a_number() -> None:
+    layout = Layout.of(np.array(1.0))
+    x = layout.point(np.array(1.0))
+    oracle = CallableOracle(layout, Jacobian(lambda x: x * x, lambda x: 2 * x), None, x.leaves[0])
+    at = oracle.sweep(x, ALL)
+    u = at.get(0) - 0.25 * at.grad(0)  # NumPy makes a scalar of it
+    assert at.trial(0, u) == 0.25
+    at.set(0, u)
+    assert at.value() == 0.25
+    assert at.grad(0) == 1.0
+
+
+def test_two_point_gradients_cost_a_value_an_entry() -> None:
+    calls = Calls()
+    oracle, x = oracle_of("2-point", calls)
+    at = oracle.sweep(x, ALL)
+    at.grad(0)
+    assert calls.fun == 1 + 3
+    at.grad(1), at.value()
+    assert calls.fun == 1 + 3 + 4  # f here was known
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_two_point_gradients_fit_the_dtype_and_the_scale_of_x(dtype: Any, scale: float) -> None:
+    x0 = (scale * np.array([[1.0, -2.0], [0.0, 3.0]])).astype(dtype)
+    layout = Layout.of(x0)
+    x = layout.point(x0)
+
+    def fun(x: Any) -> Any:
+        return 0.5 * ((x / dtype(scale) - 1) ** 2).sum()
+
+    oracle = CallableOracle(layout, FiniteDifferences(fun), None, x.leaves[0])
+    _, (g,) = oracle.evaluate(x, ALL)
+    exact = (x0 / scale - 1) / scale
+    assert g.shape == (2, 2)
+    assert g.dtype == dtype
+    step = np.sqrt(np.finfo(dtype).eps) * max(1.0, 1 / scale)  # curvature 1 / scale²
+    np.testing.assert_allclose(g, exact, atol=10 * step / scale)
+
+
 # ------------------------------------------------------------------------------- all rows, any m
 
 

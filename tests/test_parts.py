@@ -101,6 +101,72 @@ def test_orders() -> None:
     assert len(many) == 6
 
 
+class Turns:
+    """A user's order: what it is told to give."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def turns(self, m: int, rng: Any, score: Any) -> Any:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ([0, 1], "order: Turns gave 2 turns, but a cycle of 3 blocks has 3"),
+        ([], "order: Turns gave 0 turns"),
+        ([0, 1, 2, 0], "order: Turns gave more than 3 turns"),
+        ([0, 1, 3], r"order: Turns gave block 3, but the blocks are 0 … 2"),
+        ([0, -1, 2], "order: Turns gave block -1"),
+        ([0, 1.0, 2], "order: Turns must give block numbers, got 1.0"),
+        ([0, "a", 2], "order: Turns must give block numbers, got 'a'"),
+        (None, "order: turns of Turns must return block numbers, got NoneType"),
+    ],
+)
+def test_a_users_order_is_checked(given: Any, error: str) -> None:
+    order = as_order(Turns(given), 3)
+
+    def two_cycles() -> None:
+        for _ in range(2):
+            taken = order.turns(3, np.random.default_rng(0), lambda: [])
+            for _ in range(3):  # as the loop takes them: m and no more
+                next(taken)
+
+    with pytest.raises((ValueError, TypeError), match=error):
+        two_cycles()
+
+
+def test_a_users_order_runs_and_wrong_ones_do_not() -> None:
+    from cyclade import minimize
+
+    options: dict[str, Any] = {"jac": lambda x: x, "blocks": 3, "L": 2.0, "max_cycles": 5}
+    run = minimize(lambda x: 0.5 * x @ x, np.ones(3), order=Turns([2, 0, 1]), **options)
+    plain = minimize(lambda x: 0.5 * x @ x, np.ones(3), order=[2, 0, 1], **options)
+    np.testing.assert_array_equal(run.x, plain.x)
+    with pytest.raises(ValueError, match="order: Turns gave block 7"):
+        minimize(lambda x: 0.5 * x @ x, np.ones(3), order=Turns([0, 1, 7]), **options)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        [0, 1.5, 2],
+        [[0, 1, 2]],
+        ["a", 1, 2],
+        [0, None, 2],
+        [[0], [1, 2]],
+        np.array(2),
+        ORDERS["forward"],
+        3,
+        None,
+    ],
+)
+def test_what_is_no_order_is_named(order: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="order"):
+        as_order(order, 3)
+
+
 def test_power_iteration_finds_the_norm_also_of_indefinite_operators() -> None:
     rng = np.random.default_rng(0)
     A = rng.normal(size=(8, 8))

@@ -180,6 +180,38 @@ def check_trajectories() -> None:
             assert largest_difference(iterates, reference) < 1e-13, (method, order)
 
 
+def check_orders() -> None:
+    """The turns that every order really takes, from the blocks that moved in the reference."""
+    m, K = 4, 12
+    turns = {}
+    for order in ORDERS:
+        _, reference = both(Logistic(), "P-CCD", order, m=m, K=K)
+        turns[order] = reference.turns
+    assert turns["forward"] == [[0, 1, 2, 3]] * K
+    assert turns["backward"] == [[3, 2, 1, 0]] * K
+    assert all(sorted(cycle) == [0, 1, 2, 3] for cycle in turns["shuffled"])
+    assert len({tuple(cycle) for cycle in turns["shuffled"]}) > 6  # 24 permutations, 12 draws
+    assert len({tuple(sorted(cycle)) for cycle in turns["random"]}) > 6  # some blocks twice
+    assert {j for cycle in turns["random"] for j in cycle} == {0, 1, 2, 3}
+    _check_greedy(turns["greedy"], m)
+
+
+def _check_greedy(turns: list[list[int]], m: int) -> None:
+    """Every turn goes to the block with the longest step from where the point is."""
+    problem = Logistic()
+    cuts = np.split(np.arange(problem.d), m)
+    Lambda, every = problem.lipschitz(cuts), np.arange(problem.n)
+    x = np.linspace(-1, 1, problem.d)
+    for cycle in turns:
+        for j in cycle:
+            moves = [
+                0.5 / L * problem.jac(x, every)[cut] for L, cut in zip(Lambda, cuts, strict=True)
+            ]
+            lengths = [norm2(u, L / 0.5) for L, u in zip(Lambda, moves, strict=True)]
+            assert lengths[j] >= max(lengths) * (1 - 1e-9)
+            x[cuts[j]] -= moves[j]
+
+
 def check_descent() -> None:
     """F(x_k) ≤ F(x_{k−1}) − ½ ‖x_k − x_{k−1}‖²_Λ at every cycle of P-CCD."""
     for seed in range(5):
@@ -293,6 +325,7 @@ def check_vr_linear_rate() -> None:
 
 CHECKS = (
     check_trajectories,
+    check_orders,
     check_descent,
     check_theorem_1,
     check_linear_rate,

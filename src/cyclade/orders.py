@@ -63,7 +63,7 @@ class Greedy:
     """
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """M times the block with the largest score (the first of equals)."""
+        """m times the block with the largest score (the first of equals)."""
         for _ in range(m):
             yield int(np.argmax(score()))
 
@@ -72,12 +72,56 @@ class Custom:
     """The same given turns every cycle: a list of block numbers (0 … m−1), in any order."""
 
     def __init__(self, sequence: Sequence[int]) -> None:
-        self.sequence = [int(j) for j in sequence]
+        self.sequence = [as_block_number(j) for j in sequence]
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """The given sequence."""
         return iter(self.sequence)
 
+
+class Checked:
+    """A user's order: its turns must be m block numbers, or there is an error.
+
+    A turn too few or a wrong number is an error at that turn. That there were too many is seen when
+    the next cycle begins: an order may look at the point, so none is asked for before its time.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self._last: Iterator[int] = iter(())  # what is left of the cycle before
+
+    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
+        """The turns of the user's order, checked."""
+        name = type(self.order).__name__
+        for _ in self._last:
+            raise ValueError(f"order: {name} gave more than {m} turns in a cycle of {m} blocks")
+        given = self.order.turns(m, rng, score)
+        try:
+            turns = self._last = iter(given)
+        except TypeError:
+            raise TypeError(
+                f"order: turns of {name} must return block numbers, got {type(given).__name__}"
+            ) from None
+        for turn in range(m):
+            j = next(turns, None)
+            if j is None:
+                raise ValueError(
+                    f"order: {name} gave {turn} turns, but a cycle of {m} blocks has {m}"
+                )
+            j = as_block_number(j, f"order: {name}")
+            if not 0 <= j < m:
+                raise ValueError(f"order: {name} gave block {j}, but the blocks are 0 … {m - 1}")
+            yield j
+
+
+def as_block_number(j: Any, name: str = "order") -> int:
+    """`j` as an int, or an error if it is no whole number."""
+    if isinstance(j, bool) or not isinstance(j, int | np.integer):
+        raise TypeError(f"{name} must give block numbers, got {j!r}")
+    return int(j)
+
+
+BUILT_IN = (Forward, Backward, Shuffled, Random, Greedy)
 
 ORDERS: dict[str, Callable[[], Order]] = {
     "forward": Forward,
@@ -89,17 +133,19 @@ ORDERS: dict[str, Callable[[], Order]] = {
 
 
 def as_order(order: Any, m: int) -> Order:
-    """An `Order` from its name, a list of block numbers, or an `Order`."""
+    """An `Order` from its name, a list of block numbers, or an `Order`, which is then checked."""
     if isinstance(order, str):
         if order not in ORDERS:
             raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
         return ORDERS[order]()
     if isinstance(order, list | tuple | range | np.ndarray):
-        if sorted(order) != list(range(m)):
+        entries = np.atleast_1d(order) if isinstance(order, np.ndarray) else order
+        sequence = [as_block_number(j) for j in entries]
+        if sorted(sequence) != list(range(m)):
             raise ValueError(f"order must list each of the {m} blocks 0 … {m - 1} once")
-        return Custom([int(j) for j in order])
-    if callable(getattr(order, "turns", None)):
-        return order  # type: ignore[no-any-return]
+        return Custom(sequence)
+    if callable(getattr(order, "turns", None)) and not isinstance(order, type):
+        return order if isinstance(order, BUILT_IN) else Checked(order)
     raise TypeError(
         f"order must be a name ({', '.join(ORDERS)}), a list of block numbers or an object with "
         f"`turns`, got {type(order).__name__}"

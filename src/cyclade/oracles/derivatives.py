@@ -191,10 +191,10 @@ class Pair:
 class FiniteDifferences:
     """Derivatives of a NumPy function from its values alone: ``jac="2-point"``.
 
-    Entry i of block j is (f_S(x + h_i e_i) − f_S(x)) / h_i with h_i = √ε · max(1, |x_i|), where ε
-    is the rounding of x's dtype; so a block costs d^j + 1 values, and one fewer where f_S(x) is
-    known. The error is about √ε times the size of f and of its curvature: tolerances far below
-    1e-6 (3e-3 in float32) may be out of reach.
+    Entry i of block j is (f_S(x + h_i e_i) − f_S(x)) / h_i with h_i = √ε · max(1, |x_i|, s), where
+    ε is the rounding of x's dtype and s the root mean square of the block; so a block costs d^j + 1
+    values, and one fewer where f_S(x) is known. The error is about √ε times the size of f and of
+    its curvature: tolerances far below 1e-6 (3e-3 in float32) may be out of reach.
     """
 
     by_blocks, at_once = True, False
@@ -213,7 +213,8 @@ class FiniteDifferences:
         if at.value is None:
             at.value = self.value(at)
         xj = at.x.get(j)
-        step = math.sqrt(np.finfo(xj.dtype).eps) * np.maximum(1.0, np.abs(xj))
+        scale = max(1.0, float(np.linalg.norm(xj)) / math.sqrt(xj.size))
+        step = math.sqrt(np.finfo(xj.dtype).eps) * np.maximum(scale, np.abs(xj))
         ahead = xj + np.copysign(step, xj).astype(xj.dtype)  # away from zero: bounds lie there
         gj, flat_x, flat_ahead = np.empty(xj.size), xj.reshape(-1), ahead.reshape(-1)
         for i in range(xj.size):
