@@ -56,12 +56,9 @@ def weighted_norm(residual: Array, w: Array) -> float:
 
 
 def as_block(u: Any, name: str = "u") -> Array:
-    """Return a block as an array or tensor of real floating numbers; lists become float64 arrays.
-
-    The first line lets ordinary blocks pass at the cost of a look at their type.
-    """
+    """Return a block as an array or tensor of floats; lists and integers become float64."""
     if type(u) is np.ndarray and u.dtype.kind == "f" and u.size:
-        return u
+        return u  # the ordinary case, in the innermost loop
     accepted = "a non-empty NumPy array or torch tensor of real numbers"
     if kind(u) == "torch":
         if not u.is_floating_point():
@@ -79,7 +76,9 @@ def as_diagonal(t: Any, u: Array, name: str) -> Array:
 
     Python floats keep float32 arrays float32, whereas NumPy scalars would widen them.
     """
-    if isinstance(t, float) or is_number(t):
+    if type(t) is float and 0.0 < t < math.inf:
+        return t  # the ordinary case, in the innermost loop
+    if is_number(t):
         number = as_float(t)
         if not 0.0 < number < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {shown(t)}")
@@ -104,6 +103,8 @@ def as_diagonal(t: Any, u: Array, name: str) -> Array:
 
 def require_same_library(name: str, a: Array, u: Array) -> None:
     """Raise TypeError unless `a` is of the array library, and on the device, of the block `u`."""
+    if type(a) is type(u) is np.ndarray:
+        return
     if kind(a) != kind(u):
         raise TypeError(
             f"{name} must be of the array library (namespace) of the block u, {kind(u)}, "

@@ -1,0 +1,138 @@
+"""What a block may be: lists, integers, half precision, NaN; and what it may not."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from regulariser_cases import CASES, NAMES, anywhere
+
+from cyclade.regularisers import L1, GroupL2, NuclearNorm, TotalVariation1D
+
+by_name = pytest.mark.parametrize("case", CASES, ids=NAMES)
+
+
+def test_a_list_is_an_array():
+    np.testing.assert_allclose(L1(0.1).prox([1, 2], 0.5), [0.95, 1.95])
+    assert L1(0.1).value((1, -2)) == pytest.approx(0.3)
+    assert L1(0.1).distance([0, 1], [0.0, -0.1]) == 0.0
+
+
+@by_name
+def test_lists_and_integers_become_double_precision(case):
+    whole = np.arange(math.prod(case.shape)).reshape(case.shape) % 3
+    expected = case.reg.prox(whole.astype(float), 0.5)
+    for block in (whole, whole.tolist(), whole.astype(np.uint8)):
+        z = case.reg.prox(block, 0.5)
+        assert z.dtype == np.float64
+        np.testing.assert_array_equal(z, expected)
+        assert case.reg.value(z.tolist()) == case.reg.value(z)
+        assert case.reg.distance(z.tolist(), block, 2) == case.reg.distance(z, whole * 1.0, 2.0)
+
+
+@by_name
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(case, dtype):
+    u = torch.as_tensor(anywhere(case, np.random.default_rng(0))).to(dtype)
+    z = case.reg.prox(u, 0.5)
+    assert z.dtype == dtype
+    expected = case.reg.prox(u.double(), 0.5)
+    torch.testing.assert_close(z.double(), expected, atol=0.05, rtol=0.05)
+    assert isinstance(case.reg.distance(u, u), float)
+    assert isinstance(case.reg.value(u), float)
+
+
+@by_name
+def test_numpys_other_precisions(case):
+    for dtype in (np.float16, np.longdouble):
+        u = anywhere(case, np.random.default_rng(0)).astype(dtype)
+        z = case.reg.prox(u, 0.5)
+        assert z.dtype == dtype
+        np.testing.assert_allclose(z.astype(float), case.reg.prox(u.astype(float), 0.5), atol=0.01)
+
+
+@by_name
+@pytest.mark.parametrize("to", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_nan_gives_nan_and_no_error(case, to):
+    """A run that diverges must be able to say so: the prox may not fail, nor hide the NaN."""
+    u = np.ones(case.shape)
+    u.flat[0] = np.nan
+    for t in (0.5, to(np.full(case.shape, 0.5))):
+        assert np.isnan(np.asarray(case.reg.prox(to(u), t))).any()
+    assert isinstance(case.reg.distance(to(u), to(np.ones(case.shape))), float)
+    assert not math.isfinite(case.reg.value(to(u))) or case.name == "zero"
+
+
+@by_name
+def test_what_is_no_block(case):
+    good = np.ones(case.shape)
+    for bad, error in [
+        (None, ValueError),
+        ("a", ValueError),
+        ([[1.0], [1.0, 2.0]], ValueError),
+        (np.zeros((0, *case.shape[1:])), ValueError),
+        (good + 0j, ValueError),
+        (good > 0, ValueError),
+        (torch.ones(case.shape, dtype=torch.int64), TypeError),
+        (torch.ones(case.shape, device="meta"), TypeError),
+    ]:
+        for call in (
+            lambda: case.reg.value(bad),  # noqa: B023
+            lambda: case.reg.prox(bad, 1.0),  # noqa: B023
+            lambda: case.reg.distance(bad, good),  # noqa: B023
+        ):
+            with pytest.raises(error, match=r"^u must be a"):
+                call()
+        with pytest.raises(error, match=r"^v must be a"):
+            case.reg.distance(good, bad)
+    with pytest.raises(TypeError, match=r"v must be of the array library .* of the block u, numpy"):
+        case.reg.distance(good, torch.as_tensor(good))
+    with pytest.raises(ValueError, match=r"v must have the shape .* of u, got \(1, 1, 1, 7\)"):
+        case.reg.distance(good, np.ones((1, 1, 1, 7)))
+
+
+@by_name
+def test_what_is_no_step(case):
+    u = np.ones(case.shape)
+    for bad in (True, "1", 1j, np.array("a"), 10**400):
+        with pytest.raises(ValueError, match="the prox step t must be"):
+            case.reg.prox(u, bad)
+        with pytest.raises(ValueError, match="the weight w must be"):
+            case.reg.distance(u, u, bad)
+    for dtype in (complex, bool, object, "U1"):
+        with pytest.raises(ValueError, match="the prox step t must hold real numbers, got dtype"):
+            case.reg.prox(u, np.ones(case.shape).astype(dtype))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: NuclearNorm(1.0).value(np.ones(3)),
+        lambda: NuclearNorm(1.0).distance(np.ones(3), np.ones(3)),
+        lambda: TotalVariation1D(1.0).value(np.ones((2, 2))),
+        lambda: GroupL2(1.0, 1).prox(np.ones(3), 1.0),
+        lambda: GroupL2(1.0, [[0], [1]]).value(np.ones(3)),
+        lambda: L1([1.0, 2.0]).value(np.ones(3)),
+    ],
+)
+def test_shapes_are_checked_everywhere(call):
+    with pytest.raises(ValueError, match=r"^u: \w+"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: L1("a"), "L1: lam must be a number or an array of numbers, got 'a'"),
+        (lambda: L1([[1.0], [1.0, 2.0]]), "L1: lam must be a number or an array of numbers"),
+        (lambda: GroupL2(1.0, True), "GroupL2: groups must be None, an integer axis or a list"),
+        (lambda: GroupL2(1.0, [[[0], [1, 2]]]), r"groups\[0\] must be a non-empty list of indices"),
+        (lambda: GroupL2(1.0, None, "a"), "GroupL2: weights must be a number or an array of"),
+        (lambda: NuclearNorm(True), "NuclearNorm: lam must be a finite number >= 0, got True"),
+        (lambda: NuclearNorm("1"), "NuclearNorm: lam must be a finite number >= 0, got '1'"),
+    ],
+)
+def test_parameters_of_the_wrong_kind(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
