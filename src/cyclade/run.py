@@ -383,7 +383,8 @@ class Runner:
     def _contradiction(self, x: Point, gradient: list[Any]) -> str | None:
         """What is wrong with the gradient at x, if the values of f around it say so."""
         check = self.setup.check_gradient
-        found = None if check is None else check(x, gradient)
+        confirmed = all(getattr(self._steps, "confirmed", [False]))  # by a line search on the way
+        found = None if check is None or confirmed else check(x, gradient)
         if found is None:
             return None
         wrong = f"the gradient contradicts the values of fun: {found}"

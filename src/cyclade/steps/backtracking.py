@@ -96,6 +96,8 @@ class Backtracking(Rated):
         self.shape: list[Any] = [1.0] * self.blocks  # S_j
         self.seen = [0.0] * self.blocks  # the largest curvature seen in each block, in units of S_j
         self.first = list(self.L)  # L_j at x_0: stands in until a curvature was seen
+        # Blocks in which a step changed f by what the gradient says, up to the curvature allowed.
+        self.confirmed = [False] * self.blocks
         self._noise = 0.0  # how much values were found to err beyond what is assumed, relatively
 
     def begin(self, k: int) -> None:
@@ -167,6 +169,11 @@ class Backtracking(Rated):
         noise = (16 * eps + self._noise) * max(abs(value), abs(there), abs(linear))
         if abs(excess - allowed) <= noise:
             return self._by_gradients(j, now, xj, u, slope)
+        if -2 * allowed - noise > excess and not self.confirmed[j]:
+            # f falls by far more than promised: it bends down, or the gradient is too short.
+            self._blame_or_trust(j, now, xj, u, slope, value)
+        if abs(linear) > 8 * noise and abs(excess) <= 0.5 * abs(linear):
+            self.confirmed[j] = True
         curvature = 2 * excess / length2 if excess > noise else math.nan
         verdict = Verdict.FITS if excess < allowed else Verdict.TOO_LONG
         return Trial(verdict, curvature, by_values=True)
@@ -202,6 +209,7 @@ class Backtracking(Rated):
                 f"changes at the rate {found.value:.6g} (± {found.error:.1g}), the gradient says "
                 f"{claimed:.6g}. Check that jac is the gradient of fun"
             )
+        self.confirmed[j] = True
         # The gradient is right, so values err more than was assumed: believe them less from now on.
         miss = abs(now.trial(j, u) - value - claimed * size)
         scale = max(abs(value), eps)
@@ -214,24 +222,31 @@ class Backtracking(Rated):
             if self.scaled:
                 self.shape[j] = equilibrate(partial(at_x0.hvp, j), at_x0.get(j))
             if math.isnan(L):
-                gj, shape = at_x0.grad(j), self.shape[j]
-                v = gj / shape
-                length2 = norm2(v, shape)
-                bent = norm2(at_x0.hvp(j, v), 1.0 / shape) if length2 > 0 else 0.0
-                guess = math.sqrt(bent / length2) if length2 > 0 else 0.0
-                self.L[j] = guess if guess > 0 and math.isfinite(guess) else 1.0
+                self.L[j] = self._first_guess(j, at_x0)
         self.first = list(self.L)
+
+    def _first_guess(self, j: int, at_x0: Any) -> float:
+        """The curvature along −S_j^{−1} ∇^j f, from one more gradient."""
+        xj, gj, shape = at_x0.get(j), at_x0.grad(j), self.shape[j]
+        length = math.sqrt(norm2(gj / shape))
+        if length == 0.0:
+            return 1.0
+        step = (epsilon(xj) ** (1 / 3) * (1.0 + math.sqrt(norm2(xj))) / length) * (gj / shape)
+        there = at_x0.trial_grad(j, xj - step)
+        guess = math.sqrt(norm2(there - gj, 1.0 / shape) / norm2(step, shape))
+        return guess if guess > 0 and math.isfinite(guess) else 1.0
 
     def memory(self) -> dict[str, Any]:
         """What the searches found."""
         learnt = {"L": list(self.L), "seen": list(self.seen), "shape": list(self.shape)}
-        return super().memory() | learnt | {"first": list(self.first), "noise": self._noise}
+        seen = {"first": list(self.first), "confirmed": list(self.confirmed)}
+        return super().memory() | learnt | seen | {"noise": self._noise}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from there."""
         super().recall(memory)
         self.L, self.seen = list(memory["L"]), list(memory["seen"])
-        self.first = list(memory["first"])
+        self.first, self.confirmed = list(memory["first"]), list(memory["confirmed"])
         self.shape, self._noise = list(memory["shape"]), memory["noise"]
 
 
