@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
+from cyclade._checks import shown
 from cyclade.partitions import cuts, cuts_of_arrays, groups_of_arrays
 from cyclade.structures import Structure, take_apart
 
@@ -308,8 +309,8 @@ class Layout:
 
     def point(self, x: Any) -> Point:
         """A point with the value `x` (copied)."""
-        arrays = self._structure.arrays(x)
-        leaves = [_as_array(a, label) for a, label in zip(arrays, self.labels, strict=True)]
+        arrays = self.arrays(x)
+        leaves = [_as_array(a, label, "x") for a, label in zip(arrays, self.labels, strict=True)]
         shapes = [tuple(a.shape) for a in leaves]
         if shapes != self.shapes:
             raise ValueError(f"x must have arrays of shapes {self.shapes}, got {shapes}")
@@ -321,7 +322,10 @@ class Layout:
 
     def arrays(self, x: Any) -> list[Array]:
         """The arrays of `x`, a value or a gradient in the user's structure."""
-        return self._structure.arrays(x)
+        try:
+            return self._structure.arrays(x)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"x must be structured like x0: {error}") from None
 
     def flat(self, arrays: list[Array]) -> list[Array]:
         """Arrays of x as a point stores them: those that hold several blocks as vectors."""
@@ -329,7 +333,11 @@ class Layout:
 
     def split(self, x: Any) -> list[Array]:
         """The m blocks of `x`, a value (or a gradient) in the user's structure."""
-        leaves = self.flat(self.arrays(x))
+        arrays = self.arrays(x)
+        shapes = [tuple(a.shape) if kind(a) else type(a).__name__ for a in arrays]
+        if shapes != self.shapes:
+            raise ValueError(f"x must have arrays of shapes {self.shapes}, got {shapes}")
+        leaves = self.flat(arrays)
         return [slot.read(leaves) for slot in self.slots]
 
     def flat_index(self) -> list[Any]:
@@ -380,14 +388,16 @@ def _flatten(x: Any) -> tuple[list[Array], list[str], Structure]:
     return leaves, labels, structure
 
 
-def _as_array(a: Any, label: str) -> Array:
+def _as_array(a: Any, label: str, whole: str = "x0") -> Array:
     """`a` as a finite, real, floating array of at least single precision, or a naming error."""
-    name = f"x0[{label!r}]" if label else "x0"
+    name = f"{whole}[{label!r}]" if label else whole
     if kind(a) == "torch":
         if not a.is_floating_point():
             raise TypeError(f"{name} must be a real floating tensor, got dtype {a.dtype}")
         if str(a.layout) != "torch.strided":
             raise TypeError(f"{name} must be a dense tensor, got layout {a.layout}")
+        if a.is_meta:
+            raise TypeError(f"{name} must be a tensor with data, got one on the meta device")
         a = a.detach()
         size = a.element_size()
     else:
@@ -395,8 +405,8 @@ def _as_array(a: Any, label: str) -> Array:
             a = np.asarray(a)
             if a.dtype.kind in "iub":
                 a = a.astype(float)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must be an array of real numbers: {error}") from None
+        except (TypeError, ValueError):  # ragged lists, objects that are no numbers
+            raise TypeError(f"{name} must be an array of real numbers, got {shown(a)}") from None
         if a.dtype.kind != "f":
             raise TypeError(f"{name} must be an array of real numbers, got dtype {a.dtype}")
         size = a.itemsize

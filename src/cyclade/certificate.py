@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from cyclade._arrays import Array
-from cyclade._checks import function
+from cyclade._arrays import Array, kind
+from cyclade._checks import function, shown
 
 
 class Distances(Protocol):
@@ -45,5 +45,17 @@ def certificate(
     function("metric", metric, "a function j -> Λ_j")
     total = 0.0
     for j, (u, v) in enumerate(zip(x, gradient, strict=True)):
-        total += reg.distance(j, u, v, 1.0 / metric(j)) ** 2
+        if not kind(u) or kind(u) != kind(v) or u.shape != v.shape:
+            raise ValueError(
+                f"gradient[{j}] must be an array like x[{j}], of shape "
+                f"{getattr(u, 'shape', None)}, got {shown(v)} for {shown(u)}"
+            )
+        try:
+            weight = 1.0 / metric(j)
+        except (TypeError, ZeroDivisionError):
+            raise ValueError(f"metric must give a positive number or array for {j}") from None
+        try:
+            total += reg.distance(j, u, v, weight) ** 2
+        except (IndexError, ValueError) as error:
+            raise ValueError(f"x[{j}] does not fit reg and metric: {error}") from None
     return total

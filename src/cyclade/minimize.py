@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cyclade import arguments
-from cyclade._checks import function, generator
+from cyclade._checks import function, generator, shown
 from cyclade.accelerate import DEPTH, Anderson
 from cyclade.blocks import Layout
 from cyclade.core import start
@@ -192,6 +192,8 @@ def minimize(
             "a block that waits does not move"
         )
     start_rng, rule_rng, evaluation_rng = generator("seed", seed).spawn(3)
+    if not isinstance(returns, str):
+        raise TypeError(f"returns must be 'best', 'last' or 'paper', got {shown(returns)}")
     if returns == "paper" and chosen.deterministic and not visits_all:
         returns = "last"  # the smallest change would be that of a cycle that left blocks out
     rule = as_rule(returns, chosen.deterministic, rule_rng)

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cyclade._checks import LARGEST_INDEX, function, require, whole_number
+
 Score = Callable[[], Sequence[float]]
 """How far each block would move from the current point, in the norm of Λ_j / η."""
 
@@ -27,7 +29,7 @@ class Forward:
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """0, 1, …, m−1."""
-        return iter(range(m))
+        return iter(range(whole_number("m", m, 1)))
 
 
 class Backward:
@@ -35,7 +37,7 @@ class Backward:
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m−1, …, 1, 0."""
-        return iter(range(m - 1, -1, -1))
+        return iter(range(whole_number("m", m, 1) - 1, -1, -1))
 
 
 class Shuffled:
@@ -43,7 +45,8 @@ class Shuffled:
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """A permutation of 0 … m−1."""
-        return iter(rng.permutation(m).tolist())
+        m = whole_number("m", m, 1, LARGEST_INDEX)
+        return iter(_generator(rng).permutation(m).tolist())
 
 
 class Random:
@@ -51,7 +54,8 @@ class Random:
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m independent draws."""
-        return iter(rng.integers(m, size=m).tolist())
+        m = whole_number("m", m, 1, LARGEST_INDEX)
+        return iter(_generator(rng).integers(m, size=m).tolist())
 
 
 class Greedy:
@@ -64,7 +68,8 @@ class Greedy:
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m times the block with the largest score (the first of equals)."""
-        for _ in range(m):
+        function("score", score, "a function that gives the length of each block's step")
+        for _ in range(whole_number("m", m, 1)):
             yield int(np.argmax(score()))
 
 
@@ -132,12 +137,18 @@ ORDERS: dict[str, Callable[[], Order]] = {
 }
 
 
+def _generator(rng: Any) -> np.random.Generator:
+    require(isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator")
+    return rng  # type: ignore[no-any-return]
+
+
 def as_order(order: Any, m: int) -> Order:
     """An `Order` from its name, a list of block numbers, or an `Order`, which is then checked."""
     if isinstance(order, str):
         if order not in ORDERS:
             raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
         return ORDERS[order]()
+    m = whole_number("m", m, 1)
     if isinstance(order, list | tuple | range | np.ndarray):
         entries = np.atleast_1d(order) if isinstance(order, np.ndarray) else order
         sequence = [as_block_number(j) for j in entries]

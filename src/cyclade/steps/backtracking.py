@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array, array_namespace, norm2
-from cyclade._checks import whole_number
+from cyclade._checks import above, probability, shown, whole_number
 from cyclade.gradient_check import slope_along
 from cyclade.steps.base import Eta, LineSearchError, Rated
 from cyclade.steps.scaling import equilibrate
@@ -77,22 +77,20 @@ class Backtracking(Rated):
         super().__init__(eta)
         self.shrink_every = whole_number("shrink_every", shrink_every, 1)
         self._shrinks = True
-        if not _number(grow) or not 1 < grow < math.inf:
-            raise ValueError(f"grow must be a number larger than 1, got {grow!r}")
-        if not _number(shrink) or not 0 < shrink <= 1:
-            raise ValueError(f"shrink must be in (0, 1], got {shrink!r}")
+        self.grow = above("grow", grow, 1.0)
+        self.shrink = probability("shrink", shrink)
         if not isinstance(scaled, bool):
-            raise TypeError(f"scaled must be True or False, got {scaled!r}")
+            raise TypeError(f"scaled must be True or False, got {shown(scaled)}")
         try:
             self.L = [float(value) for value in L]
-        except (TypeError, ValueError):
-            raise TypeError(f"L must be a list with a number for each block, got {L!r}") from None
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise TypeError(f"L must be a list with a number per block, got {shown(L)}") from None
         if not self.L:
             raise ValueError("L is empty: give a number for each block")
         if any(value <= 0 or math.isinf(value) for value in self.L):
             raise ValueError(f"L must be positive and finite (or NaN, to be guessed), got {self.L}")
         self.blocks = len(self.L)
-        self.grow, self.shrink, self.scaled = grow, shrink, scaled
+        self.scaled = scaled
         self.shape: list[Any] = [1.0] * self.blocks  # S_j
         self.seen = [0.0] * self.blocks  # the largest curvature seen in each block, in units of S_j
         self.first = list(self.L)  # L_j at x_0: stands in until a curvature was seen
@@ -253,7 +251,3 @@ class Backtracking(Rated):
 def epsilon(a: Array) -> float:
     """The rounding unit of the numbers in `a`."""
     return float(array_namespace(a).finfo(a.dtype).eps)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -85,6 +85,6 @@ def _positive_eta(eta: Any) -> float:
         value = float(eta)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"eta must be a positive number or a function of k, got {eta!r}") from None
-    if isinstance(eta, bool | str) or not (value > 0 and math.isfinite(value)):
+    if isinstance(eta, bool | str) or not (value > 1e-300 and math.isfinite(value)):
         raise ValueError(f"eta must be positive and finite, got {eta!r}")
     return value

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cyclade._arrays import Array, array_namespace, kind
-from cyclade._checks import is_number, positive
+from cyclade._checks import is_number, positive, shown
 from cyclade.blocks import Layout, Point
 from cyclade.steps.backtracking import Backtracking
 from cyclade.steps.base import Steps
@@ -93,20 +93,23 @@ def _checked(entry: Any, j: int, shape: tuple[int, ...], like: Array) -> Any:
         return entry
     if is_number(entry):
         try:
-            return positive(f"L[{j}]", entry)
+            value = positive(f"L[{j}]", entry)
+            if math.isinf(1.0 / value):
+                raise ValueError
         except ValueError:
-            raise ValueError(f"L[{j}] must be positive and finite, got {entry}") from None
+            raise ValueError(f"L[{j}] must be positive and finite, got {shown(entry)}") from None
+        return value
     if isinstance(entry, str | bytes | bool):
         raise TypeError(f"L[{j}] must be a number or an array, got {entry!r}")
     try:
         diagonal = array_namespace(like).asarray(entry, dtype=like.dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(f"L[{j}] must be a number or an array, got {entry!r}") from None
+        raise TypeError(f"L[{j}] must be a number or an array, got {shown(entry)}") from None
     if tuple(diagonal.shape) != shape:
         raise ValueError(
             f"L[{j}] must have the shape {shape} of its block, got {tuple(diagonal.shape)}"
         )
-    if not bool((diagonal > 0).all()) or not math.isfinite(float(diagonal.sum())):
+    if not bool((diagonal > 1e-300).all()) or not math.isfinite(float(diagonal.sum())):
         raise ValueError(f"L[{j}] must be positive and finite in every entry")
     return diagonal.to(like.device) if kind(like) == "torch" else diagonal
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array, kind, norm2
+from cyclade._checks import generator, positive, whole_number
 from cyclade.steps.base import Eta, Rated
+
+MOST_BLOCKS = 10**9
 
 
 class Curvature(Rated):
@@ -32,23 +35,16 @@ class Curvature(Rated):
         seed: int = 0,
     ) -> None:
         super().__init__(eta)
-        _whole("m", m)
+        m = whole_number("m", m, 1, MOST_BLOCKS)
         if every is not None:
-            _whole("every", every)
-        _whole("iterations", iterations)
-        try:
-            if isinstance(safety, bool | str) or not 0 < float(safety) < math.inf:
-                raise ValueError
-        except (TypeError, ValueError):
-            raise ValueError(f"safety must be positive and finite, got {safety!r}") from None
+            every = whole_number("every", every, 1)
+        iterations = whole_number("iterations", iterations, 1)
+        safety = positive("safety", safety)
         self.L = [math.nan] * m
         self.blocks = m
         self.every, self.iterations, self.safety = every, iterations, safety
         self._vectors: list[Array | None] = [None] * m
-        try:
-            self._rng = np.random.default_rng(seed)
-        except (TypeError, ValueError):
-            raise ValueError(f"seed must be a whole number, at least 0, got {seed!r}") from None
+        self._rng = generator("seed", seed)
         self._due = [True] * m
 
     def begin(self, k: int) -> None:
@@ -96,11 +92,6 @@ class Curvature(Rated):
         super().recall(memory)
         self.L, self._vectors = list(memory["L"]), list(memory["vectors"])
         self._due = list(memory["due"])
-
-
-def _whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}")
 
 
 def power_iteration(

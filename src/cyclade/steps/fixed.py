@@ -47,6 +47,9 @@ class Fixed(Rated):
         if self.rate != self._made_for:
             self._made_for = self.rate
             self._steps = [self.rate / Lambda for Lambda in self.Lambda]
+            for j, step in enumerate(self._steps):
+                if isinstance(step, float) and not 0 < step < math.inf:
+                    raise ValueError(f"eta / L[{j}] = {step} is no step: eta or L is out of range")
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
         """g^j and η Λ_j^{−1}."""

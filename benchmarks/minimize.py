@@ -1,0 +1,429 @@
+"""`minimize` beside hand-written solvers, in one process and one thread.
+
+Four kinds of problem, each on the instance its settings were chosen on and on a held-out one (other
+seed and shape): non-negative matrix factorisation, l1 logistic regression with badly scaled
+columns, logistic regression with many rows, and l1 logistic regression with many columns (as one
+block, and as 20 blocks through an oracle that keeps Ax).
+
+Each solver is run at a ladder of its own tolerances. What counts is the time of the loosest rung
+whose objective, computed here, is within 1e-6 (relative) of the best one that any solver found; for
+the factorisation, which has many minima, the objective at which scikit-learn's solver stops. Times
+are processor seconds, medians of `--repeats` turns in which all solvers of a line take part.
+
+    python benchmarks/minimize.py [--repeats 5] [--only nmf scaled rows columns] [--csv FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.optimize import minimize as scipy_minimize
+from scipy.special import expit
+from threadpoolctl import threadpool_limits
+
+from cyclade import L1, NonNegative, minimize
+
+CLOSE = 1e-6
+GOALS = {"nmf": 1.5, "scaled": 3.0, "rows": 3.0, "columns": 1.0, "columns, 20 blocks": None}
+
+Array = np.ndarray[Any, Any]
+Rungs = Iterator[Callable[[], Any]]
+
+
+@dataclass
+class Line:
+    """One problem, its objective, and how each solver is run at rung after rung."""
+
+    kind: str
+    half: str
+    shape: str
+    objective: Callable[[Any], float]
+    ours: dict[str, Callable[[], Rungs]]
+    peers: dict[str, Callable[[], Rungs]]
+    target: Callable[[], float] | None = None  # else within `CLOSE` of the best
+
+
+# --------------------------------------------------------------------------------- factorisation
+
+
+def nmf(half: str, n: int, p: int, k: int, seed: int) -> Line:
+    """V ≈ WH from the same start; ours minimises exactly over one component after another."""
+    from sklearn.decomposition import non_negative_factorization
+
+    rng = np.random.default_rng(seed)
+    V = rng.random((n, k)) @ rng.random((k, p)) + 0.1 * rng.random((n, p))
+    scale = np.sqrt(V.mean() / k)
+    start = {"W": scale * rng.random((n, k)), "H": scale * rng.random((k, p))}
+
+    def objective(x: Any) -> float:
+        return float(0.5 * np.sum((V - x["W"] @ x["H"]) ** 2))
+
+    def gradient(x: Any) -> Any:
+        R = x["W"] @ x["H"] - V
+        return {"W": R @ x["H"].T, "H": x["W"].T @ R}
+
+    def passes(X: Array, C: Array, G: Array) -> Array:
+        """Two cyclic passes over the columns of X ≥ 0, minimising ½ tr(XGXᵀ) − tr(XCᵀ)."""
+        X = np.array(X)
+        for _ in range(2):
+            for r in range(k):
+                X[:, r] = np.maximum(X[:, r] + (C[:, r] - X @ G[:, r]) / G[r, r], 0.0)
+        return X
+
+    def block_min(j: int, x: Any) -> Array:
+        W, H = x["W"], x["H"]
+        if j == 0:
+            return passes(W, V @ H.T, H @ H.T)
+        return passes(H.T, V.T @ W, W.T @ W).T
+
+    def scikit() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # 200 iterations, its default, may not be enough
+            W, H, _ = non_negative_factorization(
+                V, start["W"].copy(), start["H"].copy(), n_components=k, init="custom", solver="cd"
+            )
+        return {"W": W, "H": H}
+
+    reached = objective(scikit())
+
+    def ours(**options: Any) -> Rungs:
+        yield lambda: minimize(
+            objective, start, jac=gradient, block_min=block_min, reg=NonNegative(), every=4,
+            tol=None, callback=lambda report: report.fun <= reached, **options,
+        ).x  # fmt: skip
+
+    def prox_steps() -> Rungs:
+        yield lambda: minimize(
+            objective, start, jac=gradient, reg=NonNegative(), every=4, tol=None,
+            accelerate=True, max_cycles=3000, callback=lambda report: report.fun <= reached,
+        ).x  # fmt: skip
+
+    return Line(
+        "nmf", half, f"{n} x {p}, rank {k}", objective,
+        {
+            "block_min": lambda: ours(),
+            "block_min, accelerated": lambda: ours(accelerate=True),
+            "prox-gradient steps": prox_steps,
+        },
+        {"scikit-learn cd": lambda: iter([scikit])}, lambda: reached,
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------- logistic
+
+
+class Logistic:
+    """f(x) = mean log(1 + exp(−y Ax)) + (ridge/2)‖x‖², and the pair that solvers are given."""
+
+    def __init__(self, A: Array, y: Array, lam: float, ridge: float = 0.0) -> None:
+        self.A, self.y, self.lam, self.ridge = A, y, lam, ridge
+        self.n, self.d = A.shape
+
+    def pair(self, x: Array) -> tuple[float, Array]:
+        """f and ∇f."""
+        margin = -self.y * (self.A @ x)
+        slope = -self.y * expit(margin) / self.n
+        value = np.logaddexp(0.0, margin).mean() + 0.5 * self.ridge * (x @ x)
+        return float(value), self.A.T @ slope + self.ridge * x
+
+    def objective(self, x: Array) -> float:
+        """F."""
+        return self.pair(x)[0] + self.lam * float(np.abs(x).sum())
+
+    def lbfgs(self) -> Rungs:
+        """L-BFGS-B; with l1, on x = u − v with u, v ≥ 0."""
+        d = self.d
+
+        def split(w: Array) -> tuple[float, Array]:
+            value, g = self.pair(w[:d] - w[d:])
+            return value + self.lam * float(w.sum()), np.concatenate([g + self.lam, self.lam - g])
+
+        for ftol in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13):
+            options = {"ftol": ftol, "gtol": 1e-12, "maxiter": 20_000, "maxfun": 20_000}
+            common: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": options}
+            if self.lam:
+                bounds = [(0.0, None)] * (2 * d)
+                yield lambda c=common, b=bounds: (lambda w: w[:d] - w[d:])(
+                    scipy_minimize(split, np.zeros(2 * d), bounds=b, **c).x
+                )
+            else:
+                yield lambda c=common: scipy_minimize(self.pair, np.zeros(d), **c).x
+
+    def liblinear(self) -> Rungs:
+        """scikit-learn's l1 logistic regression."""
+        from sklearn.linear_model import LogisticRegression
+
+        for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
+            model = LogisticRegression(
+                penalty="l1", solver="liblinear", C=1.0 / (self.n * self.lam), fit_intercept=False,
+                tol=tol, max_iter=2000,
+            )  # fmt: skip
+            yield lambda model=model: model.fit(self.A, self.y).coef_[0]
+
+    def pyproximal(self) -> Rungs:
+        """PyProximal's accelerated proximal gradient, with a step it need not search for."""
+        import pyproximal
+
+        problem = self
+
+        class Smooth(pyproximal.ProxOperator):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__(None, True)
+
+            def __call__(self, x: Array) -> float:
+                return problem.pair(x)[0]
+
+            def grad(self, x: Array) -> Array:
+                return problem.pair(x)[1]
+
+        step = 4 * self.n / np.linalg.norm(self.A, 2) ** 2
+        for iterations in (50, 200, 800, 3200):
+            yield lambda niter=iterations: pyproximal.optimization.primal.ProximalGradient(
+                Smooth(), pyproximal.L1(self.lam), np.zeros(self.d), tau=step, niter=niter,
+                acceleration="fista",
+            )  # fmt: skip
+
+    def ours(self, **options: Any) -> Rungs:
+        """`minimize` with (value, gradient) pairs."""
+        reg = L1(self.lam) if self.lam else None
+        for rtol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+            yield lambda rtol=rtol: minimize(
+                self.pair, np.zeros(self.d), jac=True, reg=reg, tol=None, rtol=rtol,
+                max_cycles=5000, **options,
+            ).x  # fmt: skip
+
+    def in_blocks(self, m: int, **options: Any) -> Rungs:
+        """`minimize` over m blocks with an oracle that keeps Ax."""
+        cuts = np.array_split(np.arange(self.d), m)
+        columns = [np.ascontiguousarray(self.A[:, cut]) for cut in cuts]
+        for rtol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+            yield lambda rtol=rtol: minimize(
+                KeepsAx(self, columns), np.zeros(self.d), blocks=m, reg=L1(self.lam), tol=None,
+                rtol=rtol, max_cycles=5000, every=2, **options,
+            ).x  # fmt: skip
+
+
+@dataclass
+class KeepsAx:
+    """An oracle whose sweeps keep z = Ax, so that a block costs its own columns."""
+
+    problem: Logistic
+    columns: list[Array]
+
+    def sweep(self, x: Any, sample: Any) -> Margins:
+        """A sweep from x."""
+        return Margins(self, x)
+
+
+class Margins:
+    """The sweep: z moves with every block."""
+
+    def __init__(self, oracle: KeepsAx, x: Any) -> None:
+        self.columns, self.y = oracle.columns, oracle.problem.y
+        self.x, self.get, self.z = x, x.get, oracle.problem.A @ x.view()
+
+    def set(self, j: int, u: Array) -> None:
+        """Move block j."""
+        step = u - self.x.get(j)
+        moved = np.flatnonzero(step)
+        if 4 * len(moved) < len(step):  # few coordinates of a sparse block move
+            self.z = self.z + self.columns[j][:, moved] @ step[moved]
+        else:
+            self.z = self.z + self.columns[j] @ step
+        self.x.set(j, u)
+
+    def grad(self, j: int) -> Array:
+        """∇^j f."""
+        return self.columns[j].T @ (-self.y * expit(-self.y * self.z) / len(self.y))
+
+    def value(self) -> float:
+        """f."""
+        return float(np.logaddexp(0.0, -self.y * self.z).mean())
+
+
+def sparse_labels(A: Array, rng: np.random.Generator) -> Array:
+    """Labels that depend on a few columns."""
+    w = np.zeros(A.shape[1])
+    w[: min(20, len(w))] = rng.standard_normal(min(20, len(w)))
+    return np.sign(A @ w + 0.5 * rng.standard_normal(len(A)))
+
+
+def scaled(half: str, n: int, d: int, seed: int, decades: float) -> Line:
+    """l1 logistic regression whose columns have scales over `decades` decades."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, d))
+    y = sparse_labels(A, rng)
+    problem = Logistic(A * 10.0 ** rng.uniform(-decades / 2, decades / 2, d), y, 0.01)
+    return Line(
+        "scaled", half, f"{n} x {d}", problem.objective,
+        {
+            'L="scaled", accelerated': lambda: problem.ours(L="scaled", accelerate=True),
+            'L="scaled"': lambda: problem.ours(L="scaled"),
+        },
+        {"L-BFGS-B on the split": problem.lbfgs, "PyProximal FISTA": problem.pyproximal},
+    )  # fmt: skip
+
+
+def rows(half: str, n: int, d: int, seed: int) -> Line:
+    """Logistic regression with many rows, lightly ridged."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, d))
+    problem = Logistic(A, sparse_labels(A, rng), 0.0, 1e-3)
+    return Line(
+        "rows", half, f"{n} x {d}", problem.objective,
+        {"accelerated": lambda: problem.ours(accelerate=True), "defaults": problem.ours},
+        {"L-BFGS-B": problem.lbfgs},
+    )  # fmt: skip
+
+
+def columns(half: str, n: int, d: int, seed: int) -> list[Line]:
+    """l1 logistic regression with many columns, as one block and as 20."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, d))
+    y = sparse_labels(A, rng)
+    largest = float(np.abs(A.T @ y).max()) / (2 * n)
+    problem = Logistic(A, y, largest / 10)
+    peers = {
+        "liblinear": problem.liblinear,
+        "L-BFGS-B on the split": problem.lbfgs,
+        "PyProximal FISTA": problem.pyproximal,
+    }
+    one = Line(
+        "columns", half, f"{n} x {d}", problem.objective,
+        {"accelerated": lambda: problem.ours(accelerate=True), "defaults": problem.ours}, peers,
+    )  # fmt: skip
+    many = Line(
+        "columns, 20 blocks", half, f"{n} x {d}", problem.objective,
+        {
+            "own oracle": lambda: problem.in_blocks(20),
+            "own oracle, accelerated": lambda: problem.in_blocks(20, accelerate=True),
+        },
+        peers,
+    )  # fmt: skip
+    return [one, many]
+
+
+def lines(only: list[str]) -> Iterator[Line]:
+    """All lines, the tuned half before the held-out one."""
+    if "nmf" in only:
+        yield nmf("tuned", 300, 200, 10, 0)
+        yield nmf("held out", 250, 320, 12, 1)
+    if "scaled" in only:
+        yield scaled("tuned", 2000, 500, 0, 4.0)
+        yield scaled("held out", 1500, 700, 1, 4.0)
+    if "rows" in only:
+        yield rows("tuned", 60_000, 20, 0)
+        yield rows("held out", 80_000, 35, 1)
+    if "columns" in only:
+        yield from columns("tuned", 5000, 2000, 0)
+        yield from columns("held out", 4000, 3000, 1)
+
+
+# ----------------------------------------------------------------------------------- measuring
+
+
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Processor seconds of one run, and what it returned."""
+    begun = time.process_time()
+    result = run()
+    return time.process_time() - begun, result
+
+
+def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
+    """The rung of every solver, then its median time over turns that all take part in."""
+    solvers = line.ours | line.peers
+    climbed: dict[str, list[tuple[Callable[[], Any], float]]] = {}
+    best = np.inf
+    for name, rungs in solvers.items():
+        climbed[name] = []
+        for rung in rungs():
+            value = line.objective(timed(rung)[1])
+            climbed[name].append((rung, value))
+            best = min(best, value)
+    goal = line.target() if line.target else best + CLOSE * max(1.0, abs(best))
+    chosen = {
+        name: next(((rung, value) for rung, value in tried if value <= goal * (1 + 1e-12)), None)
+        for name, tried in climbed.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in solvers}
+    for _ in range(repeats):
+        for name, rung in chosen.items():
+            if rung is not None:
+                times[name].append(timed(rung[0])[0])
+    median = {name: statistics.median(t) if t else np.nan for name, t in times.items()}
+    peer = np.nanmin([median[name] for name in line.peers])
+    return [
+        {
+            "kind": line.kind, "half": line.half, "shape": line.shape, "solver": name,
+            "ours": name in line.ours, "seconds": median[name], "ratio": median[name] / peer,
+            "objective": chosen[name][1] if chosen[name] else min(v for _, v in climbed[name]),
+            "reached": chosen[name] is not None,
+        }
+        for name in solvers
+    ]  # fmt: skip
+
+
+def show(table_rows: list[dict[str, Any]]) -> None:
+    """The table, and for each kind the best of ours beside the best peer."""
+    table = Table("problem", "half", "solver", "s (CPU)", "over the best peer", "F")
+    for row in table_rows:
+        ratio = f"{row['ratio']:.2f}" if row["reached"] else "not reached"
+        table.add_row(
+            f"{row['kind']}: {row['shape']}", row["half"], row["solver"], f"{row['seconds']:.3g}",
+            ratio, f"{row['objective']:.9g}",
+        )  # fmt: skip
+    console = Console(width=130)
+    console.print(table)
+    for kind, goal in GOALS.items():
+        for half in ("tuned", "held out"):
+            ours = [
+                r for r in table_rows if (r["kind"], r["half"], r["ours"]) == (kind, half, True)
+            ]
+            reached = [r for r in ours if r["reached"]]
+            if not ours:
+                continue
+            if not reached:
+                console.print(f"{kind}, {half}: not reached")
+                continue
+            first = min(reached, key=lambda r: r["seconds"])
+            aim = f", goal {goal}" if goal else ""
+            console.print(
+                f"{kind}, {half}: {first['solver']} {first['ratio']:.2f} times the best peer{aim}; "
+                f"{first['seconds']:.3g} s"
+            )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    kinds = ["nmf", "scaled", "rows", "columns"]
+    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
+    parser.add_argument("--csv", type=Path)
+    given = parser.parse_args()
+    table_rows: list[dict[str, Any]] = []
+    with threadpool_limits(1):
+        for line in lines(given.only):
+            table_rows += measure(line, given.repeats)
+    show(table_rows)
+    if given.csv:
+        given.csv.parent.mkdir(parents=True, exist_ok=True)
+        with given.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(table_rows[0]))
+            writer.writeheader()
+            writer.writerows(table_rows)
+
+
+if __name__ == "__main__":
+    main()
