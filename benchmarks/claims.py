@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 from statistics import fmean, median, stdev
 
-from cyclade.experiments import RunResult, find_runs
+from cyclade.experiments import RunResult
+from cyclade.experiments.archive import final_runs
 
 PAIRS = (("SCCD", "SGD"), ("VRO-CCD", "PAGE"))
 HEAD = (
@@ -25,7 +26,7 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="a folder with the runs of fig1")
-    runs = [run for run in find_runs(parser.parse_args().folder) if run.status == "finished"]
+    runs = [run for run in final_runs(parser.parse_args().folder) if run.status == "finished"]
     print(HEAD)
     print("|" + "---|" * (HEAD.count("|") - 1))
     for spectral in (None, "step", "step-all"):

@@ -4,6 +4,7 @@ Training needs torch and NumPy alone; scikit-learn (digits), pooch (fetching) an
 are loaded where they are used.
 """
 
+from cyclade.experiments.archive import find_runs, pack, unpack
 from cyclade.experiments.config import METHODS, RunConfig
 from cyclade.experiments.data import DATASETS, Dataset, Split, load, verify
 from cyclade.experiments.errors import (
@@ -14,7 +15,7 @@ from cyclade.experiments.errors import (
     FolderError,
 )
 from cyclade.experiments.fetching import fetch
-from cyclade.experiments.folder import Row, RunFolder, RunResult, find_runs
+from cyclade.experiments.folder import Row, RunFolder, RunResult
 from cyclade.experiments.many import run_many
 from cyclade.experiments.networks import network
 from cyclade.experiments.run import run
@@ -37,7 +38,9 @@ __all__ = [
     "find_runs",
     "load",
     "network",
+    "pack",
     "run",
     "run_many",
+    "unpack",
     "verify",
 ]

@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments import archive
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.data import verify
@@ -143,6 +144,8 @@ def _whole(plan: Plan) -> list[Plan]:
 
 def _check_folder(plan: Plan, root: Path) -> None:
     """The folder is this plan's, or new."""
+    if (root / archive.RUNS).exists():
+        raise FolderError(f"{root} holds packed results, which are final: give another --out")
     if root.exists() and not root.is_dir():
         raise FolderError(f"{root} is a file, not a folder")
     if not (root / PLAN).exists():

@@ -8,12 +8,12 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
+from cyclade.experiments.archive import find_runs, of_search
 from cyclade.experiments.errors import ExperimentError
-from cyclade.experiments.folder import Row, RunResult, find_runs
+from cyclade.experiments.folder import Row, RunResult
 from cyclade.experiments.report import labels
 from cyclade.experiments.report.groups import Group, Value, gather
 from cyclade.experiments.report.plan import (
-    TUNE,
     X_KEYS,
     Y_KEYS,
     Plan,
@@ -164,6 +164,5 @@ def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], lis
     final: list[RunResult] = []
     tuning: list[RunResult] = []
     for run in runs:
-        tunes = TUNE in run.folder.relative_to(root).parts[:-1]
-        (tuning if tunes else final).append(run)
+        (tuning if of_search(run, root) else final).append(run)
     return (final, tuning) if final else (tuning, [])

@@ -16,7 +16,7 @@ from cyclade.experiments.report.board import (
     value,
 )
 from cyclade.experiments.report.groups import Group, Point, curve
-from cyclade.experiments.report.writing import write
+from cyclade.experiments.writing import write
 
 WITHOUT = (
     "The figures were not printed as PNG and PDF, because matplotlib is not installed: "

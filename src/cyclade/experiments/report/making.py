@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments.archive import starts
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.folder import ABOUT
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import Board
 from cyclade.experiments.report.groups import Group
@@ -76,7 +76,7 @@ def _machines(board: Board) -> str:
     """Every set of versions and hardware that some run was started with, once."""
     found: dict[str, tuple[dict[str, Any], set[Path]]] = {}
     for run in board.runs:
-        for start in starts(run.folder):
+        for start in starts(run):
             kept = {k: v for k, v in start.items() if k not in ("time", "from_epoch")}
             found.setdefault(json.dumps(kept, sort_keys=True), (kept, set()))[1].add(run.folder)
     if not found:
@@ -101,12 +101,3 @@ def _machines(board: Board) -> str:
             )
         )
     return rendered(Table(("hardware", "system", "versions", "side by side", "runs"), lines))
-
-
-def starts(folder: Path) -> list[dict[str, Any]]:
-    """What a run noted at its starts; nothing if that cannot be read: it bears on no result."""
-    try:
-        starts = json.loads((folder / ABOUT).read_text("utf-8"))["starts"]
-        return [start for start in starts if isinstance(start, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []

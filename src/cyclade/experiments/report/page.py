@@ -8,10 +8,11 @@ from html import escape
 from importlib.resources import files
 
 import cyclade
+from cyclade.experiments.archive import starts
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import ALONE, Board
 from cyclade.experiments.report.figures import WITHOUT
-from cyclade.experiments.report.making import making, starts
+from cyclade.experiments.report.making import making
 from cyclade.experiments.report.markup import count, rendered
 from cyclade.experiments.report.payload import embedded, payload
 from cyclade.experiments.report.tables import Table
@@ -105,7 +106,7 @@ def _figures_note(board: Board) -> str:
         "to yet. Runs that diverged are left out of means: they are thin lines that end in a cross."
     ]
     shared = max(
-        (start.get("side_by_side", 1) for run in board.runs for start in starts(run.folder)),
+        (start.get("side_by_side", 1) for run in board.runs for start in starts(run)),
         default=1,
     )
     if shared > 1:

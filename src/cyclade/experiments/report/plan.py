@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments.archive import TUNE
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ExperimentError
 
-TUNE = "tune"
 X_KEYS = ("epoch", "samples_paper", "samples", "multiply_adds", "seconds")
 TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
 Y_KEYS = ("train_loss", "test_accuracy", "train_accuracy", "held_out_accuracy")
