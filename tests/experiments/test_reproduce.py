@@ -159,7 +159,7 @@ def test_from_plan_to_report(tmp_path: Path) -> None:
     assert described["name"] == "tiny"
     assert described["command"] == "cyclade tiny"
     assert described["panels"]["split_by"] == "method"
-    assert described["paper"] == [{"claim": "It works", "value": "1"}]
+    assert described["paper"] == [{"claim": "It works", "value": "1", "checks": []}]
     assert described["notes"][0] == "A note."
     assert (root / "tune" / "tune.journal").exists()
 

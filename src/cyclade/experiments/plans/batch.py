@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cyclade.experiments.claims import Check, Claim
+from cyclade.experiments.config import RunConfig
 from cyclade.experiments.plans.grids import learning_rates
-from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
+from cyclade.experiments.plans.plan import Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
 
 SIZES = {
@@ -40,10 +42,27 @@ def batch(settings: Settings) -> Plan:
         tune_epochs=settings.tune_epochs,
         timed=tuple(replace(c, lr=TIMING_LR, epochs=short) for c in configs),
         split_by="batch",
-        paper=(Claim("The cyclic scheme is an alternative for large-batch methods"),),
+        paper=(
+            Claim(
+                "The cyclic scheme is an alternative for large-batch methods",
+                checks=tuple(
+                    Check(
+                        {**_named(one), "batch": size},
+                        {"method": "SGD", "batch": size},
+                        "test_accuracy",
+                    )
+                    for size in SIZES[dataset]
+                    for one in variants[1:]
+                ),
+            ),
+        ),
         notes=(
             "Every method has its own learning rate at every batch size, chosen on images held out "
             "of the training set.",
             "timing.json holds the seconds of each alone on the device.",
         ),
     )
+
+
+def _named(config: RunConfig) -> dict[str, str | None]:
+    return {key: getattr(config, key) for key in ("method", "spectral", "precondition")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import ORDERS, RunConfig
 from cyclade.experiments.plans.grids import BATCH, learning_rates
 from cyclade.experiments.plans.plan import Curve, Plan, Settings
@@ -38,6 +39,30 @@ def order(settings: Settings) -> Plan:
         tune_epochs=settings.tune_epochs,
         timed=tuple(replace(c, lr=TIMING_LR, epochs=short) for c in configs),
         split_by="method",
+        paper=(
+            Claim(
+                "Asked here: is forward, the paper's order, ahead of the others?",
+                checks=tuple(
+                    Check(
+                        {"method": "SCCD", "blocks": BLOCKS, "order": "forward"},
+                        {"method": "SCCD", "blocks": BLOCKS, "order": name},
+                        "test_accuracy",
+                    )
+                    for name in ORDERS[1:]
+                ),
+            ),
+            Claim(
+                "Asked here: are five blocks ahead of fewer?",
+                checks=tuple(
+                    Check(
+                        {"method": "SCCD", "blocks": BLOCKS, "order": "forward"},
+                        {"method": "SCCD", "blocks": m},
+                        "test_accuracy",
+                    )
+                    for m in (1, 2, 3)
+                ),
+            ),
+        ),
         notes=(
             "Forward is from input to output, the paper's j = 1..m. SCCD with one block is SGD. In "
             "random and greedy orders a cycle is m turns, in which blocks may repeat.",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
+from cyclade.experiments.claims import Claim
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError
 
@@ -52,14 +53,6 @@ class Curve:
     config: RunConfig
     lrs: tuple[float, ...] | None = None
     tune_epochs: int | None = None
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Something the paper says, and its number if it gives one."""
-
-    claim: str
-    value: str | None = None
 
 
 @dataclass(frozen=True)

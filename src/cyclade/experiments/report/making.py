@@ -22,6 +22,8 @@ def making(board: Board) -> str:
     """How the runs were made, and how to make them again."""
     parts = ["<section><h2>How it was made</h2>", "<h3>Commands</h3>", _commands(board)]
     parts += ["<h3>Versions and hardware</h3>", _machines(board)]
+    if not board.panels:
+        return "\n".join([*parts, "</section>"])
     parts.append("<h3>Configurations</h3>")
     for panel in board.panels:
         for number, group in panel.members:
@@ -75,12 +77,13 @@ def _setting(value: Any) -> str:
 def _machines(board: Board) -> str:
     """Every set of versions and hardware that some run was started with, once."""
     found: dict[str, tuple[dict[str, Any], set[Path]]] = {}
-    for run in board.runs:
+    for run in (*board.runs, *board.timed_runs):
         for start in starts(run):
             kept = {k: v for k, v in start.items() if k not in ("time", "from_epoch")}
             found.setdefault(json.dumps(kept, sort_keys=True), (kept, set()))[1].add(run.folder)
     if not found:
-        return "<p>Not recorded.</p>"
+        device = board.timing.device if board.timing else ""
+        return f"<p>{escape(device)}</p>" if device else "<p>Not recorded.</p>"
     lines: list[tuple[str, ...]] = []
     for kept, folders in found.values():
         hardware = dict(kept.get("hardware") or {})
