@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-peers lint check bench-linear setup clean
+.PHONY: demo test test-peers lint check figures bench-linear setup clean
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -18,6 +18,11 @@ lint: setup
 	$(BIN)/mypy
 
 check: lint test
+
+# The committed pages from their tables, and the numbers of the docs from the committed files.
+figures: setup
+	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python benchmarks/figures.py
 
 # The same linear models solved by peers, those included that need an environment of their own.
 test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready

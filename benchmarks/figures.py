@@ -8,7 +8,9 @@ are its arguments (in quotes where they hold spaces)::
 
     run fig1 test_accuracy method=SCCD spectral=none     mean ± standard deviation over the seeds
     run study-batch test_accuracy … epoch=5 mean         the mean alone, at an epoch
+    seeds fig1                                           how many
     paired fig1 SCCD SGD test_accuracy spectral=none     the difference, its interval, the verdict
+    search fig1 0.01 method=PAGE spectral=none           what a learning rate came to in the search
     claims fig1                                          the table of claims of its page
     table1, batch, order, vr                             tables of docs/results.md
     timing table1 SCCD seconds_per_iteration             milliseconds; with SGD behind it, the ratio

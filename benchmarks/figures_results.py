@@ -32,12 +32,27 @@ def run(experiment: str, key: str, *words: str) -> str:
     return f"{found.mean:.3f}" if alone else plus_minus(found, 3)
 
 
+def seeds(experiment: str) -> str:
+    """How many seeds each curve has."""
+    counts = {len(group.runs) for group in board(experiment).groups}
+    return f"{min(counts)} to {max(counts)} seeds" if len(counts) > 1 else f"{max(counts)} seeds"
+
+
 def paired(experiment: str, mine: str, other: str, key: str, *words: str) -> str:
     """The difference of two curves over the seeds, with its interval, and the verdict."""
     filters, _, _ = _words(words)
     check = Check({"method": mine, **filters}, {"method": other, **filters}, key)
     (found,) = answers(board(experiment), [check])
     return f"{found.difference}, ahead on {found.seeds}: {found.verdict}"
+
+
+def search(experiment: str, lr: str, *words: str) -> str:
+    """What a learning rate came to in the search, on the images held out."""
+    filters, _, _ = _words(words)
+    (found,) = (s for s in board(experiment).searches if _fits(s.config, filters))
+    (one,) = (one for one in found.tried if one["lr"] == float(lr))
+    accuracy = one["held_out_accuracy"]
+    return str(one["status"]) if accuracy is None else f"{accuracy:.3f}"
 
 
 def claims(experiment: str) -> str:
@@ -205,6 +220,6 @@ def _no_more(group: Group, key: str, than: Group) -> str:
 
 
 SOURCES: dict[str, Callable[..., str]] = {
-    "run": run, "paired": paired, "claims": claims, "timing": timing, "table1": table1,
-    "batch": batch, "order": order, "vr": vr,
+    "run": run, "seeds": seeds, "paired": paired, "search": search, "claims": claims,
+    "timing": timing, "table1": table1, "batch": batch, "order": order, "vr": vr,
 }  # fmt: skip

@@ -87,7 +87,7 @@ def _compared(board: Board, check: Check, mine: Group, other: Group, name: str) 
         _alike(found) if check.alike else found.verdict(lost, others_lost),
         seen + at + _lost(mine, lost) + _lost(other, others_lost),
         interval(found),
-        f"{found.ahead} of {found.n}",
+        f"{found.ahead} of {found.n}" if found.n else NOTHING,
     )
 
 
@@ -96,12 +96,15 @@ def _alike(found: Paired) -> str:
     return NO if found.verdict() != OPEN else OPEN
 
 
-def interval(found: Paired, digits: int = 3) -> str:
-    """A mean difference with its interval.
+def interval(found: Paired) -> str:
+    """A mean difference with its interval, in as many digits as show on which side of 0 it ends.
 
     >>> interval(paired([1.0, 2.0, 3.0])), interval(paired([0.5])), interval(paired([]))
     ('+2.000 [−0.484, +4.484]', '+0.500', '–')
     """
+
+    ends = [end for end in (found.low, found.high) if end]
+    digits = next((d for d in (3, 4, 5) if all(abs(end) >= 0.5 * 10**-d for end in ends)), 6)
 
     def signed(number: float) -> str:
         return f"{number:+.{digits}f}".replace("-", "−")
