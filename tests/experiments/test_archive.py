@@ -139,6 +139,19 @@ def test_tables_that_were_cut_short_are_an_error(
             find_runs(packed)
 
 
+def test_more_seeds_take_the_place_of_fewer(tmp_path: Path) -> None:
+    kept = pack(fig1(tmp_path / "three", seeds=3, epochs=2), tmp_path / "kept")
+    plan = (kept / "plan.json").read_bytes()
+    for seed in range(10):  # run folders alone, as they come back from another machine
+        for method in ("SGD", "SCCD"):
+            config = replace(BASE, method=method, seed=seed)
+            make(tmp_path / "ten" / "runs" / config.slug(), config)
+    pack(tmp_path / "ten", kept)
+    assert (kept / "plan.json").read_bytes() == plan
+    assert [len(group.runs) for group in read(kept).groups] == [10, 10]
+    assert "10" in summary(kept)
+
+
 def test_the_command_packs_and_unpacks(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

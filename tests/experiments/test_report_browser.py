@@ -488,12 +488,16 @@ def test_ends_by_batch_have_an_axis_of_their_own(chromium: Any, tmp_path: Path) 
             config = RunConfig(epochs=3, batch=size, seed=seed)
             make(tmp_path / config.slug(), config)
     (tmp_path / "plan.json").write_text('{"panels": {"split_by": "batch"}}')
+    lost = RunConfig(epochs=3, batch=256, seed=2)
+    make(tmp_path / "lost", lost, status="diverged")
+    make(tmp_path / "kept", replace(lost, batch=32))
+    make(tmp_path / "also kept", replace(lost, batch=64))
     page = Page(chromium, report(tmp_path))
+    assert len(page.all("circle.open")) == 2  # of three runs at b = 256 one diverged
     assert page.texts("text.x-label") == ["b, images in a batch"] * 2 + ["epoch"] * 6
     ticks = page.texts(".plot:nth-of-type(1) text:not(.axis):not(.name)")
     assert {"32", "64", "256"} <= set(ticks)
-    (line,) = page.paths()[1]
-    xs = points(line)[:, 0]
+    xs = [float(c.get_attribute("cx")) for c in page.all(".plot:nth-of-type(1) circle.dot")]
     assert (xs[2] - xs[1]) / (xs[1] - xs[0]) == pytest.approx(2, abs=0.01)  # by factors of 2
     page.choose("x", "seconds")
     assert page.texts("text.x-label")[:2] == ["b, images in a batch"] * 2

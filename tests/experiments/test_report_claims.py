@@ -20,6 +20,8 @@ from cyclade.experiments.plans import PAPER, STUDIES, Check, Claim, Settings
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read
 from cyclade.experiments.report.claims import answers, claims_table, interval
+from cyclade.experiments.report.markup import rendered
+from cyclade.experiments.report.tables import full_table
 from cyclade.experiments.report.verdicts import NO, OPEN, YES, paired, t_quantile
 
 BASE = RunConfig(epochs=3, batch=64)
@@ -239,6 +241,21 @@ def test_committed_plans_claim_what_the_code_claims() -> None:
     pages = _script("pages")
     for path in RESULTS.glob("*/plan.json"):
         assert path.read_text("utf-8") == pages.refreshed(json.loads(path.read_text("utf-8")))
+
+
+PAGES = sorted(RESULTS.glob("*/report.html"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.parent.name)
+def test_committed_pages_say_what_their_tables_say(path: Path) -> None:
+    board, text = read(path.parent), path.read_text("utf-8")
+    assert rendered(claims_table(board), "claims") in text, "run make figures"
+    if board.panels:
+        assert rendered(full_table(board), "ends") in text
+        assert "<noscript><img " in text
+    else:  # it is about times alone
+        assert 'class="best"' not in text
+        assert "<svg" not in text
 
 
 def _script(name: str) -> Any:

@@ -18,6 +18,7 @@ from cyclade.experiments.report.groups import curve, gather, spread
 from cyclade.experiments.report.labels import names, panels
 from cyclade.experiments.report.limits import bounds, limits
 from cyclade.experiments.report.payload import payload
+from cyclade.experiments.report.plan import Timing
 from cyclade.experiments.report.style import styles
 from cyclade.experiments.report.tables import full_table, plus_minus
 from cyclade.experiments.report.times import timing_table
@@ -258,6 +259,15 @@ def test_times_stand_beside_the_papers(tmp_path: Path) -> None:
     assert dict(zip(table.head, sccd, strict=True))["× SGD by epoch"] == "1.50"
     assert sccd[-3:] == ("0.185", "18.1", "1.07")
     assert page[-3:] == ("–", "–", "–")
+
+
+def test_the_papers_times_stand_beside_its_batch_alone() -> None:
+    rows = [
+        {"method": "SGD", "batch": b, "seconds_per_epoch": 1.0, "seconds_per_iteration": 0.1}
+        for b in (512, 1024)
+    ]
+    table = timing_table(Timing(tuple(rows), "a device", {"SGD": (0.172, 16.9)}))
+    assert [line[-1] for line in table.lines] == ["1.00", "–"]
 
 
 def test_tuning_shows_every_lr_and_the_one_taken(tmp_path: Path) -> None:

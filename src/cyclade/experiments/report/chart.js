@@ -185,10 +185,12 @@ const Chart = (() => {
       }, this.lines);
     }
 
-    dots(points, entry) {
-      for (const [cx, cy] of this.placed(points)) {
-        make("circle", { class: `dot e${entry}`, cx, cy, r: 3.5, "data-entry": entry }, this.marks);
-      }
+    // Open ones stand for fewer runs than the others.
+    dots(points, entry, open) {
+      points.forEach((point, i) => this.placed([point]).forEach(([cx, cy]) => {
+        const kind = open[i] ? "dot open" : "dot";
+        make("circle", { class: `${kind} e${entry}`, cx, cy, r: 4, "data-entry": entry }, this.marks);
+      }));
     }
 
     // Triples [x, low, high]; what lies below a log axis is drawn down to its foot.

@@ -162,7 +162,7 @@ def _by_epoch(axes: Any, board: Board, x: str) -> None:
 
 def _by_number(ax: Any, board: Board, found: Overview, y: str) -> None:
     """Means against the number that was varied, with the range of the seeds as bars."""
-    ends = []
+    ends, some_lost = [], False
     for number, groups in found.ends.items():
         style = board.entries[number].style
         there = [(found.place(at), last(ended(group), value(y))) for at, group in groups]
@@ -171,9 +171,17 @@ def _by_number(ax: Any, board: Board, found: Overview, y: str) -> None:
         lows, highs = [k[2] or 0.0 for k in known], [k[3] or 0.0 for k in known]
         ax.plot(xs, means, color=style.light, linestyle=_linestyle(style.dash), marker="o", ms=3.5)
         ax.vlines(xs, lows, highs, color=style.light, linewidth=1, alpha=_SINGLE)
+        lost = [
+            (found.place(at), last(ended(group), value(y)).mean)
+            for at, group in groups
+            if len(ended(group)) < len(group.runs)
+        ]
+        for at, mean in lost:
+            ax.plot(at, mean, "o", ms=4.5, color=style.light, markerfacecolor="white", zorder=4)
+            some_lost = True
         ends += [(xs[-1], means[-1], board.entries[number])] if xs else []
     ax.set_xticks([found.place(at) for at in found.values], [f"{at:,g}" for at in found.values])
-    ax.set_xlabel(found.label)
+    ax.set_xlabel(found.label + ("; open circles: some runs diverged" if some_lost else ""))
     ax.set_ylabel(f"{Y_LABELS[y]} at the end")
     _names(ax, ends)
 

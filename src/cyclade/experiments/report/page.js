@@ -141,7 +141,7 @@
       if (whole < points.length) {
         figure.line(points.slice(Math.max(0, whole - 1)), s.entry, "line few", dash);
       }
-      if (own) figure.dots(points, s.entry);
+      if (own) figure.dots(points, s.entry, n.map((count) => count < s.seeds));
       for (const one of beyond(panel, s, y, domain)) {
         const said = `${data.entries[s.entry].label}: ${one.above ? "up" : "down"} to `
           + `${Chart.short(one.value)} at ${own ? own.label : "epoch"} ${one.at}`;

@@ -16,6 +16,7 @@ from cyclade.experiments.report.claims import claims_table
 from cyclade.experiments.report.figures import WITHOUT, Printed
 from cyclade.experiments.report.making import making
 from cyclade.experiments.report.markup import count, rendered
+from cyclade.experiments.report.overview import overview
 from cyclade.experiments.report.payload import embedded, payload
 from cyclade.experiments.report.times import timing_table
 from cyclade.experiments.report.tuning import tuning_tables
@@ -146,6 +147,8 @@ def _figures_note(board: Board) -> str:
     if ALONE in board.x_keys and board.timing is not None:
         where = f" on {board.timing.device}" if board.timing.device else ""
         notes.append(f"“Of a run alone” is the epoch times the seconds per epoch timed{where}.")
+    if overview(board) is not None:
+        notes.append("Open circles are means over fewer runs, as some of them did not finish.")
     if board.copies:
         notes.append(
             f"{count(board.copies, 'run')} with the same config and seed as another "
