@@ -40,6 +40,7 @@ def experiments() -> Iterable[str]:
 
 def refreshed(plan: dict[str, Any]) -> str:
     """A plan with the title, question and claims that the code has for it now."""
+    plan.pop("sha256", None)  # the digest of what it was
     if plan["name"] in PLANS:
         now = PLANS[plan["name"]]
         plan |= {"title": now.title, "question": now.question}
