@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import RunConfig
@@ -46,13 +47,9 @@ def batch(settings: Settings) -> Plan:
             Claim(
                 "The cyclic scheme is an alternative for large-batch methods",
                 checks=tuple(
-                    Check(
-                        {**_named(one), "batch": size},
-                        {"method": "SGD", "batch": size},
-                        "test_accuracy",
-                    )
-                    for size in SIZES[dataset]
-                    for one in variants[1:]
+                    Check(_named(one), {"method": "SGD", "batch": one.batch}, "test_accuracy")
+                    for one in configs
+                    if one.method != "SGD"
                 ),
             ),
         ),
@@ -64,5 +61,5 @@ def batch(settings: Settings) -> Plan:
     )
 
 
-def _named(config: RunConfig) -> dict[str, str | None]:
-    return {key: getattr(config, key) for key in ("method", "spectral", "precondition")}
+def _named(config: RunConfig) -> dict[str, Any]:
+    return {key: getattr(config, key) for key in ("method", "spectral", "precondition", "batch")}
