@@ -65,10 +65,15 @@ class _Record:
         }
         return json.dumps(kept, ensure_ascii=False)
 
+    def history(self) -> str:
+        """The text of ``history.csv``."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.cells])
+        return text.getvalue()
+
     def digest(self) -> str:
         """Of the history."""
-        text = "\n".join(",".join(row) for row in (self.columns, *self.cells))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(self.history().encode()).hexdigest()[:16]
 
 
 def find_runs(root: str | Path) -> list[RunResult]:
@@ -149,20 +154,23 @@ def unpack(source: str | Path, target: str | Path) -> Path:
         if place.exists():
             raise FolderError(f"{place} is there already: give another folder")
         config = RunConfig.from_dict(record.config)
-        history = io.StringIO()
-        csv.writer(history, lineterminator="\n").writerows([record.columns, *record.cells])
-        about = json.dumps(record.about, indent=2, ensure_ascii=False)
         for name, text in (
             (CONFIG, config.to_toml()),
-            (HISTORY, history.getvalue()),
-            (DONE, json.dumps(record.done) + "\n"),
-            (ABOUT, about + "\n"),  # with this it counts as a run
+            (HISTORY, record.history()),
+            (DONE, _json(record.done, None)),
+            (ABOUT, _json(record.about, 2)),  # with this it counts as a run
         ):
             write(place / name, text.encode())
     for name in BESIDE:
         if (source / name).exists():
             write(target / name, (source / name).read_bytes())
     return target
+
+
+def _json(content: Mapping[str, Any], indent: int | None) -> str:
+    """As the file was laid out: all alike once they carry a digest, each its own way before."""
+    indent = 1 if "sha256" in content else indent
+    return json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
 
 
 # ------------------------------------------------------------------------------ from run folders
@@ -184,11 +192,9 @@ def _records(root: Path) -> Iterator[_Record]:
 
 
 def _recorded(path: Path, root: Path) -> _Record:
-    place = RunFolder(path)
-    done = place.done()
-    assert done is not None
-    config = {k: v for k, v in asdict(place.config()).items() if v is not None}
+    config = {k: v for k, v in asdict(RunFolder(path).config()).items() if v is not None}
     try:
+        done = json.loads((path / DONE).read_text("utf-8"))
         about = json.loads((path / ABOUT).read_text("utf-8"))
         with (path / HISTORY).open(encoding="utf-8", newline="") as stream:
             columns, *cells = (tuple(line) for line in csv.reader(stream))
