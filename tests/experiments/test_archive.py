@@ -20,7 +20,7 @@ from cyclade.experiments.report.board import read
 from cyclade.experiments.report.tuning import tuning_tables
 from cyclade.experiments.reproduce import check
 
-BASE = RunConfig(epochs=4, batch=64)
+BASE = RunConfig(epochs=4, batch=64, lr=0.05)
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 

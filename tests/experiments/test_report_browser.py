@@ -15,10 +15,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_up_runs import fig1, make, row
+from made_up_runs import fig1, make
 
 from cyclade.experiments import RunConfig, pack
-from cyclade.experiments.folder import RunFolder
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read, value
 from cyclade.experiments.report.groups import curve
@@ -157,10 +156,10 @@ def test_every_figure_draws_every_series(page: Page) -> None:
 
 
 def test_ticks_are_told_apart_however_close(chromium: Any, tmp_path: Path) -> None:
-    config = RunConfig(epochs=3)
-    make(tmp_path / "a", config)
-    rows = [row(config, e, train_loss=2.30451 + 1e-5 * e, test_accuracy=0.1) for e in range(4)]
-    RunFolder(tmp_path / "a").write_history(rows)
+    def close(epoch: int) -> dict[str, float]:
+        return {"train_loss": 2.30451 + 1e-5 * epoch, "test_accuracy": 0.1}
+
+    make(tmp_path / "a", RunConfig(epochs=3), changed=close)
     page = Page(chromium, report(tmp_path))
     assert page.errors() == []
     for number in (1, 2):
@@ -468,10 +467,10 @@ def test_long_names_are_numbers_of_the_legend(chromium: Any, tmp_path: Path) -> 
 
 
 def test_a_spike_is_marked_at_the_edge(chromium: Any, tmp_path: Path) -> None:
-    config = RunConfig(epochs=40)
-    make(tmp_path / "a", config)
-    rows = [row(config, e, **({"train_loss": 20.0} if e == 20 else {})) for e in range(41)]
-    RunFolder(tmp_path / "a").write_history(rows)
+    def spike(epoch: int) -> dict[str, float]:
+        return {"train_loss": 20.0} if epoch == 20 else {}
+
+    make(tmp_path / "a", RunConfig(epochs=40), changed=spike)
     page = Page(chromium, report(tmp_path))
     assert [len(figure) for figure in page.paths("path.beyond")] == [1, 0]
     assert "SCCD: up to 20 at epoch 20" in page.texts("path.beyond title")[0]
@@ -531,7 +530,7 @@ def test_diverged_unfinished_and_single_runs(chromium: Any, tmp_path: Path) -> N
     make(tmp_path / "b", replace(base, seed=1), epochs=3, status="unfinished")
     make(tmp_path / "c", replace(base, seed=2), epochs=4, status="diverged")
     make(tmp_path / "d", replace(base, method="SGD"), epochs=4, status="diverged")
-    make(tmp_path / "e", replace(base, method="PAGE"), epochs=1)
+    make(tmp_path / "e", replace(base, method="PAGE", epochs=1))
     page = Page(chromium, report(tmp_path))
     assert page.errors() == []
     # SCCD: a line to epoch 3 of two seeds, and a faded one on of the one that is left.

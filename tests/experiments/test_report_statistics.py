@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up_runs import fig1, make, row
+from made_up_runs import fig1, make
 
 from cyclade.experiments import RunConfig, RunResult, find_runs
-from cyclade.experiments.folder import RunFolder
 from cyclade.experiments.report import summary
 from cyclade.experiments.report.board import ALONE, read, value
 from cyclade.experiments.report.groups import curve, gather, spread
@@ -146,10 +145,11 @@ def test_how_runs_ended_stands_beside_their_name(tmp_path: Path) -> None:
 
 def test_a_spike_does_not_set_the_axis(tmp_path: Path) -> None:
     calm = make(tmp_path / "calm", replace(BASE, epochs=40))
-    config = replace(BASE, epochs=40, seed=1)
-    make(tmp_path / "spike", config)
-    rows = [row(config, e, **({"train_loss": 20.0} if e == 20 else {})) for e in range(41)]
-    RunFolder(tmp_path / "spike").write_history(rows)
+
+    def spike(epoch: int) -> dict[str, float]:
+        return {"train_loss": 20.0} if epoch == 20 else {}
+
+    make(tmp_path / "spike", replace(BASE, epochs=40, seed=1), changed=spike)
     board = read(tmp_path)
     found = limits(board, board.panels[0], "train_loss")
     assert found is not None
