@@ -162,6 +162,7 @@ def test_results_to_keep_have_one_picture_and_links_to_nothing_else(tmp_path: Pa
     text = report(packed).read_text("utf-8")
     assert [file.name for file in (packed / "figures").iterdir()] == ["fig1.png"]
     assert re.findall(r'href="(figures/[^"]+)"', text) == ["figures/fig1.png"]
+    assert "--out out/packed/runs/digits-SCCD-" in text
 
 
 def timed(root: Path) -> Path:

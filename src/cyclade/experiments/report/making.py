@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import asdict, fields
 from html import escape
@@ -49,7 +50,7 @@ def _configuration(name: str, group: Group, board: Board) -> str:
     toml = "".join(
         line for line in group.config.to_toml().splitlines(True) if not line.startswith("seed ")
     )
-    commands = "\n".join(_command(run.config, run.folder, board.root) for run in group.runs)
+    commands = "\n".join(_command(run.config, _again(run.folder, board)) for run in group.runs)
     return (
         f"<details><summary>{escape(name)} <span class=fine>lr {group.config.lr:g}, "
         f"{'seed' if len(group.runs) == 1 else 'seeds'} {seeds}</span></summary>"
@@ -57,7 +58,14 @@ def _configuration(name: str, group: Group, board: Board) -> str:
     )
 
 
-def _command(config: RunConfig, folder: Path, root: Path) -> str:
+def _again(folder: Path, board: Board) -> Path:
+    """Where a run would be made again: packed results are no place for new ones."""
+    if not board.packed:
+        return folder
+    return Path("out") / os.path.relpath(folder, board.root.parent)
+
+
+def _command(config: RunConfig, folder: Path) -> str:
     """The command that makes one run again: what differs from the defaults."""
     mine = asdict(config)
     settings = [
