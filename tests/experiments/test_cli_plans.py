@@ -19,7 +19,17 @@ from cyclade.experiments import reproduce as module
 
 def test_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["tune", "--set", "batch=700", "--set", "epochs=1", "--device", "cpu", "--jobs", "1"]
-    command += ["--methods", "SGD", "SCCD", "--lrs", "0.2", "0.4", "--out", str(tmp_path)]
+    command += [
+        "--methods",
+        "SGD",
+        "SCCD",
+        "--lrs",
+        "0.2",
+        "0.4",
+        "--out",
+        str(tmp_path),
+        "--quiet",
+    ]
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["method", "lr", "held", "out"]
@@ -80,8 +90,8 @@ def test_which_plans_are_made(
     ("arguments", "message"),
     [
         (["reproduce", "fig1", "--dataset", "imagenet"], "unknown data set 'imagenet'"),
-        (["study", "batch", "--seeds", "0"], "seeds must be at least 1, got 0"),
-        (["reproduce", "fig1", "--quick", "--jobs", "0"], "jobs must be at least 1"),
+        (["study", "batch", "--seeds", "0"], "seeds must be from 1 to 1000000, got 0"),
+        (["reproduce", "fig1", "--quick", "--jobs", "0"], "jobs must be from 1 to 1024, got 0"),
         (["reproduce", "fig1", "--quick", "--device", "tpu"], "device must be 'auto'"),
         (["reproduce", "fig-vr", "--data-dir", "nowhere"], "not found below nowhere"),
         (["tune", "--methods", "Adam"], "method must be one of 'SGD'"),

@@ -53,7 +53,10 @@ def test_a_diverging_run_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["--set", "dataset=imagenet"], "dataset must be one of 'digits', 'mnist', 'cifar10'"),
+        (
+            ["--set", "dataset=imagenet"],
+            "dataset must be one of 'cifar10', 'digits', 'fashion-mnist', 'mnist'",
+        ),
         (["--set", "method=Adam"], "method must be one of 'SGD'"),
         (["--set", "learning_rate=1"], "unknown key 'learning_rate'"),
         (["--set", "lr=fast"], "lr must be a number above 0, got 'fast'"),
@@ -81,7 +84,7 @@ def test_a_folder_of_another_config(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["run", *QUICK, "--out", str(tmp_path)]) == 0
     capsys.readouterr()
     error = failing(capsys, "run", *QUICK, "--set", "lr=0.1", "--out", str(tmp_path))
-    assert "holds a run of another config (lr = 0.05 there, 0.1 here)" in error
+    assert "holds a run of another config (lr = 0.2 there, 0.1 here)" in error
 
 
 def test_truncated_data(

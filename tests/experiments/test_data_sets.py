@@ -22,8 +22,9 @@ import pytest
 import torch
 from synthetic import cifar, expect, mnist, write
 
-from cyclade.experiments import DATASETS, DataError, fetch, load, network, verify
-from cyclade.experiments.official import OFFICIAL, data_folder
+from cyclade.experiments import DataError, fetch, load, network, verify
+from cyclade.experiments.datasets import known, names
+from cyclade.experiments.official import data_folder
 
 
 @pytest.mark.parametrize("folder", ["MNIST/raw", ".", "mnist"])
@@ -81,7 +82,9 @@ def test_missing_truncated_and_damaged_files_are_named(
 
 def test_unknown_names() -> None:
     for call in (load, fetch, verify, network):
-        with pytest.raises(DataError, match="unknown data set 'cifar': digits, mnist, cifar10"):
+        with pytest.raises(
+            DataError, match="unknown data set 'cifar': cifar10, digits, fashion-mnist, mnist"
+        ):
             call("cifar")  # type: ignore[operator]
 
 
@@ -131,9 +134,9 @@ def test_the_lenets_have_their_parameters(name: str, size: int) -> None:
     assert sum(p.numel() for p in network(name).parameters()) == size
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", names())
 def test_networks_repeat_and_leave_the_generator_alone(name: str) -> None:
-    shape = {"digits": (1, 16, 16), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}[name]
+    shape = known()[name].shape
     torch.manual_seed(5)
     before = torch.get_rng_state()
     a, b, c = network(name, seed=1), network(name, seed=1), network(name, seed=2)
@@ -175,15 +178,18 @@ def serve(
 ) -> None:
     """Put files behind `url`, and let the downloads of a data set point there."""
     write(folder, files)
+    official = known()[name].official
+    assert official is not None
     downloads = tuple(
         replace(
             download,
             urls=(f"{url}nothing-here", f"{url}{download.name}"),
             known_hash="md5:" + hashlib.md5(files[download.name]).hexdigest(),
         )
-        for download in OFFICIAL[name].downloads
+        for download in official.downloads
     )
-    monkeypatch.setitem(OFFICIAL, name, replace(OFFICIAL[name], downloads=downloads))
+    changed = replace(known()[name], official=replace(official, downloads=downloads))
+    monkeypatch.setitem(known(), name, changed)
 
 
 def tar(contents: dict[str, bytes]) -> bytes:

@@ -50,7 +50,8 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     config = replace(SMALL, held_out=0.1)
     result = run(config, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "about.json", "checkpoint.pt", "config.toml", "done", "history.csv",
+        "about.json", "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "done",
+        "history.csv",
     ]  # fmt: skip
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert lines[0] == COLUMNS
@@ -60,7 +61,9 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     start = json.loads((tmp_path / "about.json").read_text())["starts"][0]
     assert start["versions"]["torch"] == torch.__version__
     assert start["device"] == "cpu"
-    assert json.loads((tmp_path / "done").read_text()) == {"status": "finished", "epoch": 2}
+    done = RunFolder(tmp_path).done()
+    assert done is not None
+    assert (done["status"], done["epoch"], done["run"]) == ("finished", 2, config.identity)
     assert 0 <= (result.last.held_out_accuracy or 0) <= 1
     assert run(SMALL, tmp_path.with_name("other")).last.held_out_accuracy is None
 
@@ -154,8 +157,9 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     assert not math.isfinite(result.last.train_loss) or not math.isfinite(
         result.last.batch_loss or 0
     )
-    done = json.loads((tmp_path / "done").read_text())
-    assert done == {"status": "diverged", "epoch": result.last.epoch}
+    done = RunFolder(tmp_path).done()
+    assert done is not None
+    assert (done["status"], done["epoch"]) == ("diverged", result.last.epoch)
     again = RunFolder(tmp_path).result()
     assert again.status == "diverged"
     assert run(result.config, tmp_path).status == "diverged"
@@ -164,7 +168,7 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
 def test_a_folder_of_another_config_is_left_alone(tmp_path: Path) -> None:
     run(SMALL, tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    with pytest.raises(FolderError, match=r"another config \(lr = 0.05 there, 0.1 here\)"):
+    with pytest.raises(FolderError, match=r"another config \(lr = 0.2 there, 0.1 here\)"):
         run(replace(SMALL, lr=0.1), tmp_path / "run")
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
     (tmp_path / "mine").mkdir()
@@ -208,7 +212,7 @@ def test_many_runs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="batch = 5000"):
         run_many([too_large, third], tmp_path, jobs=1, progress=False)
     assert RunFolder(tmp_path / third.slug()).done() is not None
-    with pytest.raises(ConfigError, match="jobs must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="jobs must be from 1 to 1024, got 0"):
         run_many(configs, tmp_path, jobs=0)
 
 

@@ -99,8 +99,9 @@ def test_a_grid_grows_at_its_edge(runs: Callable[[Judge], Runs], tmp_path: Path)
 def test_what_diverged_is_never_chosen(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
     runs(lambda c: None if c.lr > 0.1 else 0.0)  # what did not diverge learned nothing
     (found,) = tune([BASE], tmp_path / "a", lrs=[0.05, 0.1, 0.2])
-    assert found.lr == 0.0125  # the smallest, after two extensions
+    assert found.lr == 0.1  # the largest that did not diverge: all came equally far
     assert found.held_out_accuracy == 0.0
+    assert not found.learnt
     fake = runs(lambda c: None)
     with pytest.raises(ExperimentError, match=r"every learning rate diverged for .*SCCD.*0\.025"):
         tune([BASE], tmp_path / "b", lrs=[0.1, 0.2])
@@ -201,7 +202,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 def test_without_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ExperimentError, match=r"needs Optuna .*pip install 'cyclade\[experiments"):
+    with pytest.raises(ExperimentError, match=r"needs Optuna .*pip install '\.\[experiments\]'"):
         tune([BASE], tmp_path / "x", lrs=[0.1])
     assert not (tmp_path / "x").exists()
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
 from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
-
-SIZES = {
-    "digits": (64, 256),
-    "mnist": (512, 1024, 2048, 4096, 8192, 16384),
-    "cifar10": (512, 1024, 2048, 4096, 8192, 16384),
-}
 
 
 def batch(settings: Settings) -> Plan:
@@ -27,7 +22,7 @@ def batch(settings: Settings) -> Plan:
         replace(base, method="SCCD", spectral="step"),
         replace(base, method="SCCD", precondition="curvature"),
     ]
-    configs = [replace(one, batch=size) for size in SIZES[dataset] for one in variants]
+    configs = [replace(one, batch=size) for size in find(dataset).sizes for one in variants]
     short = settings.choose(5, 3)
     return Plan(
         name="study-batch",

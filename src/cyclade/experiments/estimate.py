@@ -1,0 +1,93 @@
+"""How long a plan will take: an epoch on a few made-up images is timed, and scaled to the whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import torch
+
+from cyclade.experiments.about import resolve
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.data import Dataset, Split
+from cyclade.experiments.datasets import find
+from cyclade.experiments.display import duration
+from cyclade.experiments.many import cores, streams
+from cyclade.experiments.one import on
+from cyclade.experiments.plans import Make, Plan, Settings
+from cyclade.experiments.repeatable import repeatable
+from cyclade.experiments.training import Training
+
+_BATCH = 512  # an image costs the same in larger batches
+
+
+def announced(plan: Plan, make: Make, settings: Settings, jobs: int | None = None) -> str:
+    """A sentence about a plan before it begins: how long on this device, and how long in small."""
+    device = resolve(settings.device)
+    name = f"{plan.name}{' --quick' if settings.quick else ''}"
+    where = "GPU" if device.type == "cuda" else "CPU"
+    sentence = f"{name} on this {where}: about {duration(seconds(plan, jobs))}"
+    if settings.quick:
+        return sentence
+    small = make(Settings(quick=True, device=settings.device))
+    return f"{sentence}; --quick: about {duration(seconds(small, jobs))}"
+
+
+def seconds(plan: Plan, jobs: int | None = None) -> float:
+    """All runs of a plan, `jobs` side by side; grids that grow come on top."""
+    searches = [
+        replace(plan.tuning(curve), lr=lr, held_out=0.1)
+        for curve in plan.curves
+        for lr in curve.lrs or ()
+    ]
+    finals = [run for curve in plan.curves for run in plan.runs(curve)]
+    alone = sum(_run(config) for config in plan.timed)
+    others = sum(seconds(other, jobs) for other in plan.shows)
+    return _together(searches, jobs) + _together(finals, jobs) + alone + others
+
+
+def _together(configs: Sequence[RunConfig], jobs: int | None) -> float:
+    """Runs side by side. On the CPU they have a core each, which on a GPU they share."""
+    if not configs:
+        return 0.0
+    one = configs[0]
+    on_cpu = resolve(one.device).type == "cpu"
+    fitting = max(1, cores() // one.threads) if on_cpu else streams(one)
+    together = min(jobs or fitting, fitting, len(configs))
+    return sum(map(_run, configs)) / together
+
+
+def _run(config: RunConfig) -> float:
+    built, epoch = _probe(replace(config, lr=1e-3, seed=0, epochs=2, held_out=0.0))
+    return built + config.epochs * epoch * (1 - config.held_out)
+
+
+@cache
+def _probe(config: RunConfig) -> tuple[float, float]:
+    """Seconds to build a run of this kind, and of one of its epochs with all images."""
+    device, info = resolve(config.device), find(config.dataset)
+    config = replace(config, batch=min(config.batch, _BATCH), b_small=None)
+    n = min(2 * config.batch, info.images[0])
+    began = time.perf_counter()
+    with repeatable(config.threads, config.tf32), on(device):
+        share = n / info.images[0]
+        data = Dataset(
+            config.dataset,
+            _made_up(n, info.shape, info.classes, device),
+            _made_up(max(1, round(share * info.images[1])), info.shape, info.classes, device),
+        )
+        training = Training(config, data, device)
+        training.start()
+        training.train_epoch()
+        built = time.perf_counter() - began
+        began = time.perf_counter()
+        training.train_epoch()
+        return built, (time.perf_counter() - began) / share
+
+
+def _made_up(n: int, shape: tuple[int, ...], classes: int, device: torch.device) -> Split:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(n, *shape, generator=generator)
+    return Split(images.to(device), (torch.arange(n) % classes).to(device))
