@@ -22,7 +22,7 @@ from typing import Any
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.datasets import find
 from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
-from cyclade.experiments.folder import RunResult
+from cyclade.experiments.folder import RunFolder, RunResult
 from cyclade.experiments.lock import LOCK, locked
 from cyclade.experiments.many import check_jobs, run_many
 from cyclade.experiments.storage import digest, is_temporary, sweep, write_json
@@ -135,7 +135,7 @@ def tune(
         for search in searches:
             search.study = _Study(optuna, search.name, storage)
         for extensions in range(1 + EXTENSIONS):
-            missing = [(search, lr) for search in searches for lr in search.missing()]
+            missing = [(search, lr) for search in searches for lr in search.missing(root / RUNS)]
             configs = [config for search, lr in missing for config in search.runs(lr)]
             found = longest_first(
                 configs, root / RUNS, data_dir=data_dir, jobs=jobs, progress=progress
@@ -197,10 +197,15 @@ class _Search:
         """The runs by which a learning rate is judged."""
         return [replace(self._judged, lr=lr, seed=seed) for seed in self._seeds]
 
-    def missing(self) -> list[float]:
-        """The learning rates of the grid that were not tried yet."""
+    def missing(self, root: Path) -> list[float]:
+        """The learning rates of the grid that were not tried yet, or whose runs are damaged."""
         known = self.study.tried()
-        return [lr for lr in self.grid if lr not in known]
+        return [lr for lr in self.grid if lr not in known or self._damaged(lr, root)]
+
+    def _damaged(self, lr: float, root: Path) -> bool:
+        """Whether a run folder is there, but not as its run left it. `run_many` mends it."""
+        places = [RunFolder(root / config.slug()) for config in self.runs(lr)]
+        return any(place.path.exists() and place.problems() for place in places)
 
     def tried(self) -> list[Tried]:
         """The grid, from the smallest lr up; all of it has been tried."""
@@ -260,6 +265,8 @@ class _Study:
 
     def add(self, tried: Tried) -> None:
         """One that diverged counts as accuracy 0, and its status says so."""
+        if self.tried().get(tried.lr) == tried:
+            return
         self._study.add_trial(
             self._optuna.trial.create_trial(
                 params={"lr": tried.lr},
