@@ -178,7 +178,7 @@ def test_config_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{name} ({key.kind}, default " in printed
         assert f"{key.meaning}: {key.accepted}" in printed
     for info in known().values():
-        assert f"{info.name}: batch {info.batch}; lr {info.lr:g} for SGD, SCCD" in printed
+        assert f"{info.name}: batch {info.batch} and lr {info.lr:g} for SGD, SCCD" in printed
 
 
 def test_a_config_to_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -366,7 +366,7 @@ def test_a_data_set_is_added_by_one_file(
         assert (config.dataset, config.batch, config.lr) == ("squares", 8, 0.1)
         assert "test accuracy 1.0000" in capsys.readouterr().out
         assert main(["config"]) == 0
-        assert "squares: batch 8; lr 0.5 for SGD, SCCD" in capsys.readouterr().out
+        assert "squares: batch 8 and lr 0.5 for SGD, SCCD" in capsys.readouterr().out
         assert learning_rates(RunConfig(dataset="squares"), 3) == (0.25, 0.5, 1.0)
         for make in (*PAPER.values(), *STUDIES.values()):
             assert make(Settings(quick=True, dataset="squares")).datasets() == ["squares"]

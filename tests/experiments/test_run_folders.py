@@ -224,6 +224,7 @@ MENDED: dict[str, Callable[[Path, Path], Any]] = {
     "another end": edited("done", "finished", "diverged"),
     "another epoch": edited("done", '"epoch": 3', '"epoch": 2'),
     "a status that is none": lambda f, o: (f / "done").write_text('{"status": "well"}'),
+    "no checkpoint": lambda f, o: (f / "checkpoint.pt").unlink(),
     "no about": lambda f, o: (f / "about.json").unlink(),
     "about of another run": lambda f, o: shutil.copy(o / "about.json", f),
     "about with another processor": edited("about.json", "Linux", "Minix"),
@@ -264,7 +265,8 @@ def test_runs_of_earlier_versions_are_still_read(folder: Path, made: Path) -> No
     (folder / "done").write_text('{"status": "finished", "epoch": 3}\n')
     about = read_json(folder / "about.json")
     (folder / "about.json").write_text(json.dumps({"starts": about["starts"]}))
-    (folder / "checkpoint.pt").unlink()
+    for name in ("checkpoint.pt", "checkpoint.previous.pt"):
+        (folder / name).unlink()
     assert RunFolder(folder).problems() == []
     assert run(SMALL, folder).history == RunFolder(made / "whole").history()
     short_of_a_line(folder, made)

@@ -56,11 +56,14 @@ def _by_dataset() -> list[str]:
 
     lines = []
     for info in known().values():
-        rates: dict[float, list[str]] = {}
+        usual: dict[str, list[str]] = {}
         for method in METHODS:
-            rates.setdefault(info.learning_rate(method), []).append(method)
-        words = "; ".join(f"lr {lr:g} for {', '.join(names)}" for lr, names in rates.items())
-        lines.append(f"    {info.name}: batch {info.batch}; {words}")
+            words = f"batch {info.batch_of(method)} and lr {info.learning_rate(method):g}"
+            usual.setdefault(words, []).append(method)
+        whole = "; ".join(f"{words} for {', '.join(names)}" for words, names in usual.items())
+        lines += textwrap.wrap(
+            f"{info.name}: {whole}", 92, initial_indent="    ", subsequent_indent="        "
+        )
     return lines
 
 

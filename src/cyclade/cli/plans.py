@@ -117,7 +117,9 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
         check(plan, chosen.out, data_dir=chosen.data_dir, jobs=chosen.jobs)
     for make, plan in zip(makes, plans, strict=True):
         if not chosen.quiet and not (Path(chosen.out) / plan.name / "plan.json").exists():
-            print(announced(plan, make, settings, chosen.jobs), flush=True)
+            line = announced(plan, make, settings, chosen.jobs)
+            if line:
+                print(line, flush=True)
         page = reproduce(
             plan,
             chosen.out,

@@ -93,7 +93,8 @@ def _hint(result: RunResult) -> str:
         return ""
     return (
         f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr may "
-        f"help ({info.learning_rate(c.method):g} at batch {info.batch} is usual here), or "
+        f"help ({info.learning_rate(c.method):g} at batch {info.batch_of(c.method)} is usual "
+        "here), or "
         "`cyclade tune`."
     )
 

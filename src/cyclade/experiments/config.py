@@ -75,7 +75,7 @@ class RunConfig:
 
     def _usual(self, name: str) -> Any:
         info = find(self.dataset)
-        return info.batch if name == "batch" else info.learning_rate(self.method)
+        return (info.batch_of if name == "batch" else info.learning_rate)(self.method)
 
     def _check_together(self) -> None:
         if self.method not in RECURSIVE:
@@ -319,7 +319,7 @@ KEYS: dict[str, Key] = {
         "the initial learning rate", "above 0", lambda v: v > 0, usual="by dataset and method"
     ),
     "schedule": _choice("cosine takes lr to 0 over the run, step by step", "cosine", "constant"),
-    "batch": _integer("b, the images of a step", 1, 2**31 - 1, usual="by dataset"),
+    "batch": _integer("b, the images of a step", 1, 2**31 - 1, usual="by dataset and method"),
     "b_small": _integer(
         "b' of the recursive methods", 1, 2**31 - 1, optional=True, usual="none: ⌊√b⌋"
     ),

@@ -12,10 +12,9 @@ import torch
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.data import Dataset, Split
-from cyclade.experiments.datasets import find
+from cyclade.experiments.datasets import DatasetInfo, find
 from cyclade.experiments.display import duration
-from cyclade.experiments.many import cores, streams
-from cyclade.experiments.one import on
+from cyclade.experiments.many import cores
 from cyclade.experiments.plans import Make, Plan, Settings
 from cyclade.experiments.repeatable import repeatable
 from cyclade.experiments.training import Training
@@ -24,11 +23,14 @@ _BATCH = 512  # an image costs the same in larger batches
 
 
 def announced(plan: Plan, make: Make, settings: Settings, jobs: int | None = None) -> str:
-    """A sentence about a plan before it begins: how long on this device, and how long in small."""
-    device = resolve(settings.device)
+    """A sentence about a plan before it begins: how long on this CPU, and how long in small.
+
+    On a GPU nothing is said: plans take minutes there, and a probe would start CUDA too early.
+    """
+    if resolve(settings.device).type == "cuda":
+        return ""
     name = f"{plan.name}{' --quick' if settings.quick else ''}"
-    where = "GPU" if device.type == "cuda" else "CPU"
-    sentence = f"{name} on this {where}: about {duration(seconds(plan, jobs))}"
+    sentence = f"{name} on this CPU: about {duration(seconds(plan, jobs))}"
     if settings.quick:
         return sentence
     small = make(Settings(quick=True, device=settings.device))
@@ -49,14 +51,11 @@ def seconds(plan: Plan, jobs: int | None = None) -> float:
 
 
 def _together(configs: Sequence[RunConfig], jobs: int | None) -> float:
-    """Runs side by side. On the CPU they have a core each, which on a GPU they share."""
+    """Runs side by side, as many as have cores of their own."""
     if not configs:
         return 0.0
-    one = configs[0]
-    on_cpu = resolve(one.device).type == "cpu"
-    fitting = max(1, cores() // one.threads) if on_cpu else streams(one)
-    together = min(jobs or fitting, fitting, len(configs))
-    return sum(map(_run, configs)) / together
+    fitting = max(1, cores() // configs[0].threads)
+    return sum(map(_run, configs)) / min(jobs or fitting, fitting, len(configs))
 
 
 def _run(config: RunConfig) -> float:
@@ -67,16 +66,16 @@ def _run(config: RunConfig) -> float:
 @cache
 def _probe(config: RunConfig) -> tuple[float, float]:
     """Seconds to build a run of this kind, and of one of its epochs with all images."""
-    device, info = resolve(config.device), find(config.dataset)
+    device, info = torch.device("cpu"), find(config.dataset)
     config = replace(config, batch=min(config.batch, _BATCH), b_small=None)
     n = min(2 * config.batch, info.images[0])
     began = time.perf_counter()
-    with repeatable(config.threads, config.tf32), on(device):
+    with repeatable(config.threads, config.tf32):
         share = n / info.images[0]
         data = Dataset(
             config.dataset,
-            _made_up(n, info.shape, info.classes, device),
-            _made_up(max(1, round(share * info.images[1])), info.shape, info.classes, device),
+            _made_up(n, info),
+            _made_up(max(1, round(share * info.images[1])), info),
         )
         training = Training(config, data, device)
         training.start()
@@ -87,7 +86,6 @@ def _probe(config: RunConfig) -> tuple[float, float]:
         return built, (time.perf_counter() - began) / share
 
 
-def _made_up(n: int, shape: tuple[int, ...], classes: int, device: torch.device) -> Split:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(n, *shape, generator=generator)
-    return Split(images.to(device), (torch.arange(n) % classes).to(device))
+def _made_up(n: int, info: DatasetInfo) -> Split:
+    images = torch.randn(n, *info.shape, generator=torch.Generator().manual_seed(0))
+    return Split(images, torch.arange(n) % info.classes)

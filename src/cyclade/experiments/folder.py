@@ -159,7 +159,7 @@ class RunFolder:
     def problems(self) -> list[str]:
         """What is wrong with the files of a run that has ended; of another, that it has not.
 
-        A checkpoint may be missing: results that were copied have none.
+        Checkpoints may be missing: results that were copied have none, and they take space.
         """
         try:
             config, done = self.config(), self.done()
@@ -184,7 +184,8 @@ class RunFolder:
         try:
             checkpoint.checked(self.path / CHECKPOINT, config.identity)
         except FileNotFoundError:
-            return None
+            if (self.path / PREVIOUS).exists():
+                return f"{self.path / CHECKPOINT} is missing, and the one before it is there"
         except FolderError as error:
             return str(error)
         return None

@@ -24,7 +24,7 @@ import torch
 
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.display import Display
+from cyclade.experiments.display import Display, warnings_shown
 from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
 from cyclade.experiments.one import on, prepared, run
@@ -66,7 +66,7 @@ def run_many(
         place = RunFolder(root / config.slug())
         place.check(config)
         if place.problems():  # not done, or to be mended
-            fitting = streams(config) if device.type == "cuda" else cores() // config.threads
+            fitting = _streams(config) if device.type == "cuda" else cores() // config.threads
             key = (device.type, config.threads, config.tf32, max(1, fitting))
             waiting.setdefault(key, []).append(config)
     failures: dict[RunConfig, Exception] = {}
@@ -152,7 +152,7 @@ def _on_streams(
     return failures
 
 
-def streams(config: RunConfig) -> int:
+def _streams(config: RunConfig) -> int:
     """How many runs of this kind share a GPU."""
     return max(1, min(STREAMS, TOGETHER // config.batch))
 
@@ -199,7 +199,8 @@ def _in_processes(
 
 def _work(config: RunConfig, folder: Path, data_dir: str | Path | None, jobs: int) -> None:
     """In a process of its own; the result is read from the folder."""
-    run(config, folder, data_dir=data_dir, side_by_side=jobs)
+    with warnings_shown():
+        run(config, folder, data_dir=data_dir, side_by_side=jobs)
 
 
 def _bound() -> None:

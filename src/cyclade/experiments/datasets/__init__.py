@@ -43,13 +43,15 @@ class DatasetInfo:
         From the contents of the official files to images (n, channels, rows, columns) and labels.
     net:
         A new network for it, initialised by torch's generator as that stands.
-    batch, lr, lr_recursive, lr_vr:
-        b; the initial learning rate at this b of SGD and SCCD, of PAGE and VRO-CCD, and of VR-CCD
+    batch, vr_batch:
+        b; and that of VR-CCD and of fig-vr (None: the same), since VR-CCD takes m draws a cycle.
+    lr, lr_recursive, lr_vr:
+        The initial learning rates at these b of SGD and SCCD, of PAGE and VRO-CCD, and of VR-CCD
         (None: as PAGE). They are the defaults of a run, and the centres of searches.
     official:
         The files as published; None for a set that needs none.
-    vr_batch, batches:
-        b in fig-vr, and the sizes that the study of batches tries; default: from `batch`.
+    batches:
+        The sizes that the study of batches tries; default: `batch` and its multiples.
     """
 
     name: str
@@ -67,8 +69,12 @@ class DatasetInfo:
     batches: tuple[int, ...] = ()
     classes: int = 10
 
+    def batch_of(self, method: str) -> int:
+        """b for a method."""
+        return self.vr_batch or self.batch if method == "VR-CCD" else self.batch
+
     def learning_rate(self, method: str) -> float:
-        """The centre for a method, at `batch`."""
+        """The initial learning rate of a method, at its b."""
         if method in ("SGD", "SCCD"):
             return self.lr
         if method == "VR-CCD" and self.lr_vr is not None:

@@ -60,7 +60,8 @@ DATASET = DatasetInfo(
     net=net,
     batch=64,
     lr=0.2,
-    lr_recursive=0.02,
-    vr_batch=64,
+    lr_recursive=0.04,
+    lr_vr=0.1,
+    vr_batch=16,
     batches=(64, 256),
 )

@@ -24,7 +24,7 @@ def fig_vr(settings: Settings) -> Plan:
         replace(
             settings.base,
             dataset=dataset,
-            batch=find(dataset).vr_batch or find(dataset).batch,
+            batch=find(dataset).batch_of("VR-CCD"),
             method=method,
             epochs=epochs,
         )
