@@ -224,14 +224,14 @@ MENDED: dict[str, Callable[[Path, Path], Any]] = {
     "another end": edited("done", "finished", "diverged"),
     "another epoch": edited("done", '"epoch": 3', '"epoch": 2'),
     "a status that is none": lambda f, o: (f / "done").write_text('{"status": "well"}'),
+    "an older checkpoint": lambda f, o: shutil.copy(
+        f / "checkpoint.previous.pt", f / "checkpoint.pt"
+    ),
+    "a checkpoint without a model": resealed(without("model")),
     "no checkpoint": lambda f, o: (f / "checkpoint.pt").unlink(),
     "no about": lambda f, o: (f / "about.json").unlink(),
     "about of another run": lambda f, o: shutil.copy(o / "about.json", f),
     "about with another processor": edited("about.json", "Linux", "Minix"),
-    "both checkpoints older": lambda f, o: (
-        shutil.copy(f / "checkpoint.previous.pt", f / "checkpoint.pt")
-        and (f / "history.csv").unlink()
-    ),
 }
 
 

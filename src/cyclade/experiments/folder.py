@@ -1,9 +1,9 @@
 """The folder of a run: config, where it ran, history, checkpoints, and a mark when it is done.
 
 No file is trusted because it is there. The checkpoint carries a digest, the run it belongs to and
-the history; the mark ``done`` carries the run and the digest of ``history.csv``; ``about.json`` its
-own digest. `problems` compares them. What does not fit is named, and made again from the last good
-checkpoint: the one before it is kept, too.
+the history; the mark ``done`` carries the run and the digests of ``history.csv`` and the
+checkpoint; ``about.json`` its own digest. `problems` compares them. What does not fit is named, and
+made again from the last good checkpoint: the one before it is kept, too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ CONFIG, ABOUT, HISTORY, CHECKPOINT, DONE = (
 PREVIOUS, REFUSED = "checkpoint.previous.pt", "checkpoint.refused.pt"
 
 _STATUS = ("finished", "diverged")
+_MARK = {"status", "epoch", "run", "history", "checkpoint"}  # the keys of ``done``
 _log = logging.getLogger("cyclade.experiments")
 
 
@@ -140,20 +141,20 @@ class RunFolder:
             found = storage.read_json(path)
         except FileNotFoundError:
             return None
-        if found.keys() - {"status", "epoch", "run", "history"} or found.get("status") not in (
-            _STATUS
-        ):
+        if found.keys() - _MARK or found.get("status") not in _STATUS:
             raise FolderError(f"{path} is damaged: it does not say how the run ended")
         return found
 
     def finish(self, status: str, epoch: int) -> None:
-        """Mark the run as ended, with the history as it stands."""
+        """Mark the run as ended, with its history and its checkpoint as they stand."""
         content = {
             "status": status,
             "epoch": epoch,
             "run": self.config().identity,
             "history": storage.digest((self.path / HISTORY).read_bytes()),
         }
+        if (self.path / CHECKPOINT).exists():
+            content["checkpoint"] = storage.digest((self.path / CHECKPOINT).read_bytes())
         storage.write_json(self.path / DONE, content)
 
     def problems(self) -> list[str]:
@@ -168,7 +169,7 @@ class RunFolder:
             found = [self._contradiction(config, done, self.history())]
         except FolderError as error:
             return [str(error)]
-        found += [self._about_problem(), self._checkpoint_problem(config)]
+        found += [self._about_problem(), self._checkpoint_problem(config, done)]
         return [problem for problem in found if problem is not None]
 
     def _about_problem(self) -> str | None:
@@ -180,14 +181,18 @@ class RunFolder:
             return str(error)
         return None
 
-    def _checkpoint_problem(self, config: RunConfig) -> str | None:
+    def _checkpoint_problem(self, config: RunConfig, done: dict[str, Any]) -> str | None:
+        path = self.path / CHECKPOINT
         try:
-            checkpoint.checked(self.path / CHECKPOINT, config.identity)
+            checkpoint.checked(path, config.identity)
         except FileNotFoundError:
             if (self.path / PREVIOUS).exists():
-                return f"{self.path / CHECKPOINT} is missing, and the one before it is there"
+                return f"{path} is missing, and the one before it is there"
+            return None
         except FolderError as error:
             return str(error)
+        if "checkpoint" in done and done["checkpoint"] != storage.digest(path.read_bytes()):
+            return f"{path} is not as it was when the run ended"
         return None
 
     def _contradiction(
