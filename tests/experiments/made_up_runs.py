@@ -74,7 +74,7 @@ def fig1(root: Path, *, seeds: int = 3, epochs: int = 8) -> Path:
         for method in ("SGD", "SCCD", "PAGE", "VRO-CCD"):
             for seed in range(seeds):
                 config = RunConfig(
-                    method=method, spectral=spectral, seed=seed, epochs=epochs, batch=64
+                    method=method, spectral=spectral, seed=seed, epochs=epochs, batch=64, lr=0.05
                 )
                 make(root / "runs" / config.slug(), config, side_by_side=4)
         for lr in (0.01, 0.05, 0.25):

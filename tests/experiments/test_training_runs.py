@@ -80,7 +80,7 @@ def test_an_epoch_is_every_image_once(method: str, tmp_path: Path) -> None:
 def test_small_steps_are_counted_as_the_paper_does_and_as_they_are(
     method: str, tmp_path: Path
 ) -> None:
-    result = run(replace(SMALL, method=method, epochs=1, lr=1e-3), tmp_path)
+    result = run(replace(SMALL, method=method, epochs=1, lr=1e-3, b_small=11), tmp_path)
     coins = Coins(1437, 128, None, None, 0)
     draws = coins.epoch(0)
     large, small = sum(draws.refresh), coins.steps - sum(draws.refresh)

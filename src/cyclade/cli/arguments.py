@@ -109,8 +109,8 @@ def add_config(parser: argparse.ArgumentParser, *short: str) -> None:
     )
 
 
-def config_of(chosen: argparse.Namespace) -> RunConfig:
-    """The config that was asked for."""
+def config_of(chosen: argparse.Namespace, method: str | None = None) -> RunConfig:
+    """The config that was asked for, with the defaults of its data set and of this method."""
     from cyclade.experiments import ConfigError, RunConfig
     from cyclade.experiments.config import value_of
 
@@ -124,6 +124,8 @@ def config_of(chosen: argparse.Namespace) -> RunConfig:
         given = getattr(chosen, key, None)
         if given is not None:
             changes[key] = given
+    if method is not None:
+        changes["method"] = method
     if chosen.config is not None:
         return RunConfig.read(chosen.config, changes)
     return RunConfig.from_dict(changes)

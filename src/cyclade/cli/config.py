@@ -58,7 +58,9 @@ def _by_dataset() -> list[str]:
     for info in known().values():
         usual: dict[str, list[str]] = {}
         for method in METHODS:
-            words = f"batch {info.batch_of(method)} and lr {info.learning_rate(method):g}"
+            batch, lr = info.batch_of(method), info.learning_rate(method)
+            b_small = info.b_small_of(method, batch)
+            words = f"batch {batch}{f', b_small {b_small}' if b_small else ''} and lr {lr:g}"
             usual.setdefault(words, []).append(method)
         whole = "; ".join(f"{words} for {', '.join(names)}" for words, names in usual.items())
         lines += textwrap.wrap(

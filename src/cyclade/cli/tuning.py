@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +63,8 @@ def _tune(chosen: argparse.Namespace) -> None:
     from cyclade.experiments.plans.plan import MOST
     from cyclade.experiments.tune import tune
 
-    config = config_of(chosen)
-    bases = [replace(config, method=method) for method in chosen.methods or [config.method]]
+    bases = [config_of(chosen, method) for method in chosen.methods or [None]]
+    config = bases[0]
     seeds = seeds_of(chosen)
     if isinstance(seeds, int):
         if not 1 <= seeds <= MOST:

@@ -28,8 +28,9 @@ ORDERS = ("forward", "backward", "shuffled", "random", "greedy")
 class RunConfig:
     """One training run. Everything that its result depends on is here, and nothing else.
 
-    `KEYS` says what each key means and accepts; ``cyclade config`` prints it. `lr` and `batch`
-    default to those of the data set and the method, and are numbers once the config is made.
+    `KEYS` says what each key means and accepts; ``cyclade config`` prints it. `lr`, `batch`
+    and `b_small` default to those of the data set and the method, and are part of the config once
+    it is made: to change the method or the data set of a config, make it anew.
 
     Example
     -------
@@ -65,8 +66,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, key in KEYS.items():
             value = getattr(self, name)
-            if value is None and name in ("lr", "batch"):  # dataset and method come before
-                value = self._usual(name)
+            if value is None and name in ("lr", "batch", "b_small"):
+                value = self._usual(name)  # dataset, method and batch are read by now
             try:
                 object.__setattr__(self, name, key.read(value))
             except (TypeError, ValueError) as error:
@@ -75,6 +76,8 @@ class RunConfig:
 
     def _usual(self, name: str) -> Any:
         info = find(self.dataset)
+        if name == "b_small":
+            return info.b_small_of(self.method, self.batch)
         return (info.batch_of if name == "batch" else info.learning_rate)(self.method)
 
     def _check_together(self) -> None:
@@ -321,7 +324,7 @@ KEYS: dict[str, Key] = {
     "schedule": _choice("cosine takes lr to 0 over the run, step by step", "cosine", "constant"),
     "batch": _integer("b, the images of a step", 1, 2**31 - 1, usual="by dataset and method"),
     "b_small": _integer(
-        "b' of the recursive methods", 1, 2**31 - 1, optional=True, usual="none: ⌊√b⌋"
+        "b' of the recursive methods", 1, 2**31 - 1, optional=True, usual="by dataset, else ⌊√b⌋"
     ),
     "p": _number(
         "the chance of a large batch in the recursive methods",

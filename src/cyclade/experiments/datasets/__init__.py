@@ -45,6 +45,8 @@ class DatasetInfo:
         A new network for it, initialised by torch's generator as that stands.
     batch, vr_batch:
         b; and that of VR-CCD and of fig-vr (None: the same), since VR-CCD takes m draws a cycle.
+    b_small:
+        b' of PAGE and VRO-CCD; None: ⌊√b⌋, as in the paper.
     lr, lr_recursive, lr_vr:
         The initial learning rates at these b of SGD and SCCD, of PAGE and VRO-CCD, and of VR-CCD
         (None: as PAGE). They are the defaults of a run, and the centres of searches.
@@ -66,12 +68,19 @@ class DatasetInfo:
     lr_vr: float | None = None
     official: Official | None = None
     vr_batch: int | None = None
+    b_small: int | None = None
     batches: tuple[int, ...] = ()
     classes: int = 10
 
     def batch_of(self, method: str) -> int:
         """b for a method."""
         return self.vr_batch or self.batch if method == "VR-CCD" else self.batch
+
+    def b_small_of(self, method: str, batch: int) -> int | None:
+        """b' for a method at this b; None: ⌊√b⌋, or the method has no b'."""
+        if self.b_small is None or method not in ("PAGE", "VRO-CCD"):
+            return None
+        return min(self.b_small, batch)
 
     def learning_rate(self, method: str) -> float:
         """The initial learning rate of a method, at its b."""

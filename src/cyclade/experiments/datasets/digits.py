@@ -60,7 +60,8 @@ DATASET = DatasetInfo(
     net=net,
     batch=64,
     lr=0.2,
-    lr_recursive=0.04,
+    b_small=16,  # with b' = 8 they learn for some epochs, and then lose it
+    lr_recursive=0.07,
     lr_vr=0.1,
     vr_batch=16,
     batches=(64, 256),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.fig1 import methods
 from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
 
@@ -13,12 +12,10 @@ from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
 def fig_same_lr(settings: Settings) -> Plan:
     """η = 0.01 for all, 0.005 for PAGE without normalisation, as the paper says.
 
-    In small, batches are halved: with few steps SGD does not get going at an η that PAGE bears.
+    In small, epochs are many: SGD takes some to get going at an η that PAGE bears.
     """
-    shared = settings.choose(0.01, 0.04)
-    configs = methods(settings, settings.epochs or settings.choose(100, 12))
-    if settings.quick:
-        configs = [replace(c, batch=find(c.dataset).batch // 2) for c in configs]
+    shared = settings.choose(0.01, 0.05)
+    configs = methods(settings, settings.epochs or settings.choose(100, 24))
     return Plan(
         name="fig-same-lr",
         quick=settings.quick,
