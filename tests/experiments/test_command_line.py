@@ -91,8 +91,8 @@ def test_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_folder_of_another_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *QUICK, "--out", str(tmp_path)]) == 0
     capsys.readouterr()
-    error = failing(capsys, "run", *QUICK, "--set", "lr=0.1", "--out", str(tmp_path))
-    assert "holds a run of another config (lr = 0.2 there, 0.1 here)" in error
+    error = failing(capsys, "run", *QUICK, "--set", "lr=0.3", "--out", str(tmp_path))
+    assert "holds a run of another config (lr = 0.1 there, 0.3 here)" in error
 
 
 def test_truncated_data(
@@ -223,7 +223,7 @@ def test_plain_lines_where_there_is_no_terminal(
     epochs = [line.partition("epoch ")[2].partition(",")[0] for line in lines[:4]]
     assert epochs == ["0/3", "1/3", "2/3", "3/3"]
     assert lines[1].endswith("s left")
-    assert lines[3].startswith("SCCD lr 0.2 seed 0: epoch 3/3, train loss 2.")
+    assert lines[3].startswith("SCCD lr 0.1 seed 0: epoch 3/3, train loss 2.")
     assert main([*command, "--quiet", "--out", str(tmp_path / "b")]) == 0
     assert "epoch 1/3" not in capsys.readouterr().out
 

@@ -37,13 +37,31 @@ COLUMNS = (
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains(method: str, tmp_path: Path) -> None:
-    config = RunConfig(method=method, lr=LR[method], batch=16, epochs=1, device="cpu")
+    small = None if method in ("SGD", "SCCD") else 4
+    config = RunConfig(
+        method=method, lr=LR[method], batch=16, b_small=small, epochs=1, device="cpu"
+    )
     result = run(config, tmp_path / "run")
     assert result.status == "finished"
     first, last = result.history
     assert (first.epoch, last.epoch) == (0, 1)
     assert last.train_loss < first.train_loss - 0.003
     assert result.history == run(config, tmp_path / "run").history  # done: read, not run
+
+
+@pytest.mark.parametrize("method", ["SGD", "SCCD"])
+def test_the_defaults_learn_at_the_first_try(method: str, tmp_path: Path) -> None:
+    result = run(RunConfig(method=method, epochs=5, device="cpu"), tmp_path / "run")
+    assert result.last.test_accuracy > 0.8
+
+
+def test_the_defaults_are_those_of_the_data_set() -> None:
+    digits, cifar = RunConfig(method="PAGE"), RunConfig(dataset="cifar10", method="PAGE")
+    assert (digits.batch, digits.b_small, digits.lr) == (32, 16, 0.06)
+    assert (cifar.batch, cifar.b_small, cifar.lr) == (512, None, 0.005)
+    vr = RunConfig(method="VR-CCD")
+    assert (vr.batch, vr.b_small, vr.lr) == (16, 8, 0.1)
+    assert RunConfig(method="PAGE", batch=8, lr=0.3).b_small == 4
 
 
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
@@ -168,8 +186,8 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
 def test_a_folder_of_another_config_is_left_alone(tmp_path: Path) -> None:
     run(SMALL, tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    with pytest.raises(FolderError, match=r"another config \(lr = 0.2 there, 0.1 here\)"):
-        run(replace(SMALL, lr=0.1), tmp_path / "run")
+    with pytest.raises(FolderError, match=r"another config \(lr = 0.1 there, 0.3 here\)"):
+        run(replace(SMALL, lr=0.3), tmp_path / "run")
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")

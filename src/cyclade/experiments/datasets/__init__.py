@@ -46,7 +46,7 @@ class DatasetInfo:
     batch, vr_batch:
         b; and that of VR-CCD and of fig-vr (None: the same), since VR-CCD takes m draws a cycle.
     b_small:
-        b' of PAGE and VRO-CCD; None: ⌊√b⌋, as in the paper.
+        b' of the recursive methods, at most b/2; None: ⌊√b⌋, as in the paper.
     lr, lr_recursive, lr_vr:
         The initial learning rates at these b of SGD and SCCD, of PAGE and VRO-CCD, and of VR-CCD
         (None: as PAGE). They are the defaults of a run, and the centres of searches.
@@ -78,9 +78,9 @@ class DatasetInfo:
 
     def b_small_of(self, method: str, batch: int) -> int | None:
         """b' for a method at this b; None: ⌊√b⌋, or the method has no b'."""
-        if self.b_small is None or method not in ("PAGE", "VRO-CCD"):
+        if self.b_small is None or method in ("SGD", "SCCD"):
             return None
-        return min(self.b_small, batch)
+        return max(1, min(self.b_small, batch // 2))
 
     def learning_rate(self, method: str) -> float:
         """The initial learning rate of a method, at its b."""

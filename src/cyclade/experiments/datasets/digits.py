@@ -58,10 +58,10 @@ DATASET = DatasetInfo(
     shape=(1, 16, 16),
     read=read,
     net=net,
-    batch=64,
-    lr=0.2,
-    b_small=16,  # with b' = 8 they learn for some epochs, and then lose it
-    lr_recursive=0.07,
+    batch=32,
+    lr=0.1,
+    b_small=16,  # with b' = ⌊√b⌋ they learn for some epochs, and then lose it
+    lr_recursive=0.06,
     lr_vr=0.1,
     vr_batch=16,
     batches=(64, 256),

@@ -15,7 +15,7 @@ def fig_same_lr(settings: Settings) -> Plan:
     In small, epochs are many: SGD takes some to get going at an η that PAGE bears.
     """
     shared = settings.choose(0.01, 0.05)
-    configs = methods(settings, settings.epochs or settings.choose(100, 24))
+    configs = methods(settings, settings.epochs or settings.choose(100, 16))
     return Plan(
         name="fig-same-lr",
         quick=settings.quick,
