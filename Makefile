@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-peers lint check figures bench-linear setup clean
+.PHONY: demo test test-peers lint check figures bench-linear setup clean faults
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -11,6 +11,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+# Damaged run folders and killed commands: everything is mended, or refused in one line.
+faults: setup
+	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
 
 lint: setup
 	$(BIN)/ruff check .

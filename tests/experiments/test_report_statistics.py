@@ -23,7 +23,7 @@ from cyclade.experiments.report.tables import full_table, plus_minus
 from cyclade.experiments.report.times import timing_table
 from cyclade.experiments.report.tuning import tuning_tables
 
-BASE = RunConfig(epochs=6, batch=64)
+BASE = RunConfig(epochs=6, batch=64, lr=0.05)
 
 
 def runs_of(root: Path, *configs: RunConfig) -> list[RunResult]:

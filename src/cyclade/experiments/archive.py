@@ -27,7 +27,7 @@ from cyclade.experiments import folder as run_folders
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, RunResult
-from cyclade.experiments.writing import write
+from cyclade.experiments.storage import write
 
 RUNS, HISTORIES = "runs.jsonl", "histories.csv"
 TUNE = "tune"
@@ -278,9 +278,7 @@ def _parsed(
 def _result(record: _Record, place: Path) -> PackedRun:
     try:
         config = RunConfig.from_dict(record.config)
-        history = [
-            run_folders._row(dict(zip(record.columns, row, strict=True))) for row in record.cells
-        ]
+        history = run_folders.rows_of(record.history())
     except (ConfigError, ValueError, KeyError, TypeError) as error:
         raise FolderError(f"{place}, packed, cannot be read: {error!r}") from error
     status = str(record.done["status"])

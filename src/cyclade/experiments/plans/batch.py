@@ -7,15 +7,10 @@ from typing import Any
 
 from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import RunConfig
+from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
 from cyclade.experiments.plans.plan import Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
-
-SIZES = {
-    "digits": (64, 256),
-    "mnist": (512, 1024, 2048, 4096, 8192, 16384),
-    "cifar10": (512, 1024, 2048, 4096, 8192, 16384),
-}
 
 
 def batch(settings: Settings) -> Plan:
@@ -30,7 +25,7 @@ def batch(settings: Settings) -> Plan:
         replace(base, method="SCCD", spectral="step"),
         replace(base, method="SCCD", precondition="curvature"),
     ]
-    configs = [replace(one, batch=size) for size in SIZES[dataset] for one in variants]
+    configs = [replace(one, batch=size) for size in find(dataset).sizes for one in variants]
     short = settings.choose(5, 3)
     return Plan(
         name="study-batch",

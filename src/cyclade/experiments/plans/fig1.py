@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from cyclade.experiments.claims import Check, Claim, faster_and_better
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.plans.grids import BATCH, learning_rates
+from cyclade.experiments.datasets import find
+from cyclade.experiments.plans.grids import learning_rates
 from cyclade.experiments.plans.plan import Curve, Plan, Settings
 
 METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD")
@@ -23,7 +24,7 @@ def methods(settings: Settings, epochs: int) -> list[RunConfig]:
     base = replace(
         settings.base,
         dataset=dataset,
-        batch=BATCH[dataset],
+        batch=find(dataset).batch,
         weight_decay=5e-4,
         schedule="cosine",
         epochs=epochs,

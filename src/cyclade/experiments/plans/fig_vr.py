@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cyclade.experiments.claims import Check, Claim
+from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
 from cyclade.experiments.plans.plan import Curve, Plan, Settings
-
-BATCHES = {"digits": 64, "mnist": 64, "cifar10": 256}
 
 
 def fig_vr(settings: Settings) -> Plan:
@@ -24,7 +23,11 @@ def fig_vr(settings: Settings) -> Plan:
     epochs = settings.epochs or settings.choose(200, 10)
     configs = [
         replace(
-            settings.base, dataset=dataset, batch=BATCHES[dataset], method=method, epochs=epochs
+            settings.base,
+            dataset=dataset,
+            batch=find(dataset).batch_of("VR-CCD"),
+            method=method,
+            epochs=epochs,
         )
         for dataset in datasets
         for method in ("VR-CCD", "VRO-CCD")

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import ORDERS, RunConfig
-from cyclade.experiments.plans.grids import BATCH, learning_rates
+from cyclade.experiments.datasets import find
+from cyclade.experiments.plans.grids import learning_rates
 from cyclade.experiments.plans.plan import Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
 
@@ -21,7 +22,7 @@ def order(settings: Settings) -> Plan:
     """SCCD in five orders, and with 1, 2, 3 and 5 blocks; VRO-CCD forward and backward."""
     dataset = settings.dataset or settings.choose("cifar10", "digits")
     epochs = settings.epochs or settings.choose(100, 12)
-    sccd = replace(settings.base, dataset=dataset, batch=BATCH[dataset], epochs=epochs)
+    sccd = replace(settings.base, dataset=dataset, batch=find(dataset).batch, epochs=epochs)
     vro = replace(sccd, method="VRO-CCD", epochs=max(1, epochs // SHORTER))
     configs: list[RunConfig] = []
     configs += [replace(sccd, order=name, blocks=BLOCKS) for name in ORDERS]

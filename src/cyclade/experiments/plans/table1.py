@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cyclade.experiments.claims import Check, Claim
+from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.plans.fig1 import methods
 from cyclade.experiments.plans.plan import Plan, Settings
 
@@ -13,8 +14,10 @@ TIMING_LR = 1e-3
 
 
 def table1(settings: Settings) -> Plan:
-    """Short runs one after the other, nothing beside them; `settings.epochs` plays no part."""
-    epochs = settings.choose(12, 4)
+    """Short runs one after the other, nothing beside them."""
+    epochs = settings.epochs or settings.choose(12, 4)
+    if epochs < 2:
+        raise ConfigError("table1 needs at least 2 epochs, the first one warms up: got 1")
     return Plan(
         name="table1",
         quick=settings.quick,

@@ -8,7 +8,8 @@ from cyclade.experiments.report.board import read
 from cyclade.experiments.report.figures import print_figures
 from cyclade.experiments.report.page import page
 from cyclade.experiments.report.tables import summary_table
-from cyclade.experiments.writing import ready, write
+from cyclade.experiments.report.writing import ready
+from cyclade.experiments.storage import write
 
 __all__ = ["report", "summary"]
 

@@ -20,7 +20,7 @@ from cyclade.experiments.report.board import (
 from cyclade.experiments.report.groups import Group, Point, curve, ended, last
 from cyclade.experiments.report.limits import limits
 from cyclade.experiments.report.overview import Overview, overview
-from cyclade.experiments.writing import write
+from cyclade.experiments.storage import write
 
 WITHOUT = (
     "The figures were not printed as PNG and PDF, because matplotlib is not installed: "
