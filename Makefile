@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-peers fuzz lint check bench-linear setup clean
+.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear setup clean
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -11,6 +11,14 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+# Damaged run folders and killed commands: everything is mended, or refused in one line.
+faults: setup
+	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
+
+# With the long suites: default arguments on thirty problems, each method, both precisions.
+test-all: setup
+	$(BIN)/python -m pytest -n auto -m ""
 
 lint: setup
 	$(BIN)/ruff check .
@@ -22,6 +30,11 @@ check: lint test
 # Ten times as many random calls, good and bad, as `make test` tries.
 fuzz: setup
 	$(BIN)/python -m pytest -n auto tests/fuzz --hypothesis-profile=fuzz
+
+# The committed pages from their tables, and the numbers of the docs from the committed files.
+figures: setup
+	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python benchmarks/figures.py
 
 # The same linear models solved by peers, those included that need an environment of their own.
 test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready

@@ -3,8 +3,9 @@
     python benchmarks/claims.py docs/results/fig1
 
 For SCCD against SGD and VRO-CCD against PAGE, without and with spectral normalisation: test
-accuracy and train loss at the end, their difference over the seeds, the seeds on which the cyclic
-method is ahead, and the first epoch at which it has the other's final accuracy for good.
+accuracy and train loss at the end, their difference over the seeds with its 95 % interval and the
+verdict by the rule of the report, the seeds on which the cyclic method is ahead, and the first
+epoch at which it has the other's final accuracy for good. ``cyclade report`` answers all claims.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from __future__ import annotations
 import argparse
 from statistics import fmean, median, stdev
 
-from cyclade.experiments import RunResult, find_runs
+from cyclade.experiments import RunResult
+from cyclade.experiments.archive import final_runs
+from cyclade.experiments.report.claims import interval
+from cyclade.experiments.report.verdicts import paired
 
 PAIRS = (("SCCD", "SGD"), ("VRO-CCD", "PAGE"))
 HEAD = (
     "| | seeds | lr | test accuracy | train loss | accuracy ahead by | loss ahead by "
-    "| seeds ahead (accuracy, loss) | epoch with the other's final accuracy |"
+    "| seeds ahead (accuracy, loss) | epoch with the other's final accuracy "
+    "| accuracy: interval, verdict | loss: interval, verdict |"
 )
 
 
@@ -25,7 +30,7 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="a folder with the runs of fig1")
-    runs = [run for run in find_runs(parser.parse_args().folder) if run.status == "finished"]
+    runs = [run for run in final_runs(parser.parse_args().folder) if run.status == "finished"]
     print(HEAD)
     print("|" + "---|" * (HEAD.count("|") - 1))
     for spectral in (None, "step", "step-all"):
@@ -65,6 +70,7 @@ def line(mine: dict[int, RunResult], other: dict[int, RunResult], name: str) -> 
         _spread(loss, sign=True),
         f"{sum(d > 0 for d in accuracy)}, {sum(d > 0 for d in loss)} of {len(seeds)}",
         f"{when} of {mine[seeds[0]].config.epochs}",
+        *(f"{interval(found)}, {found.verdict()}" for found in (paired(accuracy), paired(loss))),
     ]
     return f"| {' | '.join(cells)} |"
 

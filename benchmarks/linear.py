@@ -36,6 +36,7 @@ from linear_peers.report import (
     compare,
     draw,
     lines_of,
+    read_notes,
     summary,
     write_csv,
     write_markdown,
@@ -272,13 +273,14 @@ class Run:
             "versions": {r["solver"]: r["version"] for r in records if r.get("version")},
         }
         write_csv(records, out / "linear.csv")
-        write_markdown(records, out / "linear.md", about)
-        draw(records, out / "linear.png")
+        notes = read_notes(out / "linear-notes.csv")
+        write_markdown(records, out / "linear.md", about, notes)
+        draw(records, out / "linear.png", notes)
         for line in lines_of(records):
             found = compare(records, line)
             best = found["best"]["solver"] if found["best"] else "none"
             print(f"{line:34s} ratio {found['ratio']:.2f} against {best}")
-        print(summary(records))
+        print(summary(records, notes))
 
 
 class Served:

@@ -16,7 +16,8 @@ import json
 from pathlib import Path
 from statistics import fmean, stdev
 
-from cyclade.experiments import RunConfig, RunResult, find_runs
+from cyclade.experiments import RunConfig, RunResult
+from cyclade.experiments.archive import final_runs
 
 HEAD = (
     "| curve | lr | seeds | test accuracy | train loss | cycles | multiply-adds | ms / epoch "
@@ -35,7 +36,7 @@ def main() -> None:
     timing = folder / "timing.json"
     times = json.loads(timing.read_text("utf-8"))["rows"] if timing.exists() else []
     curves: dict[tuple[object, ...], list[RunResult]] = {}
-    for run in find_runs(folder / "runs"):
+    for run in final_runs(folder):
         curves.setdefault(key(run.config), []).append(run)
     print(HEAD)
     print("|" + "---|" * (HEAD.count("|") - 1))

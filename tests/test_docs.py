@@ -1,14 +1,25 @@
-"""The examples in the README run as they stand."""
+"""The examples in the README and the guides run as they stand, and every link leads somewhere."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-README = Path(__file__).parent.parent / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+
+
+def blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+
+
+EXAMPLES = blocks(README)
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
@@ -21,3 +32,97 @@ def test_readme_examples_run(code: str) -> None:
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("name", ["nets.md"])
+def test_the_examples_of_a_guide_run_one_after_the_other(name: str) -> None:
+    names: dict[str, object] = {}
+    for code in blocks(ROOT / "docs" / name):
+        exec(compile(code, name, "exec"), names)
+    assert "opt" in names
+
+
+# ----------------------------------------------------------------------------------------- links
+
+
+def committed(*endings: str) -> list[Path]:
+    """The files of the repository with these endings; without git, all that are there."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    names = listed.stdout.splitlines()
+    if listed.returncode != 0:
+        names = [str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*")] + ["README.md"]
+    return [ROOT / name for name in names if name.endswith(endings) and (ROOT / name).exists()]
+
+
+class Links(HTMLParser):
+    """Where a page leads, and the places in it that can be led to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.targets += [v for k in ("href", "src") if (v := found.get(k)) is not None]
+        self.places |= {v for v in (found.get("id"), found.get("name")) if v is not None}
+
+
+def written(text: str) -> str:
+    """Markdown without its code, where brackets are not links."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+
+
+def links(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".html":
+        return Links(text).targets
+    return re.findall(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)", written(text))
+
+
+def places(path: Path) -> set[str]:
+    """The anchors of a file: ids, or headings as GitHub names them."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".html":
+        return Links(text).places
+    heads = re.findall(
+        r"^#+\s+(.*?)\s*$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M
+    )
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def broken(path: Path) -> Iterator[str]:
+    """The links of a file that lead nowhere from where it lies."""
+    for link in links(path):
+        if re.match(r"[a-z]+:", link):  # elsewhere, or data
+            continue
+        name, _, anchor = unquote(link).partition("#")
+        target = (path.parent / name).resolve() if name else path
+        if not target.exists() or (
+            anchor and target.suffix in (".md", ".html") and anchor not in places(target)
+        ):
+            yield link
+
+
+PAGES = committed(".md", ".html")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path: Path) -> None:
+    if "experiments/report" in path.as_posix():
+        pytest.skip("a template")
+    assert list(broken(path)) == []
+
+
+def test_links_that_lead_nowhere_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# A head, and more\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](there.md) [b](there.md#a-head-and-more) [c](#none) [d](gone.png) `[e](code.md)`\n"
+        '[f](https://example.org) ![g](gone.svg "title")\n```\n[h](block.md)\n```\n'
+    )
+    assert list(broken(page)) == ["#none", "gone.png", "gone.svg"]
+    page = tmp_path / "page.html"
+    page.write_text('<a href="there.md">x</a><img src="gone.png"><a href="#y" id="y">y</a>')
+    assert list(broken(page)) == ["gone.png"]

@@ -14,6 +14,10 @@ COLUMNS = (
     "import_s", "first_s", "bytes", "limit_s",
 )  # fmt: skip
 Records = list[dict[str, Any]]
+Notes = dict[str, dict[str, str]]
+"""By line what its record does not say: `engine` is "earlier" where it was measured before the
+engine's last change; `least` and `most` are the ratios of single repeats, where there were some."""
+BAR = 1.5
 
 
 def write_csv(records: Records, path: Path) -> None:
@@ -24,6 +28,22 @@ def write_csv(records: Records, path: Path) -> None:
         for record in records:
             if record["status"] != "cannot":
                 writer.writerow([_short(record.get(name, "")) for name in COLUMNS])
+
+
+def read_csv(path: Path) -> Records:
+    """The records of a table."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [{k: v for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
+    words = ("line", "solver", "status")
+    return [{k: v if k in words else float(v) for k, v in row.items()} for row in rows]
+
+
+def read_notes(path: Path) -> Notes:
+    """What is to be said of single lines; nothing without the file."""
+    if not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["line"]: row for row in csv.DictReader(file)}
 
 
 def lines_of(records: Records) -> list[str]:
@@ -45,19 +65,51 @@ def compare(records: Records, line: str) -> dict[str, Any]:
     return {"ours": ours, "best": best, "ratio": ratio, "all": here}
 
 
-def summary(records: Records) -> str:
-    """All lines in one sentence."""
-    ratios = [compare(records, line)["ratio"] for line in lines_of(records)]
-    ahead, well = sum(r > 1 for r in ratios), sum(r >= 1.5 for r in ratios)
-    alone = sum(r == math.inf for r in ratios)
-    return (
-        f"Of {len(ratios)} lines cyclade is ahead on {ahead}, by 1.5 times or more on {well} "
-        f"({alone} finished by no peer); the median ratio is {statistics.median(ratios):.2f}."
+def measured(records: Records, notes: Notes) -> dict[str, Any]:
+    """All lines in numbers. Those that no peer finished are no victories: they count apart."""
+    ratios = {line: compare(records, line)["ratio"] for line in lines_of(records)}
+    beside = {line: ratio for line, ratio in ratios.items() if math.isfinite(ratio)}
+    robust = [ratio for line, ratio in beside.items() if line.startswith("cauchy")]
+    repeats = [float(note["least"]) for note in notes.values() if note.get("least")]
+    return {
+        "lines": len(ratios),
+        "beside": len(beside),
+        "alone": len(ratios) - len(beside),
+        "ahead": sum(ratio > 1 for ratio in beside.values()),
+        "well": sum(ratio >= BAR for ratio in beside.values()),
+        "median": statistics.median(beside.values()),
+        "least": min(beside.values()),
+        "robust": f"{min(robust):.1f} to {max(robust):.0f}" if robust else "",
+        "earlier": sum(notes.get(line, {}).get("engine") == "earlier" for line in ratios),
+        "repeated": len(repeats),
+        "repeat": min(repeats, default=math.nan),
+    }
+
+
+def summary(records: Records, notes: Notes | None = None) -> str:
+    """All lines in a few sentences."""
+    found = measured(records, notes or {})
+    text = (
+        f"Of {found['lines']} lines {found['beside']} were finished by some peer. On these cyclade "
+        f"is ahead on {found['ahead']}, by {BAR:g} times or more on {found['well']}; the median "
+        f"ratio is {found['median']:.2f}, the least {found['least']:.2f}. {found['alone']} lines "
+        "that no peer finished within its limit are counted apart."
     )
+    if found["earlier"]:
+        text += f" {found['earlier']} lines (†) were measured with an earlier engine."
+    if found["repeated"]:
+        text += (
+            f" {found['repeated']} lines near the bar were measured again: single repeats went "
+            f"down to {found['repeat']:.2f}."
+        )
+    return text
 
 
-def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
-    """The table people read."""
+def write_markdown(
+    records: Records, path: Path, about: dict[str, Any], notes: Notes | None = None
+) -> None:
+    """The table people read; `python benchmarks/figures.py` fills its marked spots again."""
+    gigabytes = round(about["bandwidth"] / 1e9, 1)
     out = [
         "# Linear models beside their peers",
         "",
@@ -66,29 +118,17 @@ def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
         "its own tolerances that gets there, median of repeats. `ratio` is best peer / cyclade. "
         "`over` did not get there within the limit, `missed` not at any tolerance. "
         "`x limit` is our time over what reading the bytes of our passes takes at the "
-        f"{about['bandwidth'] / 1e9:.1f} GB/s measured here.",
+        f"{gigabytes} GB/s measured here.",
         "",
-        summary(records),
+        f"<!-- fig:linear summary -->{summary(records, notes)}<!-- /fig -->",
         "",
-        "| line | cyclade | best peer | ratio | x limit | F ours / best | others |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for line in lines_of(records):
-        found = compare(records, line)
-        ours, best = found["ours"], found["best"]
-        others = ", ".join(
-            f"{r['solver']} {_time(r)}" for r in sorted(found["all"], key=_order)
-            if r["solver"] != US and r is not best and r["status"] != "cannot"
-        )  # fmt: skip
-        limit = ""
-        if ours and ours.get("bytes") and ours["status"] == "ok":
-            limit = f"{ours['cpu_s'] / (ours['bytes'] / about['bandwidth']):.1f}"
-        funs = "/".join(f"{r['fun']:.8g}" for r in (ours, best) if r and "fun" in r)
-        out.append(
-            f"| {line} | {_time(ours)} | {best['solver'] + ' ' + _time(best) if best else 'none'} "
-            f"| {found['ratio']:.2f} | {limit} | {funs} | {others} |"
-        )
-    out += [
+        "![times of the peers by data set, in units of ours](linear.png)",
+        "",
+        f"<!-- fig:linear table {gigabytes} -->",
+        "",
+        markdown_table(records, gigabytes, notes or {}),
+        "",
+        "<!-- /fig -->",
         "",
         "The bytes are a model (a read of X for every check of all columns, and of the working set "
         "for every cycle; of a path the least of it: one check a λ, and the support), not a "
@@ -120,34 +160,83 @@ def write_markdown(records: Records, path: Path, about: dict[str, Any]) -> None:
     path.write_text("\n".join(out) + "\n")
 
 
-def draw(records: Records, path: Path) -> None:
-    """Times of all solvers, line by line, on a log scale."""
+def markdown_table(records: Records, gigabytes: float, notes: Notes) -> str:
+    """The table, where so many GB can be read in a second; † marks lines of an earlier engine."""
+    out = [
+        "| line | cyclade | best peer | ratio | x limit | F ours / best | others |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for line in lines_of(records):
+        found = compare(records, line)
+        ours, best = found["ours"], found["best"]
+        others = ", ".join(
+            f"{r['solver']} {_time(r)}" for r in sorted(found["all"], key=_order)
+            if r["solver"] != US and r is not best and r["status"] != "cannot"
+        )  # fmt: skip
+        limit = ""
+        if ours and ours.get("bytes") and ours["status"] == "ok":
+            limit = f"{ours['cpu_s'] / (ours['bytes'] / (1e9 * gigabytes)):.1f}"
+        funs = "/".join(f"{r['fun']:.8g}" for r in (ours, best) if r and "fun" in r)
+        peer = f"{best['solver']} {_time(best)}" if best else "none"
+        mark = " †" if notes.get(line, {}).get("engine") == "earlier" else ""
+        ratio = "–" if math.isinf(found["ratio"]) else f"{found['ratio']:.2f}"
+        out.append(
+            f"| {line}{mark} | {_time(ours)} | {peer} | {ratio} | {limit} | {funs} | {others} |"
+        )
+    return "\n".join(out)
+
+
+PLACES = ("/10", "/100", "path")
+PEERS = {
+    "skglm": "#AD361E", "celer": "#03A75E", "scikit-learn": "#8883FF", "adelie": "#C08105",
+}  # fmt: skip
+"""The peers that ran on all lines that they can; the others are grey."""
+
+
+def draw(records: Records, path: Path, notes: Notes | None = None) -> None:
+    """The peers' times over ours: a row for each data set, a column for each place."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    lines = [line for line in lines_of(records) if compare(records, line)["ours"]]
-    solvers = list(dict.fromkeys(r["solver"] for r in records))
-    figure, axes = plt.subplots(figsize=(9, 0.26 * len(lines) + 1.5))
-    colours = plt.get_cmap("tab20")
-    for i, solver in enumerate(solvers):
-        mine = {r["line"]: r for r in records if r["solver"] == solver and r["status"] == "ok"}
-        at = [(mine[line]["cpu_s"], k) for k, line in enumerate(lines) if line in mine]
-        if at:
-            ours = solver == US
-            axes.scatter(
-                *zip(*at, strict=True), s=60 if ours else 22, marker="|" if ours else "o",
-                color="black" if ours else colours(i % 20), label=solver, linewidths=2, zorder=3,
-            )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(lines)), lines, fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlabel("CPU seconds to the accuracy")
-    axes.grid(axis="x", alpha=0.3)
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.tight_layout()
-    figure.savefig(path, dpi=140)
+    notes = notes or {}
+    rows = list(dict.fromkeys(line.rsplit(" ", 1)[0] for line in lines_of(records)))
+    figure, axes = plt.subplots(
+        1, 3, figsize=(10.5, 0.19 * len(rows) + 1.3), sharey=True, layout="constrained"
+    )
+    for place, ax in zip(PLACES, axes, strict=True):
+        for at, row in enumerate(rows):
+            found = compare(records, f"{row} {place}")
+            if not found["ours"] or found["ours"]["status"] != "ok":
+                continue
+            ours = found["ours"]["cpu_s"]
+            for record in found["all"]:
+                if record["solver"] != US and record["status"] == "ok":
+                    colour = PEERS.get(record["solver"], "#B0B0B0")
+                    ax.plot(record["cpu_s"] / ours, at, "o", ms=4, color=colour, zorder=3)
+            if found["best"] is None:
+                ax.text(1.15, at, "no peer finished", fontsize=6, va="center", color="#666666")
+        ax.axvline(1, color="black", linewidth=1.2)
+        ax.axvline(BAR, color="black", linewidth=0.6, linestyle=":")
+        ax.set_xscale("log")
+        ax.set_title(f"λ_max{place}" if place != "path" else "path", fontsize=9)
+        ax.set_xlabel("peer's CPU time / ours", fontsize=8)
+        ax.tick_params(labelsize=7)
+        ax.grid(axis="both", alpha=0.25)
+    marked = [
+        row + (" †" if any(notes.get(f"{row} {p}", {}).get("engine") for p in PLACES) else "")
+        for row in rows
+    ]
+    axes[0].set_yticks(range(len(rows)), marked, fontsize=7)
+    axes[0].set_ylim(len(rows) - 0.4, -0.6)
+    handles = [
+        plt.Line2D([], [], marker="o", linestyle="", ms=4, color=colour, label=name)
+        for name, colour in {**PEERS, "others": "#B0B0B0"}.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=8, frameon=False)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    plt.close(figure)
 
 
 def _short(value: Any) -> Any:

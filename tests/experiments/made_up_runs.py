@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,12 @@ def make(
     epochs: int | None = None,
     status: str = "finished",
     side_by_side: int = 1,
+    changed: Callable[[int], dict[str, Any]] = lambda epoch: {},
 ) -> list[Row]:
-    """A run folder; a diverged run ends in a row that is not finite."""
+    """A run folder; a diverged run ends in a row that is not finite.
+
+    `changed` are values of the row after an epoch that are not the usual ones.
+    """
     place = RunFolder(folder)
     place.claim(config)
     place.add_start(
@@ -58,7 +63,7 @@ def make(
             "side_by_side": side_by_side,
         }
     )
-    rows = [row(config, epoch) for epoch in range((epochs or config.epochs) + 1)]
+    rows = [row(config, e, **changed(e)) for e in range((epochs or config.epochs) + 1)]
     if status == "diverged":
         rows[-1] = row(config, rows[-1].epoch, train_loss=math.nan, batch_loss=math.inf)
         rows[-2] = row(config, rows[-2].epoch, train_loss=1e30)
@@ -74,7 +79,7 @@ def fig1(root: Path, *, seeds: int = 3, epochs: int = 8) -> Path:
         for method in ("SGD", "SCCD", "PAGE", "VRO-CCD"):
             for seed in range(seeds):
                 config = RunConfig(
-                    method=method, spectral=spectral, seed=seed, epochs=epochs, batch=64
+                    method=method, spectral=spectral, seed=seed, epochs=epochs, batch=64, lr=0.05
                 )
                 make(root / "runs" / config.slug(), config, side_by_side=4)
         for lr in (0.01, 0.05, 0.25):

@@ -1,4 +1,4 @@
-"""Small files in the official layouts, and an `OFFICIAL` table that expects them."""
+"""Small files in the official layouts, and data sets that expect them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade.experiments import official
+from cyclade.experiments.datasets import known
 from cyclade.experiments.formats import OfficialFile
 
 
@@ -31,8 +31,10 @@ def expect(monkeypatch: pytest.MonkeyPatch, name: str, contents: dict[str, bytes
         OfficialFile(file, len(content), "sha256", hashlib.sha256(content).hexdigest())
         for file, content in contents.items()
     )
-    changed = replace(official.OFFICIAL[name], files=files)
-    monkeypatch.setitem(official.OFFICIAL, name, changed)
+    official = known()[name].official
+    assert official is not None
+    changed = replace(known()[name], official=replace(official, files=files))
+    monkeypatch.setitem(known(), name, changed)
 
 
 def mnist(n: int = 40, tests: int = 10) -> tuple[dict[str, bytes], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,17 @@ from cyclade.experiments import reproduce as module
 
 def test_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["tune", "--set", "batch=700", "--set", "epochs=1", "--device", "cpu", "--jobs", "1"]
-    command += ["--methods", "SGD", "SCCD", "--lrs", "0.2", "0.4", "--out", str(tmp_path)]
+    command += [
+        "--methods",
+        "SGD",
+        "SCCD",
+        "--lrs",
+        "0.2",
+        "0.4",
+        "--out",
+        str(tmp_path),
+        "--quiet",
+    ]
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["method", "lr", "held", "out"]
@@ -80,8 +91,8 @@ def test_which_plans_are_made(
     ("arguments", "message"),
     [
         (["reproduce", "fig1", "--dataset", "imagenet"], "unknown data set 'imagenet'"),
-        (["study", "batch", "--seeds", "0"], "seeds must be at least 1, got 0"),
-        (["reproduce", "fig1", "--quick", "--jobs", "0"], "jobs must be at least 1"),
+        (["study", "batch", "--seeds", "0"], "seeds must be from 1 to 1000000, got 0"),
+        (["reproduce", "fig1", "--quick", "--jobs", "0"], "jobs must be from 1 to 1024, got 0"),
         (["reproduce", "fig1", "--quick", "--device", "tpu"], "device must be 'auto'"),
         (["reproduce", "fig-vr", "--data-dir", "nowhere"], "not found below nowhere"),
         (["tune", "--methods", "Adam"], "method must be one of 'SGD'"),
@@ -170,3 +181,87 @@ def test_the_names_on_the_command_line() -> None:
 
     assert tuple(plans.PAPER) == command.PAPER
     assert tuple(plans.STUDIES) == command.STUDIES
+
+
+# -------------------------------------------------------- the same words for the same thing
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [
+        (["--seeds", "2"], (0, 1)),
+        (["--seeds", "0", "3"], (0, 3)),  # as it used to be
+        (["--seed-list", "5,0,3"], (5, 0, 3)),
+        ([], None),
+    ],
+)
+def test_seeds_of_tune(
+    words: list[str],
+    seeds: tuple[int, ...] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        "cyclade.experiments.tune.tune", lambda *a, **options: asked.append(options["seeds"]) or []
+    )
+    assert main(["tune", *words, "--out", str(tmp_path)]) == 0
+    assert asked == [seeds]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seeds", "2", "--seed-list", "1"], "give --seeds or --seed-list, not both"),
+        (["--seed-list", "1,x"], "--seed-list takes integers with commas between, got '1,x'"),
+        (["--seed-list", "1,1"], "seeds must differ, got 1, 1"),
+        (["--seeds", "0"], "seeds must be from 1 to 1000000, got 0"),
+        (["--seed-list", "-1"], "seed must be an integer from 0 to"),
+    ],
+)
+@pytest.mark.parametrize("command", [["tune"], ["reproduce", "fig1", "--quick"]])
+def test_wrong_seeds(
+    command: list[str],
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [f"{words[0]}={words[1]}", *words[2:]]  # "-1" is no option
+    assert message in failing(capsys, *command, *words, "--out", str(tmp_path / "out"))
+
+
+def test_seeds_of_plans() -> None:
+    plan = plans.PAPER["fig1"](plans.Settings(quick=True, seeds=(5, 0)))
+    assert [run.seed for run in plan.runs(plan.curves[0])] == [5, 0]
+    assert plan.content()["seeds"] == [5, 0]
+    counted = plans.PAPER["fig1"](plans.Settings(quick=True, seeds=3))
+    assert [run.seed for run in counted.runs(counted.curves[0])] == [0, 1, 2]
+    assert counted.content()["seeds"] == 3
+
+
+def test_the_epochs_of_table1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for settings, epochs in ((plans.Settings(), 12), (plans.Settings(epochs=5), 5)):
+        assert {c.epochs for c in plans.PAPER["table1"](settings).timed} == {epochs}
+    command = ["reproduce", "table1", "--quick", "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert "table1 needs at least 2 epochs" in failing(capsys, *command)
+
+
+def test_an_estimate_before_long_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tiny(settings: plans.Settings) -> plans.Plan:
+        epochs = 1 if settings.quick else 1000
+        curves = tuple(replace(c, config=replace(c.config, epochs=epochs)) for c in TINY.curves)
+        return replace(TINY, curves=curves)
+
+    monkeypatch.setattr(module, "reproduce", lambda plan, out, **options: Path(out))
+    monkeypatch.setattr("cyclade.experiments.report.summary", lambda root: "the table")
+    monkeypatch.setitem(plans.PAPER, "fig1", tiny)
+    command = ["reproduce", "fig1", "--device", "cpu", "--out", str(tmp_path)]
+    assert main(command) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(r"tiny on this CPU: about [\d.]+ (s|min|h); --quick: about \d+ s", first)
+    assert main([*command, "--quick"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(r"tiny --quick on this CPU: about \d+ s", first)

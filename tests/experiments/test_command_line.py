@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import made_up_runs
 import pytest
 import torch
 from synthetic import cifar, expect, write
 
 from cyclade.cli import main
+from cyclade.experiments import RunConfig, display
+from cyclade.experiments.config import KEYS
+from cyclade.experiments.datasets import known
+from cyclade.experiments.lock import locked
 
 QUICK = ["--set", "batch=256", "--set", "epochs=1", "--device", "cpu"]
 
@@ -53,7 +61,10 @@ def test_a_diverging_run_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["--set", "dataset=imagenet"], "dataset must be one of 'digits', 'mnist', 'cifar10'"),
+        (
+            ["--set", "dataset=imagenet"],
+            "dataset must be one of 'cifar10', 'digits', 'fashion-mnist', 'mnist'",
+        ),
         (["--set", "method=Adam"], "method must be one of 'SGD'"),
         (["--set", "learning_rate=1"], "unknown key 'learning_rate'"),
         (["--set", "lr=fast"], "lr must be a number above 0, got 'fast'"),
@@ -80,8 +91,8 @@ def test_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_folder_of_another_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *QUICK, "--out", str(tmp_path)]) == 0
     capsys.readouterr()
-    error = failing(capsys, "run", *QUICK, "--set", "lr=0.1", "--out", str(tmp_path))
-    assert "holds a run of another config (lr = 0.05 there, 0.1 here)" in error
+    error = failing(capsys, "run", *QUICK, "--set", "lr=0.3", "--out", str(tmp_path))
+    assert "holds a run of another config (lr = 0.1 there, 0.3 here)" in error
 
 
 def test_truncated_data(
@@ -155,3 +166,154 @@ def test_training_needs_neither_rich_nor_pooch(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     light = "import sys, cyclade.cli; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", light], check=True)
+
+
+# ------------------------------------------------------------------------------ what can be set
+
+
+def test_config_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config"]) == 0
+    printed = " ".join(capsys.readouterr().out.split()).replace("fashion- mnist", "fashion-mnist")
+    for name, key in KEYS.items():
+        assert f"{name} ({key.kind}, default " in printed
+        assert f"{key.meaning}: {key.accepted}" in printed
+    for info in known().values():
+        assert f"{info.name}: batch {info.batch} and lr {info.lr:g} for SGD, SCCD" in printed
+
+
+def test_a_config_to_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["config", "--toml", "--dataset", "mnist", "--method", "PAGE", "--set", "p=0.2"]
+    assert main(command) == 0
+    made = RunConfig.from_toml(capsys.readouterr().out)
+    assert made == RunConfig(dataset="mnist", method="PAGE", p=0.2)
+    assert (made.lr, made.batch) == (known()["mnist"].lr_recursive, known()["mnist"].batch)
+    assert "p is for PAGE" in failing(capsys, "config", "--set", "p=0.2")
+
+
+def test_options_with_names_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", "--dataset", "digits", "--method", "SGD", "--lr", "0.1", "--epochs", "1"]
+    command += ["--seed", "4", "--set", "batch=700", "--device", "cpu", "--quiet"]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 0
+    config = RunConfig.read(tmp_path / "run" / "config.toml")
+    assert (config.method, config.lr, config.epochs, config.seed) == ("SGD", 0.1, 1, 4)
+    capsys.readouterr()
+    for option, value in (("--lr", "nan"), ("--epochs", "0"), ("--seed", str(10**23))):
+        key = option.removeprefix("--")
+        error = failing(capsys, *command, option, value, "--out", str(tmp_path / "new"))
+        assert f"{key} must be " in error
+
+
+def test_a_run_that_learnt_nothing_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [*QUICK, "--lr", "1e-6", "--quiet"]
+    assert main(["run", *settings, "--out", str(tmp_path / "run")]) == 0
+    assert "Nothing was learnt: guessing gives 0.1." in capsys.readouterr().out
+
+
+def test_plain_lines_where_there_is_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(display, "EVERY", 0.0)
+    command = ["run", *QUICK, "--set", "epochs=3", "--set", "batch=700"]
+    assert main([*command, "--out", str(tmp_path / "a")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    epochs = [line.partition("epoch ")[2].partition(",")[0] for line in lines[:4]]
+    assert epochs == ["0/3", "1/3", "2/3", "3/3"]
+    assert lines[1].endswith("s left")
+    assert lines[3].startswith("SCCD lr 0.1 seed 0: epoch 3/3, train loss 2.")
+    assert main([*command, "--quiet", "--out", str(tmp_path / "b")]) == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
+
+
+# --------------------------------------------------------------- endings without a traceback
+
+
+def alone(code: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Python code in a process of its own."""
+    command = [sys.executable, "-c", code, *arguments]
+    options = {"capture_output": True, "text": True, **options}
+    return subprocess.run(command, **options)
+
+
+CALL = "import sys; from cyclade.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def test_commands_without_torch(tmp_path: Path) -> None:
+    made_up_runs.make(tmp_path / "runs" / "a", RunConfig(epochs=2))
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from cyclade.cli import main\n"
+        f"root = {str(tmp_path / 'runs')!r}\n"
+        "for command in (['config'], ['config', '--toml'], ['show', root], ['report', root],\n"
+        "                ['data', 'digits', '--check']):\n"
+        "    assert main(command) == 0, command\n"
+        "sys.exit(main(['run', '--out', root + '/new']))\n"
+    )
+    found = alone(code)
+    assert found.returncode == 2, found.stderr
+    assert found.stderr == (
+        "cyclade: this command needs torch, which is not installed: in a checkout of cyclade, "
+        "pip install '.[experiments]'\n"
+    )
+
+
+def test_an_interrupt_while_torch_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'torch': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    found = alone(code + CALL, "run", "--out", str(tmp_path / "run"))
+    assert found.returncode == 130
+    assert found.stderr == "cyclade: interrupted; the same command goes on from here\n"
+
+
+def test_nobody_reads_the_output() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    found = alone(CALL, "config", capture_output=False, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (found.returncode, found.stderr) == (141, "")
+    closed = f"import os; os.close(1); os.execv({sys.executable!r}, [{sys.executable!r}, '-c', "
+    found = alone(closed + f"{CALL!r}, 'config'])")
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_cannot_be_written() -> None:
+    with open("/dev/full", "w") as full:
+        found = alone(CALL, "config", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert (found.returncode, found.stderr) == (2, "cyclade: No space left on device\n")
+
+
+def test_letters_that_the_locale_does_not_have(tmp_path: Path) -> None:
+    folder = tmp_path / "größe-η"
+    made_up_runs.make(folder / "a", RunConfig(epochs=2))
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
+    plain |= {"PYTHONPATH": os.pathsep.join(sys.path), "LANG": "C", "LC_ALL": "C"}
+    for extra in ({}, {"PYTHONIOENCODING": "ascii"}):
+        for command in ("show", "report"):
+            found = alone(CALL, command, str(folder), env={**plain, **extra})
+            assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_a_folder_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked(tmp_path / "run"):
+        error = failing(capsys, "run", *QUICK, "--out", str(tmp_path / "run"))
+    assert f"is in use by process {os.getpid()} on " in error
+
+
+def test_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    error = failing(capsys, "run", *QUICK, "--out", str(tmp_path / "run"))
+    assert "config.toml cannot be written: No space left on device" in error

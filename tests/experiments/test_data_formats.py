@@ -12,7 +12,7 @@ import pytest
 from synthetic import cifar_bytes, idx_bytes
 
 from cyclade.experiments import DataError
-from cyclade.experiments.formats import OfficialFile, cifar_batch, idx, idx_pair, read
+from cyclade.experiments.formats import OfficialFile, cifar_batch, idx, idx_pair, read, unpacked
 
 HERE = Path("a/file")
 
@@ -79,10 +79,11 @@ def test_sizes_and_checksums_are_compared_with_the_official_ones() -> None:
 def test_compressed_files(tmp_path: Path) -> None:
     whole = gzip.compress(b"content" * 100)
     (tmp_path / "f.gz").write_bytes(whole)
-    assert read(tmp_path / "f.gz") == b"content" * 100
+    assert unpacked(read(tmp_path / "f.gz"), tmp_path / "f.gz") == b"content" * 100
+    assert unpacked(whole, tmp_path / "f") == whole
     for damaged in (whole[:-9], whole[:20], b"not gzip"):
         (tmp_path / "f.gz").write_bytes(damaged)
         with pytest.raises(DataError, match=re.escape(str(tmp_path / "f.gz")) + " is damaged"):
-            read(tmp_path / "f.gz")
+            unpacked(read(tmp_path / "f.gz"), tmp_path / "f.gz")
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path)

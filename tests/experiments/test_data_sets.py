@@ -22,8 +22,13 @@ import pytest
 import torch
 from synthetic import cifar, expect, mnist, write
 
-from cyclade.experiments import DATASETS, DataError, fetch, load, network, verify
-from cyclade.experiments.official import OFFICIAL, data_folder
+from cyclade.cli import main
+from cyclade.experiments import DataError, RunConfig, datasets, fetch, load, network, verify
+from cyclade.experiments.datasets import known, names
+from cyclade.experiments.datasets.digits import doubled
+from cyclade.experiments.official import data_folder
+from cyclade.experiments.plans import PAPER, STUDIES, Settings
+from cyclade.experiments.plans.grids import learning_rates
 
 
 @pytest.mark.parametrize("folder", ["MNIST/raw", ".", "mnist"])
@@ -81,7 +86,9 @@ def test_missing_truncated_and_damaged_files_are_named(
 
 def test_unknown_names() -> None:
     for call in (load, fetch, verify, network):
-        with pytest.raises(DataError, match="unknown data set 'cifar': digits, mnist, cifar10"):
+        with pytest.raises(
+            DataError, match="unknown data set 'cifar': cifar10, digits, fashion-mnist, mnist"
+        ):
             call("cifar")  # type: ignore[operator]
 
 
@@ -131,9 +138,9 @@ def test_the_lenets_have_their_parameters(name: str, size: int) -> None:
     assert sum(p.numel() for p in network(name).parameters()) == size
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", names())
 def test_networks_repeat_and_leave_the_generator_alone(name: str) -> None:
-    shape = {"digits": (1, 16, 16), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}[name]
+    shape = known()[name].shape
     torch.manual_seed(5)
     before = torch.get_rng_state()
     a, b, c = network(name, seed=1), network(name, seed=1), network(name, seed=2)
@@ -175,15 +182,18 @@ def serve(
 ) -> None:
     """Put files behind `url`, and let the downloads of a data set point there."""
     write(folder, files)
+    official = known()[name].official
+    assert official is not None
     downloads = tuple(
         replace(
             download,
             urls=(f"{url}nothing-here", f"{url}{download.name}"),
             known_hash="md5:" + hashlib.md5(files[download.name]).hexdigest(),
         )
-        for download in OFFICIAL[name].downloads
+        for download in official.downloads
     )
-    monkeypatch.setitem(OFFICIAL, name, replace(OFFICIAL[name], downloads=downloads))
+    changed = replace(known()[name], official=replace(official, downloads=downloads))
+    monkeypatch.setitem(known(), name, changed)
 
 
 def tar(contents: dict[str, bytes]) -> bytes:
@@ -277,3 +287,91 @@ def test_fetching_without_pooch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DataError, match=r"fetching needs pooch: pip install pooch. Or put"):
         fetch("cifar10", tmp_path / "data")
     assert not (tmp_path / "data").exists()
+
+
+# ------------------------------------------------------------------------ one file per data set
+
+
+def test_digits_are_doubled_as_torch_does_it() -> None:
+    from sklearn.datasets import load_digits
+
+    raw = load_digits(return_X_y=True)[0].reshape(-1, 1, 8, 8)
+    small = torch.from_numpy(raw.astype(np.float32)) * (255 / 16)
+    wanted = torch.nn.functional.interpolate(small, scale_factor=2, mode="bilinear")
+    np.testing.assert_array_equal(doubled(raw * (255 / 16)), wanted.round().to(torch.uint8).numpy())
+
+
+def test_fashion_mnist_is_checked_as_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compressed, by the checksums of the compressed files; MNIST's files are not taken for it."""
+    official = known()["fashion-mnist"].official
+    assert official is not None
+    assert [file.digest for file in official.files] == [
+        download.known_hash.removeprefix("md5:") for download in official.downloads
+    ]
+    contents, arrays = mnist()
+    files = {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
+    write(tmp_path, files)
+    with pytest.raises(DataError, match=r"fashion-mnist: train-images-idx3-ubyte.gz, .* not found"):
+        load("fashion-mnist", tmp_path)
+    write(tmp_path / "FashionMNIST" / "raw", files)
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte.gz is damaged: its md5 is"):
+        load("fashion-mnist", tmp_path)
+    expect(monkeypatch, "fashion-mnist", files)
+    data = load("fashion-mnist", tmp_path)
+    assert (data.name, data.shape, len(data.train)) == ("fashion-mnist", (1, 28, 28), 40)
+    assert data.test.labels.tolist() == arrays["t10k-labels-idx1-ubyte"].tolist()
+
+
+MADE_UP = '''
+"""Bright and dark squares."""
+
+import numpy as np
+
+from cyclade.experiments.datasets import DatasetInfo
+
+
+def read(contents):
+    y = np.arange(60, dtype=np.uint8) % 2
+    x = np.broadcast_to((200 * y)[:, None, None, None], (60, 1, 4, 4)).astype(np.uint8)
+    return x[:40], y[:40], x[40:], y[40:]
+
+
+def net():
+    from torch import nn
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+DATASET = DatasetInfo(
+    name="squares", label="squares", images=(40, 20), shape=(1, 4, 4), read=read, net=net,
+    batch=8, lr=0.5, lr_recursive=0.1, classes=2,
+)
+'''
+
+
+def test_a_data_set_is_added_by_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It runs, is listed, tuned and planned for, and nothing else was touched."""
+    (tmp_path / "squares.py").write_text(MADE_UP)
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
+    known.cache_clear()
+    try:
+        command = ["--dataset", "squares", "--device", "cpu", "--quiet"]
+        out = str(tmp_path / "run")
+        assert main(["run", *command, "--method", "VRO-CCD", "--epochs", "3", "--out", out]) == 0
+        config = RunConfig.read(tmp_path / "run" / "config.toml")
+        assert (config.dataset, config.batch, config.lr) == ("squares", 8, 0.1)
+        assert "test accuracy 1.0000" in capsys.readouterr().out
+        assert main(["config"]) == 0
+        assert "squares: batch 8 and lr 0.5 for SGD, SCCD" in capsys.readouterr().out
+        assert learning_rates(RunConfig(dataset="squares"), 3) == (0.25, 0.5, 1.0)
+        for make in (*PAPER.values(), *STUDIES.values()):
+            assert make(Settings(quick=True, dataset="squares")).datasets() == ["squares"]
+        with pytest.raises(DataError, match="cifar10, digits, fashion-mnist, mnist, squares are"):
+            load("circles")
+    finally:
+        known.cache_clear()
+        sys.modules.pop("cyclade.experiments.datasets.squares")

@@ -8,16 +8,16 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_up_runs import fig1, make, row
+from made_up_runs import fig1, make
 
-from cyclade.experiments import RunConfig
-from cyclade.experiments.folder import RunFolder
+from cyclade.experiments import RunConfig, pack
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read, value
 from cyclade.experiments.report.groups import curve
@@ -156,10 +156,10 @@ def test_every_figure_draws_every_series(page: Page) -> None:
 
 
 def test_ticks_are_told_apart_however_close(chromium: Any, tmp_path: Path) -> None:
-    config = RunConfig(epochs=3)
-    make(tmp_path / "a", config)
-    rows = [row(config, e, train_loss=2.30451 + 1e-5 * e, test_accuracy=0.1) for e in range(4)]
-    RunFolder(tmp_path / "a").write_history(rows)
+    def close(epoch: int) -> dict[str, float]:
+        return {"train_loss": 2.30451 + 1e-5 * epoch, "test_accuracy": 0.1}
+
+    make(tmp_path / "a", RunConfig(epochs=3), changed=close)
     page = Page(chromium, report(tmp_path))
     assert page.errors() == []
     for number in (1, 2):
@@ -380,13 +380,157 @@ def test_a_narrow_window_does_not_scroll_sideways(page: Page) -> None:
         page.driver.set_window_size(1200, 900)
 
 
+def at_width(page: Page, width: int) -> None:
+    page.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_how_runs_ended_is_seen_without_scrolling(
+    chromium: Any, tmp_path: Path, width: int
+) -> None:
+    base = RunConfig(epochs=4, batch=64)
+    make(tmp_path / "a", base)
+    make(tmp_path / "b", replace(base, seed=1), epochs=3, status="diverged")
+    make(tmp_path / "c", replace(base, method="SGD", spectral="step"))
+    page = Page(chromium, report(tmp_path))
+    at_width(page, width)
+    try:
+        page.driver.refresh()
+        inner, whole = page.script("return [innerWidth, document.documentElement.scrollWidth]")
+        assert whole <= inner == width
+        cell = page.one("table.ends td.bad")
+        assert "diverged: seed 1" in cell.text
+        left, right = page.script(
+            "const b = arguments[0].getBoundingClientRect(); return [b.left, b.right]", cell
+        )
+        assert 0 <= left < right <= width
+        # The first column stays where the rest scrolls.
+        before, after = page.script(
+            "const s = document.querySelector('table.ends').parentElement, "
+            "c = s.querySelector('tbody td'), x = () => c.getBoundingClientRect().left - "
+            "s.getBoundingClientRect().left; const b = x(); s.scrollLeft = 80; return [b, x()]"
+        )
+        assert before == after == 0
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert page.errors() == []
+
+
+def test_tables_print_whole(page: Page) -> None:
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    at_width(page, 718)  # A4 within its margins
+    try:
+        sizes = page.script(
+            "return [...document.querySelectorAll('.scroll')].map(s => "
+            "[s.querySelector('table').getBoundingClientRect().right, "
+            "getComputedStyle(s).overflowX])"
+        )
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert sizes
+    for right, overflow in sizes:
+        assert right <= 718
+        assert overflow == "visible"
+
+
+def test_lines_are_named_at_their_ends(page: Page) -> None:
+    names = page.script(
+        "return [...document.querySelectorAll('.plot svg')].map(s => "
+        "[...s.querySelectorAll('text.name')].map(t => [t.textContent, t.getBBox().y, t.getBBox().x"
+        ", t.getBBox().width, s.viewBox.baseVal.width]))"
+    )
+    for figure in names:
+        assert {name for name, *_ in figure} == {"SGD", "SCCD", "PAGE", "VRO-CCD"}
+        heights = sorted(y for _, y, *_ in figure)
+        assert min(b - a for a, b in pairwise(heights)) > 11
+        assert all(x + width <= whole for _, _, x, width, whole in figure)
+    assert not page.one("#legend .key").is_displayed()
+
+
+def test_long_names_are_numbers_of_the_legend(chromium: Any, tmp_path: Path) -> None:
+    for spectral in (None, "step"):
+        make(tmp_path / str(spectral), RunConfig(epochs=3, spectral=spectral))
+    (tmp_path / "plan.json").write_text('{"panels": {"split_by": "method"}}')
+    page = Page(chromium, report(tmp_path))
+    at_width(page, 390)
+    try:
+        page.driver.refresh()
+        assert set(page.texts("text.name")) == {"1", "2"}
+        assert [key.text for key in page.all("#legend .key")] == ["1", "2"]
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert page.errors() == []
+
+
+def test_a_spike_is_marked_at_the_edge(chromium: Any, tmp_path: Path) -> None:
+    def spike(epoch: int) -> dict[str, float]:
+        return {"train_loss": 20.0} if epoch == 20 else {}
+
+    make(tmp_path / "a", RunConfig(epochs=40), changed=spike)
+    page = Page(chromium, report(tmp_path))
+    assert [len(figure) for figure in page.paths("path.beyond")] == [1, 0]
+    assert "SCCD: up to 20 at epoch 20" in page.texts("path.beyond title")[0]
+    assert "SCCD: up to 20 at epoch 20" in page.one("#beyond-note").text
+    heights = points(page.paths()[0][0])[:, 1]
+    calm = np.delete(heights, 20)
+    assert np.ptp(calm) > 100  # the rest is not flat
+    assert page.errors() == []
+
+
+def test_ends_by_batch_have_an_axis_of_their_own(chromium: Any, tmp_path: Path) -> None:
+    for size in (32, 64, 256):
+        for seed in range(2):
+            config = RunConfig(epochs=3, batch=size, seed=seed)
+            make(tmp_path / config.slug(), config)
+    (tmp_path / "plan.json").write_text('{"panels": {"split_by": "batch"}}')
+    lost = RunConfig(epochs=3, batch=256, seed=2)
+    make(tmp_path / "lost", lost, status="diverged")
+    make(tmp_path / "kept", replace(lost, batch=32))
+    make(tmp_path / "also kept", replace(lost, batch=64))
+    page = Page(chromium, report(tmp_path))
+    assert len(page.all("circle.open")) == 2  # of three runs at b = 256 one diverged
+    assert page.texts("text.x-label") == ["b, images in a batch"] * 2 + ["epoch"] * 6
+    ticks = page.texts(".plot:nth-of-type(1) text:not(.axis):not(.name)")
+    assert {"32", "64", "256"} <= set(ticks)
+    xs = [float(c.get_attribute("cx")) for c in page.all(".plot:nth-of-type(1) circle.dot")]
+    assert (xs[2] - xs[1]) / (xs[1] - xs[0]) == pytest.approx(2, abs=0.01)  # by factors of 2
+    page.choose("x", "seconds")
+    assert page.texts("text.x-label")[:2] == ["b, images in a batch"] * 2
+    page.script("document.querySelector('.plot svg').focus()")
+    page.driver.switch_to.active_element.send_keys("\ue014")
+    assert "b, images in a batch" in page.one("#readout").text
+    assert page.errors() == []
+
+
+def test_without_javascript_the_picture_is_shown(
+    chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "matplotlib")
+    pytest.importorskip("matplotlib")
+    make(tmp_path / "a", RunConfig(epochs=3))
+    packed = pack(tmp_path, tmp_path / "packed")  # which draws one figure alone
+    path = report(packed)
+    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        chromium.get(path.as_uri())
+        picture = chromium.find_element("css selector", "noscript img")
+        assert picture.is_displayed()
+        assert picture.size["width"] > 300
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
 def test_diverged_unfinished_and_single_runs(chromium: Any, tmp_path: Path) -> None:
     base = RunConfig(epochs=6, batch=64)
     make(tmp_path / "</script><img src=x onerror=alert(1)>".replace("/", "∕"), base)
     make(tmp_path / "b", replace(base, seed=1), epochs=3, status="unfinished")
     make(tmp_path / "c", replace(base, seed=2), epochs=4, status="diverged")
     make(tmp_path / "d", replace(base, method="SGD"), epochs=4, status="diverged")
-    make(tmp_path / "e", replace(base, method="PAGE"), epochs=1)
+    make(tmp_path / "e", replace(base, method="PAGE", epochs=1))
     page = Page(chromium, report(tmp_path))
     assert page.errors() == []
     # SCCD: a line to epoch 3 of two seeds, and a faded one on of the one that is left.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 from made_up_runs import fig1, make
 
-from cyclade.experiments import ExperimentError, RunConfig
+from cyclade.experiments import ExperimentError, RunConfig, pack
 from cyclade.experiments.report import report, summary
 from cyclade.experiments.report.payload import embedded
 
@@ -144,6 +146,74 @@ def test_the_users_matplotlib_settings_stay_and_do_not_matter(tmp_path: Path) ->
         again = report(tmp_path, tmp_path / "b" / "p.html").parent / "figures/curves.png"
         assert matplotlib.rcParams["font.size"] == 20
     assert again.read_bytes() == first
+
+
+def test_without_javascript_there_is_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    make(tmp_path / "run", BASE)
+    text = report(tmp_path).read_text("utf-8")
+    (picture,) = re.findall(r'<noscript><img [^>]*src="data:image/png;base64,([^"]+)"', text)
+    assert base64.b64decode(picture).startswith(b"\x89PNG")
+
+
+def test_results_to_keep_have_one_picture_and_links_to_nothing_else(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    packed = pack(fig1(tmp_path / "fig1", seeds=2, epochs=3), tmp_path / "packed")
+    text = report(packed).read_text("utf-8")
+    assert [file.name for file in (packed / "figures").iterdir()] == ["fig1.png"]
+    assert re.findall(r'href="(figures/[^"]+)"', text) == ["figures/fig1.png"]
+    assert "--out out/packed/runs/digits-SCCD-" in text
+
+
+def timed(root: Path) -> Path:
+    """A plan of times alone, with the runs that were timed."""
+    make(root / "runs" / "a", BASE)
+    make(root / "runs" / "b", RunConfig(method="SGD", epochs=4, batch=64))
+    plan = {"name": "table1", "content": {"timed": [{}], "curves": [], "shows": {}}}
+    (root / "plan.json").write_text(json.dumps(plan))
+    times = {"method": "SGD", "batch": 64, "seconds_per_epoch": 1.0, "seconds_per_iteration": 0.1}
+    (root / "timing.json").write_text(json.dumps({"rows": [times], "device": "a device"}))
+    return root
+
+
+def test_runs_that_were_timed_have_no_curves_and_no_best(tmp_path: Path) -> None:
+    text = report(timed(tmp_path)).read_text("utf-8")
+    elements = Elements(text).found
+    assert not any(attributes.get("id") in ("grid", "data") for _, attributes in elements)
+    assert not any("best" in (attributes.get("class") or "") for _, attributes in elements)
+    assert "Where the runs ended" not in text
+    assert "1 configuration timed" in text
+    assert "A &amp; B &lt;cpu&gt;" in text  # where they ran is said
+    assert not (tmp_path / "figures").exists()
+
+
+def test_times_are_reported_when_their_runs_are_gone(tmp_path: Path) -> None:
+    shutil.rmtree(timed(tmp_path) / "runs")
+    assert "a device" in report(tmp_path).read_text("utf-8")
+
+
+@pytest.mark.usefixtures("unprinted")
+def test_a_plan_that_shows_others_reads_them_beside_it(tmp_path: Path) -> None:
+    fig1(tmp_path / "fig1", seeds=1, epochs=2)
+    (tmp_path / "both").mkdir()
+    plan = {"name": "both", "panels": {"x": "seconds"}, "content": {"shows": {"fig1": {}}}}
+    (tmp_path / "both" / "plan.json").write_text(json.dumps(plan))
+    text = report(tmp_path / "both").read_text("utf-8")
+    assert "8 runs" in text
+    assert "../fig1/runs/" in text
+    assert '"startX":"seconds_alone"' in text
+
+
+def test_ends_by_a_number_that_was_varied_are_the_first_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for size in (32, 64, 128):
+        make(tmp_path / str(size), RunConfig(epochs=2, batch=size))
+    plan = {"name": "batch", "panels": {"split_by": "batch"}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    packed = pack(tmp_path, tmp_path / "packed")
+    assert "Where the runs ended, by batch" in report(packed).read_text("utf-8")
+    names = sorted(file.name for file in (packed / "figures").iterdir())
+    assert names == ["batch-by-epoch.png", "batch.png"]
 
 
 # --------------------------------------------------------------------------------------- errors

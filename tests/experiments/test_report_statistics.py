@@ -15,13 +15,15 @@ from cyclade.experiments.report import summary
 from cyclade.experiments.report.board import ALONE, read, value
 from cyclade.experiments.report.groups import curve, gather, spread
 from cyclade.experiments.report.labels import names, panels
+from cyclade.experiments.report.limits import bounds, limits
 from cyclade.experiments.report.payload import payload
+from cyclade.experiments.report.plan import Timing
 from cyclade.experiments.report.style import styles
 from cyclade.experiments.report.tables import full_table, plus_minus
 from cyclade.experiments.report.times import timing_table
 from cyclade.experiments.report.tuning import tuning_tables
 
-BASE = RunConfig(epochs=6, batch=64)
+BASE = RunConfig(epochs=6, batch=64, lr=0.05)
 
 
 def runs_of(root: Path, *configs: RunConfig) -> list[RunResult]:
@@ -85,7 +87,7 @@ def test_diverged_runs_are_left_out_of_means_and_named(tmp_path: Path) -> None:
     points = curve(group.averaged, value("epoch"), value("train_loss"))
     assert [p.y.mean for p in points] == [one.train_loss for one in good]
     (line,) = full_table(board).lines
-    assert line[-1] == "1 of 2 finished; diverged: seed 7 in epoch 3"
+    assert line[1] == "1 of 2 finished; diverged: seed 7 in epoch 3"
     assert summary(tmp_path).splitlines()[1].split()[-1] == "1"
     assert "nan" not in summary(tmp_path)
 
@@ -122,6 +124,65 @@ def test_the_best_of_a_panel_is_marked_and_ties_are_no_victory(tmp_path: Path) -
     make(tmp_path / "tie" / "a", BASE)
     make(tmp_path / "tie" / "b", replace(BASE, momentum=0.5))
     assert full_table(read(tmp_path / "tie")).best == set()
+
+
+def test_the_survivor_of_several_seeds_is_not_the_best(tmp_path: Path) -> None:
+    make(tmp_path / "a", replace(BASE, lr=0.001))  # the lowest loss
+    make(tmp_path / "b", replace(BASE, lr=0.001, seed=1), epochs=3, status="diverged")
+    runs_of(tmp_path, replace(BASE, method="SGD"), replace(BASE, method="PAGE"))
+    table = full_table(read(tmp_path))
+    column = table.head.index("train loss")
+    alone = next(i for i, line in enumerate(table.lines) if line[0] == "SCCD")
+    assert float(table.lines[alone][column]) > 0
+    assert {line for line, place in table.best if place == column} == {
+        min((i for i in range(3) if i != alone), key=lambda i: float(table.lines[i][column]))
+    }
+
+
+def test_how_runs_ended_stands_beside_their_name(tmp_path: Path) -> None:
+    assert full_table(read(fig1(tmp_path))).head[:2] == ("method", "runs")
+
+
+def test_a_spike_does_not_set_the_axis(tmp_path: Path) -> None:
+    calm = make(tmp_path / "calm", replace(BASE, epochs=40))
+
+    def spike(epoch: int) -> dict[str, float]:
+        return {"train_loss": 20.0} if epoch == 20 else {}
+
+    make(tmp_path / "spike", replace(BASE, epochs=40, seed=1), changed=spike)
+    board = read(tmp_path)
+    found = limits(board, board.panels[0], "train_loss")
+    assert found is not None
+    assert found[0] < min(one.train_loss for one in calm)
+    assert max(one.train_loss for one in calm) <= found[1] < 6
+
+
+def test_limits_hold_all_of_curves_without_spikes(tmp_path: Path) -> None:
+    board = read(fig1(tmp_path, epochs=30))
+    for panel in board.panels:
+        for y in board.columns:
+            found = limits(board, panel, y)
+            assert found is not None
+            for _, group in panel.members:
+                points = curve(group.averaged, value("epoch"), value(y))
+                assert all(
+                    found[0] <= (p.y.low or 0) <= (p.y.high or 0) <= found[1] for p in points
+                )
+    assert bounds([0.1] * 50 + [0.9]) is None  # flat, then a rise: all of it is drawn
+
+
+def test_ends_are_gathered_by_the_number_that_was_varied(tmp_path: Path) -> None:
+    for size in (256, 32, 64):
+        for seed in range(2):
+            make(tmp_path / f"{size}-{seed}", replace(BASE, batch=size, seed=seed))
+    (tmp_path / "plan.json").write_text('{"panels": {"split_by": "batch"}}')
+    found = payload(read(tmp_path))["overview"]
+    assert found["axis"]["ticks"] == [[5.0, "32"], [6.0, "64"], [8.0, "256"]]
+    (series,) = found["series"]
+    assert series["mean"]["x"]["batch"] == [5.0, 6.0, 8.0]
+    assert series["mean"]["y"]["test_accuracy"]["n"] == [2, 2, 2]
+    (tmp_path / "plan.json").write_text('{"panels": {"split_by": "method"}}')
+    assert payload(read(tmp_path))["overview"] is None
 
 
 def test_names_say_what_differs_within_a_panel_and_no_more(tmp_path: Path) -> None:
@@ -198,6 +259,15 @@ def test_times_stand_beside_the_papers(tmp_path: Path) -> None:
     assert dict(zip(table.head, sccd, strict=True))["× SGD by epoch"] == "1.50"
     assert sccd[-3:] == ("0.185", "18.1", "1.07")
     assert page[-3:] == ("–", "–", "–")
+
+
+def test_the_papers_times_stand_beside_its_batch_alone() -> None:
+    rows = [
+        {"method": "SGD", "batch": b, "seconds_per_epoch": 1.0, "seconds_per_iteration": 0.1}
+        for b in (512, 1024)
+    ]
+    table = timing_table(Timing(tuple(rows), "a device", {"SGD": (0.172, 16.9)}))
+    assert [line[-1] for line in table.lines] == ["1.00", "–"]
 
 
 def test_tuning_shows_every_lr_and_the_one_taken(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_every_plan_in_small(make: Any) -> None:
 
 @pytest.mark.parametrize("key", ["epochs", "tune_epochs", "seeds"])
 def test_bad_settings_of_plans(key: str) -> None:
-    with pytest.raises(ConfigError, match=f"{key} must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match=f"{key} must be from 1 to 1000000, got 0"):
         Settings(**{key: 0})
 
 
@@ -159,7 +159,7 @@ def test_from_plan_to_report(tmp_path: Path) -> None:
     assert described["name"] == "tiny"
     assert described["command"] == "cyclade tiny"
     assert described["panels"]["split_by"] == "method"
-    assert described["paper"] == [{"claim": "It works", "value": "1"}]
+    assert described["paper"] == [{"claim": "It works", "value": "1", "checks": []}]
     assert described["notes"][0] == "A note."
     assert (root / "tune" / "tune.journal").exists()
 
@@ -257,12 +257,12 @@ def test_folders_that_are_no_plans(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match=r"is not empty and holds no plan\.json"):
         reproduce(TINY, tmp_path)
     (tmp_path / "tiny" / "plan.json").write_text("[]")
-    with pytest.raises(FolderError, match=r"plan\.json cannot be read"):
+    with pytest.raises(FolderError, match=r"plan\.json is damaged: it cannot be read"):
         reproduce(TINY, tmp_path)
     (tmp_path / "times").write_text("a file")
     with pytest.raises(FolderError, match="is a file, not a folder"):
         reproduce(TIMES, tmp_path)
-    with pytest.raises(ConfigError, match="jobs must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="jobs must be from 1 to 1024, got 0"):
         reproduce(replace(TINY, name="new"), tmp_path, jobs=0)
     assert sorted(contents(tmp_path)) == ["times", "tiny/plan.json", "tiny/thesis.txt"]
 

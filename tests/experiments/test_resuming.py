@@ -44,7 +44,12 @@ def assert_same_end(a: Path, b: Path) -> None:
     (rows, state), (other_rows, other_state) = outcome(a), outcome(b)
     assert rows == other_rows
     assert same(state, other_state)
-    assert (a / "done").read_bytes() == (b / "done").read_bytes()
+    ends = [RunFolder(folder).done() for folder in (a, b)]
+    for end in ends:
+        assert end is not None
+        del end["history"], end["checkpoint"]  # digests of files with seconds in them
+    assert ends[0] == ends[1]
+    assert RunFolder(a).problems() == RunFolder(b).problems() == []
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_death_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert_same_end(tmp_path / "whole", folder)
         if writes <= number:
             break
-    assert deaths == 2 * 8  # config, about, history, two epochs of two files, done
+    assert deaths == 2 * 9  # config, about, history, two epochs of two files, one kept, done
 
 
 def test_a_killed_process(tmp_path: Path) -> None:
@@ -152,15 +157,6 @@ def test_a_killed_process(tmp_path: Path) -> None:
     run(config, folder)
     run(config, tmp_path / "whole")
     assert_same_end(tmp_path / "whole", folder)
-
-
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    run(SMALL, tmp_path)
-    (tmp_path / "done").unlink()
-    content = (tmp_path / "checkpoint.pt").read_bytes()
-    (tmp_path / "checkpoint.pt").write_bytes(content[: len(content) // 2])
-    with pytest.raises(FolderError, match=r"checkpoint.pt is damaged .* delete it"):
-        run(SMALL, tmp_path)
 
 
 def test_a_checkpoint_of_another_device(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def made_up_data(monkeypatch: pytest.MonkeyPatch) -> None:
     def prepared(config: RunConfig, data_dir: Any) -> Dataset:
         return data
 
-    for module in ("run", "many"):  # by name: the functions of the same names hide the modules
+    for module in ("one", "many"):
         monkeypatch.setattr(sys.modules[f"cyclade.experiments.{module}"], "prepared", prepared)
 
 

@@ -37,7 +37,10 @@ COLUMNS = (
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains(method: str, tmp_path: Path) -> None:
-    config = RunConfig(method=method, lr=LR[method], batch=16, epochs=1, device="cpu")
+    small = None if method in ("SGD", "SCCD") else 4
+    config = RunConfig(
+        method=method, lr=LR[method], batch=16, b_small=small, epochs=1, device="cpu"
+    )
     result = run(config, tmp_path / "run")
     assert result.status == "finished"
     first, last = result.history
@@ -46,11 +49,27 @@ def test_every_method_trains(method: str, tmp_path: Path) -> None:
     assert result.history == run(config, tmp_path / "run").history  # done: read, not run
 
 
+@pytest.mark.parametrize("method", ["SGD", "SCCD"])
+def test_the_defaults_learn_at_the_first_try(method: str, tmp_path: Path) -> None:
+    result = run(RunConfig(method=method, epochs=5, device="cpu"), tmp_path / "run")
+    assert result.last.test_accuracy > 0.8
+
+
+def test_the_defaults_are_those_of_the_data_set() -> None:
+    digits, cifar = RunConfig(method="PAGE"), RunConfig(dataset="cifar10", method="PAGE")
+    assert (digits.batch, digits.b_small, digits.lr) == (32, 16, 0.06)
+    assert (cifar.batch, cifar.b_small, cifar.lr) == (512, None, 0.005)
+    vr = RunConfig(method="VR-CCD")
+    assert (vr.batch, vr.b_small, vr.lr) == (16, 8, 0.1)
+    assert RunConfig(method="PAGE", batch=8, lr=0.3).b_small == 4
+
+
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
     config = replace(SMALL, held_out=0.1)
     result = run(config, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "about.json", "checkpoint.pt", "config.toml", "done", "history.csv",
+        "about.json", "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "done",
+        "history.csv",
     ]  # fmt: skip
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert lines[0] == COLUMNS
@@ -60,7 +79,9 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     start = json.loads((tmp_path / "about.json").read_text())["starts"][0]
     assert start["versions"]["torch"] == torch.__version__
     assert start["device"] == "cpu"
-    assert json.loads((tmp_path / "done").read_text()) == {"status": "finished", "epoch": 2}
+    done = RunFolder(tmp_path).done()
+    assert done is not None
+    assert (done["status"], done["epoch"], done["run"]) == ("finished", 2, config.identity)
     assert 0 <= (result.last.held_out_accuracy or 0) <= 1
     assert run(SMALL, tmp_path.with_name("other")).last.held_out_accuracy is None
 
@@ -77,7 +98,7 @@ def test_an_epoch_is_every_image_once(method: str, tmp_path: Path) -> None:
 def test_small_steps_are_counted_as_the_paper_does_and_as_they_are(
     method: str, tmp_path: Path
 ) -> None:
-    result = run(replace(SMALL, method=method, epochs=1, lr=1e-3), tmp_path)
+    result = run(replace(SMALL, method=method, epochs=1, lr=1e-3, b_small=11), tmp_path)
     coins = Coins(1437, 128, None, None, 0)
     draws = coins.epoch(0)
     large, small = sum(draws.refresh), coins.steps - sum(draws.refresh)
@@ -154,8 +175,9 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     assert not math.isfinite(result.last.train_loss) or not math.isfinite(
         result.last.batch_loss or 0
     )
-    done = json.loads((tmp_path / "done").read_text())
-    assert done == {"status": "diverged", "epoch": result.last.epoch}
+    done = RunFolder(tmp_path).done()
+    assert done is not None
+    assert (done["status"], done["epoch"]) == ("diverged", result.last.epoch)
     again = RunFolder(tmp_path).result()
     assert again.status == "diverged"
     assert run(result.config, tmp_path).status == "diverged"
@@ -164,8 +186,8 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
 def test_a_folder_of_another_config_is_left_alone(tmp_path: Path) -> None:
     run(SMALL, tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    with pytest.raises(FolderError, match=r"another config \(lr = 0.05 there, 0.1 here\)"):
-        run(replace(SMALL, lr=0.1), tmp_path / "run")
+    with pytest.raises(FolderError, match=r"another config \(lr = 0.1 there, 0.3 here\)"):
+        run(replace(SMALL, lr=0.3), tmp_path / "run")
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
@@ -208,7 +230,7 @@ def test_many_runs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="batch = 5000"):
         run_many([too_large, third], tmp_path, jobs=1, progress=False)
     assert RunFolder(tmp_path / third.slug()).done() is not None
-    with pytest.raises(ConfigError, match="jobs must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="jobs must be from 1 to 1024, got 0"):
         run_many(configs, tmp_path, jobs=0)
 
 

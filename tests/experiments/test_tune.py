@@ -23,6 +23,7 @@ from cyclade.experiments import (
     find_runs,
 )
 from cyclade.experiments import tune as module
+from cyclade.experiments.lock import locked
 from cyclade.experiments.tune import tune
 
 BASE = RunConfig(batch=700, epochs=2, device="cpu")
@@ -99,8 +100,9 @@ def test_a_grid_grows_at_its_edge(runs: Callable[[Judge], Runs], tmp_path: Path)
 def test_what_diverged_is_never_chosen(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
     runs(lambda c: None if c.lr > 0.1 else 0.0)  # what did not diverge learned nothing
     (found,) = tune([BASE], tmp_path / "a", lrs=[0.05, 0.1, 0.2])
-    assert found.lr == 0.0125  # the smallest, after two extensions
+    assert found.lr == 0.1  # the largest that did not diverge: all came equally far
     assert found.held_out_accuracy == 0.0
+    assert not found.learnt
     fake = runs(lambda c: None)
     with pytest.raises(ExperimentError, match=r"every learning rate diverged for .*SCCD.*0\.025"):
         tune([BASE], tmp_path / "b", lrs=[0.1, 0.2])
@@ -201,7 +203,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 def test_without_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ExperimentError, match=r"needs Optuna .*pip install 'cyclade\[experiments"):
+    with pytest.raises(ExperimentError, match=r"needs Optuna .*pip install '\.\[experiments\]'"):
         tune([BASE], tmp_path / "x", lrs=[0.1])
     assert not (tmp_path / "x").exists()
 
@@ -221,3 +223,90 @@ def test_optuna_needs_no_database(tmp_path: Path) -> None:
         "assert study.tried() == {0.1: Tried(0.1, 'finished', 0.5)}\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+# ------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (b"\0\0\0\n", "line 3 is not a JSON object"),
+        (b'{"op_code": 4, "worker\n', "line 3 is not a JSON object"),
+        (b"[1]\n", "line 3 is not a JSON object"),
+        (b'{"op_code": 99, "worker_id": "w"}\n', "tune.journal is damaged"),
+    ],
+)
+def test_a_damaged_line_in_the_journal(
+    line: bytes,
+    name: str,
+    runs: Callable[[Judge], Runs],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is named; the journal is set aside and made again from the runs."""
+    runs(peak(0.2))
+    whole = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4])
+    journal = tmp_path / "tune.journal"
+    lines = journal.read_bytes().splitlines(True)
+    journal.write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
+    fake = runs(peak(0.2))
+    assert tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4]) == whole
+    assert len(fake.seen) == 3
+    assert name in caplog.text
+    assert line in (tmp_path / "tune.journal.damaged").read_bytes()
+
+
+def test_a_number_that_was_changed_in_the_journal(
+    runs: Callable[[Judge], Runs], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs(peak(0.2))
+    whole = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4])
+    journal = tmp_path / "tune.journal"
+    text = journal.read_text()
+    assert "0.45" in text
+    journal.write_text(text.replace("0.45", "0.95"))
+    fake = runs(peak(0.2))
+    assert tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4]) == whole
+    assert {c.lr for c in fake.seen} == {0.1, 0.4}
+    assert "does not fit its digest" in caplog.text
+
+
+def test_runs_of_finished_trials_are_looked_at(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"lrs": [0.2, 0.4], "jobs": 1, "progress": False}
+    tuned = tune([replace(BASE, epochs=1)], tmp_path, **options)
+    history = next((tmp_path / "runs").glob("*/history.csv"))
+    journal, table = (tmp_path / "tune.journal").read_bytes(), history.read_bytes()
+    history.write_bytes(table.replace(b"2.", b"1.", 1))
+    assert tune([replace(BASE, epochs=1)], tmp_path, **options) == tuned
+    assert history.read_bytes() == table
+    assert (tmp_path / "tune.journal").read_bytes() == journal
+    assert "history.csv is not as it was when the run ended" in caplog.text
+
+
+def test_ties_at_chance(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
+    """What came furthest is taken, the grid grows there, and it is said that nothing was learnt."""
+    fake = runs(lambda c: 0.1)
+    plain = fake.result
+
+    def result(config: RunConfig, root: Path) -> RunResult:
+        made = plain(config, root)
+        return replace(made, history=[replace(made.last, train_loss=2.3 - config.lr)])
+
+    fake.result = result  # type: ignore[method-assign]
+    (found,) = tune([BASE], tmp_path, lrs=[0.05, 0.1, 0.2])
+    assert (found.lr, found.extended, found.at_edge) == (0.8, 2, True)
+    assert not found.learnt
+    runs(lambda c: 0.9)
+    (found,) = tune([replace(BASE, seed=1)], tmp_path, lrs=[0.05, 0.1, 0.2])
+    assert found.learnt
+
+
+def test_two_searches_in_one_folder(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(FolderError, match=r"is in use by process \d+"),
+    ):
+        tune([BASE], tmp_path, lrs=[0.1])

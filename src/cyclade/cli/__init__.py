@@ -1,43 +1,82 @@
-"""The command line: `cyclade data`, `run`, `show`, `tune`, `reproduce`, `study` and `report`."""
+"""The command line: one module for each command or two.
+
+Every error that a user can put right is one line and the exit code 2.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import cyclade
-from cyclade.cli import data, plans, report, runs, tuning
+from cyclade.cli import config, data, plans, report, runs, tuning
 from cyclade.cli.arguments import with_example
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        _ready_to_print()
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what cannot be written shows here, not when Python ends
+        return code
+    except KeyboardInterrupt:
+        _say("interrupted; the same command goes on from here")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone: end as other tools do
+        _mute()
+        return BROKEN_PIPE
+    except OSError as error:
+        _mute()
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"{where}{error.strerror or error}")
+        return BAD_INPUT
+
+
+def _run(arguments: list[str]) -> int:
     chosen = parser().parse_args(arguments)
     chosen.arguments = arguments
+    from cyclade.experiments.display import warnings_shown
+    from cyclade.experiments.errors import ExperimentError
+
     try:
-        from cyclade.experiments import ExperimentError
-    except ImportError as error:
-        print(f"cyclade: {error}: pip install 'cyclade[experiments]'", file=sys.stderr)
-        return FAILED
-    try:
-        chosen.command(chosen)
+        with warnings_shown():
+            chosen.command(chosen)
     except ExperimentError as error:
-        print(f"cyclade: {' '.join(str(error).split())}", file=sys.stderr)
+        _say(str(error))
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("cyclade: interrupted; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has gone
-        sys.stderr.close()
-        return FAILED
-    except OSError as error:
-        print(f"cyclade: {error}", file=sys.stderr)
-        return FAILED
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "cyclade":
+            raise
+        _say(
+            f"this command needs {error.name}, which is not installed: in a checkout of cyclade, "
+            "pip install '.[experiments]'"
+        )
+        return BAD_INPUT
     return 0
+
+
+def _say(message: str) -> None:
+    print(f"cyclade: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _ready_to_print() -> None:
+    """Any path can be printed, whatever the locale; what it has no letters for is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _mute() -> None:
+    """What is still in the buffer cannot be written, and Python shall not try again."""
+    with suppress(OSError, ValueError, AttributeError):  # it is no file, or not there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,10 +85,13 @@ def parser() -> argparse.ArgumentParser:
         argparse.ArgumentParser,
         prog="cyclade",
         description="Cyclic block coordinate descent with variance reduction: the experiments.",
-        example="cyclade reproduce fig1 --quick --out out",
+        example=(
+            "cyclade reproduce fig1 --quick --out out\n"
+            "  cyclade run --method SCCD --epochs 5 --out out/first"
+        ),
     )
     whole.add_argument("--version", action="version", version=f"cyclade {cyclade.__version__}")
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for part in (data, runs, tuning, plans, report):
+    for part in (config, data, runs, tuning, plans, report):
         part.add(commands)
     return whole

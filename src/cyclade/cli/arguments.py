@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments that several commands share: the same words for the same thing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cyclade.experiments import RunConfig
+
+SHORT: dict[str, tuple[Any, str, str]] = {
+    "dataset": (str, "NAME", "the data set (default: digits)"),
+    "method": (str, "METHOD", "SGD, SCCD, PAGE, VRO-CCD or VR-CCD"),
+    "lr": (float, "LR", "the initial learning rate (default: by data set and method)"),
+    "epochs": (int, "N", "passes over the training images"),
+    "seed": (int, "SEED", "of weights, batches and random orders"),
+}
+"""Keys of the config that have an option of their own; the others go by --set."""
 
 
 def with_example(make: Any, *, example: str, **options: Any) -> argparse.ArgumentParser:
@@ -44,16 +53,64 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_seeds(parser: argparse.ArgumentParser, what: str, *, former: bool = False) -> None:
+    """How many seeds, or which. `former`: several numbers after --seeds are a list."""
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+" if former else None,
+        metavar="N",
+        help=f"{what}: N seeds, from 0 on",
+    )
+    parser.add_argument("--seed-list", metavar="SEED,SEED,…", help="these seeds instead: 0,3,7")
+
+
+def seeds_of(chosen: argparse.Namespace) -> tuple[int, ...] | int | None:
+    """A count, or the seeds themselves; None if nothing was said."""
+    from cyclade.experiments import ConfigError
+
+    given = chosen.seeds
+    if chosen.seed_list is not None:
+        if given is not None:
+            raise ConfigError("give --seeds or --seed-list, not both")
+        try:
+            found = tuple(int(part) for part in chosen.seed_list.split(","))
+        except ValueError:
+            raise ConfigError(
+                f"--seed-list takes integers with commas between, got {chosen.seed_list!r}"
+            ) from None
+        return _distinct(found)
+    if isinstance(given, list):
+        return given[0] if len(given) == 1 else _distinct(tuple(given))
+    count: int | None = given
+    return count
+
+
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    from cyclade.experiments import ConfigError
+
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"seeds must differ, got {', '.join(map(str, seeds))}")
+    return seeds
+
+
+def add_config(parser: argparse.ArgumentParser, *short: str) -> None:
     """A config file, and values that replace its own."""
     parser.add_argument("config", nargs="?", metavar="CONFIG.toml", help="the config of the run")
+    for key in short or SHORT:
+        kind, metavar, meaning = SHORT[key]
+        parser.add_argument(f"--{key}", type=kind, metavar=metavar, help=meaning)
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="replace a value"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace any value (`cyclade config` lists the keys)",
     )
 
 
-def config_of(chosen: argparse.Namespace) -> RunConfig:
-    """The config that was asked for."""
+def config_of(chosen: argparse.Namespace, method: str | None = None) -> RunConfig:
+    """The config that was asked for, with the defaults of its data set and of this method."""
     from cyclade.experiments import ConfigError, RunConfig
     from cyclade.experiments.config import value_of
 
@@ -63,8 +120,12 @@ def config_of(chosen: argparse.Namespace) -> RunConfig:
         if not equals:
             raise ConfigError(f"--set takes key=value, got {setting!r}")
         changes[key.strip()] = value_of(text.strip())
-    if chosen.device is not None:
-        changes["device"] = chosen.device
+    for key in (*SHORT, "device"):
+        given = getattr(chosen, key, None)
+        if given is not None:
+            changes[key] = given
+    if method is not None:
+        changes["method"] = method
     if chosen.config is not None:
         return RunConfig.read(chosen.config, changes)
     return RunConfig.from_dict(changes)

@@ -15,10 +15,12 @@ def add(commands: Any) -> None:
         commands.add_parser,
         name="data",
         help="fetch or check the data sets",
-        description="Fetch CIFAR-10 and MNIST from their official sources and check every file.",
+        description="Fetch data sets from their official sources and check every file.",
         example="cyclade data cifar10 mnist --data-dir data\n  cyclade data cifar10 --check",
     )
-    parser.add_argument("names", nargs="+", metavar="NAME", help="cifar10, mnist or digits")
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="a data set; an unknown one lists them all"
+    )
     add_data_dir(parser)
     parser.add_argument("--check", action="store_true", help="only check what is there")
     parser.set_defaults(command=_data)

@@ -7,7 +7,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from cyclade.cli.arguments import add_data_dir, add_device, add_jobs, with_example
+from cyclade.cli.arguments import (
+    add_data_dir,
+    add_device,
+    add_jobs,
+    add_seeds,
+    seeds_of,
+    with_example,
+)
 
 PAPER = ("fig1", "table1", "fig-time", "fig-vr", "fig-same-lr")
 STUDIES = ("batch", "order")
@@ -65,10 +72,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="out", metavar="DIR", help="results go to DIR/NAME (default: out)"
     )
-    parser.add_argument("--dataset", metavar="NAME", help="digits, mnist or cifar10")
+    parser.add_argument("--dataset", metavar="NAME", help="instead of the plan's own")
     parser.add_argument("--epochs", type=int, metavar="N", help="of the final runs")
     parser.add_argument("--tune-epochs", type=int, metavar="N", help="of the tuning runs")
-    parser.add_argument("--seeds", type=int, metavar="N", help="final runs of each curve")
+    add_seeds(parser, "final runs of each curve")
     add_data_dir(parser)
     add_device(parser)
     add_jobs(parser)
@@ -87,7 +94,8 @@ def _study(chosen: argparse.Namespace) -> None:
 
 
 def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
-    from cyclade.experiments.data import check_name
+    from cyclade.experiments.datasets import find
+    from cyclade.experiments.estimate import announced
     from cyclade.experiments.plans import Settings
     from cyclade.experiments.report import summary
     from cyclade.experiments.report.plan import read_timing
@@ -95,19 +103,23 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
     from cyclade.experiments.reproduce import check, reproduce
 
     if chosen.dataset is not None:
-        check_name(chosen.dataset)
+        find(chosen.dataset)
     settings = Settings(
         quick=chosen.quick,
         dataset=chosen.dataset,
         epochs=chosen.epochs,
         tune_epochs=chosen.tune_epochs,
-        seeds=chosen.seeds,
+        seeds=seeds_of(chosen),
         device=chosen.device or "auto",
     )
     plans = [make(settings) for make in makes]
     for plan in plans:  # all of them, before the first begins
         check(plan, chosen.out, data_dir=chosen.data_dir, jobs=chosen.jobs)
-    for plan in plans:
+    for make, plan in zip(makes, plans, strict=True):
+        if not chosen.quiet and not (Path(chosen.out) / plan.name / "plan.json").exists():
+            line = announced(plan, make, settings, chosen.jobs)
+            if line:
+                print(line, flush=True)
         page = reproduce(
             plan,
             chosen.out,

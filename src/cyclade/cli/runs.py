@@ -20,9 +20,9 @@ def add(commands: Any) -> None:
         help="train one run, or resume it",
         description="Train one run; the same command resumes it after an interruption.",
         example=(
-            "cyclade run run.toml --out out/run --data-dir data\n"
-            "  cyclade run --set dataset=mnist --set method=VRO-CCD --set lr=0.005 --out out/vro\n"
-            "  cyclade run run.toml --set seed=1 --device cuda --out out/seed1"
+            "cyclade run --epochs 5 --out out/first\n"
+            "  cyclade run --dataset mnist --method VRO-CCD --lr 0.005 --out out/vro\n"
+            "  cyclade run run.toml --seed 1 --set batch=256 --device cuda --out out/seed1"
         ),
     )
     add_config(run)
@@ -55,6 +55,9 @@ def _run(chosen: argparse.Namespace) -> None:
             watch=lambda row: display.show(config, row),
         )
     print(_sentence(result))
+    hint = _hint(result)
+    if hint:
+        print(hint)
 
 
 def _show(chosen: argparse.Namespace) -> None:
@@ -74,6 +77,25 @@ def _sentence(result: RunResult) -> str:
         f"{result.config.method}: train loss {row.train_loss:.4f}, test accuracy "
         f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
         f"({result.folder})"
+    )
+
+
+def _hint(result: RunResult) -> str:
+    """What to try when nothing was learnt."""
+    from cyclade.experiments.datasets import find
+    from cyclade.experiments.tune import learnt
+
+    c = result.config
+    info = find(c.dataset)
+    if result.status == "diverged":
+        return f"A smaller lr may help: {info.learning_rate(c.method):g} is usual here."
+    if learnt(c, result.last.test_accuracy):
+        return ""
+    return (
+        f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr may "
+        f"help ({info.learning_rate(c.method):g} at batch {info.batch_of(c.method)} is usual "
+        "here), or "
+        "`cyclade tune`."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,9 @@ from cyclade.cli.arguments import (
     add_data_dir,
     add_device,
     add_jobs,
+    add_seeds,
     config_of,
+    seeds_of,
     with_example,
 )
 from cyclade.cli.runs import aligned
@@ -33,11 +34,11 @@ def add(commands: Any) -> None:
             "The same command resumes."
         ),
         example=(
-            "cyclade tune --set epochs=20 --methods SGD SCCD --lrs 0.05 0.1 0.2 --out out/tune\n"
-            "  cyclade tune run.toml --seeds 0 1 --device cuda --data-dir data --out out/tune"
+            "cyclade tune --epochs 20 --methods SGD SCCD --lrs 0.05 0.1 0.2 --out out/tune\n"
+            "  cyclade tune run.toml --seeds 3 --device cuda --data-dir data --out out/tune"
         ),
     )
-    add_config(parser)
+    add_config(parser, "dataset", "epochs")
     parser.add_argument(
         "--methods", nargs="+", metavar="METHOD", help="instead of the config's method"
     )
@@ -47,9 +48,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--held-out", type=float, default=0.1, metavar="SHARE", help="of the training images (0.1)"
     )
-    parser.add_argument(
-        "--seeds", nargs="+", type=int, metavar="SEED", help="judge by the mean over these"
-    )
+    add_seeds(parser, "judge by the mean over", former=True)
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the search")
     add_data_dir(parser)
     add_device(parser)
@@ -58,13 +57,19 @@ def add(commands: Any) -> None:
 
 
 def _tune(chosen: argparse.Namespace) -> None:
-    from cyclade.experiments import verify
+    from cyclade.experiments import ConfigError, verify
     from cyclade.experiments.about import resolve
     from cyclade.experiments.plans.grids import learning_rates
+    from cyclade.experiments.plans.plan import MOST
     from cyclade.experiments.tune import tune
 
-    config = config_of(chosen)
-    bases = [replace(config, method=method) for method in chosen.methods or [config.method]]
+    bases = [config_of(chosen, method) for method in chosen.methods or [None]]
+    config = bases[0]
+    seeds = seeds_of(chosen)
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= MOST:
+            raise ConfigError(f"seeds must be from 1 to {MOST}, got {seeds}")
+        seeds = tuple(range(seeds))
     resolve(config.device)
     verify(config.dataset, chosen.data_dir)
     tuned = tune(
@@ -72,7 +77,7 @@ def _tune(chosen: argparse.Namespace) -> None:
         chosen.out,
         lrs=chosen.lrs or learning_rates,
         held_out=chosen.held_out,
-        seeds=chosen.seeds,
+        seeds=seeds,
         data_dir=chosen.data_dir,
         jobs=chosen.jobs,
         progress=not chosen.quiet,
@@ -81,6 +86,11 @@ def _tune(chosen: argparse.Namespace) -> None:
     for one in tuned:
         if one.at_edge:
             print(f"{one.config.method}: lr {one.lr:g} is at the edge of its grid")
+        if not one.learnt:
+            print(
+                f"{one.config.method}: nothing was learnt at any lr; the one with the lowest train "
+                "loss is taken: try more epochs"
+            )
     print(f"Trials: {Path(chosen.out).resolve()}")
 
 

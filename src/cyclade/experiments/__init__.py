@@ -1,30 +1,53 @@
 """The paper's experiments: data, networks, and runs that can be stopped and resumed anywhere.
 
 Training needs torch and NumPy alone; scikit-learn (digits), pooch (fetching) and rich (progress)
-are loaded where they are used.
+are loaded where they are used. Configs, run folders, reports and the checks of data need no torch,
+so the names below are loaded when they are first asked for.
 """
 
-from cyclade.experiments.config import METHODS, RunConfig
-from cyclade.experiments.data import DATASETS, Dataset, Split, load, verify
-from cyclade.experiments.errors import (
-    ConfigError,
-    DataError,
-    DeviceError,
-    ExperimentError,
-    FolderError,
-)
-from cyclade.experiments.fetching import fetch
-from cyclade.experiments.folder import Row, RunFolder, RunResult, find_runs
-from cyclade.experiments.many import run_many
-from cyclade.experiments.networks import network
-from cyclade.experiments.run import run
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cyclade.experiments.archive import find_runs, pack, unpack
+    from cyclade.experiments.config import METHODS, RunConfig
+    from cyclade.experiments.data import Dataset, Split, load
+    from cyclade.experiments.datasets import DatasetInfo
+    from cyclade.experiments.errors import (
+        ConfigError,
+        DataError,
+        DeviceError,
+        ExperimentError,
+        FolderError,
+    )
+    from cyclade.experiments.fetching import fetch, verify
+    from cyclade.experiments.folder import Row, RunFolder, RunResult
+    from cyclade.experiments.many import run_many
+    from cyclade.experiments.networks import network
+    from cyclade.experiments.one import run
+
+_HOMES = {
+    "archive": ("find_runs", "pack", "unpack"),
+    "config": ("METHODS", "RunConfig"),
+    "data": ("Dataset", "Split", "load"),
+    "datasets": ("DatasetInfo",),
+    "errors": ("ConfigError", "DataError", "DeviceError", "ExperimentError", "FolderError"),
+    "fetching": ("fetch", "verify"),
+    "folder": ("Row", "RunFolder", "RunResult"),
+    "many": ("run_many",),
+    "networks": ("network",),
+    "one": ("run",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "DATASETS",
     "METHODS",
     "ConfigError",
     "DataError",
     "Dataset",
+    "DatasetInfo",
     "DeviceError",
     "ExperimentError",
     "FolderError",
@@ -37,7 +60,21 @@ __all__ = [
     "find_runs",
     "load",
     "network",
+    "pack",
     "run",
     "run_many",
+    "unpack",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

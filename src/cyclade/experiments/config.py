@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -27,39 +28,9 @@ ORDERS = ("forward", "backward", "shuffled", "random", "greedy")
 class RunConfig:
     """One training run. Everything that its result depends on is here, and nothing else.
 
-    Parameters
-    ----------
-    dataset:
-        "digits", "mnist" or "cifar10", each with its LeNet.
-    method:
-        "SGD", "SCCD", "PAGE", "VRO-CCD" or "VR-CCD".
-    lr, schedule:
-        The initial learning rate; "cosine" takes it to 0 over the whole run, step by step.
-    batch, b_small, p:
-        b; and for the recursive methods b' (default ⌊√b⌋) and p (default b'/(b + b')).
-    epochs:
-        Passes over the training images as the paper counts them: a small step is b' samples.
-    weight_decay, momentum:
-        As in `cyclade.optim`.
-    order, blocks:
-        Of the cyclic methods; None is one block per layer, a number merges layers by cost.
-    precondition, spectral:
-        Λ_j: None, "curvature" or "adam"; spectral="step" divides the steps of fully connected
-        layers by σ(W_j), as the paper has it, "step-all" those of convolutions too, and "reparam"
-        trains W/σ(W) in the fully connected layers instead.
-    seed:
-        Of the initial weights, the batches and random orders.
-    held_out:
-        The share of the training images kept back, to choose parameters on.
-    device, capture:
-        "auto", "cpu", "cuda" or "cuda:0"; on CUDA a cycle is captured as one graph.
-    compile:
-        torch.compile the stages and the loss: faster steps after a wait at the start.
-    tf32:
-        On CUDA, TF32 in matrix products, which rounds their factors to 10 bits; false is plain
-        float32, which convolutions always are.
-    threads:
-        CPU threads. They are part of the config because sums depend on them.
+    `KEYS` says what each key means and accepts; ``cyclade config`` prints it. `lr`, `batch`
+    and `b_small` default to those of the data set and the method, and are part of the config once
+    it is made: to change the method or the data set of a config, make it anew.
 
     Example
     -------
@@ -72,9 +43,9 @@ class RunConfig:
 
     dataset: str = "digits"
     method: str = "SCCD"
-    lr: float = 0.05
+    lr: float = None  # type: ignore[assignment]  # the data set's
     schedule: str = "cosine"
-    batch: int = 512
+    batch: int = None  # type: ignore[assignment]  # the data set's
     b_small: int | None = None
     p: float | None = None
     epochs: int = 100
@@ -93,14 +64,21 @@ class RunConfig:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for key, (accepted, read) in _ACCEPTED.items():
+        for name, key in KEYS.items():
+            value = getattr(self, name)
+            if value is None and name in ("lr", "batch", "b_small"):
+                value = self._usual(name)  # dataset, method and batch are read by now
             try:
-                object.__setattr__(self, key, read(getattr(self, key)))
+                object.__setattr__(self, name, key.read(value))
             except (TypeError, ValueError) as error:
-                raise ConfigError(
-                    f"{key} must be {accepted}, got {getattr(self, key)!r}"
-                ) from error
+                raise ConfigError(f"{name} must be {key.accepted}, got {value!r}") from error
         self._check_together()
+
+    def _usual(self, name: str) -> Any:
+        info = find(self.dataset)
+        if name == "b_small":
+            return info.b_small_of(self.method, self.batch)
+        return (info.batch_of if name == "batch" else info.learning_rate)(self.method)
 
     def _check_together(self) -> None:
         if self.method not in RECURSIVE:
@@ -170,10 +148,15 @@ class RunConfig:
         mine, theirs = asdict(self), asdict(other)
         return [key for key in mine if key != "device" and mine[key] != theirs[key]]
 
+    @property
+    def identity(self) -> str:
+        """A digest of everything but the device: the same for two configs of the same run."""
+        keys = {key: value for key, value in asdict(self).items() if key != "device"}
+        return hashlib.sha256(repr(sorted(keys.items())).encode()).hexdigest()
+
     def slug(self) -> str:
         """A name for a folder: readable, and different for different runs."""
-        keys = {key: value for key, value in asdict(self).items() if key != "device"}
-        digest = hashlib.sha256(repr(sorted(keys.items())).encode()).hexdigest()[:8]
+        digest = self.identity[:8]
         spectral = f"-{self.spectral}" if self.spectral else ""
         return f"{self.dataset}-{self.method}{spectral}-lr{self.lr:g}-seed{self.seed}-{digest}"
 
@@ -200,31 +183,63 @@ def _toml(value: Any) -> str:
 # ------------------------------------------------------------------------ what each key accepts
 
 
-def _choice(*names: str | None) -> tuple[str, Callable[[Any], Any]]:
+Read = Callable[[Any], Any]
+"""From what a user gave to the value; ValueError or TypeError for what is not accepted."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the config: its type and what it accepts, in words and as code; what it means.
+
+    `usual` says where the default comes from, if that is not one value.
+    """
+
+    kind: str
+    words: str | Callable[[], str]
+    read: Read
+    meaning: str
+    usual: str = ""
+
+    @property
+    def accepted(self) -> str:
+        """What is accepted, in words."""
+        return self.words if isinstance(self.words, str) else self.words()
+
+
+def _choice(meaning: str, *choices: str | None) -> Key:
     def read(value: Any) -> Any:
-        value = _none(value) if None in names else value
-        if not (value is None or isinstance(value, str)) or value not in names:
+        value = _none(value) if None in choices else value
+        if not (value is None or isinstance(value, str)) or value not in choices:
             raise ValueError
         return value
 
-    return "one of " + ", ".join("none" if n is None else repr(n) for n in names), read
+    words = ", ".join("none" if one is None else repr(one) for one in choices)
+    return Key("text", f"one of {words}", read, meaning)
 
 
-def _integer(least: int, optional: bool = False) -> tuple[str, Callable[[Any], Any]]:
+def _integer(
+    meaning: str, least: int, most: int, *, optional: bool = False, usual: str = ""
+) -> Key:
     def read(value: Any) -> Any:
         value = _none(value) if optional else value
         if value is None and optional:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise ValueError
         return value
 
-    return f"an integer of at least {least}{', or none' if optional else ''}", read
+    accepted = f"an integer from {least} to {most}{', or none' if optional else ''}"
+    return Key("integer", accepted, read, meaning, usual)
 
 
 def _number(
-    accepted: str, fits: Callable[[float], bool], optional: bool = False
-) -> tuple[str, Callable[[Any], Any]]:
+    meaning: str,
+    accepted: str,
+    fits: Callable[[float], bool],
+    *,
+    optional: bool = False,
+    usual: str = "",
+) -> Key:
     def read(value: Any) -> Any:
         value = _none(value) if optional else value
         if value is None and optional:
@@ -235,7 +250,14 @@ def _number(
             raise ValueError
         return float(value)
 
-    return f"a number {accepted}{', or none' if optional else ''}", read
+    words = f"a number {accepted}{', or none' if optional else ''}"
+    return Key("number", words, read, meaning, usual)
+
+
+def _dataset(value: Any) -> str:
+    if not isinstance(value, str) or value not in names():
+        raise ValueError
+    return value
 
 
 def _order(value: Any) -> Any:
@@ -279,26 +301,79 @@ def _none(value: Any) -> Any:
     return None if isinstance(value, str) and value.lower() == "none" else value
 
 
-_ACCEPTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "dataset": _choice("digits", "mnist", "cifar10"),
-    "method": _choice(*METHODS),
-    "lr": _number("above 0", lambda v: v > 0),
-    "schedule": _choice("cosine", "constant"),
-    "batch": _integer(1),
-    "b_small": _integer(1, optional=True),
-    "p": _number("in (0, 1]", lambda v: 0 < v <= 1, optional=True),
-    "epochs": _integer(1),
-    "weight_decay": _number("of at least 0", lambda v: v >= 0),
-    "momentum": _number("in [0, 1)", lambda v: 0 <= v < 1),
-    "order": (f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers", _order),
-    "blocks": ("a number of blocks, a list of layer names, or none", _blocks),
-    "precondition": _choice(None, "curvature", "adam"),
-    "spectral": _choice(None, "step", "step-all", "reparam"),
-    "seed": _integer(0),
-    "held_out": _number("in [0, 1)", lambda v: 0 <= v < 1),
-    "device": ("'auto', 'cpu', 'cuda' or 'cuda:N'", _device),
-    "capture": ("true or false", _boolean),
-    "compile": ("true or false", _boolean),
-    "tf32": ("true or false", _boolean),
-    "threads": _integer(1),
+def _switch(meaning: str) -> Key:
+    return Key("boolean", "true or false", _boolean, meaning)
+
+
+SEEDS = 2**63 - 1
+"""The largest seed: what TOML and torch can hold."""
+THREADS = 256
+"""The most CPU threads: far more make torch crash."""
+
+KEYS: dict[str, Key] = {
+    "dataset": Key(
+        "text",
+        lambda: "one of " + ", ".join(map(repr, names())),
+        _dataset,
+        "what is learnt, with the network for it",
+    ),
+    "method": _choice("the algorithm", *METHODS),
+    "lr": _number(
+        "the initial learning rate", "above 0", lambda v: v > 0, usual="by dataset and method"
+    ),
+    "schedule": _choice("cosine takes lr to 0 over the run, step by step", "cosine", "constant"),
+    "batch": _integer("b, the images of a step", 1, 2**31 - 1, usual="by dataset and method"),
+    "b_small": _integer(
+        "b' of the recursive methods", 1, 2**31 - 1, optional=True, usual="by dataset, else ⌊√b⌋"
+    ),
+    "p": _number(
+        "the chance of a large batch in the recursive methods",
+        "in (0, 1]",
+        lambda v: 0 < v <= 1,
+        optional=True,
+        usual="none: b'/(b + b')",
+    ),
+    "epochs": _integer("passes over the training images; a small step counts b'", 1, 1_000_000),
+    "weight_decay": _number("as in cyclade.optim", "of at least 0", lambda v: v >= 0),
+    "momentum": _number("as in cyclade.optim", "in [0, 1)", lambda v: 0 <= v < 1),
+    "order": Key(
+        "text or list",
+        f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
+        _order,
+        "of the blocks of the cyclic methods",
+    ),
+    "blocks": Key(
+        "integer or list",
+        "a number of blocks, a list of layer names, or none",
+        _blocks,
+        "of the cyclic methods; a number merges layers by cost",
+        "none: one per layer",
+    ),
+    "precondition": _choice(
+        "Λ_j, by which the steps of block j are divided", None, "curvature", "adam"
+    ),
+    "spectral": _choice(
+        "divide the steps of fully connected layers by σ(W_j); those of convolutions, too; or "
+        "train W/σ(W)",
+        None,
+        "step",
+        "step-all",
+        "reparam",
+    ),
+    "seed": _integer("of the initial weights, the batches and random orders", 0, SEEDS),
+    "held_out": _number(
+        "the share of the training images kept back, to choose parameters on",
+        "in [0, 1)",
+        lambda v: 0 <= v < 1,
+    ),
+    "device": Key(
+        "text",
+        "'auto', 'cpu', 'cuda' or 'cuda:N'",
+        _device,
+        "where to train; auto: CUDA if it is there",
+    ),
+    "capture": _switch("on CUDA, a cycle is captured as one graph"),
+    "compile": _switch("torch.compile the stages: faster steps after a wait at the start"),
+    "tf32": _switch("on CUDA, TF32 in matrix products (never in convolutions)"),
+    "threads": _integer("CPU threads; sums depend on them", 1, THREADS),
 }

@@ -1,25 +1,30 @@
-"""Progress of runs in the terminal; nothing where rich or a terminal is missing."""
+"""Progress of runs: bars in a terminal, plain lines elsewhere; and warnings, one line each."""
 
 from __future__ import annotations
 
+import logging
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.folder import Row
 
+EVERY = 10.0
+"""Seconds between two plain lines about the same run."""
+
 
 class Display:
-    """A bar per run with loss, accuracy and time left."""
+    """For each run: loss, accuracy and time left."""
 
     def __init__(self, shown: bool = True) -> None:
-        self._progress: Any = _progress() if shown and sys.stdout.isatty() else None
+        terminal = sys.stdout is not None and sys.stdout.isatty()
+        self.shown = shown and sys.stdout is not None
+        self._progress: Any = _progress() if shown and terminal else None
         self._tasks: dict[str, Any] = {}
-
-    @property
-    def shown(self) -> bool:
-        """Whether anybody sees it."""
-        return self._progress is not None
+        self._lines = _Lines()
 
     def __enter__(self) -> Display:
         if self._progress is not None:
@@ -32,7 +37,10 @@ class Display:
 
     def show(self, config: RunConfig, row: Row | None) -> None:
         """Where a run stands."""
-        if self._progress is None or row is None:
+        if not self.shown or row is None:
+            return
+        if self._progress is None:
+            self._lines.show(config, row)
             return
         name = config.slug()
         values = {
@@ -41,8 +49,9 @@ class Display:
             "accuracy": f"{row.test_accuracy:.3f}",
         }
         if name not in self._tasks:
-            title = f"{config.method} lr {config.lr:g} seed {config.seed}"
-            self._tasks[name] = self._progress.add_task(title, total=config.epochs, **values)
+            self._tasks[name] = self._progress.add_task(
+                _title(config), total=config.epochs, **values
+            )
         else:
             self._progress.update(self._tasks[name], **values)
 
@@ -51,6 +60,71 @@ class Display:
         task = self._tasks.get(config.slug())
         if task is not None:
             self._progress.stop_task(task)
+
+
+class _Lines:
+    """Plain lines, for files and pipes: every few seconds, and at the end of a run."""
+
+    def __init__(self) -> None:
+        self._began: dict[str, tuple[float, int]] = {}
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def show(self, config: RunConfig, row: Row) -> None:
+        name, now = config.slug(), time.monotonic()
+        began, first = self._began.setdefault(name, (now, row.epoch))
+        last, epoch = self._said.get(name, (began, -1))
+        over = row.epoch == config.epochs
+        if row.epoch == epoch or not (over or now - last >= EVERY):
+            return
+        self._said[name] = (now, row.epoch)
+        left = ""
+        if not over and row.epoch > first:
+            seconds = (now - began) / (row.epoch - first) * (config.epochs - row.epoch)
+            left = f", about {duration(seconds)} left"
+        print(
+            f"{_title(config)}: epoch {row.epoch}/{config.epochs}, train loss "
+            f"{row.train_loss:.3f}, test accuracy {row.test_accuracy:.3f}{left}",
+            flush=True,
+        )
+
+
+def _title(config: RunConfig) -> str:
+    return f"{config.method} lr {config.lr:g} seed {config.seed}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words, to two digits or so.
+
+    >>> [duration(s) for s in (0.4, 42, 91, 3_000, 50_000, 400_000)]
+    ['1 s', '42 s', '91 s', '50 min', '14 h', '4.6 days']
+    """
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 6000:
+        return f"{round(seconds / 60)} min"
+    if seconds < 2 * 86400:
+        return f"{round(seconds / 3600)} h"
+    return f"{seconds / 86400:.2g} days"
+
+
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Warnings about files go to the standard error stream, one line each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine())
+    logger = logging.getLogger("cyclade.experiments")
+    logger.addHandler(handler)
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        yield
+    finally:
+        logger.propagate = propagate
+        logger.removeHandler(handler)
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"cyclade: warning: {' '.join(record.getMessage().split())}"
 
 
 def _progress() -> Any:

@@ -1,18 +1,26 @@
-"""Fetching the official files, with their checksums."""
+"""Checking the official files, and fetching them. This needs no torch."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import tarfile
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cyclade.experiments.data import check_name, verify
-from cyclade.experiments.errors import DataError
-from cyclade.experiments.official import OFFICIAL, Download, data_folder, locate
+from cyclade.experiments import storage
+from cyclade.experiments.datasets import find
+from cyclade.experiments.errors import DataError, FolderError
+from cyclade.experiments.official import Download, Official, data_folder
+
+
+def verify(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """Read and check every file; returns the folder they are in, None for an embedded set."""
+    official = find(name).official
+    if official is None:
+        return None
+    contents = official.contents(name, data_folder(data_dir))
+    return next(iter(contents.values()))[1].parent
 
 
 def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = False) -> Path | None:
@@ -21,25 +29,24 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
     Returns the folder of the files; None for digits, which comes with scikit-learn. A file that is
     there but damaged is an error that names it: nothing of the user's is overwritten.
     """
-    check_name(name)
-    if name not in OFFICIAL:
+    official = find(name).official
+    if official is None:
         return None
     root = data_folder(data_dir)
-    if all(locate(name, root).values()):
+    there = official.locate(root)
+    if all(there.values()):
         return verify(name, root)
-    target = root / OFFICIAL[name].folder
-    for download in OFFICIAL[name].downloads:
-        if name == "mnist" and locate(name, root)[download.name.removesuffix(".gz")] is not None:
-            continue
-        if name == "mnist":
-            _retrieve(download, target, progress)
-        else:
+    target = root / official.folder
+    for download in official.downloads:
+        if download.archive:
             archive = root / download.name
             given = archive.exists()
             _retrieve(download, root, progress)
-            _unpack(archive, name, target)
+            _unpack(archive, official, target)
             if not given:
                 archive.unlink()
+        elif not any(there.get(key) for key in (download.name, download.name.removesuffix(".gz"))):
+            _retrieve(download, target, progress)
     return verify(name, root)
 
 
@@ -90,30 +97,22 @@ def _check(path: Path, known_hash: str) -> None:
         )
 
 
-def _unpack(archive: Path, name: str, target: Path) -> None:
+def _unpack(archive: Path, official: Official, target: Path) -> None:
     """The files of the data set, and nothing else, out of a tar archive."""
-    wanted = {file.name for file in OFFICIAL[name].files}
+    wanted = {file.name for file in official.files}
     try:
-        target.mkdir(parents=True, exist_ok=True)
         with tarfile.open(archive) as tar:
             for member in tar:
                 base = Path(member.name).name
                 stream = tar.extractfile(member) if member.isfile() and base in wanted else None
                 if stream is not None:
-                    _write(target / base, stream.read())
+                    storage.write(target / base, stream.read())
+    except FolderError as error:
+        raise DataError(str(error)) from error
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(
             f"{archive} cannot be unpacked: {error}. Delete it and try again"
         ) from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The whole file or none of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    Path(temporary).chmod(0o644)
-    os.replace(temporary, path)
 
 
 class _Progress:

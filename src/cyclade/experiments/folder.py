@@ -1,30 +1,36 @@
-"""The folder of a run: config, where it ran, history, checkpoint, and a mark when it is done.
+"""The folder of a run: config, where it ran, history, checkpoints, and a mark when it is done.
 
-Every file is written beside its place and renamed into it, so that a kill at any moment leaves
-either the old file or the new one. The checkpoint holds the history, too: what it says is true, and
-``history.csv`` follows it.
+No file is trusted because it is there. The checkpoint carries a digest, the run it belongs to and
+the history; the mark ``done`` carries the run and the digests of ``history.csv`` and the
+checkpoint; ``about.json`` its own digest. `problems` compares them. What does not fit is named, and
+made again from the last good checkpoint: the one before it is kept, too.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
+import logging
 import os
-import pickle
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from cyclade.experiments import checkpoint, storage
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
+from cyclade.experiments.lock import LOCK, locked
 
 CONFIG, ABOUT, HISTORY, CHECKPOINT, DONE = (
     "config.toml", "about.json", "history.csv", "checkpoint.pt", "done",
 )  # fmt: skip
+PREVIOUS, REFUSED = "checkpoint.previous.pt", "checkpoint.refused.pt"
+
+_STATUS = ("finished", "diverged")
+_MARK = {"status", "epoch", "run", "history", "checkpoint"}  # the keys of ``done``
+_log = logging.getLogger("cyclade.experiments")
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,9 @@ class Row:
     test_accuracy: float
 
 
+COLUMNS = [field.name for field in fields(Row)]
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run came to: `status` is "finished", "diverged" or, before its end, "unfinished"."""
@@ -71,20 +80,25 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the folder against other processes; a second one gets an error."""
+        return locked(self.path)
+
     def claim(self, config: RunConfig) -> None:
         """Make the folder this config's, or make sure that it is; else nothing is touched."""
+        self.check(config)
         if not (self.path / CONFIG).exists():
-            if self.path.exists() and not self.path.is_dir():
-                raise FolderError(f"{self.path} is a file, not a folder")
+            storage.write(self.path / CONFIG, config.to_toml().encode())
+
+    def check(self, config: RunConfig) -> None:
+        """The folder is new, or this config's; else an error."""
+        if self.path.exists() and not self.path.is_dir():
+            raise FolderError(f"{self.path} is a file, not a folder")
+        if not (self.path / CONFIG).exists():
             if self.path.exists() and any(_lasting(self.path)):
                 raise FolderError(
                     f"{self.path} is not empty and holds no {CONFIG}: give a new folder"
                 )
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-                self._write(CONFIG, config.to_toml().encode())
-            except OSError as error:
-                raise FolderError(f"{self.path} cannot be used: {error.strerror}") from error
             return
         there = self.config()
         different = config.differences(there)
@@ -97,6 +111,10 @@ class RunFolder:
                 f"{self.path} holds a run of another config ({changes}): give another folder"
             )
 
+    def sweep(self) -> None:
+        """Remove what writes that were cut off left behind."""
+        storage.sweep(self.path)
+
     def config(self) -> RunConfig:
         """The config this folder belongs to."""
         try:
@@ -104,88 +122,228 @@ class RunFolder:
         except ConfigError as error:
             raise FolderError(str(error)) from error
 
+    # -------------------------------------------------------------------------- how it ended
+
     def result(self) -> RunResult:
-        """What the run came to so far."""
-        config, done = self.config(), self.done()
-        status = "unfinished" if done is None else str(done["status"])
-        return RunResult(config, self.path, status, self.history())
+        """What the run came to so far; files that do not fit each other are an error."""
+        config, done, rows = self.config(), self.done(), self.history()
+        if done is None:
+            return RunResult(config, self.path, "unfinished", rows)
+        wrong = self._contradiction(config, done, rows)
+        if wrong is not None:
+            raise FolderError(f"{wrong}: the command that made this run mends it")
+        return RunResult(config, self.path, str(done["status"]), rows)
 
     def done(self) -> dict[str, Any] | None:
         """How the run ended; None if it has not."""
+        path = self.path / DONE
         try:
-            found: dict[str, Any] = json.loads((self.path / DONE).read_text("utf-8"))
-            found["status"]
+            found = storage.read_json(path)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise FolderError(f"{self.path / DONE} cannot be read: {error}") from error
+        if found.keys() - _MARK or found.get("status") not in _STATUS:
+            raise FolderError(f"{path} is damaged: it does not say how the run ended")
         return found
 
     def finish(self, status: str, epoch: int) -> None:
-        """Mark the run as ended."""
-        self._write(DONE, (json.dumps({"status": status, "epoch": epoch}) + "\n").encode())
+        """Mark the run as ended, with its history and its checkpoint as they stand."""
+        content = {
+            "status": status,
+            "epoch": epoch,
+            "run": self.config().identity,
+            "history": storage.digest((self.path / HISTORY).read_bytes()),
+        }
+        if (self.path / CHECKPOINT).exists():
+            content["checkpoint"] = storage.digest((self.path / CHECKPOINT).read_bytes())
+        storage.write_json(self.path / DONE, content)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the files of a run that has ended; of another, that it has not.
+
+        Checkpoints may be missing: results that were copied have none, and they take space.
+        """
+        try:
+            config, done = self.config(), self.done()
+            if done is None:
+                return ["not done"]
+            found = [self._contradiction(config, done, self.history())]
+        except FolderError as error:
+            return [str(error)]
+        found += [self._about_problem(), self._checkpoint_problem(config, done)]
+        return [problem for problem in found if problem is not None]
+
+    def _about_problem(self) -> str | None:
+        try:
+            self._starts()
+        except FileNotFoundError:
+            return f"{self.path / ABOUT} is missing"
+        except FolderError as error:
+            return str(error)
+        return None
+
+    def _checkpoint_problem(self, config: RunConfig, done: dict[str, Any]) -> str | None:
+        path = self.path / CHECKPOINT
+        try:
+            checkpoint.checked(path, config.identity)
+        except FileNotFoundError:
+            if (self.path / PREVIOUS).exists():
+                return f"{path} is missing, and the one before it is there"
+            return None
+        except FolderError as error:
+            return str(error)
+        if "checkpoint" in done and done["checkpoint"] != storage.digest(path.read_bytes()):
+            return f"{path} is not as it was when the run ended"
+        return None
+
+    def _contradiction(
+        self, config: RunConfig, done: dict[str, Any], rows: list[Row]
+    ) -> str | None:
+        """Where the mark, the config and the history do not fit each other."""
+        mark, table = self.path / DONE, self.path / HISTORY
+        if done.get("run", config.identity) != config.identity:
+            return f"{mark} belongs to another run than {CONFIG} beside it"
+        if not table.exists():
+            return f"{table} is missing, and {DONE} says that the run has ended"
+        if "history" in done and done["history"] != storage.digest(table.read_bytes()):
+            return f"{table} is not as it was when the run ended"
+        if [row.epoch for row in rows] != list(range(len(rows))) or not rows:
+            return f"{table} does not have one line for every epoch"
+        if rows[-1].epoch != done.get("epoch"):
+            return f"{table} ends at epoch {rows[-1].epoch}, {DONE} says {done.get('epoch')}"
+        if done["status"] == "finished" and rows[-1].epoch != config.epochs:
+            return f"{mark} says finished after {rows[-1].epoch} of {config.epochs} epochs"
+        return None
+
+    # ------------------------------------------------------------------------ where it ran
 
     def add_start(self, about: dict[str, Any]) -> None:
         """Note where and with what the run was started, or resumed."""
-        starts = []
-        if (self.path / ABOUT).exists():
-            try:
-                starts = json.loads((self.path / ABOUT).read_text("utf-8"))["starts"]
-            except (ValueError, KeyError, TypeError):
-                starts = []
-        text = json.dumps({"starts": [*starts, about]}, indent=2, ensure_ascii=False)
-        self._write(ABOUT, (text + "\n").encode())
+        try:
+            starts = self._starts()
+        except FileNotFoundError:
+            starts = []
+        except FolderError as error:
+            _log.warning("%s: what it said of earlier starts is lost", error)
+            starts = []
+        content = {"run": self.config().identity, "starts": [*starts, about]}
+        storage.write_json(self.path / ABOUT, content)
+
+    def _starts(self) -> list[dict[str, Any]]:
+        path = self.path / ABOUT
+        found = storage.read_json(path)
+        starts = found.get("starts")
+        if not isinstance(starts, list):
+            raise FolderError(f"{path} is damaged: it has no list of starts")
+        if "run" in found and found["run"] != self.config().identity:
+            raise FolderError(f"{path} belongs to another run")
+        return starts
 
     # -------------------------------------------------------------------------------- history
 
     def write_history(self, rows: list[Row]) -> None:
         """The whole table; a value that does not exist is empty."""
-        text = io.StringIO()
-        table = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-        table.writeheader()
-        table.writerows(asdict(row) for row in rows)
-        self._write(HISTORY, text.getvalue().encode())
+        storage.write(self.path / HISTORY, table(rows))
 
     def history(self) -> list[Row]:
         """The table as it stands; empty before the first epoch."""
         path = self.path / HISTORY
-        if not path.exists():
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except FileNotFoundError:
             return []
+        except OSError as error:
+            raise FolderError(f"{path} cannot be read: {error.strerror or error}") from error
+        except ValueError as error:
+            raise FolderError(f"{path} is damaged: it is no text ({error})") from error
         try:
-            with path.open(encoding="utf-8", newline="") as stream:
-                return [_row(cells) for cells in csv.DictReader(stream)]
-        except (ValueError, KeyError, TypeError) as error:
-            raise FolderError(f"{path} cannot be read: {error!r}") from error
+            return rows_of(text)
+        except (ValueError, csv.Error) as error:
+            raise FolderError(f"{path} is damaged: {error}") from error
 
-    # ----------------------------------------------------------------------------- checkpoint
+    # ---------------------------------------------------------------------------- checkpoints
 
-    def save(self, checkpoint: dict[str, Any]) -> None:
-        """Replace the checkpoint."""
-        buffer = io.BytesIO()
-        torch.save(checkpoint, buffer)
-        self._write(CHECKPOINT, buffer.getvalue())
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the checkpoint, and keep the one before it."""
+        content = checkpoint.packed(state, self.config().identity)
+        storage.write(self.path / CHECKPOINT, content, keep=self.path / PREVIOUS)
 
-    def load(self, device: torch.device) -> dict[str, Any] | None:
-        """The checkpoint; None before the first one. Only tensors and plain values are read."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
-            return None
+    def load(self, device: Any) -> dict[str, Any] | None:
+        """The state of the last good checkpoint; None before the first one."""
+        return next((state for _, state in self.checkpoints(device)), None)
+
+    def checkpoints(self, device: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Names and states of the good checkpoints, the last one first.
+
+        One that is not good is named in a warning. If there are some, but none is good, that is an
+        error in the end.
+        """
+        run = self.config().identity
+        bad: list[str] = []
+        for name in (CHECKPOINT, PREVIOUS):
+            try:
+                state = checkpoint.unpacked(self.path / name, run, device)
+            except FileNotFoundError:
+                continue
+            except FolderError as error:
+                bad.append(str(error))
+                continue
+            for reason in bad:
+                _log.warning("%s: going on from %s, epoch %s", reason, name, state.get("epoch"))
+            bad = []
+            yield name, state
+        if bad:
+            raise FolderError(f"{'; '.join(bad)}: delete it to start this run again")
+
+    def use(self, name: str) -> None:
+        """Make this checkpoint the current one; the one in its place was refused."""
+        if name == PREVIOUS:
+            current = self.path / CHECKPOINT
+            if current.exists():
+                os.replace(current, self.path / REFUSED)
+            os.replace(self.path / PREVIOUS, current)
+
+
+def table(rows: list[Row]) -> bytes:
+    """Rows as ``history.csv`` holds them."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return text.getvalue().encode()
+
+
+def rows_of(text: str) -> list[Row]:
+    """The rows of a ``history.csv``; ValueError for what is none."""
+    lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    if not lines or lines[0] != COLUMNS:
+        head = ",".join(lines[0]) if lines else ""
+        raise ValueError(f"its columns must be {','.join(COLUMNS)}, got {head[:200]!r}")
+    return [_row(number, cells) for number, cells in enumerate(lines[1:], start=2)]
+
+
+def _row(number: int, cells: list[str]) -> Row:
+    if len(cells) != len(COLUMNS):
+        raise ValueError(f"line {number} has {len(cells)} cells instead of {len(COLUMNS)}")
+    values: dict[str, Any] = {}
+    for field, text in zip(fields(Row), cells, strict=True):
         try:
-            found: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-            return found
-        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-            first = (str(error) or repr(error)).splitlines()[0]
-            raise FolderError(
-                f"{path} is damaged ({first}): delete it to start this run again"
-            ) from error
+            if text == "" and "None" in str(field.type):
+                values[field.name] = None
+            else:
+                values[field.name] = int(text) if field.type == "int" else float(text)
+        except ValueError:
+            raise ValueError(f"line {number}: {field.name} is {text[:50]!r}") from None
+    return Row(**values)
 
-    def _write(self, name: str, content: bytes) -> None:
-        temporary = self.path / f".{name}.{os.getpid()}"
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, self.path / name)
+
+def row_of(values: Any) -> Row:
+    """A row as a checkpoint holds it; ValueError for what is none."""
+    if not isinstance(values, dict) or list(values) != COLUMNS:
+        raise ValueError(f"a line of its history must have the columns {', '.join(COLUMNS)}")
+    for key, value in values.items():
+        if value is not None and not isinstance(value, int | float):
+            raise ValueError(f"{key} in its history is {value!r}")
+    return Row(**values)
 
 
 def find_runs(root: str | Path) -> list[RunResult]:
@@ -198,16 +356,9 @@ def find_runs(root: str | Path) -> list[RunResult]:
 
 
 def _lasting(path: Path) -> Iterator[Path]:
-    """What is in a folder, but for the remains of a write that was cut off."""
-    return (entry for entry in path.iterdir() if not entry.name.startswith(f".{CONFIG}."))
-
-
-def _row(cells: dict[str, str]) -> Row:
-    values: dict[str, Any] = {}
-    for field in fields(Row):
-        text = cells[field.name]
-        if text == "" and "None" in str(field.type):
-            values[field.name] = None
-        else:
-            values[field.name] = int(text) if field.type == "int" else float(text)
-    return Row(**values)
+    """What is in a folder, but for a lock and the remains of a write that was cut off."""
+    return (
+        entry
+        for entry in path.iterdir()
+        if entry.name != LOCK and not storage.is_temporary(entry.name)
+    )

@@ -22,16 +22,19 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class OfficialFile:
-    """A file as its authors published it: the name, the size in bytes, and a checksum."""
+    """A file as its authors published it: the name, the size in bytes, and a checksum.
+
+    If the name ends in ``.gz``, they are those of the compressed file. The size may be unknown.
+    """
 
     name: str
-    size: int
+    size: int | None
     algorithm: str
     digest: str
 
     def check(self, path: Path, content: bytes) -> None:
         """Refuse content that is cut short, too long, or differs from what was published."""
-        if len(content) != self.size:
+        if self.size is not None and len(content) != self.size:
             what = "is cut short" if len(content) < self.size else "is too long"
             raise DataError(
                 f"{path} {what}: {len(content):,} bytes where the official {self.name} has "
@@ -46,18 +49,23 @@ class OfficialFile:
 
 
 def read(path: Path) -> bytes:
-    """The content of a file; of a ``.gz`` one, what is compressed in it."""
+    """The bytes of a file."""
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as stream:
-                return stream.read()
         return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def unpacked(content: bytes, path: Path) -> bytes:
+    """The bytes of a file; of a ``.gz`` one, what is compressed in it."""
+    if path.suffix != ".gz":
+        return content
+    try:
+        return gzip.decompress(content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path} is damaged ({error}). Delete it and fetch it again (`cyclade data`)"
         ) from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def cifar_batch(content: bytes, path: Path) -> tuple[Bytes, Bytes]:

@@ -14,6 +14,8 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -22,15 +24,16 @@ import torch
 
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.display import Display
-from cyclade.experiments.errors import ConfigError, ExperimentError
+from cyclade.experiments.display import Display, warnings_shown
+from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
+from cyclade.experiments.one import on, prepared, run
 from cyclade.experiments.repeatable import before_cuda_starts
-from cyclade.experiments.run import on, prepared, run
 from cyclade.optim.capture import alone
 
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
 STREAMS = 8  # runs that share a GPU: more gain nothing on an H200
+JOBS = 1024  # the most that may be asked for
 TOGETHER = 16384  # images in the batches of runs that share a GPU: more of them fill it, and memory
 
 
@@ -54,18 +57,16 @@ def run_many(
     """
     before_cuda_starts()
     root, configs = Path(root), list(configs)
-    if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs must be at least 1, got {jobs}")
+    check_jobs(jobs)
     chosen = list({config.slug(): config for config in configs}.values())
     # By what a process has one of, and by how many may share the device.
     waiting: dict[tuple[str, int, bool, int], list[RunConfig]] = {}
     for config in chosen:  # before any work: folders of other configs, devices that are not there
         device = resolve(config.device)
         place = RunFolder(root / config.slug())
-        if place.path.exists():
-            place.claim(config)
-        if place.done() is None:
-            fitting = _streams(config) if device.type == "cuda" else _cores() // config.threads
+        place.check(config)
+        if place.problems():  # not done, or to be mended
+            fitting = _streams(config) if device.type == "cuda" else cores() // config.threads
             key = (device.type, config.threads, config.tf32, max(1, fitting))
             waiting.setdefault(key, []).append(config)
     failures: dict[RunConfig, Exception] = {}
@@ -81,6 +82,12 @@ def run_many(
     if failures:
         raise _joined(failures)
     return [RunFolder(root / config.slug()).result() for config in configs]
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Refuse numbers of jobs that make no sense."""
+    if jobs is not None and not 1 <= jobs <= JOBS:
+        raise ConfigError(f"jobs must be from 1 to {JOBS}, got {jobs}")
 
 
 def _one_by_one(
@@ -167,11 +174,17 @@ def _in_processes(
         while running:
             ended = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED).done
             for config in running.values() if display.shown else ():
-                rows = RunFolder(root / config.slug()).history()
-                display.show(config, rows[-1] if rows else None)
+                with suppress(FolderError):  # the run itself will say what is wrong
+                    rows = RunFolder(root / config.slug()).history()
+                    display.show(config, rows[-1] if rows else None)
             for future in ended:
                 config = running.pop(future)
                 error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    error = ExperimentError(
+                        "a worker process was killed, by lack of memory perhaps: the same command "
+                        "goes on; give fewer --jobs"
+                    )
                 if isinstance(error, Exception):
                     failures[config] = error
                 display.end(config)
@@ -186,7 +199,8 @@ def _in_processes(
 
 def _work(config: RunConfig, folder: Path, data_dir: str | Path | None, jobs: int) -> None:
     """In a process of its own; the result is read from the folder."""
-    run(config, folder, data_dir=data_dir, side_by_side=jobs)
+    with warnings_shown():
+        run(config, folder, data_dir=data_dir, side_by_side=jobs)
 
 
 def _bound() -> None:
@@ -202,7 +216,7 @@ def _bound() -> None:
         threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

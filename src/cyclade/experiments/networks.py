@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cyclade.experiments.convolution import Convolution
-from cyclade.experiments.data import check_name
+from cyclade.experiments.datasets import find
 from cyclade.optim import spectral_normalise
 
 
@@ -36,7 +36,7 @@ def lenet(channels: int, padding: int, flat: int, hidden: tuple[int, int]) -> nn
 
 
 def network(dataset: str, *, seed: int = 0, spectral: bool = False) -> nn.Sequential:
-    """The LeNet for a data set, on the CPU, initialised from `seed` as torch does by default.
+    """The network of a data set, on the CPU, initialised from `seed` as torch does by default.
 
     With `spectral` the weights of the fully connected layers are reparametrised as W/σ(W). The
     global random generator is left as it was.
@@ -46,15 +46,10 @@ def network(dataset: str, *, seed: int = 0, spectral: bool = False) -> nn.Sequen
     >>> [sum(p.numel() for p in network(name).parameters()) for name in ("cifar10", "mnist")]
     [62006, 61706]
     """
-    check_name(dataset)
+    info = find(dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if dataset == "cifar10":
-            model = lenet(channels=3, padding=0, flat=16 * 5 * 5, hidden=(120, 84))
-        elif dataset == "mnist":
-            model = lenet(channels=1, padding=2, flat=16 * 5 * 5, hidden=(120, 84))
-        else:  # digits, 16x16: half the width
-            model = lenet(channels=1, padding=2, flat=16 * 2 * 2, hidden=(60, 42))
+        model = info.net()
     if spectral:
         spectral_normalise(model)
     return model

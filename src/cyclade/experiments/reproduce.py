@@ -7,20 +7,21 @@ stopped. A folder of another plan is an error, and nothing in it is touched.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments import archive
 from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.data import verify
-from cyclade.experiments.errors import ConfigError, FolderError
-from cyclade.experiments.files import write_json
+from cyclade.experiments.errors import FolderError
+from cyclade.experiments.fetching import verify
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder
+from cyclade.experiments.lock import LOCK, locked
+from cyclade.experiments.many import check_jobs
 from cyclade.experiments.plans import Curve, Plan
+from cyclade.experiments.storage import is_temporary, read_json, sweep, write, write_json
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, load_optuna, longest_first, tune
 
@@ -76,7 +77,11 @@ class _Maker:
 
     def make(self, plan: Plan) -> Path:
         """Tune, train, time and report."""
-        root = self._out / plan.name
+        with locked(self._out / plan.name):
+            return self._make(plan, self._out / plan.name)
+
+    def _make(self, plan: Plan, root: Path) -> Path:
+        sweep(root)
         write_json(root / PLAN, _described(plan, self._command))
         for other in plan.shows:
             self.make(other)
@@ -110,12 +115,17 @@ class _Maker:
             Curve(replace(c.config, lr=found[plan.tuning(c)].lr)) if c.lrs else c
             for c in plan.curves
         ]
-        edges = tuple(
+        notes = [
             f"The search ended at the edge of its grid: {_sentence(one)}"
             for one in tuned
             if one.at_edge
-        )
-        return curves, edges
+        ]
+        notes += [
+            f"Nothing was learnt in the search, at any learning rate: {_sentence(one)}"
+            for one in tuned
+            if not one.learnt
+        ]
+        return curves, tuple(notes)
 
 
 # ------------------------------------------------------------------------- before any work begins
@@ -125,8 +135,7 @@ def check(
     plan: Plan, out: str | Path, *, data_dir: str | Path | None = None, jobs: int | None = None
 ) -> None:
     """What cannot work is an error here, and nothing has been touched yet."""
-    if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs must be at least 1, got {jobs}")
+    check_jobs(jobs)
     if plan.tunes():
         load_optuna()
     for one in _whole(plan):
@@ -143,16 +152,19 @@ def _whole(plan: Plan) -> list[Plan]:
 
 def _check_folder(plan: Plan, root: Path) -> None:
     """The folder is this plan's, or new."""
+    if (root / archive.RUNS).exists():
+        raise FolderError(f"{root} holds packed results, which are final: give another --out")
     if root.exists() and not root.is_dir():
         raise FolderError(f"{root} is a file, not a folder")
     if not (root / PLAN).exists():
-        if root.exists() and any(root.iterdir()):
+        lasting = root.iterdir() if root.exists() else ()
+        if any(e.name != LOCK and not is_temporary(e.name) for e in lasting):
             raise FolderError(f"{root} is not empty and holds no {PLAN}: give another --out")
         return
     try:
-        there = json.loads((root / PLAN).read_text("utf-8"))["content"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FolderError(f"{root / PLAN} cannot be read: {error!r}") from error
+        there = read_json(root / PLAN)["content"]
+    except KeyError as error:
+        raise FolderError(f"{root / PLAN} cannot be read as a plan: it has no {error}") from error
     here = json.loads(json.dumps(plan.content()))
     different = _differences(there, here)
     if different:
@@ -199,7 +211,7 @@ def _described(plan: Plan, command: str) -> dict[str, Any]:
 def _take_over(plan: Plan, source: Path, target: Path) -> None:
     """The results of another plan, without its checkpoints; of a table of times, the times."""
     if plan.timed:
-        write_json(target / TIMING, json.loads((source / TIMING).read_text("utf-8")))
+        write_json(target / TIMING, read_json(source / TIMING))
     if not plan.curves:
         return
     for run in sorted(done.parent for done in (source / RUNS).glob(f"*/{DONE}")):
@@ -212,8 +224,8 @@ def _borrow(run: RunConfig, out: Path, root: Path) -> bool:
     if place.exists():
         return False
     for done in sorted(out.glob(f"*/{RUNS}/{run.slug()}/{DONE}")):
-        whole = all((done.parent / name).exists() for name in _OF_A_RUN)
-        if whole and not run.differences(RunFolder(done.parent).config()):
+        there = RunFolder(done.parent)
+        if not there.problems() and not run.differences(there.config()):
             _copy(done.parent, place)
             return True
     return False
@@ -221,11 +233,8 @@ def _borrow(run: RunConfig, out: Path, root: Path) -> bool:
 
 def _copy(run: Path, place: Path) -> None:
     """A run that is done, without its checkpoint."""
-    place.mkdir(parents=True, exist_ok=True)
     for name in _OF_A_RUN:
-        temporary = place / f".{name}.{os.getpid()}"
-        shutil.copyfile(run / name, temporary)
-        os.replace(temporary, place / name)
+        write(place / name, (run / name).read_bytes())
 
 
 def _report(root: Path) -> Path:
@@ -244,6 +253,7 @@ def _sentence(tuned: Tuned) -> str:
         f"{one.lr:g}{' diverged' if one.status == 'diverged' else ''}" for one in tuned.tried
     )
     edge = ", at the edge" if tuned.at_edge else ""
+    edge += "" if tuned.learnt else ": nothing learnt"
     return (
         f"{_label(tuned.config)}: lr {tuned.lr:g} with {tuned.held_out_accuracy:.4f} on the images "
         f"held out (tried {grid}{edge})"

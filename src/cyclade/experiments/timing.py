@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -15,9 +14,9 @@ import torch
 from cyclade.experiments.about import about, resolve
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ExperimentError, FolderError
-from cyclade.experiments.files import write_json
 from cyclade.experiments.folder import RunResult
-from cyclade.experiments.run import run
+from cyclade.experiments.one import run
+from cyclade.experiments.storage import read_json, write_json
 
 TIMING = "timing.json"
 PAPER = {
@@ -50,7 +49,7 @@ def time_alone(
     if len(devices) != 1:
         raise ExperimentError(f"runs must be timed on one device, got {', '.join(sorted(devices))}")
     device = devices.pop()
-    rows = _read(root / TIMING, device)
+    rows = _read(root / TIMING, device, [_key(config) for config in configs])
     for config in configs:
         if config.epochs < 2:
             raise ExperimentError("timing needs 2 epochs: the first one warms up")
@@ -98,15 +97,22 @@ def _name(device: torch.device) -> str:
     return str(hardware.get("gpu") or f"CPU: {hardware['processor']}")
 
 
-def _read(path: Path, device: str) -> list[dict[str, Any]]:
-    """The times so far."""
+def _read(path: Path, device: str, keys: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The times so far; they must be of this device, and of the runs to be timed."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = read_json(path)
         rows, there = list(found["rows"]), found["device"]
+        strangers = [row for row in rows if {key: row[key] for key in NAMED} not in keys]
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError) as error:
-        raise FolderError(f"{path} cannot be read ({error!r}): delete it") from error
+    except (FolderError, ValueError, KeyError, TypeError) as error:
+        said = error if isinstance(error, FolderError) else f"{path} cannot be read ({error!r})"
+        raise FolderError(f"{said}: delete it, and the times are taken again") from error
     if there != device:
         raise FolderError(f"{path} has times of {there}, and this is {device}: delete it")
+    if strangers:
+        raise FolderError(
+            f"{path} has times of other runs ({strangers[0]['method']}, b = "
+            f"{strangers[0]['batch']}): delete it"
+        )
     return rows

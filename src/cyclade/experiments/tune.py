@@ -8,34 +8,42 @@ the end of the run on images held out of the *training* set. The test set plays 
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from cyclade.experiments.config import RunConfig
+from cyclade.experiments.datasets import find
 from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
-from cyclade.experiments.files import write_json
-from cyclade.experiments.folder import RunResult
-from cyclade.experiments.many import run_many
+from cyclade.experiments.folder import RunFolder, RunResult
+from cyclade.experiments.lock import LOCK, locked
+from cyclade.experiments.many import check_jobs, run_many
+from cyclade.experiments.storage import digest, is_temporary, sweep, write_json
 
 JOURNAL, SUMMARY, RUNS = "tune.journal", "tuned.json", "runs"
 EXTENSIONS = 2
 """How often a grid grows when the best lr is at its edge."""
+
+_log = logging.getLogger("cyclade.experiments")
 
 Grid = Sequence[float] | Callable[[RunConfig], Sequence[float]]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One learning rate: `held_out_accuracy` is the mean over the seeds, None if one diverged."""
+    """One learning rate: accuracy and train loss are means over the seeds, None if one diverged."""
 
     lr: float
     status: str
     held_out_accuracy: float | None
+    train_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class Tuned:
 
     `config` is the base with the chosen lr. `at_edge` says that the best lr is the smallest or the
     largest one tried, even after the grid grew `extended` times: a better one may lie beyond.
+    `learnt` says whether the best is better than guessing (`learnt`).
     """
 
     config: RunConfig
@@ -56,6 +65,20 @@ class Tuned:
     def lr(self) -> float:
         """The chosen learning rate."""
         return self.config.lr
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the best lr does better than guessing."""
+        return learnt(self.config, self.held_out_accuracy)
+
+
+def learnt(config: RunConfig, accuracy: float) -> bool:
+    """Whether an accuracy is that of a net that has learnt: more than twice what guessing gives.
+
+    >>> learnt(RunConfig(dataset="digits"), 0.108)
+    False
+    """
+    return accuracy > 2 / find(config.dataset).classes
 
 
 def tune(
@@ -73,10 +96,14 @@ def tune(
 ) -> list[Tuned]:
     """The best initial learning rate for each base config, by grid search.
 
+    The best is the lr of the highest accuracy on the images held out; of equals the one with the
+    lowest train loss at the end, and of those the largest. So if nothing was learnt, the lr that
+    came furthest is taken, the grid grows there, and `Tuned.learnt` is false.
+
     All runs of all bases go to one `run_many`, so that a GPU is filled. Where the best lr is at the
     edge of its grid, or all diverged, the grid grows by one factor on that side and the new runs
     are made, at most twice. The same call resumes: trials that are finished are read, and runs that
-    were cut off go on. Only one process may tune in a folder at a time.
+    were cut off go on. A second process that tunes in the folder gets an error.
 
     Parameters
     ----------
@@ -98,14 +125,17 @@ def tune(
     bases, root = list(bases), Path(root)
     if not 0 < held_out < 1:
         raise ConfigError(f"held_out must be in (0, 1), got {held_out}")
+    check_jobs(jobs)
     optuna = load_optuna()
     searches = [_Search(base, _grid(lrs, base), held_out, seeds, epochs) for base in bases]
-    with _quietly(optuna):
+    _check_folder(root)
+    with locked(root), _quietly(optuna):
+        sweep(root)
         storage = _journal(optuna, root) if storage is None else storage
         for search in searches:
             search.study = _Study(optuna, search.name, storage)
         for extensions in range(1 + EXTENSIONS):
-            missing = [(search, lr) for search in searches for lr in search.missing()]
+            missing = [(search, lr) for search in searches for lr in search.missing(root / RUNS)]
             configs = [config for search, lr in missing for config in search.runs(lr)]
             found = longest_first(
                 configs, root / RUNS, data_dir=data_dir, jobs=jobs, progress=progress
@@ -115,9 +145,9 @@ def tune(
             if extensions < EXTENSIONS:
                 for search in searches:
                     search.extend()
-    _check_all_found(searches)
-    tuned = [search.outcome() for search in searches]
-    _write(root / SUMMARY, tuned)
+        _check_all_found(searches)
+        tuned = [search.outcome() for search in searches]
+        _write(root / SUMMARY, tuned)
     return tuned
 
 
@@ -135,7 +165,7 @@ def load_optuna() -> Any:
         import optuna
     except ImportError as error:
         raise ExperimentError(
-            f"tuning needs Optuna ({error}): pip install 'cyclade[experiments]'"
+            f"tuning needs Optuna ({error}): in a checkout of cyclade, pip install '.[experiments]'"
         ) from error
     return optuna
 
@@ -167,10 +197,15 @@ class _Search:
         """The runs by which a learning rate is judged."""
         return [replace(self._judged, lr=lr, seed=seed) for seed in self._seeds]
 
-    def missing(self) -> list[float]:
-        """The learning rates of the grid that were not tried yet."""
+    def missing(self, root: Path) -> list[float]:
+        """The learning rates of the grid that were not tried yet, or whose runs are damaged."""
         known = self.study.tried()
-        return [lr for lr in self.grid if lr not in known]
+        return [lr for lr in self.grid if lr not in known or self._damaged(lr, root)]
+
+    def _damaged(self, lr: float, root: Path) -> bool:
+        """Whether a run folder is there, but not as its run left it. `run_many` mends it."""
+        places = [RunFolder(root / config.slug()) for config in self.runs(lr)]
+        return any(place.path.exists() and place.problems() for place in places)
 
     def tried(self) -> list[Tried]:
         """The grid, from the smallest lr up; all of it has been tried."""
@@ -178,9 +213,9 @@ class _Search:
         return [known[lr] for lr in self.grid]
 
     def best(self) -> Tried | None:
-        """The lr of the best held-out accuracy, the smaller one of equals; None if all diverged."""
+        """By the rule of `tune`; None if all diverged."""
         alive = [one for one in self.tried() if one.held_out_accuracy is not None]
-        return max(alive, key=lambda one: one.held_out_accuracy or 0.0, default=None)
+        return max(alive, key=_rank, default=None)
 
     def extend(self) -> None:
         """Let the grid grow beyond the edge where the best lr lies, if it lies at one."""
@@ -208,6 +243,11 @@ class _Search:
         )
 
 
+def _rank(one: Tried) -> tuple[float, float, float]:
+    loss = inf if one.train_loss is None else one.train_loss
+    return (one.held_out_accuracy or 0.0, -loss, one.lr)
+
+
 class _Study:
     """An Optuna study: one finished trial for each learning rate.
 
@@ -215,7 +255,7 @@ class _Study:
     """
 
     def __init__(self, optuna: Any, name: str, storage: Any) -> None:
-        self._optuna = optuna
+        self._optuna, self._name, self._refused = optuna, name, set[int]()
         if name in optuna.get_all_study_names(storage):
             self._study = optuna.load_study(study_name=name, storage=storage)
         else:
@@ -225,6 +265,8 @@ class _Study:
 
     def add(self, tried: Tried) -> None:
         """One that diverged counts as accuracy 0, and its status says so."""
+        if self.tried().get(tried.lr) == tried:
+            return
         self._study.add_trial(
             self._optuna.trial.create_trial(
                 params={"lr": tried.lr},
@@ -232,19 +274,37 @@ class _Study:
                     "lr": self._optuna.distributions.FloatDistribution(1e-100, 1e100, log=True)
                 },
                 value=tried.held_out_accuracy or 0.0,
-                user_attrs={"status": tried.status},
+                user_attrs={
+                    "status": tried.status,
+                    "train_loss": tried.train_loss,
+                    "sha256": self._seal(tried),
+                },
             )
         )
 
     def tried(self) -> dict[float, Tried]:
-        """By learning rate."""
+        """By learning rate. A trial that does not fit its digest is not read, and so made again."""
         found = {}
         for trial in self._study.get_trials(deepcopy=False):
-            if trial.state.is_finished() and "status" in trial.user_attrs:
-                status = trial.user_attrs["status"]
-                accuracy = None if status == "diverged" else trial.value
-                found[trial.params["lr"]] = Tried(trial.params["lr"], status, accuracy)
+            attributes = trial.user_attrs
+            if not trial.state.is_finished() or "status" not in attributes:
+                continue
+            status = attributes["status"]
+            accuracy = None if status == "diverged" else trial.value
+            one = Tried(trial.params["lr"], status, accuracy, attributes.get("train_loss"))
+            if attributes.get("sha256", self._seal(one)) == self._seal(one):
+                found[one.lr] = one
+            elif trial.number not in self._refused:
+                self._refused.add(trial.number)
+                _log.warning(
+                    "%s: trial %d of %s does not fit its digest: read from its runs again",
+                    JOURNAL, trial.number, self._name,
+                )  # fmt: skip
         return found
+
+    def _seal(self, tried: Tried) -> str:
+        """The digest of a trial and the study it belongs to."""
+        return digest(json.dumps([self._name, asdict(tried)], sort_keys=True).encode())
 
 
 def _judge(lr: float, results: list[RunResult]) -> Tried:
@@ -256,7 +316,8 @@ def _judge(lr: float, results: list[RunResult]) -> Tried:
     ]
     if len(accuracies) < len(results):
         return Tried(lr, "diverged", None)
-    return Tried(lr, "finished", fmean(accuracies))
+    losses = [result.last.train_loss for result in results]
+    return Tried(lr, "finished", fmean(accuracies), fmean(losses))
 
 
 def _check_all_found(searches: list[_Search]) -> None:
@@ -286,24 +347,68 @@ def rounded(lr: float) -> float:
 # --------------------------------------------------------------------------------------- storage
 
 
-def _journal(optuna: Any, root: Path) -> Any:
-    """The journal in `root`, whole again if a process was killed while it wrote."""
-    path = root / JOURNAL
+def _check_folder(root: Path) -> None:
+    """The folder is new, or of a search."""
     if root.exists() and not root.is_dir():
         raise FolderError(f"{root} is a file, not a folder")
-    if not path.exists() and root.exists() and any(root.iterdir()) and not (root / RUNS).exists():
+    if (root / JOURNAL).exists() or (root / RUNS).exists() or not root.exists():
+        return
+    if any(e.name != LOCK and not is_temporary(e.name) for e in root.iterdir()):
         raise FolderError(f"{root} is not empty and holds no {JOURNAL}: give a new folder")
-    root.mkdir(parents=True, exist_ok=True)
+
+
+def _journal(optuna: Any, root: Path) -> Any:
+    """The journal in `root`, whole again if a process was killed while it wrote.
+
+    All that it says can be read from the runs again. So a journal that is damaged is moved aside,
+    with a warning, and a new one begun.
+    """
+    path = root / JOURNAL
     path.with_name(JOURNAL + ".lock").unlink(missing_ok=True)  # of a process that is gone
-    if path.exists():
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):  # a line that was cut off
-            os.truncate(path, whole)
     try:
-        return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
-    except (ValueError, KeyError) as error:
-        raise FolderError(f"{path} cannot be read ({error}): delete it, the runs stay") from error
+        _check_lines(path)
+        return _opened(optuna, path)
+    except FolderError as error:
+        aside = path.with_name(JOURNAL + ".damaged")
+        _log.warning("%s: moved to %s, its trials are read from their runs", error, aside.name)
+        os.replace(path, aside)
+        return _opened(optuna, path)
+
+
+def _opened(optuna: Any, path: Path) -> Any:
+    try:
+        storage = optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(path))
+        )
+        for name in optuna.get_all_study_names(storage):
+            for trial in optuna.load_study(study_name=name, storage=storage).get_trials():
+                if "status" in trial.user_attrs:
+                    float(trial.params["lr"]), float(trial.value)
+        return storage
+    except OSError:
+        raise
+    except Exception as error:  # whatever Optuna trips over in lines that are JSON
+        raise FolderError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+
+
+def _check_lines(path: Path) -> None:
+    """Every line is a JSON object; a last one that was cut off is removed."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}") from error
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+        try:
+            sound = b"\0" not in line and isinstance(json.loads(line), dict)
+        except (ValueError, RecursionError):
+            sound = False
+        if not sound:
+            raise FolderError(f"{path} is damaged: line {number} is not a JSON object")
 
 
 @contextmanager

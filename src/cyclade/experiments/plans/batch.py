@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from cyclade.experiments.claims import Check, Claim
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
-from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
+from cyclade.experiments.plans.plan import Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
-
-SIZES = {
-    "digits": (64, 256),
-    "mnist": (512, 1024, 2048, 4096, 8192, 16384),
-    "cifar10": (512, 1024, 2048, 4096, 8192, 16384),
-}
 
 
 def batch(settings: Settings) -> Plan:
@@ -27,7 +25,7 @@ def batch(settings: Settings) -> Plan:
         replace(base, method="SCCD", spectral="step"),
         replace(base, method="SCCD", precondition="curvature"),
     ]
-    configs = [replace(one, batch=size) for size in SIZES[dataset] for one in variants]
+    configs = [replace(one, batch=size) for size in find(dataset).sizes for one in variants]
     short = settings.choose(5, 3)
     return Plan(
         name="study-batch",
@@ -40,10 +38,23 @@ def batch(settings: Settings) -> Plan:
         tune_epochs=settings.tune_epochs,
         timed=tuple(replace(c, lr=TIMING_LR, epochs=short) for c in configs),
         split_by="batch",
-        paper=(Claim("The cyclic scheme is an alternative for large-batch methods"),),
+        paper=(
+            Claim(
+                "The cyclic scheme is an alternative for large-batch methods",
+                checks=tuple(
+                    Check(_named(one), {"method": "SGD", "batch": one.batch}, "test_accuracy")
+                    for one in configs
+                    if one.method != "SGD"
+                ),
+            ),
+        ),
         notes=(
             "Every method has its own learning rate at every batch size, chosen on images held out "
             "of the training set.",
             "timing.json holds the seconds of each alone on the device.",
         ),
     )
+
+
+def _named(config: RunConfig) -> dict[str, Any]:
+    return {key: getattr(config, key) for key in ("method", "spectral", "precondition", "batch")}

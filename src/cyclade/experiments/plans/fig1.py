@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cyclade.experiments.claims import Check, Claim, faster_and_better
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.plans.grids import BATCH, learning_rates
-from cyclade.experiments.plans.plan import Claim, Curve, Plan, Settings
+from cyclade.experiments.datasets import find
+from cyclade.experiments.plans.grids import learning_rates
+from cyclade.experiments.plans.plan import Curve, Plan, Settings
 
 METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD")
 
@@ -22,7 +24,7 @@ def methods(settings: Settings, epochs: int) -> list[RunConfig]:
     base = replace(
         settings.base,
         dataset=dataset,
-        batch=BATCH[dataset],
+        batch=find(dataset).batch,
         weight_decay=5e-4,
         schedule="cosine",
         epochs=epochs,
@@ -55,10 +57,33 @@ def fig1(settings: Settings) -> Plan:
         seeds=settings.seeds or settings.choose(3, 2),
         split_by="spectral",
         paper=(
-            Claim("SCCD converges faster and generalises better than SGD"),
-            Claim("VRO-CCD converges faster and generalises better than PAGE"),
-            Claim("Both still hold, by less, with spectral normalisation in all methods"),
-            Claim("SGD and SCCD admit larger steps than PAGE and VRO-CCD and converge faster"),
+            Claim(
+                "SCCD converges faster and generalises better than SGD",
+                checks=faster_and_better("SCCD", "SGD", spectral=None),
+            ),
+            Claim(
+                "VRO-CCD converges faster and generalises better than PAGE",
+                checks=faster_and_better("VRO-CCD", "PAGE", spectral=None),
+            ),
+            Claim(
+                "Both still hold, by less, with spectral normalisation in all methods",
+                checks=(
+                    *faster_and_better("SCCD", "SGD", spectral="step"),
+                    *faster_and_better("VRO-CCD", "PAGE", spectral="step"),
+                ),
+            ),
+            Claim(
+                "SGD and SCCD admit larger steps than PAGE and VRO-CCD and converge faster",
+                checks=tuple(
+                    Check({"method": one}, {"method": other}, by)
+                    if by == "lr"
+                    else Check(
+                        {"method": one, "spectral": None}, {"method": other, "spectral": None}, by
+                    )
+                    for one, other in (("SGD", "PAGE"), ("SCCD", "VRO-CCD"))
+                    for by in ("lr", "train_loss")
+                ),
+            ),
         ),
         notes=(
             "Each learning rate was chosen on images held out of the training set; the final runs "

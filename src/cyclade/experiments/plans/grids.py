@@ -1,7 +1,7 @@
 """Where the learning rates are searched: by factors of 2 around what trains.
 
 The paper does not give its grid. A grid that turns out too narrow grows by itself (`tune`), so
-these need only be near.
+these need only be near: their centres are the learning rates of `datasets`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,8 @@ import math
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.costs import CURVATURE_DAMPING
+from cyclade.experiments.datasets import find
 from cyclade.experiments.tune import rounded
-
-CENTRES = {  # of SGD and SCCD, of the recursive methods; each at batch 512 (64 for digits)
-    "digits": (0.2, 0.02),
-    "mnist": (0.1, 0.01),
-    "cifar10": (0.05, 0.005),
-}
-BATCH = {"digits": 64, "mnist": 512, "cifar10": 512}
 
 
 def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
@@ -32,9 +26,10 @@ def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
     >>> learning_rates(RunConfig(dataset="cifar10", method="SGD", batch=512))
     (0.0125, 0.025, 0.05, 0.1, 0.2)
     """
-    centre = CENTRES[config.dataset][config.recursive]
+    info = find(config.dataset)
+    centre = info.learning_rate(config.method)
     if not config.recursive:
-        centre *= 2 ** round(2 / 3 * math.log2(config.batch / BATCH[config.dataset]))
+        centre *= 2 ** round(2 / 3 * math.log2(config.batch / info.batch))
     if config.precondition == "curvature":
         centre *= CURVATURE_DAMPING
     return tuple(rounded(centre * 2.0 ** (i - points // 2)) for i in range(points))

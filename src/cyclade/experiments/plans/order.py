@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import ORDERS, RunConfig
-from cyclade.experiments.plans.grids import BATCH, learning_rates
+from cyclade.experiments.datasets import find
+from cyclade.experiments.plans.grids import learning_rates
 from cyclade.experiments.plans.plan import Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
 
@@ -20,7 +22,7 @@ def order(settings: Settings) -> Plan:
     """SCCD in five orders, and with 1, 2, 3 and 5 blocks; VRO-CCD forward and backward."""
     dataset = settings.dataset or settings.choose("cifar10", "digits")
     epochs = settings.epochs or settings.choose(100, 12)
-    sccd = replace(settings.base, dataset=dataset, batch=BATCH[dataset], epochs=epochs)
+    sccd = replace(settings.base, dataset=dataset, batch=find(dataset).batch, epochs=epochs)
     vro = replace(sccd, method="VRO-CCD", epochs=max(1, epochs // SHORTER))
     configs: list[RunConfig] = []
     configs += [replace(sccd, order=name, blocks=BLOCKS) for name in ORDERS]
@@ -38,6 +40,30 @@ def order(settings: Settings) -> Plan:
         tune_epochs=settings.tune_epochs,
         timed=tuple(replace(c, lr=TIMING_LR, epochs=short) for c in configs),
         split_by="method",
+        paper=(
+            Claim(
+                "Asked here: is forward, the paper's order, ahead of the others?",
+                checks=tuple(
+                    Check(
+                        {"method": "SCCD", "blocks": BLOCKS, "order": "forward"},
+                        {"method": "SCCD", "blocks": BLOCKS, "order": name},
+                        "test_accuracy",
+                    )
+                    for name in ORDERS[1:]
+                ),
+            ),
+            Claim(
+                "Asked here: are five blocks ahead of fewer?",
+                checks=tuple(
+                    Check(
+                        {"method": "SCCD", "blocks": BLOCKS, "order": "forward"},
+                        {"method": "SCCD", "blocks": m},
+                        "test_accuracy",
+                    )
+                    for m in (1, 2, 3)
+                ),
+            ),
+        ),
         notes=(
             "Forward is from input to output, the paper's j = 1..m. SCCD with one block is SGD. In "
             "random and greedy orders a cycle is m turns, in which blocks may repeat.",

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
+from cyclade.experiments.claims import Claim
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError
 
 T = TypeVar("T")
+
+MOST = 1_000_000
+"""Epochs or seeds."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +27,17 @@ class Settings:
     dataset: str | None = None
     epochs: int | None = None
     tune_epochs: int | None = None
-    seeds: int | None = None
+    seeds: int | tuple[int, ...] | None = None
     device: str = "auto"
 
     def __post_init__(self) -> None:
         for key in ("epochs", "tune_epochs", "seeds"):
             value = getattr(self, key)
-            if value is not None and value < 1:
-                raise ConfigError(f"{key} must be at least 1, got {value}")
+            if isinstance(value, int) and not 1 <= value <= MOST:
+                raise ConfigError(f"{key} must be from 1 to {MOST}, got {value}")
+        if isinstance(self.seeds, tuple):
+            for seed in self.seeds:
+                RunConfig(seed=seed)  # which says what is accepted
 
     def choose(self, whole: T, quick: T) -> T:
         """One of two, by `quick`."""
@@ -38,8 +45,8 @@ class Settings:
 
     @property
     def base(self) -> RunConfig:
-        """A config on the device asked for."""
-        return RunConfig(device=self.device)
+        """A config on the device asked for; plans replace its lr, its batch, or search them."""
+        return RunConfig(device=self.device, lr=0.05, batch=512)
 
 
 @dataclass(frozen=True)
@@ -55,22 +62,14 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """Something the paper says, and its number if it gives one."""
-
-    claim: str
-    value: str | None = None
-
-
-@dataclass(frozen=True)
 class Plan:
     """One experiment, from the question to the layout of its figure.
 
     Parameters
     ----------
     curves, seeds, tune_epochs:
-        What is trained: every curve with seeds 0, 1, …; the length of tuning runs (None: that of
-        the curve).
+        What is trained: every curve with so many seeds from 0 on, or with these; the length of
+        tuning runs (None: that of the curve).
     timed:
         Configs to time alone on the device; the result is ``timing.json``.
     shows:
@@ -83,7 +82,7 @@ class Plan:
     title: str
     question: str
     curves: tuple[Curve, ...] = ()
-    seeds: int = 1
+    seeds: int | tuple[int, ...] = 1
     tune_epochs: int | None = None
     timed: tuple[RunConfig, ...] = ()
     shows: tuple[Plan, ...] = ()
@@ -96,7 +95,8 @@ class Plan:
 
     def runs(self, curve: Curve) -> list[RunConfig]:
         """The runs of a curve."""
-        return [replace(curve.config, seed=seed) for seed in range(self.seeds)]
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        return [replace(curve.config, seed=seed) for seed in seeds]
 
     def tuning(self, curve: Curve) -> RunConfig:
         """The base config of the search for a curve's lr."""
@@ -118,7 +118,7 @@ class Plan:
     def content(self) -> dict[str, Any]:
         """What its results depend on, as plain values: two plans with the same are the same."""
         return {
-            "seeds": self.seeds,
+            "seeds": self.seeds if isinstance(self.seeds, int) else list(self.seeds),
             "tune_epochs": self.tune_epochs,
             "curves": [
                 {

@@ -8,7 +8,8 @@ from cyclade.experiments.report.board import read
 from cyclade.experiments.report.figures import print_figures
 from cyclade.experiments.report.page import page
 from cyclade.experiments.report.tables import summary_table
-from cyclade.experiments.report.writing import ready, write
+from cyclade.experiments.report.writing import ready
+from cyclade.experiments.storage import write
 
 __all__ = ["report", "summary"]
 
@@ -21,7 +22,7 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
     root:
         Any folder with runs. A ``plan.json`` in it adds title, question, claims and the layout of
         the panels, a ``timing.json`` the times of runs alone; runs below a folder ``tune`` are
-        shown as tuning. No network is loaded.
+        shown as tuning. Packed results are read as run folders are. No network is loaded.
     out:
         The page; by default ``root/report.html``. The figures are beside it, in ``figures``.
         Without matplotlib there are none, and the page says so.
@@ -34,7 +35,7 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
     board = read(root)
     path = board.root / "report.html" if out is None else Path(out)
     ready(path)
-    figures = print_figures(board, path.parent / "figures")
+    figures = print_figures(board, path.parent / "figures") if board.panels else None
     write(path, page(board, figures).encode())
     return path
 

@@ -8,12 +8,12 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
+from cyclade.experiments.archive import find_runs, of_search
 from cyclade.experiments.errors import ExperimentError
-from cyclade.experiments.folder import Row, RunResult, find_runs
+from cyclade.experiments.folder import Row, RunResult
 from cyclade.experiments.report import labels
 from cyclade.experiments.report.groups import Group, Value, gather
 from cyclade.experiments.report.plan import (
-    TUNE,
     X_KEYS,
     Y_KEYS,
     Plan,
@@ -76,7 +76,13 @@ class Board:
     x: str
     columns: tuple[str, ...]
     copies: int = 0
+    timed_runs: tuple[RunResult, ...] = ()
     _alone: Mapping[Group, float] = field(default_factory=dict)
+
+    @property
+    def packed(self) -> bool:
+        """Whether these are results to keep: no run folder is there."""
+        return not any(run.folder.exists() for run in (*self.runs, *self.timed_runs))
 
     @property
     def groups(self) -> list[Group]:
@@ -113,9 +119,16 @@ def _seconds_alone(per_epoch: float | None, row: Row) -> float | None:
 def read(root: str | Path) -> Board:
     """Everything at or below a folder that has runs."""
     root = Path(root)
-    plan, timing = read_plan(root), read_timing(root)
+    plan = read_plan(root)
     final, tuning = _sorted_out(find_runs(root), root)
-    if not any(run.history for run in final):
+    shown = [] if final else [root.parent / name for name in plan.shows]
+    for other in filter(Path.is_dir, shown):
+        final += _sorted_out(find_runs(other), other)[0]
+    found = map(read_timing, (root, *shown))
+    timing = next((times for times in found if times is not None), None)
+    only_timed = final if plan.times else []  # runs that were made to be timed have no curves
+    final = [] if plan.times else final
+    if not any(run.history for run in final) and not (plan.times and timing):
         raise ExperimentError(f"there is nothing to report: {root} holds {_none_begun(final)}")
     groups = gather(final)
     split = labels.split_keys(groups) if plan.split_by is None else plan.split_by
@@ -149,6 +162,7 @@ def read(root: str | Path) -> Board:
         x=ALONE if plan.x == "seconds" and known else plan.x,
         columns=tuple(key for key in plan.y if held or key != "held_out_accuracy") or Plan.y,
         copies=len(final) - sum(len(group.runs) for group in groups),
+        timed_runs=tuple(only_timed),
         _alone=known,
     )
 
@@ -164,6 +178,5 @@ def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], lis
     final: list[RunResult] = []
     tuning: list[RunResult] = []
     for run in runs:
-        tunes = TUNE in run.folder.relative_to(root).parts[:-1]
-        (tuning if tunes else final).append(run)
+        (tuning if of_search(run, root) else final).append(run)
     return (final, tuning) if final else (tuning, [])

@@ -3,6 +3,7 @@
 const Chart = (() => {
   const NS = "http://www.w3.org/2000/svg";
   const MARGIN = { top: 10, right: 12, bottom: 44, left: 62 };
+  const LINE = 13; // between two names
   const UNITS = [[1e15, " P"], [1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]];
 
   function make(name, attributes, parent, text) {
@@ -86,6 +87,12 @@ const Chart = (() => {
     return [low - pad, high + pad];
   }
 
+  const ruler = document.createElement("canvas").getContext("2d");
+  function textWidth(text) {
+    ruler.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+    return ruler.measureText(text).width;
+  }
+
   const coordinate = (number) => number.toFixed(2);
   const path = (points) =>
     points.map(([x, y], i) => `${i ? "L" : "M"}${coordinate(x)},${coordinate(y)}`).join("");
@@ -96,14 +103,15 @@ const Chart = (() => {
       this.clip = `clip${number}`;
     }
 
-    // frame: {width, x: [low, high], y: [low, high], log, whole, xLabel, yLabel}; whole: x is counted
+    // frame: {width, x: [low, high], y: [low, high], log, whole, right, ticks, xLabel, yLabel}
+    // whole: x is counted; right: room for labels; ticks: pairs of place and text, if they are given
     begin(frame) {
       const width = Math.max(260, frame.width), height = Math.round(width * 0.44 + 96);
       Object.assign(this, { width, height });
       this.svg.replaceChildren();
       this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       this.box = {
-        left: MARGIN.left, right: width - MARGIN.right,
+        left: MARGIN.left, right: width - Math.max(MARGIN.right, frame.right || 0),
         top: MARGIN.top, bottom: height - MARGIN.bottom,
       };
       const { left, right, top, bottom } = this.box;
@@ -125,9 +133,10 @@ const Chart = (() => {
         make("line", { class: "rule", x1: left, x2: right, y1: y, y2: y }, this.svg);
         make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg, named[i]);
       }
-      const marks = this.x.ticks(Math.max(3, Math.round(width / 90)))
-        .filter((tick) => !frame.whole || Number.isInteger(tick));
-      const under = labels(marks);
+      const marks = frame.ticks ? frame.ticks.map(([place]) => place)
+        : this.x.ticks(Math.max(3, Math.round((right - left) / 90)))
+          .filter((tick) => !frame.whole || Number.isInteger(tick));
+      const under = frame.ticks ? frame.ticks.map(([, text]) => text) : labels(marks);
       for (const [i, tick] of marks.entries()) {
         const x = this.x.at(tick);
         make("line", { class: "frame", x1: x, x2: x, y1: bottom, y2: bottom + 4 }, this.svg);
@@ -176,6 +185,14 @@ const Chart = (() => {
       }, this.lines);
     }
 
+    // Open ones stand for fewer runs than the others.
+    dots(points, entry, open) {
+      points.forEach((point, i) => this.placed([point]).forEach(([cx, cy]) => {
+        const kind = open[i] ? "dot open" : "dot";
+        make("circle", { class: `${kind} e${entry}`, cx, cy, r: 4, "data-entry": entry }, this.marks);
+      }));
+    }
+
     // Triples [x, low, high]; what lies below a log axis is drawn down to its foot.
     band(triples, entry) {
       const foot = this.y.inverse(this.box.bottom);
@@ -187,6 +204,45 @@ const Chart = (() => {
       make("path", {
         class: `band e${entry}`, d: `${path(upper.concat(lower.reverse()))}Z`, "data-entry": entry,
       }, this.bands);
+    }
+
+    // Names at the ends of the lines, in the order of their ends, moved apart where they would lie
+    // on one another. ends: {x, y, text, entry} in data
+    names(ends) {
+      const { right, top, bottom } = this.box;
+      const places = ends
+        .map((end) => ({ ...end, at: this.placed([[end.x, end.y]])[0] }))
+        .filter((end) => end.at && end.at[0] <= right + 1)
+        .map((end) => ({
+          ...end, x: end.at[0] + 6, width: textWidth(end.text),
+          y: Math.min(Math.max(end.at[1], top + 5), bottom - 5),
+        }))
+        .sort((a, b) => a.y - b.y);
+      const beside = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width;
+      for (let turn = 0; turn < 60; turn++) {
+        places.forEach((b, i) => places.slice(0, i).filter((a) => beside(a, b)).forEach((a) => {
+          const short = LINE - (b.y - a.y);
+          if (short > 0) { a.y -= short / 2; b.y += short / 2; }
+        }));
+      }
+      for (const { text, entry, at, x, y } of places) {
+        if (Math.abs(y - at[1]) > 5) {
+          make("path", { class: `leader e${entry}`, d: path([at, [x - 1, y]]) }, this.marks);
+        }
+        make("text", { class: `name e${entry}`, x, y: y + 4, "data-name": entry }, this.marks, text);
+      }
+    }
+
+    // A triangle at the edge: there is something beyond it, which the title names.
+    beyond(x, above, entry, title) {
+      const [there] = this.placed([[x, this.y.inverse(above ? this.box.top : this.box.bottom)]]);
+      if (!there || there[0] < this.box.left - 1 || there[0] > this.box.right + 1) return;
+      const [px, py, d] = [there[0], there[1], above ? 1 : -1];
+      const node = make("path", {
+        class: `beyond e${entry}`, "data-entry": entry,
+        d: `M${px},${py - 7 * d}l5,${8 * d}h-10Z`,
+      }, this.marks);
+      make("title", {}, node, title);
     }
 
     // Where a diverged run was last seen, kept inside the frame.
@@ -234,7 +290,9 @@ const Chart = (() => {
   // The figure as a file of its own, with the colours it has on the screen.
   function standalone(svg) {
     const copy = svg.cloneNode(true);
-    const kept = ["fill", "stroke", "stroke-width", "opacity", "font-family", "font-size"];
+    const kept = [
+      "fill", "stroke", "stroke-width", "opacity", "font-family", "font-size", "paint-order",
+    ];
     const [from, to] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
     from.forEach((node, i) => {
       const style = getComputedStyle(node);
@@ -245,5 +303,5 @@ const Chart = (() => {
     return new XMLSerializer().serializeToString(copy);
   }
 
-  return { Figure, domain, short, standalone };
+  return { Figure, domain, short, standalone, textWidth };
 })();

@@ -123,5 +123,10 @@ def last(runs: Iterable[RunResult], y: Value) -> Spread:
     return spread(y(run.last) for run in runs if run.history)
 
 
+def ended(group: Group) -> list[RunResult]:
+    """The runs whose ends are averaged: the finished ones, or else those under way."""
+    return group.of_status("finished") or group.averaged
+
+
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)

@@ -7,12 +7,12 @@ from dataclasses import fields
 from typing import Any
 
 from cyclade.experiments.config import RunConfig
+from cyclade.experiments.datasets import find
 from cyclade.experiments.report.groups import Group
 
 _KEYS = tuple(f.name for f in fields(RunConfig) if f.name not in ("method", "seed"))
 # Tuned for each method, or following from something else: named only if nothing else differs.
 _FOLLOWING = ("lr", "b_small", "p", "epochs", "held_out", "capture", "tf32", "threads", "device")
-_DATASETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", "digits": "digits"}
 _SPECTRAL = {
     None: "without spectral normalisation",
     "step": "with spectral normalisation",
@@ -33,7 +33,7 @@ def said(key: str, value: Any) -> str:
     if key == "method":
         return str(value)
     if key == "dataset":
-        return _DATASETS.get(str(value), str(value))
+        return find(str(value)).label
     if key == "spectral":
         return _SPECTRAL[value]
     if key == "precondition":

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import asdict, fields
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments.archive import starts
 from cyclade.experiments.config import RunConfig
-from cyclade.experiments.folder import ABOUT
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import Board
 from cyclade.experiments.report.groups import Group
@@ -22,6 +23,8 @@ def making(board: Board) -> str:
     """How the runs were made, and how to make them again."""
     parts = ["<section><h2>How it was made</h2>", "<h3>Commands</h3>", _commands(board)]
     parts += ["<h3>Versions and hardware</h3>", _machines(board)]
+    if not board.panels:
+        return "\n".join([*parts, "</section>"])
     parts.append("<h3>Configurations</h3>")
     for panel in board.panels:
         for number, group in panel.members:
@@ -47,7 +50,7 @@ def _configuration(name: str, group: Group, board: Board) -> str:
     toml = "".join(
         line for line in group.config.to_toml().splitlines(True) if not line.startswith("seed ")
     )
-    commands = "\n".join(_command(run.config, run.folder, board.root) for run in group.runs)
+    commands = "\n".join(_command(run.config, _again(run.folder, board)) for run in group.runs)
     return (
         f"<details><summary>{escape(name)} <span class=fine>lr {group.config.lr:g}, "
         f"{'seed' if len(group.runs) == 1 else 'seeds'} {seeds}</span></summary>"
@@ -55,7 +58,14 @@ def _configuration(name: str, group: Group, board: Board) -> str:
     )
 
 
-def _command(config: RunConfig, folder: Path, root: Path) -> str:
+def _again(folder: Path, board: Board) -> Path:
+    """Where a run would be made again: packed results are no place for new ones."""
+    if not board.packed:
+        return folder
+    return Path("out") / os.path.relpath(folder, board.root.parent)
+
+
+def _command(config: RunConfig, folder: Path) -> str:
     """The command that makes one run again: what differs from the defaults."""
     mine = asdict(config)
     settings = [
@@ -75,12 +85,13 @@ def _setting(value: Any) -> str:
 def _machines(board: Board) -> str:
     """Every set of versions and hardware that some run was started with, once."""
     found: dict[str, tuple[dict[str, Any], set[Path]]] = {}
-    for run in board.runs:
-        for start in starts(run.folder):
+    for run in (*board.runs, *board.timed_runs):
+        for start in starts(run):
             kept = {k: v for k, v in start.items() if k not in ("time", "from_epoch")}
             found.setdefault(json.dumps(kept, sort_keys=True), (kept, set()))[1].add(run.folder)
     if not found:
-        return "<p>Not recorded.</p>"
+        device = board.timing.device if board.timing else ""
+        return f"<p>{escape(device)}</p>" if device else "<p>Not recorded.</p>"
     lines: list[tuple[str, ...]] = []
     for kept, folders in found.values():
         hardware = dict(kept.get("hardware") or {})
@@ -101,12 +112,3 @@ def _machines(board: Board) -> str:
             )
         )
     return rendered(Table(("hardware", "system", "versions", "side by side", "runs"), lines))
-
-
-def starts(folder: Path) -> list[dict[str, Any]]:
-    """What a run noted at its starts; nothing if that cannot be read: it bears on no result."""
-    try:
-        starts = json.loads((folder / ABOUT).read_text("utf-8"))["starts"]
-        return [start for start in starts if isinstance(start, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []

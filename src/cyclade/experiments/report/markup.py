@@ -19,7 +19,7 @@ def rendered(table: Table, kind: str = "") -> str:
         if number in table.titles:
             lines.append(
                 f'<tr class="part"><th scope="rowgroup" colspan="{len(table.head)}">'
-                f"{escape(table.titles[number])}</th></tr>"
+                f"<span>{escape(table.titles[number])}</span></th></tr>"
             )
         cells = []
         for i, cell in enumerate(line):

@@ -11,18 +11,26 @@
     hidden: new Set(),
   };
   const axis = (list, key) => list.find((one) => one.key === key);
+  // The end of every run against a number that was varied, where there is one, is a panel too: it
+  // has an axis of its own.
+  const panels = data.overview ? [data.overview, ...data.panels] : data.panels;
+  const xOf = (panel) => (panel.axis ? panel.axis.key : chosen.x);
+  const zoomOf = (panel) => (panel.axis ? null : chosen.zoom);
   const many = data.panels.some((panel) => panel.series.some((s) => s.seeds > 1));
-  let figures = [];
+  let figures = [], outside = [];
 
   // ------------------------------------------------------------------------------ what is drawn
 
   const shown = (panel) => panel.series.filter((s) => !chosen.hidden.has(s.entry));
-  const inside = (x) => x !== null && (!chosen.zoom || (x >= chosen.zoom[0] && x <= chosen.zoom[1]));
+  const inside = (x, panel) => {
+    const zoom = zoomOf(panel);
+    return x !== null && (!zoom || (x >= zoom[0] && x <= zoom[1]));
+  };
   const isLog = (y) => chosen.log && axis(data.y, y).log;
 
   function limits(series, y) {
     const values = series.mean.y[y];
-    if (chosen.band === "range") return [values.low, values.high];
+    if (chosen.band === "range" || chosen.band === "seeds") return [values.low, values.high];
     if (chosen.band !== "sd") return [values.mean, values.mean];
     const moved = (sign) =>
       values.mean.map((m, i) => (values.sd[i] === null ? m : m + sign * values.sd[i]));
@@ -30,19 +38,21 @@
   }
 
   // The scale: one for all panels of the same data. Diverged runs set it only where nothing else is.
+  // Values beyond a panel's limits do not stretch the axis: they are marked at its edge.
   function domains(panels, y) {
     let xs = [], ys = [];
+    const key = xOf(panels[0]), within = (x) => inside(x, panels[0]);
     const series = panels.flatMap(shown);
     for (const s of series) {
       const [low, high] = limits(s, y);
       const lists = [low, high, s.mean.y[y].mean];
       if (chosen.band === "seeds") {
         s.runs.filter((r) => r.status !== "diverged").forEach((r) => {
-          r.x[chosen.x].forEach((x, i) => { if (inside(x)) { ys.push(r.y[y][i]); xs.push(x); } });
+          r.x[key].forEach((x, i) => { if (within(x)) { ys.push(r.y[y][i]); xs.push(x); } });
         });
       }
-      s.mean.x[chosen.x].forEach((x, i) => {
-        if (!inside(x) || lists[2][i] === null) return;
+      s.mean.x[key].forEach((x, i) => {
+        if (!within(x) || lists[2][i] === null) return;
         xs.push(x);
         ys.push(...lists.map((list) => list[i]));
       });
@@ -51,36 +61,73 @@
       for (const run of series.flatMap((s) => s.runs)) {
         const first = run.y[y].find((v) => v !== null);
         if (first === undefined) continue;
-        xs.push(...run.x[chosen.x].filter((v) => v !== null));
+        xs.push(...run.x[key].filter((v) => v !== null));
         ys.push(...run.y[y].filter((v) => v !== null && Math.abs(v) <= 3 * Math.abs(first) + 1));
       }
     }
-    const log = isLog(y);
-    return { x: chosen.zoom || Chart.domain(xs, false, 0.02), y: Chart.domain(ys, log, 0.05) };
+    const log = isLog(y), bounds = panels[0].limits[y];
+    if (bounds) {
+      ys = ys.map((v) => (v === null ? v : Math.min(Math.max(v, bounds[0]), bounds[1])));
+    }
+    const x = zoomOf(panels[0]) || Chart.domain(xs, false, 0.02);
+    return { x, y: Chart.domain(ys, log, 0.05) };
+  }
+
+  // What of a series lies beyond the frame: its highest and its lowest value there.
+  function beyond(panel, s, y, { x: xDomain, y: yDomain }) {
+    const [low, high] = limits(s, y);
+    const found = [];
+    const seek = (list, outside, worse, above) => {
+      let worst = null;
+      list.forEach((v, i) => {
+        const x = s.mean.x[xOf(panel)][i];
+        if (v === null || x === null || x < xDomain[0] || x > xDomain[1] || !outside(v)) return;
+        if (worst === null || worse(v, worst.value)) worst = { x, value: v, at: s.mean.epochs[i] };
+      });
+      if (worst) found.push({ ...worst, above });
+    };
+    seek(high, (v) => v > yDomain[1], (a, b) => a > b, true);
+    if (!isLog(y)) seek(low, (v) => v < yDomain[0], (a, b) => a < b, false);
+    return found;
+  }
+
+  // Names at the ends where there is room for them; else the numbers of the legend.
+  function naming(panel, width) {
+    const names = shown(panel).map((s) => data.entries[s.entry].label);
+    const widest = Math.max(0, ...names.map(Chart.textWidth));
+    const numbered = widest > 0.3 * width;
+    const text = (entry) => (numbered ? String(entry + 1) : data.entries[entry].label);
+    return { text, numbered, right: (numbered ? 18 : widest) + 14 };
   }
 
   function draw({ panel, column, figure, holder }) {
     const y = chosen.columns[column];
-    const { x: xDomain, y: yDomain } = domains(data.sameScale ? data.panels : [panel], y);
+    const key = xOf(panel), own = panel.axis;
+    const domain = domains(data.sameScale && !own ? data.panels : [panel], y);
+    const { x: xDomain, y: yDomain } = domain;
+    const named = naming(panel, holder.clientWidth);
     const drawn = figure.begin({
-      width: holder.clientWidth, x: xDomain, y: yDomain, log: isLog(y),
-      whole: chosen.x === "epoch", xLabel: axis(data.x, chosen.x).label, yLabel: axis(data.y, y).label,
+      width: holder.clientWidth, x: xDomain, y: yDomain, log: isLog(y), right: named.right,
+      whole: key === "epoch", ticks: own && own.ticks,
+      xLabel: own ? own.label : axis(data.x, key).label, yLabel: axis(data.y, y).label,
     });
     if (!drawn) return;
+    if (named.numbered) document.body.classList.add("numbered");
+    const ends = [];
     for (const s of shown(panel)) {
       const dash = data.entries[s.entry].dash;
-      const xs = s.mean.x[chosen.x], { mean, n } = s.mean.y[y];
+      const xs = s.mean.x[key], { mean, n } = s.mean.y[y];
       const points = xs.map((x, i) => [x, mean[i]]);
       if (s.seeds > 1 && (chosen.band === "range" || chosen.band === "sd")) {
         const [low, high] = limits(s, y);
         figure.band(xs.map((x, i) => [x, low[i], high[i]]), s.entry);
       }
       for (const run of s.runs) {
-        const line = run.x[chosen.x].map((x, i) => [x, run.y[y][i]]);
+        const line = run.x[key].map((x, i) => [x, run.y[y][i]]);
         if (run.status === "diverged") {
           figure.line(line, s.entry, "single");
           const seen = line.filter(([a, b]) => a !== null && b !== null);
-          if (seen.length && (!chosen.zoom || inside(seen[seen.length - 1][0]))) {
+          if (seen.length && inside(seen[seen.length - 1][0], panel)) {
             figure.cross(seen[seen.length - 1], s.entry,
               `${data.entries[s.entry].label}, seed ${run.seed}: diverged`);
           }
@@ -94,7 +141,21 @@
       if (whole < points.length) {
         figure.line(points.slice(Math.max(0, whole - 1)), s.entry, "line few", dash);
       }
+      if (own) figure.dots(points, s.entry, n.map((count) => count < s.seeds));
+      for (const one of beyond(panel, s, y, domain)) {
+        const said = `${data.entries[s.entry].label}: ${one.above ? "up" : "down"} to `
+          + `${Chart.short(one.value)} at ${own ? own.label : "epoch"} ${one.at}`;
+        figure.beyond(one.x, one.above, s.entry, said);
+        outside.push(said + (panel.title ? ` (${panel.title})` : ""));
+      }
+      const there = points.filter(([x, v]) => inside(x, panel) && v !== null);
+      if (there.length) {
+        const [x, v] = there[there.length - 1];
+        const kept = Math.min(Math.max(v, yDomain[0]), yDomain[1]);
+        ends.push({ x, y: kept, text: named.text(s.entry), entry: s.entry });
+      }
     }
+    figure.names(ends);
   }
 
   // What has no place on the axis chosen, such as methods that were not timed alone.
@@ -106,7 +167,11 @@
   }
 
   function drawAll() {
+    outside = [];
+    document.body.classList.remove("numbered");
     figures.forEach((item) => { draw(item); item.figure.end(); });
+    const told = outside.slice(0, 8).join("; ") + (outside.length > 8 ? "; …" : "");
+    byId("beyond-note").textContent = told && `Triangles mark what lies beyond an axis: ${told}.`;
     const notes = {
       range: "Bands reach from the lowest to the highest seed.",
       sd: "Bands are the mean ± one sample standard deviation over the seeds.",
@@ -179,7 +244,7 @@
   function nearest({ panel, column, figure }, pixel) {
     const found = [];
     for (const s of shown(panel)) {
-      const xs = s.mean.x[chosen.x], values = s.mean.y[chosen.columns[column]];
+      const xs = s.mean.x[xOf(panel)], values = s.mean.y[chosen.columns[column]];
       let best = -1, distance = Infinity;
       xs.forEach((x, i) => {
         if (x === null || values.mean[i] === null) return;
@@ -199,7 +264,7 @@
   }
 
   function read(item, pixel, clientX, clientY) {
-    const { figure } = item;
+    const { figure } = item, own = item.panel.axis;
     const found = nearest(item, pixel);
     const readout = byId("readout");
     if (!found.length) { readout.hidden = true; return; }
@@ -217,13 +282,13 @@
       const strong = document.createElement("b");
       strong.textContent = value;
       row.insertCell().append(strong);
-      row.insertCell().textContent =
-        chosen.x === "epoch" ? seeds : `epoch ${point.s.mean.epochs[point.i]}, ${seeds}`;
+      row.insertCell().textContent = own || chosen.x === "epoch"
+        ? seeds : `epoch ${point.s.mean.epochs[point.i]}, ${seeds}`;
     }
     const head = document.createElement("div");
     const at = figure.x.inverse(pixel);
-    head.textContent = chosen.x === "epoch"
-      ? `epoch ${found[0].s.mean.epochs[found[0].i]}` : `${axis(data.x, chosen.x).label}: ${Chart.short(at)}`;
+    head.textContent = own || chosen.x === "epoch"
+      ? `${own ? own.label : "epoch"} ${found[0].s.mean.epochs[found[0].i]}` : `${axis(data.x, chosen.x).label}: ${Chart.short(at)}`;
     readout.replaceChildren(head, table);
     readout.hidden = false;
     const box = readout.getBoundingClientRect();
@@ -258,7 +323,7 @@
       if (from === null) return;
       const ends = [from, figure.local(event.clientX)].sort((a, b) => a - b);
       from = null;
-      if (ends[1] - ends[0] < 8) return;
+      if (ends[1] - ends[0] < 8 || item.panel.axis) return;
       chosen.zoom = ends.map((pixel) => figure.x.inverse(pixel));
       drawAll();
     });
@@ -299,7 +364,7 @@
   function build() {
     const grid = byId("grid");
     grid.style.setProperty("--columns", data.columns.length);
-    data.panels.forEach((panel, row) => {
+    panels.forEach((panel, row) => {
       const title = Object.assign(document.createElement("div"), { className: "panel-title" });
       for (const [tag, text] of [["b", panel.title], ["span", panel.subtitle]]) {
         const node = document.createElement(tag);

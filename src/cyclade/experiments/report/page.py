@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
 import cyclade
+from cyclade.experiments.archive import starts
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import ALONE, Board
-from cyclade.experiments.report.figures import WITHOUT
-from cyclade.experiments.report.making import making, starts
+from cyclade.experiments.report.claims import claims_table
+from cyclade.experiments.report.figures import WITHOUT, Printed
+from cyclade.experiments.report.making import making
 from cyclade.experiments.report.markup import count, rendered
+from cyclade.experiments.report.overview import overview
 from cyclade.experiments.report.payload import embedded, payload
-from cyclade.experiments.report.tables import Table
 from cyclade.experiments.report.times import timing_table
 from cyclade.experiments.report.tuning import tuning_tables
+from cyclade.experiments.report.verdicts import RULE
 
 
-def page(board: Board, figures: Sequence[str] | None) -> str:
-    """The whole page; `figures` are the names of those printed beside it, None if they were not."""
+def page(board: Board, printed: Printed | None) -> str:
+    """The whole page; `printed` are the figures beside it, None without matplotlib."""
     plan = board.plan
     title = plan.title or plan.name or f"Runs in {board.root.resolve().name}"
     parts = {
@@ -28,13 +32,10 @@ def page(board: Board, figures: Sequence[str] | None) -> str:
         "css": _resource("page.css") + _entry_colours(board),
         "head": _head(board, title),
         "first": _times(board) if plan.times else "",
-        "legend": "".join(_legend(board)),
-        "figures_note": _figures_note(board),
-        "printed": _printed(figures),
+        "figures": _figures(board, printed) if board.panels else "",
         "tables": _tables(board),
         "making": making(board),
-        "data": embedded(payload(board)),
-        "js": _resource("chart.js") + "\n" + _resource("page.js"),
+        "scripts": _scripts(board) if board.panels else "",
         "version": escape(cyclade.__version__),
     }
     # One pass, so that no text that is put in is itself looked at for names.
@@ -61,6 +62,8 @@ def _head(board: Board, title: str) -> str:
     unfinished = sum(len(group.of_status("unfinished")) for group in groups)
     facts = [count(len(board.runs), "run"), count(len(groups), "configuration")]
     facts.append(count(len(seeds), "seed"))
+    if plan.times:
+        facts = [f"{count(len(board.timing.rows if board.timing else ()), 'configuration')} timed"]
     bad = []
     if diverged:
         bad.append(f"{diverged} diverged")
@@ -75,17 +78,44 @@ def _head(board: Board, title: str) -> str:
         chips.append('<li class="chip bad">quick: shortened, not the paper’s setting</li>')
     parts.append(f'<ul class="chips">{"".join(chips)}</ul>')
     if plan.paper:
-        with_values = any(value for _, value in plan.paper)
-        columns = 2 if with_values else 1
-        head = ("the paper’s claim", "the paper’s number")[:columns]
-        claims: list[tuple[str, ...]] = [claim[:columns] for claim in plan.paper]
-        parts.append(rendered(Table(head, claims), "claims"))
+        parts.append(f"<section><h2>Claims, and what was seen</h2>{_claims(board)}</section>")
     if plan.notes:
         parts.append(f"<ul class=notes>{''.join(f'<li>{escape(n)}</li>' for n in plan.notes)}</ul>")
     return "\n".join(parts)
 
 
+def _claims(board: Board) -> str:
+    rule = "" if all(not claim.checks for claim in board.plan.paper) else RULE
+    return f'{rendered(claims_table(board), "claims")}<p class="fine">{escape(rule)}</p>'
+
+
 # --------------------------------------------------------------------------------------- figures
+
+
+def _figures(board: Board, printed: Printed | None) -> str:
+    parts = {
+        "legend": "".join(_legend(board)),
+        "static": _static(board, printed),
+        "figures_note": _figures_note(board),
+        "printed": _printed(printed),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource("figures.html"))
+
+
+def _scripts(board: Board) -> str:
+    return (
+        f'<script type="application/json" id="data">{embedded(payload(board))}</script>\n'
+        f"<script>\n{_resource('chart.js')}\n{_resource('page.js')}\n</script>"
+    )
+
+
+def _static(board: Board, printed: Printed | None) -> str:
+    """The main figure for those who read without JavaScript."""
+    if printed is None:
+        return f'<p class="missing">{escape(WITHOUT)}</p>'
+    picture = base64.b64encode(printed.main).decode()
+    names = ", ".join(entry.label for entry in board.entries)
+    return f'<img alt="Curves of {escape(names)}" src="data:image/png;base64,{picture}">'
 
 
 def _legend(board: Board) -> Iterable[str]:
@@ -94,7 +124,8 @@ def _legend(board: Board) -> Iterable[str]:
         yield (
             f'<button type="button" class="entry e{i}" data-entry="{i}" aria-pressed="true">'
             f'<svg width="30" height="10" aria-hidden="true"><line x1="1" y1="5" x2="29" y2="5" '
-            f'stroke-dasharray="{dash}"/></svg>{escape(entry.label)}</button>'
+            f'stroke-dasharray="{dash}"/></svg><b class="key">{i + 1}</b>{escape(entry.label)}'
+            "</button>"
         )
 
 
@@ -105,7 +136,7 @@ def _figures_note(board: Board) -> str:
         "to yet. Runs that diverged are left out of means: they are thin lines that end in a cross."
     ]
     shared = max(
-        (start.get("side_by_side", 1) for run in board.runs for start in starts(run.folder)),
+        (start.get("side_by_side", 1) for run in board.runs for start in starts(run)),
         default=1,
     )
     if shared > 1:
@@ -116,6 +147,8 @@ def _figures_note(board: Board) -> str:
     if ALONE in board.x_keys and board.timing is not None:
         where = f" on {board.timing.device}" if board.timing.device else ""
         notes.append(f"“Of a run alone” is the epoch times the seconds per epoch timed{where}.")
+    if overview(board) is not None:
+        notes.append("Open circles are means over fewer runs, as some of them did not finish.")
     if board.copies:
         notes.append(
             f"{count(board.copies, 'run')} with the same config and seed as another "
@@ -124,13 +157,17 @@ def _figures_note(board: Board) -> str:
     return escape(" ".join(notes))
 
 
-def _printed(figures: Sequence[str] | None) -> str:
-    if figures is None:
+def _printed(printed: Printed | None) -> str:
+    if printed is None:
         return f'<p class="fine missing">{escape(WITHOUT)}</p>'
     links = "".join(
-        f'<li>{escape(name)} <a href="figures/{escape(name)}.png">PNG</a> '
-        f'<a href="figures/{escape(name)}.pdf">PDF</a></li>'
-        for name in figures
+        f"<li>{escape(name)} "
+        + " ".join(
+            f'<a href="figures/{escape(name)}.{ending}">{ending.upper()}</a>'
+            for ending in printed.endings
+        )
+        + "</li>"
+        for name in printed.names
     )
     return f'<div class="fine printed">In print, beside this page: <ul>{links}</ul></div>'
 
@@ -138,14 +175,21 @@ def _printed(figures: Sequence[str] | None) -> str:
 # ---------------------------------------------------------------------------------------- tables
 
 
+def _ends(board: Board) -> str:
+    return "\n".join(
+        (
+            "<section><h2>Where the runs ended</h2>",
+            rendered(tables.full_table(board), "ends"),
+            '<p class="fine">Mean ± standard deviation over the finished runs, after the last '
+            "epoch. Bold: the best mean of its panel among those of which every run finished; that "
+            "is no test of significance, which stands beside the claims. Samples are counted as "
+            "the paper does (a small step is b′) and as they are read (2b′).</p></section>",
+        )
+    )
+
+
 def _tables(board: Board) -> str:
-    parts = [
-        "<section><h2>Where the runs ended</h2>",
-        rendered(tables.full_table(board), "ends"),
-        '<p class="fine">Mean ± standard deviation over the finished runs, after the last epoch. '
-        "Bold: the best mean of its panel, which is no test of significance. Samples are counted "
-        "as the paper does (a small step is b′) and as they are read (2b′).</p></section>",
-    ]
+    parts = [_ends(board)] if board.panels else []
     if not board.plan.times:
         parts.append(_times(board))
     found = tuning_tables(board)

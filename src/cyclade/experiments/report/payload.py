@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report.board import X_LABELS, Y_LABELS, Board, value
-from cyclade.experiments.report.groups import Group, Value, curve
+from cyclade.experiments.report.groups import Group, Value, curve, ended, last
+from cyclade.experiments.report.limits import limits
+from cyclade.experiments.report.overview import overview
 
 _LOSSES = ("train_loss",)
 
@@ -29,10 +32,14 @@ def payload(board: Board) -> dict[str, Any]:
             {
                 "title": panel.title,
                 "subtitle": panel.subtitle,
+                "limits": {
+                    key: _numbers(limits(board, panel, key) or ()) or None for key in board.y_keys
+                },
                 "series": [_series(board, number, group) for number, group in panel.members],
             }
             for panel in board.panels
         ],
+        "overview": _overview(board),
     }
 
 
@@ -44,6 +51,40 @@ def _series(board: Board, number: int, group: Group) -> dict[str, Any]:
         "seeds": len(group.averaged),
         "mean": _mean(group.averaged, xs, ys),
         "runs": [_single(run, xs, ys) for run in group.runs if run.history],
+    }
+
+
+def _overview(board: Board) -> dict[str, Any] | None:
+    """The ends against the number that panels are split by, as one more panel."""
+    found = overview(board)
+    if found is None:
+        return None
+    series = []
+    for number, ends in found.ends.items():
+        ys = {
+            key: {
+                name: [_number(getattr(last(ended(group), value(key)), name)) for _, group in ends]
+                for name in ("mean", "sd", "low", "high", "n")
+            }
+            for key in board.y_keys
+        }
+        mean = {
+            "epochs": [at for at, _ in ends],
+            "x": {found.key: [_number(found.place(at)) for at, _ in ends]},
+            "y": ys,
+        }
+        seeds = max(len(ended(group)) for _, group in ends)
+        series.append({"entry": number, "seeds": seeds, "mean": mean, "runs": []})
+    return {
+        "title": found.title,
+        "subtitle": found.subtitle,
+        "limits": dict.fromkeys(board.y_keys),
+        "axis": {
+            "key": found.key,
+            "label": found.label,
+            "ticks": [[_number(found.place(at)), f"{at:,g}"] for at in found.values],
+        },
+        "series": series,
     }
 
 
@@ -80,6 +121,10 @@ def _always(_: object) -> float:
 
 def _filled(length: int, values: dict[int, float | None]) -> list[float | None]:
     return [_number(values.get(i)) for i in range(length)]
+
+
+def _numbers(values: Iterable[float]) -> list[float | None]:
+    return [_number(value) for value in values]
 
 
 def _number(number: float | None) -> float | None:

@@ -8,18 +8,23 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments.archive import TUNE
+from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ExperimentError
 
-TUNE = "tune"
 X_KEYS = ("epoch", "samples_paper", "samples", "multiply_adds", "seconds")
 TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
+BY = ("test_accuracy", "train_loss", "lr", "seconds_per_iteration", "seconds_per_epoch")
 Y_KEYS = ("train_loss", "test_accuracy", "train_accuracy", "held_out_accuracy")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Title, question, claims and layout; all may be missing. `times`: it is about time alone."""
+    """Title, question, claims and layout; all may be missing.
+
+    `times`: it is about time alone; `shows`: the experiments whose runs it shows.
+    """
 
     name: str = ""
     title: str = ""
@@ -29,9 +34,10 @@ class Plan:
     split_by: tuple[str, ...] | None = None
     x: str = "epoch"
     y: tuple[str, ...] = ("train_loss", "test_accuracy")
-    paper: tuple[tuple[str, str], ...] = ()
+    paper: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     times: bool = False
+    shows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,13 @@ class Timing:
 
     def seconds_per_epoch(self, config: RunConfig) -> float | None:
         """Of a run alone of this config, or None if it was not timed."""
-        values = {**asdict(config), "order": _plain(config.order), "blocks": _plain(config.blocks)}
+        values = {
+            **asdict(config),
+            "order": plain_value(config.order),
+            "blocks": plain_value(config.blocks),
+        }
         for row in self.rows:
-            named = {key: _plain(row[key]) for key in TIMED_BY if key in row}
+            named = {key: plain_value(row[key]) for key in TIMED_BY if key in row}
             if all(values[key] == named[key] for key in named):
                 return float(row["seconds_per_epoch"])
         return None
@@ -82,9 +92,10 @@ def read_plan(root: Path) -> Plan:
             split_by=() if split is None else (split,) if isinstance(split, str) else tuple(split),
             x=x,
             y=tuple(y),
-            paper=tuple((str(c["claim"]), _text(c.get("value"))) for c in found.get("paper") or ()),
+            paper=tuple(_claim(c) for c in found.get("paper") or ()),
             notes=tuple(str(note) for note in found.get("notes") or ()),
             times=_times_only(found.get("content") or {}),
+            shows=tuple((found.get("content") or {}).get("shows") or ()),
         )
     except (TypeError, KeyError, AttributeError) as error:
         raise ExperimentError(f"{path} is not a plan: {error!r}") from error
@@ -93,6 +104,13 @@ def read_plan(root: Path) -> Plan:
         ("panels.split_by", plan.split_by or (), known),
         ("panels.x", (plan.x,), X_KEYS),
         ("panels.y", plan.y, Y_KEYS),
+        ("by", [check.by for claim in plan.paper for check in claim.checks], BY),
+        ("at", [check.at for claim in plan.paper for check in claim.checks], ("end", "seconds")),
+        (
+            "mine and other",
+            [k for claim in plan.paper for c in claim.checks for k in (*c.mine, *c.other)],
+            known,
+        ),
     ):
         for value in values:
             if value not in accepted:
@@ -111,7 +129,7 @@ def read_timing(root: Path) -> Timing | None:
     if found is None:
         return None
     try:
-        rows = tuple({**row, "spectral": _plain(row.get("spectral"))} for row in found["rows"])
+        rows = tuple({**row, "spectral": plain_value(row.get("spectral"))} for row in found["rows"])
         for row in rows:
             row["method"], float(row["seconds_per_epoch"]), float(row["seconds_per_iteration"])
         paper = {
@@ -158,11 +176,22 @@ def _times_only(content: Mapping[str, Any]) -> bool:
     return bool(content.get("timed")) and not content.get("curves") and not content.get("shows")
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def _claim(found: Mapping[str, Any]) -> Claim:
+    checks = tuple(
+        Check(
+            **{
+                **check,
+                "mine": {key: plain_value(v) for key, v in check["mine"].items()},
+                "other": {key: plain_value(v) for key, v in check["other"].items()},
+            }
+        )
+        for check in found.get("checks") or ()
+    )
+    value = found.get("value")
+    return Claim(str(found["claim"]), None if value is None else str(value), checks)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value as a config has it: no word for None, tuples for lists."""
     if isinstance(value, list):
         return tuple(value)

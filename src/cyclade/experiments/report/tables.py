@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report import labels
 from cyclade.experiments.report.board import Board, value
-from cyclade.experiments.report.groups import Group, Spread, last
+from cyclade.experiments.report.groups import Group, Spread, ended, last
 
 NOTHING = "–"
 
@@ -92,11 +94,6 @@ def _epoch(run: RunResult) -> int:
     return run.last.epoch if run.history else 0
 
 
-def ended(group: Group) -> list[RunResult]:
-    """The runs whose ends are averaged: the finished ones, or else those under way."""
-    return group.of_status("finished") or group.averaged
-
-
 # ------------------------------------------------------------------------------------ summary
 
 
@@ -141,9 +138,9 @@ def full_table(board: Board) -> Table:
     """One line per group, with what it used and how its runs ended."""
     held = "held_out_accuracy" in board.y_keys
     head = (
-        "method", "lr", "seeds", "train loss", "test accuracy",
+        "method", "runs", "lr", "train loss", "test accuracy",
         "train accuracy", *(("held out",) if held else ()), "samples (paper)", "samples",
-        "multiply-adds", "seconds", "runs",
+        "multiply-adds", "seconds",
     )  # fmt: skip
     table = Table(head, [])
     for panel in board.panels:
@@ -155,8 +152,8 @@ def full_table(board: Board) -> Table:
             table.lines.append(
                 (
                     board.entries[entry].label,
+                    status,
                     f"{group.config.lr:g}",
-                    str(len(runs)),
                     plus_minus(last(runs, value("train_loss"))),
                     plus_minus(last(runs, value("test_accuracy"))),
                     plus_minus(last(runs, value("train_accuracy"))),
@@ -165,11 +162,10 @@ def full_table(board: Board) -> Table:
                     short(last(runs, value("samples")).mean),
                     short(last(runs, value("multiply_adds")).mean),
                     plus_minus(last(runs, value("seconds")), 1),
-                    status,
                 )
             )
             if group.of_status("diverged") or group.of_status("unfinished"):
-                table.bad.add((len(table.lines) - 1, len(head) - 1))
+                table.bad.add((len(table.lines) - 1, head.index("runs")))
         members = [group for _, group in panel.members]
         for key, sign in (("train_loss", -1), ("test_accuracy", 1), ("train_accuracy", 1)):
             column = head.index(key.replace("_", " "))
@@ -178,8 +174,14 @@ def full_table(board: Board) -> Table:
 
 
 def _best(groups: Sequence[Group], key: str, sign: int) -> list[int]:
-    """Who has the best mean over finished runs, to the digits shown; nobody if all have it."""
-    means = [last(group.of_status("finished"), value(key)).mean for group in groups]
+    """Who has the best mean, to the digits shown; nobody if all have it.
+
+    Where a run diverged or goes on, the mean is of those that happened to end: it cannot be best.
+    """
+    whole = [
+        group if len(group.of_status("finished")) == len(group.runs) else None for group in groups
+    ]
+    means = [None if group is None else last(group.runs, value(key)).mean for group in whole]
     there = [(round(sign * mean, 4), i) for i, mean in enumerate(means) if mean is not None]
     best = [i for mean, i in there if mean == max(there)[0]]
     return best if len(best) < len(there) else []
@@ -203,7 +205,7 @@ def run_table(board: Board) -> Table:
                 f"{run.last.seconds:.1f}",
             )
         )
-        where = run.folder.relative_to(board.root).as_posix()
+        where = Path(os.path.relpath(run.folder, board.root)).as_posix()
         if run.status != "finished":
             table.bad.add((len(table.lines), head.index("status")))
         table.lines.append(

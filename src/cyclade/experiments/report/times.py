@@ -41,6 +41,7 @@ def timing_table(timing: Timing) -> Table:
     return table
 
 
+_PAPERS_BATCH = 512
 _NAMES = {"batch": "b", "blocks": "m", "spectral": "spectral normalisation"}
 
 
@@ -69,8 +70,9 @@ def _sgd(timing: Timing, row: Mapping[str, Any]) -> float | None:
 
 
 def _paper(timing: Timing, row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The paper timed the plain methods, in forward order, with a block per layer."""
-    return timing.paper.get(row["method"]) if _plain(row) else None
+    """The paper timed the plain methods, in forward order, with a block per layer, at one b."""
+    other_batch = _varies(timing, "batch") and row.get("batch") != _PAPERS_BATCH
+    return None if other_batch or not _plain(row) else timing.paper.get(row["method"])
 
 
 def _plain(row: Mapping[str, Any]) -> bool:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.report import labels
 from cyclade.experiments.report.board import Board, value
-from cyclade.experiments.report.groups import Group, last
+from cyclade.experiments.report.groups import Group, ended, last
 from cyclade.experiments.report.plan import Search
-from cyclade.experiments.report.tables import NOTHING, Table, ended, plus_minus, state
+from cyclade.experiments.report.tables import NOTHING, Table, plus_minus, state
 
 
 def tuning_tables(board: Board) -> list[tuple[str, Table]]:

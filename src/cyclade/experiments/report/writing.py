@@ -1,9 +1,8 @@
-"""Files that are there whole or not at all."""
+"""Whether a page can be written, before any work begins."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from cyclade.experiments.errors import ExperimentError
@@ -20,16 +19,3 @@ def ready(out: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise ExperimentError(f"out = {out} cannot be written: {error.strerror}") from error
-
-
-def write(path: Path, content: bytes) -> None:
-    """Beside its place first, then into it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise ExperimentError(f"{path} cannot be written: {error.strerror}") from error

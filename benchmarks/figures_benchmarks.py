@@ -1,0 +1,152 @@
+"""Figures of the docs that come from docs/benchmarks: steps of nets, samples, linear models."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from figures_results import table
+from linear_peers.report import (
+    Notes,
+    Records,
+    compare,
+    markdown_table,
+    measured,
+    read_csv,
+    read_notes,
+    summary,
+)
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+
+
+# ------------------------------------------------------------------------------- steps of nets
+
+
+def nets(name: str, step: str, key: str) -> str:
+    """A number of one step."""
+    found = _steps(name)[step][key]
+    return f"{found:.3f}" if key == "ms" else f"{found:.2f}"
+
+
+def nets_lenet() -> str:
+    """LeNet: our steps in every mode."""
+    rows = [["eager `torch.optim.SGD`", nets("lenet", "torch SGD", "ms"), *[""] * 5]]
+    for name, source, mode in (
+        ("eager", "lenet", ""),
+        ("captured", "lenet", ", captured"),
+        ("captured, compiled stages", "lenet", ", captured + compiled"),
+        ("captured, TF32", "tf32", ", captured"),
+    ):
+        cells = [name]
+        for one, cyclic in (("SGD", "SCCD forward"), ("PAGE b'=22", "VRO-CCD b'=22")):
+            cells += [nets(source, one + mode, "ms"), nets(source, cyclic + mode, "ms")]
+            cells.append(nets(source, cyclic + mode, "vs ours"))
+        rows.append(cells)
+    head = (
+        "LeNet / CIFAR-10 shapes", "b = 512: SGD", "SCCD", "/ours", "b' = 22: PAGE", "VRO-CCD",
+        "/ours",
+    )  # fmt: skip
+    return table(head, rows)
+
+
+def nets_blocks() -> str:
+    """Larger nets in four blocks."""
+    rows = []
+    for source, name in (("resnet", "ResNet-18, b = 512"), ("gpt", "6-layer GPT, 32 x 256 tokens")):
+        steps = _steps(source)
+        cyclic = steps["SCCD forward, captured"]
+        rows.append(
+            [
+                name, f"{steps['SGD, captured']['ms']:.2f}", f"{cyclic['ms']:.2f}",
+                f"{cyclic['vs ours']:.2f}", f"{cyclic['multiply-adds']:.2f}",
+                f"{steps['SCCD forward']['memory vs torch SGD']:.3f}",
+            ]
+        )  # fmt: skip
+    head = (
+        "4 blocks, captured", "SGD", "SCCD", "measured", "predicted",
+        "peak memory of SCCD / torch SGD (eager)",
+    )  # fmt: skip
+    return table(head, rows)
+
+
+@cache
+def _steps(name: str) -> dict[str, dict[str, Any]]:
+    found = json.loads((FOLDER / f"nets-h200-{name}.json").read_text("utf-8"))
+    return {row["step"]: row for row in found["rows"]}
+
+
+def first_run() -> str:
+    """The ends of the first real runs."""
+    rows = []
+    for method in ("SCCD", "SGD"):
+        with (FOLDER / f"lenet-cifar10-{method.lower()}.csv").open(encoding="utf-8") as file:
+            *_, end = csv.DictReader(file)
+        rows.append(
+            [
+                method, f"{float(end['train_loss']):.3f}", f"{float(end['test_accuracy']):.3f}",
+                f"{float(end['multiply_adds']) / 1e12:.1f}e12", f"{float(end['seconds']):.1f}",
+            ]
+        )  # fmt: skip
+    return table(("", "train loss", "test accuracy", "multiply-adds", "seconds of training"), rows)
+
+
+# ------------------------------------------------------------------------------------- samples
+
+
+def samples() -> str:
+    """Component gradients to a certificate, in forward order."""
+    sizes = {"digits": 1797, "a9a": 32561, "w8a": 49749}
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for name in sizes:
+        with (FOLDER / f"samples-{name}.csv").open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        found |= {(name, r["method"]): r for r in rows if r["order"] in ("forward", "–")}
+    lines = [
+        [method, *(_reached(found[name, method]) for name in sizes)]
+        for method in ("P-CCD", "VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD")
+    ]
+    return table(["", *(f"{name} (n = {n:,})" for name, n in sizes.items())], lines)
+
+
+def _reached(row: dict[str, str]) -> str:
+    median = float(row["median"])
+    if math.isinf(median):
+        return f"not reached: {float(row['best_certificate']):.1e} ({row['eta']})"
+    return f"{median:.1f} ({row['eta']})"
+
+
+# --------------------------------------------------------------------------------- linear models
+
+
+def linear(what: str, line: str = "") -> str:
+    """Of linear.csv: its summary, the table, or one number."""
+    records, notes = _linear()
+    if what == "summary":
+        return summary(records, notes)
+    if what == "table":
+        return markdown_table(records, float(line), notes)
+    if what == "repeats":
+        near = [note for note in notes.values() if note["least"]]
+        rows = [[f"`{note['line']}`", note["least"], note["most"]] for note in near]
+        return table(("line", "least ratio", "most"), rows)
+    if what == "ratio":
+        return f"{compare(records, line)['ratio']:.1f}"
+    found = measured(records, notes)
+    return f"{found[what]:.2f}" if isinstance(found[what], float) else str(found[what])
+
+
+@cache
+def _linear() -> tuple[Records, Notes]:
+    return read_csv(FOLDER / "linear.csv"), read_notes(FOLDER / "linear-notes.csv")
+
+
+SOURCES: dict[str, Callable[..., str]] = {
+    "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
+    "samples": samples, "linear": linear,
+}  # fmt: skip

@@ -1,0 +1,290 @@
+"""Results to keep: the run folders of an experiment as two tables that git and people can read.
+
+``runs.jsonl``
+    One line per run: its folder, its config, how it ended, and the versions and the hardware of
+    every start.
+``histories.csv``
+    Every line of every ``history.csv``, with the folder of its run in front; of a search run
+    (below ``tune``) the last line, by which it was judged.
+
+`find_runs` reads both forms, so whatever reads run folders reads packed results. Each line of
+``runs.jsonl`` says how many rows its run has and their digest: tables that were cut short or
+changed are an error. Checkpoints are not kept, so only runs that have ended can be packed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cyclade.experiments import folder as run_folders
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.errors import ConfigError, FolderError
+from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, RunResult
+from cyclade.experiments.storage import write
+
+RUNS, HISTORIES = "runs.jsonl", "histories.csv"
+TUNE = "tune"
+BESIDE = ("plan.json", "timing.json", f"{TUNE}/tuned.json")
+"""What is kept as it is."""
+
+
+@dataclass(frozen=True)
+class PackedRun(RunResult):
+    """A run that is read from the tables; its folder is where it was, and is there no more."""
+
+    starts: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class _Record:
+    """All that is kept of one run; `cells` are the rows of its history as they were written."""
+
+    folder: str
+    config: Mapping[str, Any]
+    done: Mapping[str, Any]
+    about: Mapping[str, Any]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+    def line(self) -> str:
+        """The line of ``runs.jsonl``."""
+        kept = {
+            "run": self.folder,
+            "config": self.config,
+            "done": self.done,
+            "rows": len(self.cells),
+            "digest": self.digest(),
+            "about": self.about,
+        }
+        return json.dumps(kept, ensure_ascii=False)
+
+    def history(self) -> str:
+        """The text of ``history.csv``."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.cells])
+        return text.getvalue()
+
+    def digest(self) -> str:
+        """Of the history."""
+        return hashlib.sha256(self.history().encode()).hexdigest()[:16]
+
+
+def find_runs(root: str | Path) -> list[RunResult]:
+    """Every run at or below a folder, in order of their paths; packed ones, too.
+
+    Where a run is there in both forms, its folder counts.
+    """
+    root = Path(root)
+    found = {run.folder: run for run in run_folders.find_runs(root)}
+    for table in sorted(root.rglob(RUNS)):
+        for record in _read(table.parent):
+            place = table.parent / record.folder
+            if not (place / CONFIG).exists():
+                found.setdefault(place, _result(record, place))
+    return [found[place] for place in sorted(found)]
+
+
+def final_runs(root: str | Path) -> list[RunResult]:
+    """The runs of an experiment without those of its search."""
+    return [run for run in find_runs(root) if not of_search(run, Path(root))]
+
+
+def of_search(run: RunResult, root: Path) -> bool:
+    """Whether a run only served to choose a learning rate."""
+    return TUNE in run.folder.relative_to(root).parts[:-1]
+
+
+def starts(run: RunResult) -> list[Mapping[str, Any]]:
+    """What a run noted at its starts; nothing if that cannot be read: it bears on no result."""
+    if isinstance(run, PackedRun):
+        return list(run.starts)
+    try:
+        return _starts(json.loads((run.folder / ABOUT).read_text("utf-8")))
+    except (OSError, ValueError):
+        return []
+
+
+def pack(source: str | Path, target: str | Path) -> Path:
+    """Write the runs at or below `source` into `target` as two tables, with plan and times.
+
+    Nothing in `source` is touched. The tables of a target that has some already are replaced.
+
+    Parameters
+    ----------
+    source:
+        A folder with runs, as `reproduce` makes it, or packed results.
+    target:
+        The folder for ``runs.jsonl``, ``histories.csv`` and the files in `BESIDE`.
+
+    Returns
+    -------
+    Path
+        The target.
+    """
+    source, target = Path(source), Path(target)
+    records = list(_records(source))
+    timed = (source / "timing.json").exists()
+    if not records and not timed:
+        raise FolderError(f"there is nothing to pack: {source} holds no runs")
+    if records:
+        write(target / RUNS, "".join(f"{record.line()}\n" for record in records).encode())
+        write(target / HISTORIES, _table(records).encode())
+    for name in BESIDE:
+        if (source / name).exists() and source.resolve() != target.resolve():
+            write(target / name, (source / name).read_bytes())
+    return target
+
+
+def unpack(source: str | Path, target: str | Path) -> Path:
+    """The run folders again, file by file as they were, but for checkpoints and search runs."""
+    source, target = Path(source), Path(target)
+    if not (source / RUNS).exists():
+        raise FolderError(f"{source} holds no packed results ({RUNS})")
+    for record in _read(source):
+        place = target / record.folder
+        if TUNE in Path(record.folder).parts[:-1]:
+            continue
+        if place.exists():
+            raise FolderError(f"{place} is there already: give another folder")
+        config = RunConfig.from_dict(record.config)
+        for name, text in (
+            (CONFIG, config.to_toml()),
+            (HISTORY, record.history()),
+            (DONE, _json(record.done, None)),
+            (ABOUT, _json(record.about, 2)),  # with this it counts as a run
+        ):
+            write(place / name, text.encode())
+    for name in BESIDE:
+        if (source / name).exists():
+            write(target / name, (source / name).read_bytes())
+    return target
+
+
+def _json(content: Mapping[str, Any], indent: int | None) -> str:
+    """As the file was laid out: all alike once they carry a digest, each its own way before."""
+    indent = 1 if "sha256" in content else indent
+    return json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+
+
+# ------------------------------------------------------------------------------ from run folders
+
+
+def _records(root: Path) -> Iterator[_Record]:
+    """What is to be kept of the runs at or below a folder, whichever form they have."""
+    found: dict[str, _Record] = {}
+    for run in run_folders.find_runs(root):
+        if run.status == "unfinished":
+            raise FolderError(f"{run.folder} has not ended: go on with it, or delete it")
+        record = _recorded(run.folder, root)
+        found[record.folder] = record
+    for table in sorted(root.rglob(RUNS)):
+        prefix = table.parent.relative_to(root)
+        for record in _read(table.parent):
+            found.setdefault((prefix / record.folder).as_posix(), record)
+    yield from (found[name] for name in sorted(found))
+
+
+def _recorded(path: Path, root: Path) -> _Record:
+    config = {k: v for k, v in asdict(RunFolder(path).config()).items() if v is not None}
+    try:
+        done = json.loads((path / DONE).read_text("utf-8"))
+        about = json.loads((path / ABOUT).read_text("utf-8"))
+        with (path / HISTORY).open(encoding="utf-8", newline="") as stream:
+            columns, *cells = (tuple(line) for line in csv.reader(stream))
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be packed: {error}") from error
+    name = path.relative_to(root).as_posix()
+    if TUNE in Path(name).parts[:-1]:
+        cells = cells[-1:]
+    return _Record(name, config, done, about, columns, tuple(cells))
+
+
+def _table(records: Sequence[_Record]) -> str:
+    """``histories.csv``."""
+    columns = records[0].columns
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("run", *columns))
+    for record in records:
+        if record.columns != columns:
+            raise FolderError(
+                f"{record.folder} has other columns than {records[0].folder}: pack them apart"
+            )
+        table.writerows((record.folder, *row) for row in record.cells)
+    return text.getvalue()
+
+
+# ----------------------------------------------------------------------------------- from tables
+
+
+def _read(folder: Path) -> list[_Record]:
+    """The runs in the tables of a folder, each checked against its count of rows and digest."""
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    path = folder / HISTORIES
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            (_, *columns), *lines = csv.reader(stream)
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read: {error}") from error
+    for line in lines:
+        if len(line) != len(columns) + 1:
+            raise FolderError(f"{path}: a row of {line[0] if line else '?'} is cut short")
+        rows.setdefault(line[0], []).append(tuple(line[1:]))
+    records = [
+        _parsed(text, f"{folder / RUNS}, line {number}", tuple(columns), rows)
+        for number, text in enumerate(_lines(folder / RUNS), 1)
+    ]
+    if rows:
+        raise FolderError(f"{path} has rows of {next(iter(rows))}, which {RUNS} does not name")
+    return records
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read: {error}") from error
+
+
+def _parsed(
+    text: str,
+    where: str,
+    columns: tuple[str, ...],
+    rows: dict[str, list[tuple[str, ...]]],
+) -> _Record:
+    try:
+        found = json.loads(text)
+        name, count, digest = str(found["run"]), int(found["rows"]), str(found["digest"])
+        cells = tuple(rows.pop(name, ()))
+        record = _Record(name, found["config"], found["done"], found["about"], columns, cells)
+        str(record.done["status"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{where} cannot be read: {error!r}") from error
+    if len(cells) != count or record.digest() != digest:
+        raise FolderError(
+            f"{where}: the history of {name} in {HISTORIES} is not the one that was packed "
+            f"({len(cells)} rows, {count} then)"
+        )
+    return record
+
+
+def _result(record: _Record, place: Path) -> PackedRun:
+    try:
+        config = RunConfig.from_dict(record.config)
+        history = run_folders.rows_of(record.history())
+    except (ConfigError, ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{place}, packed, cannot be read: {error!r}") from error
+    status = str(record.done["status"])
+    return PackedRun(config, place, status, history, tuple(_starts(record.about)))
+
+
+def _starts(about: Any) -> list[Mapping[str, Any]]:
+    found = about.get("starts") if isinstance(about, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

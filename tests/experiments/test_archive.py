@@ -1,0 +1,194 @@
+"""Packed results: the same runs, the same figures, byte for byte the same files back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up_runs import fig1, make
+
+from cyclade.cli import main
+from cyclade.experiments import FolderError, RunConfig, RunResult, find_runs, pack, unpack
+from cyclade.experiments.archive import HISTORIES, RUNS, final_runs, starts
+from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY
+from cyclade.experiments.plans import PAPER, Settings
+from cyclade.experiments.report import summary
+from cyclade.experiments.report.board import read
+from cyclade.experiments.report.tuning import tuning_tables
+from cyclade.experiments.reproduce import check
+
+BASE = RunConfig(epochs=4, batch=64, lr=0.05)
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def said(runs: list[RunResult], root: Path) -> dict[str, tuple[object, ...]]:
+    """What the runs say, in a form in which nan equals nan."""
+    return {
+        run.folder.relative_to(root).as_posix(): (
+            run.config, run.status, repr(run.history), starts(run),
+        )
+        for run in runs
+    }  # fmt: skip
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    root = tmp_path / "runs"
+    make(root / "a", BASE)
+    make(root / "b", replace(BASE, seed=1, order=(1, 0), blocks=("x", "ü")), side_by_side=3)
+    make(root / "deep" / "c", replace(BASE, seed=2), epochs=3, status="diverged")
+    return root
+
+
+def test_packed_runs_are_read_as_their_folders_are(runs: Path, tmp_path: Path) -> None:
+    packed = pack(runs, tmp_path / "packed")
+    assert sorted(file.name for file in packed.iterdir()) == [HISTORIES, RUNS]
+    assert said(find_runs(packed), packed) == said(find_runs(runs), runs)
+    assert summary(packed) == summary(runs)
+
+
+def test_unpacked_files_are_the_same_to_the_byte(runs: Path, tmp_path: Path) -> None:
+    again = unpack(pack(runs, tmp_path / "packed"), tmp_path / "again")
+    for folder in ("a", "b", "deep/c"):
+        for name in (CONFIG, ABOUT, HISTORY, DONE):
+            assert (again / folder / name).read_bytes() == (runs / folder / name).read_bytes()
+    with pytest.raises(FolderError, match="is there already"):
+        unpack(tmp_path / "packed", again)
+
+
+def test_packing_what_is_packed_changes_nothing(runs: Path, tmp_path: Path) -> None:
+    once = pack(runs, tmp_path / "once")
+    twice = pack(once, tmp_path / "twice")
+    for name in (RUNS, HISTORIES):
+        assert (once / name).read_bytes() == (twice / name).read_bytes()
+
+
+def test_where_both_forms_are_there_each_run_counts_once(runs: Path) -> None:
+    pack(runs, runs)
+    assert len(find_runs(runs)) == 3
+    assert read(runs).copies == 0
+
+
+def test_plan_times_and_search_are_kept(tmp_path: Path) -> None:
+    root = fig1(tmp_path / "fig1", seeds=1, epochs=3)
+    (root / "tune" / "tuned.json").write_text('{"tuned": []}')
+    packed = pack(root, tmp_path / "packed")
+    for name in ("plan.json", "timing.json", "tune/tuned.json"):
+        assert (packed / name).read_bytes() == (root / name).read_bytes()
+    # Of a search run its end is kept, by which it was judged: the tables say the same.
+    assert tuning_tables(read(packed)) == tuning_tables(read(root))
+    search = [run for run in find_runs(packed) if "tune" in run.folder.parts]
+    assert {len(run.history) for run in search} == {1}
+    assert len(final_runs(packed)) == len(final_runs(root)) == 8
+    assert not (unpack(packed, tmp_path / "again") / "tune" / "runs").exists()
+
+
+def test_a_run_that_has_not_ended_is_not_packed(runs: Path, tmp_path: Path) -> None:
+    make(runs / "more", replace(BASE, seed=5), epochs=2, status="unfinished")
+    with pytest.raises(FolderError, match=r"more has not ended"):
+        pack(runs, tmp_path / "packed")
+    assert not (tmp_path / "packed").exists()
+
+
+def test_nothing_to_pack_or_unpack(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="nothing to pack"):
+        pack(tmp_path, tmp_path / "packed")
+    with pytest.raises(FolderError, match="holds no packed results"):
+        unpack(tmp_path, tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        (HISTORIES, "a,4,40,", "a,4,41,", "is not the one that was packed"),
+        (HISTORIES, "a,4,40,", "z,4,40,", "is not the one that was packed"),
+        (HISTORIES, "run,", "z,1\nrun,", "cut short"),
+        (RUNS, '"run": "a"', '"run": "z"', "is not the one that was packed"),
+        (RUNS, '"done"', '"gone"', "line 1 cannot be read"),
+        (RUNS, '{"run"', '"run"', "line 1 cannot be read"),
+        (RUNS, '"lr": 0.05', '"lr": -1.0', "packed, cannot be read"),
+    ],
+)
+def test_tables_that_were_changed_are_an_error(
+    runs: Path, tmp_path: Path, name: str, old: str, new: str, message: str
+) -> None:
+    packed = pack(runs, tmp_path / "packed")
+    text = (packed / name).read_text("utf-8")
+    assert old in text
+    (packed / name).write_text(text.replace(old, new, 1), "utf-8")
+    with pytest.raises(FolderError, match=message):
+        find_runs(packed)
+
+
+@pytest.mark.parametrize("lost", [1, 200])
+@pytest.mark.parametrize("name", [RUNS, HISTORIES])
+def test_tables_that_were_cut_short_are_an_error(
+    runs: Path, tmp_path: Path, name: str, lost: int
+) -> None:
+    packed = pack(runs, tmp_path / "packed")
+    content = (packed / name).read_bytes()
+    (packed / name).write_bytes(content[:-lost].rstrip(b"\n")[:-1])
+    with pytest.raises(FolderError):
+        find_runs(packed)
+    (packed / name).unlink()
+    if name == HISTORIES:
+        with pytest.raises(FolderError, match="cannot be read"):
+            find_runs(packed)
+
+
+def test_more_seeds_take_the_place_of_fewer(tmp_path: Path) -> None:
+    kept = pack(fig1(tmp_path / "three", seeds=3, epochs=2), tmp_path / "kept")
+    plan = (kept / "plan.json").read_bytes()
+    for seed in range(10):  # run folders alone, as they come back from another machine
+        for method in ("SGD", "SCCD"):
+            config = replace(BASE, method=method, seed=seed)
+            make(tmp_path / "ten" / "runs" / config.slug(), config)
+    pack(tmp_path / "ten", kept)
+    assert (kept / "plan.json").read_bytes() == plan
+    assert [len(group.runs) for group in read(kept).groups] == [10, 10]
+    assert "10" in summary(kept)
+
+
+def test_the_command_packs_and_unpacks(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["report", str(runs), "--pack", str(tmp_path / "packed")]) == 0
+    assert (tmp_path / "packed" / "report.html").exists()
+    assert not (runs / "report.html").exists()
+    assert main(["report", str(tmp_path / "packed"), "--unpack", str(tmp_path / "again")]) == 0
+    assert len(find_runs(tmp_path / "again")) == 3
+    assert main(["report", str(tmp_path), "--unpack", str(tmp_path / "x")]) == 2
+    assert "holds no packed results" in capsys.readouterr().err
+
+
+def test_an_experiment_is_not_gone_on_with_in_packed_results(tmp_path: Path) -> None:
+    make(tmp_path / "runs" / "a", BASE)
+    pack(tmp_path / "runs", tmp_path / "out" / "fig1")
+    with pytest.raises(FolderError, match="holds packed results"):
+        check(PAPER["fig1"](Settings(quick=True)), tmp_path / "out")
+
+
+# ------------------------------------------------------------------------------ what is committed
+
+EXPERIMENTS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)
+def test_committed_results_are_few_files_with_a_plan(folder: Path) -> None:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert len(files) <= 10
+    assert not list(folder.rglob(CONFIG))
+    assert json.loads((folder / "plan.json").read_text("utf-8"))["name"] == folder.name
+
+
+def test_committed_results_are_whole() -> None:
+    runs = find_runs(RESULTS)
+    assert len(runs) >= 193
+    assert {run.status for run in runs} == {"finished", "diverged"}
+    for run in runs:
+        assert [row.epoch for row in run.history] == list(range(run.last.epoch + 1))
+        assert run.status == "diverged" or run.last.epoch == run.config.epochs

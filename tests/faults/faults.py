@@ -1,0 +1,437 @@
+"""Damages and kills: every outcome is recovered, bit for bit, or one line and exit code 2.
+
+    python tests/faults/faults.py --damages 200 --kills 100        (`make faults`)
+
+Folders of `cyclade run`, `tune` and `reproduce`, finished and half-finished, on digits with tiny
+configs, are damaged one file at a time: a flipped bit, a file cut short, a file of another run, of
+another version, missing, text, without a key, with a newer column. Then the command that made the
+folder is given again. It must end as the undamaged one (same tables but for seconds, same weights,
+same choices), or refuse with one line. Kills are SIGKILL at random moments, after which the same
+command must end as if nothing had happened. Every attempt is a fork, so that torch is imported
+once. The last lines are the counts; the exit code is 1 if anything was accepted that is not the
+undamaged result, or raised a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: forks must not inherit its threads
+
+import torch
+
+from cyclade.cli import main as cyclade
+from cyclade.experiments import FolderError, RunConfig, plans
+from cyclade.experiments.checkpoint import Label, sealed
+from cyclade.experiments.folder import RunFolder
+from cyclade.experiments.plans import Curve, Plan
+from cyclade.experiments.storage import DIGEST, read_json, write_json
+
+BASE = RunConfig(batch=700, epochs=3, lr=0.02, device="cpu")
+SHORT = replace(BASE, epochs=1)
+TINY = Plan(
+    name="fig1",
+    title="A tiny plan",
+    question="Does it survive?",
+    curves=(Curve(replace(SHORT, method="SGD"), (0.2, 0.4)), Curve(replace(BASE, lr=0.3))),
+    seeds=1,
+)
+RECOVERED, REFUSED, SILENT, TRACEBACK = "recovered", "refused", "SILENT", "TRACEBACK"
+
+Attempt = Callable[[list[str]], tuple[int, str]]
+"""From the arguments of a command to its exit code and what it wrote to the error stream."""
+
+
+# ----------------------------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as it is given, for a folder."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+    def line(self, folder: Path) -> list[str]:
+        return [*self.arguments, "--device", "cpu", "--quiet", "--out", str(folder)]
+
+
+def command(name: str, seed: int) -> Command:
+    """The tiny version of a command; another seed makes another folder."""
+    common = ["--set", "batch=700", "--set", f"seed={seed}"]
+    if name == "run":
+        return Command(name, ("run", *common, "--epochs", "3", "--lr", "0.02"))
+    if name == "tune":
+        search = ("--methods", "SGD", "--lrs", "0.2", "0.4", "--jobs", "1")
+        return Command(name, ("tune", *common, "--epochs", "1", *search))
+    return Command(name, ("reproduce", "fig1", "--seed-list", str(seed), "--jobs", "1"))
+
+
+NAMES = ("run", "tune", "reproduce")
+
+
+def small_plan(settings: plans.Settings) -> Plan:
+    assert settings.seeds is not None
+    return replace(TINY, seeds=settings.seeds)
+
+
+def prepare() -> None:
+    """What all forks share: the tiny plan, no pictures, and all that is imported on the way."""
+    sys.modules["matplotlib"] = None  # type: ignore[assignment]
+    plans.PAPER["fig1"] = small_plan
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in NAMES:
+            in_this_process(command(name, 0).line(Path(scratch) / name))
+
+
+def in_this_process(arguments: list[str]) -> tuple[int, str]:
+    """The exit code and the error stream of a command; 1 with a traceback."""
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+        try:
+            code = cyclade(arguments)
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+    return code, errors.getvalue()
+
+
+def forked(arguments: list[str], kill_after: float | None = None) -> tuple[int, str]:
+    """The same in a fork, which may be killed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        said = Path(scratch) / "said"
+        child = os.fork()
+        if child == 0:
+            code, errors = in_this_process(arguments)
+            said.write_text(errors)
+            os._exit(code)
+        if kill_after is not None:
+            time.sleep(kill_after)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        return code, said.read_text() if said.exists() else ""
+
+
+# ------------------------------------------------------------------------------------ results
+
+
+def result(folder: Path) -> dict[str, Any]:
+    """All that a command leaves, but for seconds and for where it ran."""
+    found: dict[str, Any] = {}
+    for config in sorted(folder.rglob("config.toml")):
+        place = RunFolder(config.parent)
+        name = str(config.parent.relative_to(folder))
+        found[name] = place.problems() or [
+            place.config(),
+            place.result().status,
+            [replace(row, seconds=0.0) for row in place.history()],
+        ]
+        if (place.path / "checkpoint.pt").exists():  # it may be deleted once the run is done
+            found[f"{name}/weights"] = weights(place)
+    for file in sorted(folder.rglob("*.json")):
+        if file.name in ("plan.json", "tuned.json"):
+            content = read_json(file)
+            content.pop("command", None)
+            found[str(file.relative_to(folder))] = content
+    return found
+
+
+def weights(place: RunFolder) -> list[bytes]:
+    state = place.load(torch.device("cpu"))
+    assert state is not None
+    return [value.numpy().tobytes() for value in state["model"].values()]
+
+
+def judged(code: int, errors: str, folder: Path, wanted: dict[str, Any]) -> tuple[str, str]:
+    """What became of a damage, and why that is wrong."""
+    lines = [line for line in errors.splitlines() if not line.startswith("cyclade: warning: ")]
+    if code == 2 and len(lines) == 1 and lines[0].startswith("cyclade: "):
+        return REFUSED, ""
+    if code != 0 or lines:
+        return TRACEBACK, f"exit code {code}: {errors[-2000:]}"
+    try:
+        found = result(folder)
+    except FolderError as error:
+        return SILENT, f"exit code 0, but {error}"
+    different = [
+        key
+        for key in {**wanted, **found}
+        if wanted.get(key) != found.get(key) and not (key.endswith("/weights") and key not in found)
+    ]
+    if different:
+        return SILENT, f"exit code 0, but other {', '.join(different)}"
+    return RECOVERED, ""
+
+
+# ------------------------------------------------------------------------------------ damages
+
+Damage = Callable[[Path, Path, random.Random], bool]
+"""Damage a file, with the folder of another run at hand; False if that makes no sense for it."""
+
+
+def flip(file: Path, other: Path, rng: random.Random) -> bool:
+    content = bytearray(file.read_bytes())
+    if not content:
+        return False
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    file.write_bytes(content)
+    return True
+
+
+def truncate(file: Path, other: Path, rng: random.Random) -> bool:
+    os.truncate(file, rng.randrange(file.stat().st_size + 1))
+    return True
+
+
+def swap(file: Path, other: Path, rng: random.Random) -> bool:
+    others = sorted(other.rglob(file.name))
+    if not others:
+        return False
+    shutil.copy(rng.choice(others), file)
+    return True
+
+
+def other_version(file: Path, other: Path, rng: random.Random) -> bool:
+    if file.suffix == ".pt":
+        state = torch.load(file, weights_only=True)
+        run = RunFolder(file.parent).config().identity
+        label = Label(7, run, state["epoch"])
+        file.write_bytes(rng.choice([saved(state), sealed(saved(state), label)]))
+    elif file.suffix == ".toml":
+        file.write_text(file.read_text() + 'flavour = "sweet"\n')
+    elif file.suffix == ".json" or file.name == "done":
+        content = json.loads(file.read_text())
+        file.write_text(json.dumps({**content, "version": 99}))
+    elif file.name == "tune.journal":
+        file.write_text(file.read_text() + '{"op_code": 99, "worker_id": "w"}\n')
+    else:
+        return False
+    return True
+
+
+def missing(file: Path, other: Path, rng: random.Random) -> bool:
+    file.unlink()
+    return True
+
+
+def text(file: Path, other: Path, rng: random.Random) -> bool:
+    file.write_text(rng.choice(["", "\n", "some text\n", "{}", "[]", "null", "\0\n", "1e999"]))
+    return True
+
+
+def missing_key(file: Path, other: Path, rng: random.Random) -> bool:
+    if file.suffix == ".pt":
+        state = torch.load(file, weights_only=True)
+        label = Label(2, RunFolder(file.parent).config().identity, state["epoch"])
+        del state[rng.choice(list(state))]
+        file.write_bytes(sealed(saved(state), label))
+    elif file.suffix == ".json" or file.name == "done":
+        content = json.loads(file.read_text())
+        content.pop(DIGEST, None)
+        content.pop(rng.choice(list(content)))
+        write_json(file, content)  # with a digest that fits
+    elif file.suffix in (".toml", ".csv") or file.name == "tune.journal":
+        lines = file.read_text().splitlines(True)
+        if not lines:
+            return False
+        lines.pop(rng.randrange(len(lines)))
+        file.write_text("".join(lines))
+    else:
+        return False
+    return True
+
+
+def newer_column(file: Path, other: Path, rng: random.Random) -> bool:
+    if file.suffix == ".pt":
+        state = torch.load(file, weights_only=True)
+        label = Label(2, RunFolder(file.parent).config().identity, state["epoch"])
+        state["history"] = [{**row, "energy": 1.0} for row in state["history"]]
+        file.write_bytes(sealed(saved(state), label))
+    elif file.suffix == ".csv":
+        head, *rows = file.read_text().splitlines()
+        file.write_text("\n".join([f"{head},energy", *(f"{row},1.0" for row in rows)]) + "\n")
+    else:
+        return False
+    return True
+
+
+DAMAGES: dict[str, Damage] = {
+    "bit flip": flip,
+    "truncation": truncate,
+    "swap between runs": swap,
+    "other version": other_version,
+    "missing file": missing,
+    "text instead": text,
+    "missing key": missing_key,
+    "newer column": newer_column,
+}
+
+
+def saved(state: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def damaged(folder: Path, other: Path, rng: random.Random, kind: str) -> str:
+    """Damage one file of a folder; returns which, and how."""
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and file.suffix not in (".html", ".lock", ".tmp")
+    )
+    rng.shuffle(files)
+    for file in files:
+        if DAMAGES[kind](file, other, rng):
+            return f"{kind} of {file.relative_to(folder)}"
+    raise RuntimeError(f"no file for {kind}")
+
+
+# ---------------------------------------------------------------------------------- the script
+
+
+class Stage:
+    """Folders that were made without any fault, finished and half-finished, to be copied."""
+
+    def __init__(self, root: Path, attempt: Attempt, names: Sequence[str] = NAMES) -> None:
+        self.root, self.attempt = root, attempt
+        for name in names:
+            for seed in (0, 1):
+                code, errors = attempt(command(name, seed).line(self.whole(name, seed)))
+                if code or errors:
+                    raise RuntimeError(f"{name} fails without any fault: {errors}")
+            self._halve(name)
+        self.wanted = {name: result(self.whole(name, 0)) for name in names}
+
+    def whole(self, name: str, seed: int) -> Path:
+        return self.root / f"{name}-{seed}"
+
+    def half(self, name: str) -> Path:
+        return self.root / f"{name}-half"
+
+    def _halve(self, name: str) -> None:
+        """As after a kill: the last runs stand where their checkpoint before the last was taken."""
+        half = Path(shutil.copytree(self.whole(name, 0), self.half(name)))
+        done = sorted(half.rglob("done"))
+        for mark in done[len(done) // 2 :]:
+            mark.unlink()
+            place = RunFolder(mark.parent)
+            if (place.path / "checkpoint.previous.pt").exists():
+                os.replace(place.path / "checkpoint.previous.pt", place.path / "checkpoint.pt")
+                place.write_history(place.history()[:-1])
+        for name in ("tune.journal", "tuned.json", "report.html"):
+            for file in half.rglob(name):
+                if file.name == "tune.journal":
+                    file.write_bytes(b"".join(file.read_bytes().splitlines(True)[:-1]))
+                else:
+                    file.unlink()
+
+    def damage(self, number: int, seed: int, names: Sequence[str] = NAMES) -> tuple[str, str, str]:
+        """One damage: its kind, its outcome, and what is wrong with that."""
+        rng = random.Random(f"{seed}-{number}")
+        name = names[number % len(names)]
+        kind = rng.choice(list(DAMAGES))
+        source = rng.choice([self.whole(name, 0), self.half(name)])
+        with tempfile.TemporaryDirectory(dir=self.root) as scratch:
+            folder = Path(shutil.copytree(source, Path(scratch) / "folder"))
+            what = damaged(folder, self.whole(name, 1), rng, kind)
+            code, errors = self.attempt(command(name, 0).line(folder))
+            outcome, why = judged(code, errors, folder, self.wanted[name])
+        return f"{name}, {kind}", outcome, f"damage {number}: {name}, {what}: {why}" if why else ""
+
+    def kill(self, number: int, seed: int, seconds: dict[str, float]) -> tuple[str, int, str, str]:
+        """One command, killed once or more: the kills it took, its outcome, what is wrong."""
+        rng = random.Random(f"kill-{seed}-{number}")
+        name = NAMES[number % len(NAMES)]
+        kills = 0
+        with tempfile.TemporaryDirectory(dir=self.root) as scratch:
+            folder = Path(scratch) / "folder"
+            line = command(name, 0).line(folder)
+            while kills < 3 and (kills == 0 or rng.random() < 0.5):
+                code, errors = forked(line, kill_after=rng.random() * seconds[name])
+                if code != -signal.SIGKILL:
+                    break  # it was faster
+                kills += 1
+            code, errors = forked(line)
+            outcome, why = judged(code, errors, folder, self.wanted[name])
+            left = [str(p) for p in folder.rglob(".*.tmp")] if outcome == RECOVERED else []
+            if left:
+                outcome, why = SILENT, f"left behind: {left}"
+        if outcome == REFUSED:  # a kill damages nothing
+            outcome, why = SILENT, errors
+        return name, kills, outcome, f"kill {number}: {name}: {why}" if why else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--damages", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="the damage of this number alone")
+    chosen = parser.parse_args()
+    prepare()
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        stage = Stage(Path(scratch), forked)
+        table: dict[str, Counter[str]] = {}
+        numbers = range(chosen.damages) if chosen.only is None else [chosen.only]
+        for number in numbers:
+            key, outcome, why = stage.damage(number, chosen.seed)
+            table.setdefault(key, Counter())[outcome] += 1
+            failures += [why] if why else []
+            print(f"damage {number}: {key}: {outcome}", file=sys.stderr, flush=True)
+        for key in sorted(table):
+            print(f"{key:32s} {', '.join(f'{v} {k}' for k, v in sorted(table[key].items()))}")
+
+        seconds = {}
+        for name in NAMES:
+            began = time.perf_counter()
+            forked(command(name, 0).line(Path(scratch) / f"timed-{name}"))
+            seconds[name] = time.perf_counter() - began
+        kills, killed = Counter[str](), Counter[str]()
+        number = 0
+        while sum(kills.values()) < chosen.kills and chosen.only is None:
+            name, count, outcome, why = stage.kill(number, chosen.seed, seconds)
+            kills[name] += count
+            killed[outcome] += 1
+            failures += [why] if why else []
+            number += 1
+            print(f"{sum(kills.values())} kills, {name}: {outcome}", file=sys.stderr, flush=True)
+    for line in failures:
+        print(line)
+    total = sum(table.values(), Counter[str]())
+    print(
+        f"{sum(total.values())} damages: {total[RECOVERED]} recovered bit for bit, "
+        f"{total[REFUSED]} refused in one line, {total[SILENT]} accepted silently, "
+        f"{total[TRACEBACK]} tracebacks"
+    )
+    print(
+        f"{sum(kills.values())} kills of {number} commands ("
+        f"{', '.join(f'{v} {k}' for k, v in sorted(kills.items()))}): {killed[RECOVERED]} commands "
+        f"ended as if nothing had happened, {sum(killed.values()) - killed[RECOVERED]} did not"
+    )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""A small part of `make faults`, the same damages every time: mended or refused, never silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from faults import DAMAGES, RECOVERED, REFUSED, Stage, in_this_process
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    return Stage(tmp_path_factory.mktemp("stage"), in_this_process, names=["run"])
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_a_damage(number: int, stage: Stage) -> None:
+    what, outcome, why = stage.damage(number, seed=1, names=["run"])
+    assert outcome in (RECOVERED, REFUSED), why
+    assert what.removeprefix("run, ") in DAMAGES
+
+
+def test_the_script_sees_what_is_wrong(stage: Stage, tmp_path: Path) -> None:
+    """Given an undamaged folder of another seed, it does not call that recovered."""
+    from faults import SILENT, TRACEBACK, judged
+
+    wanted = stage.wanted["run"]
+    assert judged(0, "", stage.whole("run", 0), wanted) == (RECOVERED, "")
+    assert judged(0, "", stage.whole("run", 1), wanted)[0] == SILENT
+    assert judged(0, "", tmp_path, wanted)[0] == SILENT
+    assert judged(1, "Traceback …", tmp_path, wanted)[0] == TRACEBACK
+    assert judged(2, "cyclade: one\nand two\n", tmp_path, wanted)[0] == TRACEBACK
+    assert judged(2, "cyclade: warning: a\ncyclade: b\n", tmp_path, wanted) == (REFUSED, "")
