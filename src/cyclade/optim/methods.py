@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from cyclade.optim.batches import page_sizes
-from cyclade.optim.checked import Checked
-from cyclade.optim.cyclic import CyclicOptimizer
-from cyclade.optim.net import Batch
+from cyclade.optim.optimizer import CyclicOptimizer
+from cyclade.optim.refreshing import LargeBatches
 
 _PARAMETERS = """
 
@@ -91,58 +88,10 @@ class VROCCD(CyclicOptimizer):
 
     def __init__(self, *args: Any, b: int | None = None, b_small: int | None = None, **kw: Any):
         self.b, self.b_small = page_sizes(b, b_small)
-        self._formed = False
         super().__init__(*args, **kw)
 
-    def _refreshes(self, size: int, refresh: bool | None) -> bool:
-        if refresh is None:
-            if size < self.b_small:
-                raise ValueError(
-                    f"a batch of {size} is smaller than b_small = {self.b_small}: use drop_last, "
-                    "a PageBatchSampler, or refresh="
-                )
-            refresh = size >= self.b
-        if self._halfway and not refresh:
-            raise ValueError(
-                "the last step failed between two blocks, so the estimates no longer fit: the next "
-                f"batch must be a large one (b = {self.b}), or give refresh=True"
-            )
-        if not self._formed and not refresh:
-            raise ValueError(
-                f"the first batch must be a large one (b = {self.b}): it forms the first estimate "
-                f"of the gradient; got {size}"
-            )
-        return refresh
-
-    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
-        if self._formed:
-            return super()._move(batches, refresh)
-        self._measure_curvature(batches)
-        return self._form(self._checked_sweep(batches))
-
-    def _closure_cycle(self, now: Any, trail: Any, refresh: bool) -> None:
-        if self._formed:
-            super()._closure_cycle(now, trail, refresh)
-        else:
-            self._now = Checked(now, [])
-            self._form(self._now)
-
-    def _form(self, now: Checked) -> Tensor:
-        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
-        found = [now.grad(j) for j in range(self.net.m)]
-        g, lagged = self._estimates(), self._lag().point
-        for j, gj in enumerate(found):
-            g.set(j, gj)
-            lagged.set(j, self._point.get(j))  # x_{−1} = x_0
-        self._formed = True
-        return now.loss
-
-    def _more_state(self) -> dict[str, Any]:
-        return {"formed": self._formed, "halfway": self._halfway, **super()._more_state()}
-
-    def _load_more(self, mine: dict[str, Any]) -> None:
-        super()._load_more(mine)
-        self._formed, self._halfway = bool(mine["formed"]), bool(mine["halfway"])
+    def _refresh_rule(self) -> LargeBatches:
+        return LargeBatches(self.b, self.b_small)
 
 
 class PAGE(VROCCD):
@@ -159,40 +108,7 @@ class VRCCD(VROCCD):
     """
 
     name = "VR-CCD"
-
-    def __init__(self, *args: Any, **kw: Any) -> None:
-        self._pending: list[int] = []
-        super().__init__(*args, **kw)
-        if self._turns() is None:
-            raise ValueError("VRCCD cannot take order='greedy': its blocks see different batches")
-
-    def _turns(self) -> list[int] | None:
-        if self.__dict__.get("_pending"):
-            return [self._pending[0]]
-        whole = super()._turns()
-        if whole is None:
-            return None
-        self._pending = whole
-        return [whole[0]]
-
-    def _finish_cycle(self) -> None:
-        del self._pending[0]
-        if not self._pending:
-            self.cycles += 1
-
-    def _order_memory(self) -> Any:
-        return super()._order_memory(), list(self._pending)
-
-    def _order_recall(self, memory: Any) -> None:
-        state, self._pending = memory
-        super()._order_recall(state)
-
-    def _more_state(self) -> dict[str, Any]:
-        return {"pending": list(self._pending), **super()._more_state()}
-
-    def _load_more(self, mine: dict[str, Any]) -> None:
-        super()._load_more(mine)
-        self._pending = list(mine["pending"])
+    one_at_a_time = True
 
 
 for _optimizer in (SCCD, SGD, VROCCD, PAGE, VRCCD):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ class _Cut:
     called: Signature | None
     shapes: tuple[Any, ...]
     program: Program
+    proved: set[bool] = field(default_factory=set)  # for one batch, for micro-batches
 
 
 class Chain:
@@ -82,6 +83,17 @@ class Chain:
         """The env before the first stage."""
         called, leaves = signature(inputs)
         return self._program(inputs, called, leaves).enter(inputs, leaves)
+
+    def is_proved(self, inputs: Inputs, *, many: bool = False) -> bool:
+        """Whether the stages for such a call, in the model's present mode, were proved."""
+        found = self._find(*signature(inputs))
+        return found is not None and many in found.proved
+
+    def mark_proved(self, inputs: Inputs, *, many: bool = False) -> None:
+        """Note that they were (with `many`, for one of several micro-batches)."""
+        found = self._find(*signature(inputs))
+        assert found is not None
+        found.proved.add(many)
 
     def replay(self, *, undoable: bool = False) -> Replay:
         """A fresh replay, for the stages of one batch in one cycle."""
@@ -140,18 +152,27 @@ class Chain:
         return program
 
     def _program(self, inputs: Inputs, called: Signature, leaves: list[Any]) -> Program:
-        now = self._mode.now()
-        wanted = called if self._depends else None
+        found = self._find(called, leaves)
+        if found is not None:
+            return found.program
+        program = self._recut(inputs, called)
+        self._cuts.insert(0, _Cut(*self._key(called, leaves), program))
+        del self._cuts[_MOST:]
+        return program
+
+    def _key(self, called: Signature, leaves: list[Any]) -> tuple[Any, Signature | None, Any]:
+        """What a cut depends on: the mode, and the kind of call."""
         fixed = shapes(leaves) if self.how == "export" else ()
+        return self._mode.now(), called if self._depends else None, fixed
+
+    def _find(self, called: Signature, leaves: list[Any]) -> _Cut | None:
+        now, wanted, fixed = self._key(called, leaves)
         for k, cut in enumerate(self._cuts):
             if cut.mode == now and cut.called == wanted and cut.shapes == fixed:
                 if k:
                     self._cuts.insert(0, self._cuts.pop(k))
-                return cut.program
-        program = self._recut(inputs, called)
-        self._cuts.insert(0, _Cut(now, wanted, fixed, program))
-        del self._cuts[_MOST:]
-        return program
+                return cut
+        return None
 
     def _recut(self, inputs: Inputs | None, called: Signature | None) -> Program:
         try:

@@ -16,6 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from cyclade.optim.stages.inputs import Inputs
 from cyclade.optim.stages.preserve import preserved
 from cyclade.optim.stages.slots import Names, Slot
+from cyclade.optim.stages.structure import hooked
 from cyclade.optim.stages.tracing import Traced
 
 __all__ = ["export"]
@@ -26,8 +27,9 @@ _VALUE = (InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ)
 
 def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
     """Record ``model``'s forward on ``inputs``, whose shapes become part of the record."""
-    if model._forward_hooks or model._forward_pre_hooks:
-        raise ValueError("the model itself has forward hooks, which the stages would skip")
+    for path, module in model.named_modules():
+        if hooked(module):
+            raise ValueError(f"{path or 'the model itself'} has hooks, which the stages would skip")
     with preserved(model), torch.enable_grad(), _quiet():
         program = torch.export.export(model, inputs.args, dict(inputs.kwargs), strict=False)
     graph = program.graph

@@ -1,0 +1,144 @@
+"""The proof, on a real batch before anything moves, that a route gives the model's gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from cyclade.optim.closures import ModelReplay, ModelSweep
+from cyclade.optim.net import Batch, LivePoint, Net
+from cyclade.optim.stages.preserve import preserved
+from cyclade.optim.stages.verifying import OTHER_KERNELS, same
+from cyclade.optim.sweep import StagedSweep
+
+
+class UnprovedError(Exception):
+    """A route does not give what the model gives; says where."""
+
+
+class Proof:
+    """The loss and the gradients of the model itself on one batch, to hold the routes against."""
+
+    def __init__(self, net: Net, batch: Batch) -> None:
+        _refuse_gradient_hooks(net)
+        self.net, self.batch = net, batch
+        with preserved(net.model) as keep, torch.enable_grad():
+            output = net.model(*batch.inputs.args, **batch.inputs.kwargs)
+            loss = net.loss_of(output, batch)
+            self.written = keep.changed()  # attributes that forward itself writes
+            self.trained = {n: p for n, p in net.parameters.items() if p.requires_grad}
+            _refuse_without_graph(loss)
+            _refuse_strangers(loss, net, batch)
+            found = torch.autograd.grad(loss, list(self.trained.values()), allow_unused=True)
+        self.loss = loss.detach()
+        self.grads: dict[str, Tensor | None] = {
+            name: None if g is None else g.detach().to_dense()
+            for name, g in zip(self.trained, found, strict=True)
+        }
+
+    @property
+    def finite(self) -> bool:
+        """Whether there is anything to compare with."""
+        return bool(torch.isfinite(self.loss))
+
+    def check(self) -> None:
+        """Hold the net's present route against the model; an UnprovedError says where it fails."""
+        net = self.net
+        try:
+            if not net.whole_model:
+                net.chain.verify(self.batch.inputs)
+            with net.chain.eager(), preserved(net.model):
+                self._compare(self._sweep())
+        except UnprovedError:
+            raise
+        except Exception as error:  # whatever the model's code raises when it is cut up
+            raise UnprovedError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+    def _sweep(self) -> StagedSweep | ModelSweep:
+        net, point = self.net, LivePoint(self.net)
+        if net.whole_model:
+            return ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
+        return StagedSweep(net, point, [self.batch], [net.chain.replay()], live=False, keep=False)
+
+    def _compare(self, sweep: StagedSweep | ModelSweep) -> None:
+        net, weight = self.net, self.batch.weight
+        # Other kernels draw other masks: with an export only the pattern can be compared.
+        by_value = self.finite and not (net.chain.how == "export" and net.chain.random)
+        known = [g.abs().max() for g in self.grads.values() if g is not None and g.numel()]
+        scale = max((float(g) for g in known), default=0.0)
+        for j, block in enumerate(net.blocks):
+            flat = sweep.grad(j) / weight
+            pieces = torch.split(flat, [net.parameters[n].numel() for n in block.params])
+            for k, (name, piece) in enumerate(zip(block.params, pieces, strict=True)):
+                expected = self.grads[name]
+                if expected is None or not bool(expected.any()):
+                    continue
+                if k in sweep.unused[j]:
+                    raise UnprovedError(
+                        f"{name} gets a gradient in the model but none in its stages: forward "
+                        "reaches it in a way that is not through the module that owns it"
+                    )
+                if by_value and not same(
+                    piece.view_as(expected).to(expected.dtype),
+                    expected,
+                    loose=OTHER_KERNELS,
+                    scale=scale,
+                ):
+                    raise UnprovedError(
+                        f"{name} has another gradient in the stages than in the model (hooks, "
+                        "gradients within forward or the loss, or values kept outside)"
+                    )
+        if by_value and sweep.loss is not None:
+            loss = sweep.loss / weight
+            if not same(loss, self.loss.to(loss.dtype), loose=OTHER_KERNELS):
+                raise UnprovedError("the loss of the stages is not that of the model")
+
+
+def _refuse_without_graph(loss: Tensor) -> None:
+    if not loss.requires_grad:
+        raise ValueError(
+            "the loss has no graph: it does not depend on any trained parameter (was it detached, "
+            "made from .item(), or computed under torch.no_grad?)"
+        )
+
+
+def _refuse_gradient_hooks(net: Net) -> None:
+    for name, p in net.parameters.items():
+        if getattr(p, "_post_accumulate_grad_hooks", None):
+            raise ValueError(
+                f"{name} has a hook by register_post_accumulate_grad_hook, which works on .grad: "
+                "a cyclic step has none. Remove it; register_hook works"
+            )
+
+
+def _refuse_strangers(loss: Tensor, net: Net, batch: Batch) -> None:
+    """The loss may depend on the model's parameters and the batch, but on nothing else trained."""
+    given = pytree.tree_leaves((batch.inputs.args, dict(batch.inputs.kwargs), batch.target))
+    known = {id(p) for p in net.model.parameters()} | {id(v) for v in given}
+    for leaf in _leaves(loss):
+        if id(leaf) not in known:
+            kind = "parameter" if isinstance(leaf, nn.Parameter) else "tensor"
+            raise ValueError(
+                f"the loss depends on a trained {kind} of shape {tuple(leaf.shape)} that is not "
+                "among the model's parameters, and would never be trained: register it in the "
+                "model (a loss with parameters belongs into a model that returns its own loss), "
+                "or freeze it with requires_grad_(False)"
+            )
+
+
+def _leaves(loss: Tensor) -> Iterator[Tensor]:
+    """The variables at the ends of a graph."""
+    stack: list[Any] = [loss.grad_fn]
+    seen: set[Any] = set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        stack.extend(following for following, _ in node.next_functions)
