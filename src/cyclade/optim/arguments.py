@@ -58,6 +58,16 @@ def check_model(model: Any) -> nn.Module:
     return found
 
 
+def check_dtypes(model: nn.Module, precondition: str | None) -> None:
+    """Refuse scales that are not defined for complex parameters."""
+    for name, p in model.named_parameters():
+        if p.requires_grad and p.is_complex() and precondition is not None:
+            raise ValueError(
+                f"{name} is complex, for which precondition={precondition!r} is not defined: use "
+                "precondition=None, or keep real and imaginary parts as two real parameters"
+            )
+
+
 def check_loss(loss_fn: Any, model: nn.Module) -> None:
     """Refuse what is not a loss, and a loss with parameters that nobody would train."""
     if loss_fn is not None and not callable(loss_fn):

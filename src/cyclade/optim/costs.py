@@ -50,7 +50,8 @@ _EXTRA = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _cpu_atten
 def stage_costs(chain: Chain, inputs: Inputs) -> list[float]:
     """Multiply-adds of each stage's forward; model and random generators are left alone."""
     costs = []
-    with chain.eager(), preserved(chain.model), torch.no_grad():
+    differentiates = chain.how == "whole"  # its forward may do so itself
+    with chain.eager(), preserved(chain.model), torch.set_grad_enabled(differentiates):
         env = chain.start(inputs)
         replay = chain.replay()
         for i in range(len(chain.stages)):

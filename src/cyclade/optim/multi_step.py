@@ -35,14 +35,13 @@ class MultiStep:
 
     def __init__(self, optimizer: CyclicOptimizer, inputs: Tensor, targets: Tensor) -> None:
         measured = any(g["precondition"] == "curvature" for g in optimizer.param_groups)
-        with torch.no_grad(), exact_autocast():
-            optimizer.prepare(as_batches(inputs[:2], targets[:2]))
-        fixed = optimizer.runner.turns.fixed
-        if not fixed or measured or optimizer.net.loss_fn is None:
+        if not optimizer.fixed_order or measured or optimizer.net.loss_fn is None:
             raise ValueError(
                 "several steps at once need an order that stays (forward, backward or a list), a "
                 "loss_fn, and no precondition='curvature', which is measured between steps"
             )
+        with torch.no_grad(), exact_autocast():
+            optimizer.prepare(as_batches(inputs[:2], targets[:2], optimizer.net.loss_fn))
         self._optimizer, self._inputs, self._targets = optimizer, inputs, targets
         self._numbers: DeviceNumbers | None = None
         self._recorder = Recorder() if optimizer.runner.graphs is not None else None
@@ -150,7 +149,7 @@ class MultiStep:
         for one, target, row, (_, refresh, turns) in zip(
             inputs, targets, rows.unbind(), steps, strict=True
         ):
-            batches = as_batches(one, target)
+            batches = as_batches(one, target, self._optimizer.net.loss_fn)
             with self._numbers.reading(row):
                 losses.append(runner.run(list(turns), batches, refresh, check=False))
         self._losses.index_copy_(0, numbers, torch.stack(losses).to(self._losses.dtype))

@@ -61,6 +61,12 @@ class Net:
 
     def arrange(self, blocks: Sequence[Block]) -> None:
         """Take these blocks."""
+        for block in blocks:
+            if len({self.parameters[name].is_complex() for name in block.params}) > 1:
+                raise ValueError(
+                    f"the block {block.name} mixes complex and real parameters: give blocks= that "
+                    "keep them apart (blocks='layers' may do)"
+                )
         self.blocks = list(blocks)
         self.m = len(self.blocks)
         self.starts = [block.start for block in self.blocks]

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from cyclade.optim import partition
 from cyclade.optim.arguments import (
     check_capture,
+    check_dtypes,
     check_loss,
     check_model,
     check_numbers,
@@ -96,10 +97,11 @@ class CyclicOptimizer(Optimizer):
             clip_total_norm=clip_total_norm, curvature_every=curvature_every,
             curvature_iterations=curvature_iterations,
         )  # fmt: skip
+        check_dtypes(model, precondition)
         if lr is None:
             lr = 1e-2
         inputs = None if example is None else as_inputs(example)
-        slope = slope_of(loss_fn)
+        slope, self._loss_fn = slope_of(loss_fn), loss_fn
         self._routes = Routes(model, inputs, stages, compile=compile)
         if compile and loss_fn is not None:
             loss_fn = torch.compile(loss_fn)
@@ -155,6 +157,11 @@ class CyclicOptimizer(Optimizer):
     def order(self) -> Order:
         """In which order a cycle visits the blocks."""
         return self._turns.order
+
+    @property
+    def fixed_order(self) -> bool:
+        """Whether every cycle visits the blocks in the same order."""
+        return self._turns.fixed
 
     @property
     def cycles(self) -> int:
@@ -230,11 +237,13 @@ class CyclicOptimizer(Optimizer):
         *,
         closure: Callable[[], Any] | None = None,
         refresh: bool | None = None,
+        weights: Sequence[float] | None = None,
     ) -> Any:
         """One cycle on a batch; returns the loss at its start.
 
         ``step(x, y)``; a tuple x is spread over the model's arguments, a dict gives keywords. A
-        list of such pairs is one batch in micro-batches. ``step(closure)`` runs the closure once
+        list of such pairs is one batch in micro-batches, weighed by their samples (or by the labels
+        that PyTorch's losses do not ignore) unless `weights` are given. ``step(closure)`` runs the closure once
         per block, for trainers and for models that cannot be cut.
         """
         if closure is not None:
@@ -251,7 +260,7 @@ class CyclicOptimizer(Optimizer):
         refuse_ranks()
         if callable(inputs) and not isinstance(inputs, Tensor):
             return self._closure_step(inputs, refresh)
-        batches = as_batches(inputs, target, own_loss=self.net.loss_fn is None)
+        batches = as_batches(inputs, target, self._loss_fn, weights)
         with exact_autocast():
             self.prepare(batches)
             size = sum(batch.size for batch in batches)
@@ -263,6 +272,7 @@ class CyclicOptimizer(Optimizer):
         if any(group["precondition"] == "curvature" for group in self.param_groups):
             raise ValueError("precondition='curvature' needs the batch: step(x, y), not a closure")
         self.net.check_unchanged()
+        self._routes.check_parameters()
         if self._runner is None:  # a closure costs a pass for every block
             self._arrange(self._plan.for_closures(self.net.chain))
         if not self._warned:
@@ -288,7 +298,9 @@ class CyclicOptimizer(Optimizer):
         inputs = batches[0].inputs
 
         def arranged() -> None:
-            if self._costs is None or self._routes.recut:
+            if self.net.whole_model:
+                self._costs = [1.0]  # one pass a block
+            elif self._costs is None or self._routes.recut:
                 self._count(inputs)
             if self._runner is None and self._plan.by_cost:
                 assert self._costs is not None

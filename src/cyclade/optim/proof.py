@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,6 +19,18 @@ from cyclade.optim.sweep import StagedSweep
 
 class UnprovedError(Exception):
     """A route does not give what the model gives; says where."""
+
+
+@contextmanager
+def proving() -> Iterator[None]:
+    """Whatever a model's code raises when it is cut up says that a route does not work."""
+    try:
+        yield
+    except UnprovedError:
+        raise
+    except Exception as error:
+        text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise UnprovedError(text.splitlines()[0]) from error
 
 
 class Proof:
@@ -45,18 +58,16 @@ class Proof:
         """Whether there is anything to compare with."""
         return bool(torch.isfinite(self.loss))
 
-    def check(self) -> None:
-        """Hold the net's present route against the model; an UnprovedError says where it fails."""
-        net = self.net
-        try:
-            if not net.whole_model:
-                net.chain.verify(self.batch.inputs)
-            with net.chain.eager(), preserved(net.model):
-                self._compare(self._sweep())
-        except UnprovedError:
-            raise
-        except Exception as error:  # whatever the model's code raises when it is cut up
-            raise UnprovedError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+    def check_stages(self) -> None:
+        """Hold the stages against the model; an UnprovedError says where they differ."""
+        with proving():
+            if not self.net.whole_model:
+                self.net.chain.verify(self.batch.inputs)
+
+    def check_gradients(self) -> None:
+        """Hold the gradient of every block against the model's."""
+        with proving(), self.net.chain.eager(), preserved(self.net.model):
+            self._compare(self._sweep())
 
     def _sweep(self) -> StagedSweep | ModelSweep:
         net, point = self.net, LivePoint(self.net)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from torch import nn
 
 from cyclade.optim.net import Batch, Net
-from cyclade.optim.proof import Proof, UnprovedError
+from cyclade.optim.proof import Proof, UnprovedError, proving
 from cyclade.optim.stages import Chain, CutWarning, Inputs
 from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
 from cyclade.optim.stages.structure import Structure
@@ -83,14 +83,9 @@ class Routes:
             try:
                 if recursive or many:
                     self._keep_hooks_whole()
-                self._arranged(arrange)
                 for batch in batches:
                     if batch is batches[0] or not self.chain.is_proved(batch.inputs, many=many):
-                        proof = Proof(self._net, batch)
-                        proof.check()
-                        written.update(proof.written)
-                        if proof.finite:
-                            self.chain.mark_proved(batch.inputs, many=many)
+                        written |= self._prove_one(batch, arrange, many=many)
                 break
             except UnprovedError as error:
                 reason = reason or str(error)
@@ -106,12 +101,21 @@ class Routes:
                 stacklevel=5,
             )
 
-    @staticmethod
-    def _arranged(arrange: Callable[[], None]) -> None:
-        try:
+    def _prove_one(self, batch: Batch, arrange: Callable[[], None], *, many: bool) -> set[str]:
+        """Prove the present route on a batch; the attributes that forward itself writes."""
+        proof = Proof(self._net, batch)
+        proof.check_stages()
+        with proving():
             arrange()
-        except ValueError as error:
-            raise UnprovedError(str(error)) from error
+        proof.check_gradients()
+        if proof.finite:
+            self.chain.mark_proved(batch.inputs, many=many)
+        return set(proof.written)
+
+    def check_parameters(self) -> None:
+        """Refuse to go on when the model has other parameters than it had."""
+        if self._structure.changed() is not None:
+            self._net.check_registry()
 
     def _follow_changes(self, inputs: Inputs) -> None:
         """Cut again where the model has changed, or could not be cut without a batch."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
@@ -13,7 +14,8 @@ import torch
 from torch import fx, nn
 from torch.export.graph_signature import InputKind, OutputKind
 
-from cyclade.optim.stages.inputs import Inputs
+from cyclade.optim.stages import randomness
+from cyclade.optim.stages.inputs import Inputs, without_objects
 from cyclade.optim.stages.preserve import preserved
 from cyclade.optim.stages.slots import Names, Slot
 from cyclade.optim.stages.structure import hooked
@@ -31,7 +33,15 @@ def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
         if hooked(module):
             raise ValueError(f"{path or 'the model itself'} has hooks, which the stages would skip")
     with preserved(model), torch.enable_grad(), _quiet():
+        before = randomness.save(set())
+        model.forward = _without_objects(model.forward)
         program = torch.export.export(model, inputs.args, dict(inputs.kwargs), strict=False)
+        after = randomness.save(set())
+    for source in ("python", "numpy"):
+        if not randomness.same({source: before[source]}, after):
+            raise ValueError(
+                f"forward draws from {source}'s random numbers, which would be baked in"
+            )
     graph = program.graph
     signature = program.graph_signature
     direct: dict[fx.Node, Slot] = {}
@@ -55,6 +65,16 @@ def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
         constants[node] = getattr(program.graph_module, str(node.target))
     outputs = _outputs(graph, signature, by_target)
     return Traced(graph, called, direct, constants, {}, outputs, program.call_spec.out_spec)
+
+
+def _without_objects(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward whose output export can describe; training has no use for the rest."""
+
+    @functools.wraps(forward)
+    def filtered(*args: Any, **kwargs: Any) -> Any:
+        return without_objects(forward(*args, **kwargs))
+
+    return filtered
 
 
 @contextmanager

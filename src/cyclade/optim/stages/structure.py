@@ -45,8 +45,9 @@ class Structure:
                 and not isinstance(value, _PLAIN)
                 and f"{where}{name}" not in written
             ]
-            if attributes:
-                self._held.append((path, state, attributes))
+            # A forward may also be put on the instance afterwards.
+            attributes.append(("forward", state.get("forward")))
+            self._held.append((path, state, attributes))
         for name, p in model.named_parameters():
             self._hooks.append((name, p, _hooks_of(p)))
 

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from cyclade.optim.stages import randomness
 from cyclade.optim.stages.chain import Chain, Replay, _Memory
-from cyclade.optim.stages.inputs import Inputs
+from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
 from cyclade.optim.stages.part import Env
 from cyclade.optim.stages.preserve import Keep, preserved
 from cyclade.optim.stages.program import PROGRAM, Program
@@ -57,7 +57,11 @@ def _same_leaf(x: Any, y: Any, loose: float, scale: float = 0.0) -> bool:
 
 def _copy(value: Any) -> Any:
     """Fresh tensors, because a model may write to its inputs."""
-    return pytree.tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, value)
+
+    def copied(v: Any) -> Any:
+        return v.detach().clone().requires_grad_(v.requires_grad) if isinstance(v, Tensor) else v
+
+    return map_leaves(copied, value)
 
 
 def _call(model: nn.Module, inputs: Inputs) -> Any:
@@ -71,10 +75,13 @@ def _buffers(model: nn.Module) -> dict[str, Tensor]:
 def verify(chain: Chain, inputs: Inputs) -> None:
     """See ``Chain.verify``."""
     model = chain.model
-    with chain.eager(), preserved(model) as keep, torch.no_grad():
+    differentiates = chain.how == "whole"  # its forward may do so itself
+    with chain.eager(), preserved(model) as keep, torch.set_grad_enabled(differentiates):
         expected = _copy(_call(model, inputs))
+        if chain.how == "export":
+            expected = without_objects(expected)
         moved = _buffers(model)
-        loose = _check_repeatable(model, inputs, keep, expected)
+        loose = _check_repeatable(model, inputs, keep, expected, exported=chain.how == "export")
         keep.everything()
         env = _run(chain, inputs, loose)
         if chain.how == "export":
@@ -100,12 +107,14 @@ def verify(chain: Chain, inputs: Inputs) -> None:
 def _compare_without_draws(chain: Chain, inputs: Inputs) -> None:
     """Compare stages and model in eval mode; the caller restores the training flags."""
     chain.model.eval()
-    expected = _call(chain.model, inputs)
+    expected = without_objects(_call(chain.model, inputs))
     if not same(chain.output(_run(chain, inputs, 0)), expected, loose=OTHER_KERNELS):
         raise ValueError(f"{_DIFFERENT}, not even in eval mode. {_ADVICE}")
 
 
-def _check_repeatable(model: nn.Module, inputs: Inputs, keep: Keep, expected: Any) -> float:
+def _check_repeatable(
+    model: nn.Module, inputs: Inputs, keep: Keep, expected: Any, *, exported: bool
+) -> float:
     """Refuse a model whose output depends on what its Python code has stored.
 
     Returns how loose comparisons must be, when a kernel does not repeat its last bits.
@@ -113,6 +122,8 @@ def _check_repeatable(model: nn.Module, inputs: Inputs, keep: Keep, expected: An
     changed = keep.changed()
     keep.tensors()
     again = _call(model, inputs)
+    if exported:
+        again = without_objects(again)
     if same(again, expected):
         return 0
     if not changed and same(again, expected, loose=_SAME_KERNELS):
