@@ -131,6 +131,7 @@ def test_cyclic_adam_with_a_regulariser_and_variance_reduction() -> None:
     assert float(F.cross_entropy(model(x), y).detach()) < first
 
 
+@pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
 def test_parameters_without_a_gradient_neither_move_nor_decay() -> None:
     class Branches(nn.Module):
         def __init__(self) -> None:

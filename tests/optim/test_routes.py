@@ -396,7 +396,7 @@ def test_more_than_one_rank_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     opt = SCCD(net(), F.cross_entropy, lr=LR)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
-    with pytest.raises(RuntimeError, match="4 ranks.*replicas would drift apart"):
+    with pytest.raises(RuntimeError, match=r"4 ranks.*replicas would drift apart"):
         opt.step(*batch())
     with pytest.raises(RuntimeError, match="4 ranks"):
         SCCD(net(), F.cross_entropy, lr=LR)

@@ -13,6 +13,19 @@ from torch import Tensor, nn
 from cyclade.optim.steps import PRECONDITIONERS
 from cyclade.orders import Custom
 
+LEARNING_RATES: dict[str | None, float] = {
+    None: 0.1, "spectral": 0.2, "spectral-linear": 0.2, "curvature": 1.0, "adam": 1e-3,
+}  # fmt: skip
+"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`)."""
+
+DAMPING: dict[str | None, float] = {"curvature": 10.0}
+"""Λ_j = L_j + this. A net is nearly flat at its start and curves within some tens of cycles, so
+that steps of η/L_j alone would leave the region where L_j was measured. For other preconditioners
+it is a guard against 0."""
+
+RECURSIVE_SHARE = 0.05
+"""Of these, for methods that carry an estimate: 0.005 is what the paper's LeNet trains with."""
+
 _RANGES: dict[str, tuple[Any, str]] = {
     "weight_decay": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
     "momentum": (lambda v: 0 <= v < 1, "in [0, 1)"),
@@ -103,6 +116,20 @@ def refuse_ranks() -> None:
             f"torch.distributed runs {ranks} ranks, and a cyclic step does not average gradients "
             "between them yet: the replicas would drift apart. Train on one rank"
         )
+
+
+def default_rate(precondition: str | None, *, recursive: bool) -> float:
+    """The learning rate when none is given; Adam's steps have the size of theirs in any case."""
+    smaller = recursive and precondition != "adam"
+    return LEARNING_RATES[precondition] * (RECURSIVE_SHARE if smaller else 1.0)
+
+
+def default_order(precondition: str | None, *, one_block: bool, capture: bool) -> str:
+    """Forward, as in the paper; a new one each cycle for Adam's steps, which lock in a fixed one.
+
+    A CUDA graph needs an order that stays.
+    """
+    return "shuffled" if precondition == "adam" and not one_block and not capture else "forward"
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:

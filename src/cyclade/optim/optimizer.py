@@ -13,11 +13,14 @@ from torch.optim import Optimizer
 
 from cyclade.optim import partition
 from cyclade.optim.arguments import (
+    DAMPING,
     check_capture,
     check_dtypes,
     check_loss,
     check_model,
     check_numbers,
+    default_order,
+    default_rate,
     direction,
     rates_of,
     refuse_half,
@@ -76,14 +79,14 @@ class CyclicOptimizer(Optimizer):
         reg: Regulariser | Mapping[str, Regulariser] | None = None,
         blocks: int | str | Iterable[Any] | None = None,
         max_overhead: float | None = None,
-        order: Any = "forward",
+        order: Any = None,
         example: Any = None,
         stages: Sequence[nn.Module] | None = None,
         capture: bool = False,
         compile: bool = False,
         curvature_every: int = 100,
         curvature_iterations: int = 10,
-        damping: float = 1e-3,
+        damping: float | None = None,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         seed: int = 0,
@@ -91,6 +94,8 @@ class CyclicOptimizer(Optimizer):
         refuse_ranks()
         model = check_model(model)
         check_loss(loss_fn, model)
+        if damping is None:
+            damping = DAMPING.get(precondition, 1e-3)
         check_numbers(
             weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, clip_norm=clip_norm,
             precondition=precondition, damping=damping, betas=betas, eps=eps,
@@ -99,7 +104,9 @@ class CyclicOptimizer(Optimizer):
         )  # fmt: skip
         check_dtypes(model, precondition)
         if lr is None:
-            lr = 1e-2
+            lr = default_rate(precondition, recursive=self.recursive)
+        if order is None:
+            order = default_order(precondition, one_block=self.one_block, capture=capture)
         inputs = None if example is None else as_inputs(example)
         slope, self._loss_fn = slope_of(loss_fn), loss_fn
         self._routes = Routes(model, inputs, stages, compile=compile)
@@ -134,6 +141,7 @@ class CyclicOptimizer(Optimizer):
         self._costs: list[float] | None = None
         self._runner: CycleRunner | None = None
         self._told = self._warned = False
+        self._fed: list[Any] = []  # micro-batches for the next step()
         if inputs is not None:
             self._count(inputs)
         if self._costs is not None or not self._plan.by_cost:
@@ -243,18 +251,23 @@ class CyclicOptimizer(Optimizer):
 
         ``step(x, y)``; a tuple x is spread over the model's arguments, a dict gives keywords. A
         list of such pairs is one batch in micro-batches, weighed by their samples (or by the labels
-        that PyTorch's losses do not ignore) unless `weights` are given. ``step(closure)`` runs the closure once
-        per block, for trainers and for models that cannot be cut.
+        that PyTorch's losses do not ignore) unless `weights` are given. ``step(closure)`` runs the
+        closure once per block, for trainers that have the batch and will not hand it over; for
+        those that call ``step()`` there is `feed`.
         """
-        if closure is not None:
+        if self._fed and inputs is None:
+            inputs, self._fed = self._fed, []
+        elif closure is not None:
             if inputs is not None:
                 raise TypeError("give step a batch or a closure, not both")
             inputs = closure
         if inputs is None:
             raise TypeError(
                 f"{type(self).__name__}.step needs the batch, step(x, y), or a closure: it runs "
-                "the model itself, once per block. GradScaler.step and trainers that call step() "
-                "without arguments do not fit; bfloat16 autocast needs no scaler"
+                "the model itself, once per block. A trainer that calls step() without arguments "
+                "must be given the batch before: override training_step (or what it is called "
+                "there) with opt.feed(x, y) in place of the backward pass. GradScaler.step does "
+                "not fit; bfloat16 autocast needs no scaler"
             )
         refuse_half()
         refuse_ranks()
@@ -265,6 +278,13 @@ class CyclicOptimizer(Optimizer):
             self.prepare(batches)
             size = sum(batch.size for batch in batches)
             return self.runner.step(batches, self._rule.refreshes(size, refresh))
+
+    def feed(self, inputs: Any, target: Any = None) -> None:
+        """Give a batch to the next ``step()``, which a trainer calls without arguments.
+
+        Batches fed one after the other are micro-batches of one step, as accumulated gradients are.
+        """
+        self._fed.append(inputs if self._loss_fn is None else (inputs, target))
 
     def _closure_step(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
         if refresh is None and self.recursive:
