@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
@@ -31,12 +32,22 @@ class Structure:
     """
 
     def __init__(self, model: nn.Module, written: Collection[str] = ()) -> None:
-        self._held: list[tuple[str, dict[str, Any], list[tuple[str, Any]]]] = []
+        # Registries that are empty, and what the others and the attributes hold: a look at them
+        # belongs to every step, so it is one pass of C code over each.
+        self._empty: list[dict[str, Any]] = []
+        self._full: list[tuple[str, dict[str, Any], list[Any]]] = []
+        self._attributes: list[tuple[str, dict[str, Any], list[tuple[str, Any]]]] = []
         self._hooks: list[tuple[str, Tensor, list[Any]]] = []
+        self._paths: dict[int, str] = {}
         for path, module in model.named_modules():
             state = vars(module)
             for name in _REGISTRIES:
-                self._held.append((path, state[name], list(state[name].items())))
+                registry = state[name]
+                self._paths[id(registry)] = path
+                if registry:
+                    self._full.append((path, registry, list(registry.values())))
+                else:
+                    self._empty.append(registry)
             where = f"{path}." if path else ""
             attributes = [
                 (name, value)
@@ -46,25 +57,26 @@ class Structure:
                 and f"{where}{name}" not in written
             ]
             # A forward may also be put on the instance afterwards.
-            attributes.append(("forward", state.get("forward")))
-            self._held.append((path, state, attributes))
+            self._attributes.append((path, state, [*attributes, ("forward", state.get("forward"))]))
         for name, p in model.named_parameters():
             self._hooks.append((name, p, _hooks_of(p)))
 
     def changed(self) -> str | None:
         """Where the model has changed, or None."""
-        for path, held, items in self._held:
-            exact = "training" not in held  # a registry: nothing may be added either
-            if (exact and len(held) != len(items)) or any(
-                held.get(name) is not value for name, value in items
-            ):
+        if any(self._empty):
+            grown = next(registry for registry in self._empty if registry)
+            return self._paths[id(grown)] or "the model itself"
+        for path, registry, values in self._full:
+            if len(registry) != len(values) or not all(map(is_, registry.values(), values)):
                 return path or "the model itself"
+        for path, state, attributes in self._attributes:
+            for name, value in attributes:
+                if state.get(name) is not value:
+                    return path or "the model itself"
         for name, p, hooks in self._hooks:
             if p._backward_hooks or hooks:
                 now = _hooks_of(p)
-                if len(now) != len(hooks) or any(
-                    a is not b for a, b in zip(now, hooks, strict=True)
-                ):
+                if len(now) != len(hooks) or not all(map(is_, now, hooks)):
                     return name
         return None
 
