@@ -16,31 +16,38 @@ _PARAMETERS = """
         Any `nn.Module`; it is cut into stages (see `cyclade.optim.stages`).
     loss_fn:
         ``loss_fn(output, target)``, a mean over the batch; None if the model returns its own loss.
-    lr, weight_decay, momentum, nesterov, clip_norm, maximize:
-        As in `torch.optim`, one param group per block (lr may be a list, one per block). Weight
-        decay is the prox of (weight_decay / 2) ‖x‖²; clip_norm clips each block's gradient.
+    lr, weight_decay, momentum, nesterov, maximize:
+        As in `torch.optim` (lr may be a list, one per param group). Weight decay is the prox of
+        (weight_decay / 2) ‖x‖². Without lr, one that trains small nets in the first try: 0.1 for
+        plain steps, 1e-3 for Adam's, 0.005 for recursive methods.
+    no_decay:
+        "biases" (parameters with fewer than two dimensions) or names: they do not decay.
+    clip_norm, clip_total_norm:
+        Clip each block's gradient by its norm; by the norm over all blocks, each as last seen.
     precondition:
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
         by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for
         convolutions; "curvature", the norm of the block Hessian (plus
-        `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam", a
-        diagonal second moment (`beta2`, `eps`).
+        `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam",
+        AdamW's step, with both moments (`betas`, `eps`) and its decoupled weight decay.
     reg:
         A regulariser on all weights (parameters with two or more dimensions), or a dict from
         parameter or module names.
     blocks:
-        None: one block per layer. A number: layers merged into that many blocks of balanced cost.
-        A list of modules, module names, parameter names, or lists of these.
+        None: layers merged into the finest blocks under `max_overhead`, with one param group per
+        layer. "layers": one block per layer. A number: that many blocks of balanced cost. A list of
+        modules, module names, parameter names, or lists of these.
     max_overhead:
-        The finest blocks whose predicted cost is at most this many SGD steps.
+        What a cycle may cost in SGD steps; 2 if not given.
     order:
         "forward" (input to output), "backward", "shuffled", "random", "greedy", or block numbers.
+        None: forward, but shuffled for Adam's steps, which lock in a fixed order.
     example:
-        A batch of inputs, for blocks by cost and for models that only torch.export can cut.
+        A batch of inputs, to cut the model and choose the blocks before the first batch.
     stages:
         Modules that, applied one after the other, are the model.
     capture:
-        On CUDA: the whole cycle as a CUDA graph.
+        The whole cycle as a CUDA graph.
     compile:
         torch.compile every stage, and the loss.
     seed:
