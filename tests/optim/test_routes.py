@@ -404,6 +404,36 @@ def test_more_than_one_rank_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     opt.step(*batch())
 
 
+def test_blocks_of_a_late_cut_are_in_the_order_of_use() -> None:
+    """Only export can follow this one, and it uses its layers in another order than it has them."""
+
+    class Backwards(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.last, self.mid, self.first = nn.Linear(7, 3), nn.Linear(8, 7), nn.Linear(6, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.tanh(self.first(x) if x.shape[0] > 1 else -self.first(x))
+            return self.last(torch.tanh(self.mid(x)))
+
+    model, twin = Backwards().double(), Backwards().double()
+    opt = SCCD(model, F.cross_entropy, lr=[0.0, LR, LR], blocks="layers")
+    assert [group["name"] for group in opt.param_groups] == ["last", "mid", "first"]
+    last = model.last.weight.detach().clone()
+    x, y = batch()
+    opt.step(x, y)
+    assert opt.net.chain.how == "export"
+    assert [block.name for block in opt.net.blocks] == ["first", "mid", "last"]
+    assert torch.equal(last, model.last.weight.detach())  # the lr of a group stays with it
+    for group in opt.param_groups:
+        group["lr"] = LR
+    twin.load_state_dict(model.state_dict())
+    opt.step(x, y)
+    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    agree(model, twin)
+
+
 def test_stages_that_are_not_the_model_are_refused() -> None:
     class Doubled(Features):
         def forward(self, x: Tensor) -> Tensor:

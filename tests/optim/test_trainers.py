@@ -113,6 +113,11 @@ def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
     agree(model, twin)
     with pytest.raises(TypeError, match=r"opt\.feed\(x, y\)"):
         opt.step()
+    opt.feed(*a)
+    with pytest.raises(ValueError, match="another one was fed"):
+        opt.step(*b)
+    with pytest.raises(TypeError, match="a closure weighs its own"):
+        literal.step(lambda: F.cross_entropy(twin(a[0]), a[1]), weights=[1.0])
 
 
 def test_the_state_of_another_method_is_refused_by_name() -> None:

@@ -144,7 +144,7 @@ class CyclicOptimizer(Optimizer):
         self._fed: list[Any] = []  # micro-batches for the next step()
         if inputs is not None:
             self._count(inputs)
-        if self._costs is not None or not self._plan.by_cost:
+        if self._routes.settled and (self._costs is not None or not self._plan.by_cost):
             self._arrange()
 
     def _refresh_rule(self) -> EveryBatch | LargeBatches:
@@ -157,7 +157,7 @@ class CyclicOptimizer(Optimizer):
         """What runs the cycles; there is one once the blocks are known."""
         if self._runner is None:
             raise RuntimeError(
-                f"the blocks ({self._plan}) are chosen on the first batch: give example=, or step"
+                "the blocks are chosen on the first batch: give example=, or make a step"
             )
         return self._runner
 
@@ -227,7 +227,7 @@ class CyclicOptimizer(Optimizer):
             rows.append(f"{j:>5}  {block.name:<{width}}  {size:>11,}  {part:>6}  {rate:>9}")
         cost = self.predicted_overhead
         predicted = "known after the first step" if math.isnan(cost) else f"{cost:.2f}x an SGD step"
-        if self._runner is None:
+        if self._runner is None and self._plan.by_cost:
             rows.append(f"layers so far; on the first batch they are merged into {self._plan}")
         head = (
             f"{type(self).__name__}: {self.net.m} blocks, {len(self.net.chain.stages)} stages "
@@ -257,6 +257,8 @@ class CyclicOptimizer(Optimizer):
         """
         if self._fed and inputs is None:
             inputs, self._fed = self._fed, []
+        elif self._fed:
+            raise ValueError("step got a batch, but another one was fed and waits for step()")
         elif closure is not None:
             if inputs is not None:
                 raise TypeError("give step a batch or a closure, not both")
@@ -272,6 +274,8 @@ class CyclicOptimizer(Optimizer):
         refuse_half()
         refuse_ranks()
         if callable(inputs) and not isinstance(inputs, Tensor):
+            if weights is not None:
+                raise TypeError("weights are for micro-batches: a closure weighs its own")
             return self._closure_step(inputs, refresh)
         batches = as_batches(inputs, target, self._loss_fn, weights)
         with exact_autocast():
@@ -322,12 +326,12 @@ class CyclicOptimizer(Optimizer):
                 self._costs = [1.0]  # one pass a block
             elif self._costs is None or self._routes.recut:
                 self._count(inputs)
-            if self._runner is None and self._plan.by_cost:
-                assert self._costs is not None
+            assert self._costs is not None
+            if self._runner is None:
                 chosen = self._plan.choose(self.net.chain, self._costs, direction(self.order))
-                self.net.arrange(chosen)
-            else:
-                self.net.arrange(partition.placed(self.net.blocks, self.net.model, self.net.chain))
+            else:  # they stay the blocks that they are
+                chosen = partition.placed(self.net.blocks, self.net.model, self.net.chain)
+            self.net.arrange(chosen)
 
         self._routes.prove(batches, arranged, recursive=self.recursive)
         if self._runner is None:

@@ -125,9 +125,9 @@ def under(parts: list[Block], stage_costs: list[float], budget: float, order: An
 
 
 def placed(parts: list[Block], model: nn.Module, chain: Chain) -> list[Block]:
-    """The same blocks where this chain uses them, in that order."""
+    """The same blocks, with the stages where this chain uses them first."""
     uses = first_uses(model, chain)
-    return in_order([replace(part, start=min(uses[n] for n in part.params)) for part in parts])
+    return [replace(part, start=min(uses[n] for n in part.params)) for part in parts]
 
 
 def in_order(parts: list[Block]) -> list[Block]:

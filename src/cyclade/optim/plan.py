@@ -74,7 +74,7 @@ class Plan:
 
     def placed(self, chain: Chain) -> list[Block]:
         """One block a group, in the order in which this chain uses them."""
-        return partition.placed(self.groups, self._model, chain)
+        return partition.in_order(partition.placed(self.groups, self._model, chain))
 
     def choose(self, chain: Chain, costs: list[float], order: Any) -> list[Block]:
         """The blocks, for stages of these costs."""

@@ -48,6 +48,11 @@ class Routes:
         self._structure = Structure(model)
 
     @property
+    def settled(self) -> bool:
+        """Whether the stages are known before the first batch."""
+        return not self._later
+
+    @property
     def how(self) -> str:
         """How the model was cut, in a word."""
         return "model" if self._net.whole_model else self.chain.how
