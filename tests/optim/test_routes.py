@@ -506,6 +506,36 @@ def test_a_loss_that_differentiates_is_exact() -> None:
     agree(model, twin)
 
 
+@pytest.mark.parametrize("way", ["fx", "model"])
+def test_a_model_that_writes_to_its_inputs_leaves_the_batch_alone(way: str) -> None:
+    class Writes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 3)
+            self.ws = [self.a.weight.T if way == "fx" else self.a.weight]
+
+        def forward(self, x: Tensor) -> Tensor:
+            x.mul_(2.0)
+            hidden = self.a(x) if way == "fx" else x @ self.ws[0].T
+            return self.b(torch.tanh(hidden))
+
+    model, twin = Writes().double(), Writes().double()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    x, y = batch()
+    given = x.clone()
+    if way == "model":
+        with pytest.warns(CutWarning, match=r"a\.weight gets a gradient"):
+            opt.step(x, y)
+    else:
+        opt.step(x, y)
+    opt.step(x, y)
+    assert torch.equal(x, given)
+    for _ in range(2):
+        literal(opt, twin, lambda m: F.cross_entropy(m(x.clone()), y))
+    agree(model, twin)
+
+
 def test_what_no_route_can_give_is_refused_before_anything_moved() -> None:
     class Counts(Features):
         calls = 0

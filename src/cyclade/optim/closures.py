@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.stages import randomness
-from cyclade.optim.stages.preserve import version
+from cyclade.optim.stages.preserve import preserved_inputs, version
 from cyclade.optim.sweep import dense
 
 
@@ -107,7 +107,11 @@ class ModelReplay:
             repeat: Any = nullcontext()
         else:
             repeat = randomness.repeated(self._rng)
-        with repeat, torch.enable_grad():
+        with ExitStack() as stack:
+            stack.enter_context(repeat)
+            stack.enter_context(torch.enable_grad())
+            for batch in self._batches:
+                stack.enter_context(preserved_inputs(batch.inputs))
             terms = []
             for batch in self._batches:
                 output = model(*batch.inputs.args, **batch.inputs.kwargs)

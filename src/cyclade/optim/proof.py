@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from cyclade.optim.closures import ModelReplay, ModelSweep
 from cyclade.optim.net import Batch, LivePoint, Net
-from cyclade.optim.stages.preserve import preserved
+from cyclade.optim.stages.preserve import preserved, preserved_inputs
 from cyclade.optim.stages.verifying import OTHER_KERNELS, same
 from cyclade.optim.sweep import StagedSweep
 
@@ -41,7 +41,7 @@ class Proof:
     def __init__(self, net: Net, batch: Batch) -> None:
         _refuse_gradient_hooks(net)
         self.net, self.batch = net, batch
-        with preserved(net.model) as keep, torch.enable_grad():
+        with preserved(net.model) as keep, preserved_inputs(batch.inputs), torch.enable_grad():
             output = net.model(*batch.inputs.args, **batch.inputs.kwargs)
             loss = net.loss_of(output, batch)
             self.written = keep.changed()  # attributes that forward itself writes
