@@ -78,6 +78,11 @@ def test_one_block_a_layer_is_one_word_away_and_its_price_is_said() -> None:
     with pytest.warns(CostWarning, match=r"these 13 blocks costs \d+\.\d SGD steps: fewer blocks"):
         opt.step(*batch())
     opt.step(*batch())  # once is enough
+    with pytest.raises(ValueError, match="an order of block numbers needs blocks"):
+        SCCD(deep(), F.cross_entropy, order=list(range(13)), max_overhead=2.0)
+    four = SCCD(deep(), F.cross_entropy, lr=0.1, blocks=4, order=[3, 1, 0, 2])
+    four.step(*batch())
+    assert four.net.m == 4
     numbers = SCCD(deep(), F.cross_entropy, lr=0.1, order=list(range(12, -1, -1)))
     assert numbers.net.m == 13  # an order of numbers speaks of layers
 

@@ -130,7 +130,7 @@ class CyclicOptimizer(Optimizer):
         self._built = False
         super().__init__(groups, defaults)
         self._built = True
-        self._turns = Turns(as_order(order, self.net.m), seed, one_at_a_time=self.one_at_a_time)
+        self._turns = Turns(as_order(order, self._plan.m), seed, one_at_a_time=self.one_at_a_time)
         if capture:
             check_capture(self._turns.fixed, self.net.parameters.values())
         self._rule = self._refresh_rule()
@@ -184,15 +184,13 @@ class CyclicOptimizer(Optimizer):
     def _count(self, inputs: Any) -> None:
         self._costs = stage_costs(self.net.chain, inputs)
 
+    def _chosen(self) -> list[Block]:
+        return self._plan.choose(self.net.chain, self._costs, direction(self.order))
+
     def _arrange(self, blocks: list[Block] | None = None) -> None:
         """Choose the blocks, and get ready to run cycles over them."""
-        net, order = self.net, direction(self.order)
-        if blocks is None:
-            blocks = self._plan.placed(net.chain)
-            if self._plan.by_cost:
-                assert self._costs is not None
-                blocks = self._plan.choose(net.chain, self._costs, order)
-        net.arrange(blocks)
+        net = self.net
+        net.arrange(blocks or self._chosen())
         self._runner = CycleRunner(
             net, Settings(net, self.param_groups, self._no_decay), Slots(net, self.state),
             self._turns, self._rule, net_regularisers(self._reg, net),
@@ -326,9 +324,8 @@ class CyclicOptimizer(Optimizer):
                 self._costs = [1.0]  # one pass a block
             elif self._costs is None or self._routes.recut:
                 self._count(inputs)
-            assert self._costs is not None
             if self._runner is None:
-                chosen = self._plan.choose(self.net.chain, self._costs, direction(self.order))
+                chosen = self._chosen()
             else:  # they stay the blocks that they are
                 chosen = partition.placed(self.net.blocks, self.net.model, self.net.chain)
             self.net.arrange(chosen)

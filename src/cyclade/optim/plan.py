@@ -45,7 +45,12 @@ class Plan:
             self._count = blocks if blocks < len(layers) else None
         elif blocks is None:
             listed = isinstance(order, list | tuple | Custom)  # numbers of layers
-            if not listed or max_overhead is not None:
+            if listed and max_overhead is not None:
+                raise ValueError(
+                    "an order of block numbers needs blocks that are known: give blocks=, not "
+                    "max_overhead"
+                )
+            if not listed:
                 self._budget = DEFAULT_OVERHEAD if max_overhead is None else max_overhead
         elif isinstance(blocks, str):
             if blocks != "layers":
@@ -67,6 +72,11 @@ class Plan:
         """Whether the blocks depend on what the stages cost."""
         return len(self.groups) > 1 and (self._count is not None or self._budget is not None)
 
+    @property
+    def m(self) -> int:
+        """The number of blocks, where it is asked for; else that of the groups."""
+        return self._count or len(self.groups)
+
     def __str__(self) -> str:
         if self._count is not None:
             return f"{self._count} blocks of balanced cost"
@@ -76,14 +86,16 @@ class Plan:
         """One block a group, in the order in which this chain uses them."""
         return partition.in_order(partition.placed(self.groups, self._model, chain))
 
-    def choose(self, chain: Chain, costs: list[float], order: Any) -> list[Block]:
-        """The blocks, for stages of these costs."""
+    def choose(self, chain: Chain, costs: list[float] | None, order: Any) -> list[Block]:
+        """The blocks, for stages of these costs (which only blocks by cost need)."""
         parts = self.placed(chain)
+        if not self.by_cost:
+            return parts
+        assert costs is not None
         if self._count is not None:
             return partition.into(parts, costs, self._count)
-        if self._budget is not None:
-            return partition.under(parts, costs, self._budget, order)
-        return parts
+        assert self._budget is not None
+        return partition.under(parts, costs, self._budget, order)
 
     def for_closures(self, chain: Chain) -> list[Block]:
         """The blocks when each costs a pass over the whole model, whatever is in it."""
