@@ -227,7 +227,7 @@ class Switchable(nn.Module):
         self.scale = 1.0
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.b(self.act(self.a(x)) * self.scale)
+        return self.b(self.act(self.a(x)) * self.scale + self.shift[0])
 
 
 def _hook(model: Any) -> None:
@@ -238,6 +238,10 @@ def _act(model: Any) -> None:
     model.act = torch.sigmoid
 
 
+def _shift(model: Any) -> None:
+    model.shift[0] = 1.5
+
+
 def _scale(model: Any) -> None:
     model.scale = 3.0
 
@@ -246,7 +250,7 @@ def _forward(model: Any) -> None:
     model.forward = lambda x: model.b(torch.relu(model.a(x)))
 
 
-@pytest.mark.parametrize("change", [_hook, _act, _scale, _forward])
+@pytest.mark.parametrize("change", [_hook, _act, _scale, _shift, _forward])
 def test_changes_that_keep_the_parameters_are_followed(change: Any) -> None:
     model, twin = Switchable().double(), Switchable().double()
     opt = SCCD(model, F.cross_entropy, lr=LR)

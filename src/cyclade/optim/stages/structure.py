@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from operator import is_
 from typing import Any
 
@@ -28,14 +28,15 @@ class Structure:
     """The children, parameters, hooks and attributes of every module, to be compared by identity.
 
     Numbers, flags and strings are left to `Mode`, buffers to the stages, which read them from
-    their modules, and attributes that forward itself writes (`written`) to nobody.
+    their modules, and attributes that forward itself writes (`written`) to nobody. Lists and dicts
+    are looked into; what other objects hold inside is not seen.
     """
 
     def __init__(self, model: nn.Module, written: Collection[str] = ()) -> None:
         # Registries that are empty, and what the others and the attributes hold: a look at them
         # belongs to every step, so it is one pass of C code over each.
         self._empty: list[dict[str, Any]] = []
-        self._full: list[tuple[str, dict[str, Any], list[Any]]] = []
+        self._full: list[tuple[str, Any, list[Any]]] = []
         self._attributes: list[tuple[str, dict[str, Any], list[tuple[str, Any]]]] = []
         self._hooks: list[tuple[str, Tensor, list[Any]]] = []
         self._paths: dict[int, str] = {}
@@ -45,7 +46,7 @@ class Structure:
                 registry = state[name]
                 self._paths[id(registry)] = path
                 if registry:
-                    self._full.append((path, registry, list(registry.values())))
+                    self._full.append((path, registry, list(_content(registry))))
                 else:
                     self._empty.append(registry)
             where = f"{path}." if path else ""
@@ -56,6 +57,9 @@ class Structure:
                 and not isinstance(value, _PLAIN)
                 and f"{where}{name}" not in written
             ]
+            for _, value in attributes:
+                if type(value) in (list, dict):
+                    self._full.append((path, value, list(_content(value))))
             # A forward may also be put on the instance afterwards.
             self._attributes.append((path, state, [*attributes, ("forward", state.get("forward"))]))
         for name, p in model.named_parameters():
@@ -67,7 +71,7 @@ class Structure:
             grown = next(registry for registry in self._empty if registry)
             return self._paths[id(grown)] or "the model itself"
         for path, registry, values in self._full:
-            if len(registry) != len(values) or not all(map(is_, registry.values(), values)):
+            if len(registry) != len(values) or not all(map(is_, _content(registry), values)):
                 return path or "the model itself"
         for path, state, attributes in self._attributes:
             for name, value in attributes:
@@ -79,6 +83,10 @@ class Structure:
                 if len(now) != len(hooks) or not all(map(is_, now, hooks)):
                     return name
         return None
+
+
+def _content(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
 
 
 def _hooks_of(p: Tensor) -> list[Any]:
