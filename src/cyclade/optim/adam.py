@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ class AdamStep:
     x − t·d; a regulariser takes the `diagonal`.
     """
 
-    def __init__(self, size: Any, denom: Tensor, keep: Any, diagonal: Tensor) -> None:
+    def __init__(self, size: Any, denom: Tensor, keep: Any, diagonal: Callable[[], Tensor]) -> None:
         self.size, self.denom, self.keep, self.diagonal = size, denom, keep, diagonal
 
     def __mul__(self, moment: Tensor) -> _AdamMove:
@@ -46,7 +47,7 @@ class Adam:
     """First and second moments of every block, with bias correction and decoupled decay."""
 
     def __init__(self, net: Net, settings: Settings, slots: Slots) -> None:
-        self._net, self._settings, self._slot = net, settings, slots.get
+        self._net, self._settings, self._slots, self._slot = net, settings, slots, slots.get
 
     def at(self, j: int, gj: Tensor, used: Tensor | None) -> tuple[Tensor, AdamStep]:
         """The first moment and the step; where `used` is 0 nothing moves."""
@@ -65,7 +66,7 @@ class Adam:
 
     def current(self, j: int) -> Tensor:
         """The diagonal of the step as it stands."""
-        return self._step(j, None).diagonal
+        return self._diagonal(j, self._denominator(j)[0])
 
     def metric(self, j: int) -> Tensor:
         """Λ_j as it stands."""
@@ -78,15 +79,18 @@ class Adam:
         if decay is not None:
             decay = decay if used is None else decay * used
             decay = 1 - rate * decay
-        # A coordinate that never had a gradient has no scale: a prox takes the plain step there.
+        return AdamStep(size, denom, decay, lambda: self._diagonal(j, denom))
+
+    def _diagonal(self, j: int, denom: Tensor) -> Tensor:
+        """lr / Λ_j. A coordinate that never had a gradient has no scale: it has the plain lr."""
         scaled = torch.where(self._moments(j)[1] > 0, denom, torch.ones_like(denom))
-        diagonal = (rate / scaled).to(self._net.block_parameters(j)[0].dtype)
-        return AdamStep(size, denom, decay, diagonal)
+        diagonal: Tensor = self._settings.rate(j) / scaled
+        return diagonal.to(self._net.block_parameters(j)[0].dtype)
 
     def _denominator(self, j: int) -> tuple[Tensor, Any]:
         """√(v / (1 − β2^k)) + ε, and k."""
         _, v, updates = self._moments(j)
-        # On the host bias corrections are Python numbers, as in AdamW; a CUDA graph counts itself.
+        # On the host bias corrections are Python numbers, as in AdamW.
         count: Any = updates.clamp(min=1) if self._settings.numbers else max(updates.item(), 1.0)
         corrected = (1 - self._settings.shared(j, "betas")[1] ** count) ** 0.5
         return (v.sqrt() / corrected).add_(self._settings.shared(j, "eps")), count
@@ -99,4 +103,9 @@ class Adam:
         zeros = like.new_zeros
         first = self._slot(j, "first_moment", lambda: zeros(size, dtype=dtype))
         second = self._slot(j, "second_moment", lambda: zeros(size, dtype=dtype))
-        return first, second, self._slot(j, "updates", lambda: zeros((), dtype=dtype))
+        # The count is read by the host, unless a CUDA graph counts for itself.
+        where = torch.device("cpu") if self._settings.numbers is None else like.device
+        updates = self._slot(j, "updates", lambda: torch.zeros((), dtype=dtype, device=where))
+        if updates.device != where:  # after a state was loaded
+            updates = self._slots.put(j, "updates", updates.to(where))
+        return first, second, updates

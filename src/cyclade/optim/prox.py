@@ -28,7 +28,9 @@ class NetProx:
     def prox(self, j: int, u: Tensor, t: Any) -> Tensor:
         """The prox of r^j; AdamW's step has decayed the weights itself."""
         if isinstance(t, AdamStep):
-            shrink, t = None, t.diagonal
+            if self._plain[j]:
+                return u
+            shrink, t = None, t.diagonal()
         else:
             shrink = self._steps.shrink(j, t)
         if shrink is not None:

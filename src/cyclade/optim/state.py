@@ -25,6 +25,11 @@ class Slots:
             state[name] = make()
         return state[name]
 
+    def put(self, j: int, name: str, value: Any) -> Any:
+        """Put another value into a place of block j."""
+        self._state[self._net.block_parameters(j)[0]][name] = value
+        return value
+
     def vectors(self, name: str, point: LivePoint) -> list[Tensor]:
         """One vector a block, made from the point on first use."""
         return [self.get(j, name, functools.partial(point.get, j)) for j in range(self._net.m)]
