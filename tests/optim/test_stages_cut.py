@@ -494,3 +494,47 @@ def test_sharded_modules_are_refused() -> None:
     sharded = type("FSDPLinear", (nn.Linear,), {"__module__": "torch.distributed.fsdp.made_up"})
     with pytest.raises(ValueError, match="is sharded by FSDP"):
         cut(nn.Sequential(sharded(3, 2)))
+
+
+class Sized(nn.Module):
+    """Asks for its number of rows: for a range, which an export hands over, and for evenness."""
+
+    def __init__(self, *, even: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.even = nn.Linear(6, 5), nn.Linear(5, 3), even
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.a(x) if x.shape[0] > 3 else -self.a(x)
+        if self.even and x.shape[0] % 2 == 0:
+            hidden = 2 * hidden
+        return self.b(torch.tanh(hidden))
+
+
+@pytest.mark.parametrize(("even", "exports"), [(False, 2), (True, 3)])
+def test_other_sizes_share_an_export_where_that_is_proved(
+    even: bool, exports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    export = torch.export.export
+
+    def counted(model: nn.Module, args: Any, *rest: Any, **options: Any) -> Any:
+        made.append(len(args[0]))
+        return export(model, args, *rest, **options)
+
+    monkeypatch.setattr(torch.export, "export", counted)
+    model = Sized(even=even)
+    twin = copy.deepcopy(model)
+    opt = SGD(model, F.cross_entropy, lr=0.1)
+    for n in (8, 12, 5, 7, 2, 8, 5, 2):
+        torch.manual_seed(n)
+        x, y = torch.randn(n, 6), torch.randint(0, 3, (n,))
+        opt.step(x, y)
+        grads = torch.autograd.grad(F.cross_entropy(twin(x), y), list(twin.parameters()))
+        with torch.no_grad():
+            for p, g in zip(twin.parameters(), grads, strict=True):
+                p -= 0.1 * g
+    assert opt.net.chain.how == "export"
+    assert len(made) == exports
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q)

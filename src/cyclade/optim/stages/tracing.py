@@ -35,6 +35,7 @@ class Traced:
     modules: dict[str, nn.Module]  # leaf modules the graph calls
     outputs: list[Any]  # leaves of the result: nodes or constants
     out_spec: Any
+    fits: Callable[[list[Any]], bool] | None = None  # for calls of other sizes; None for any
 
 
 # Factories take no tensor, so a symbolic size does not reach them; fx would miss the random ones.
