@@ -87,7 +87,7 @@ def measure(name: str, device: str, repeats: int | None, size: int | None) -> li
     steps["torch SGD"] = lambda: torch_step(model, peer, x, y)
     predicted["torch SGD"] = 1.0
     kw: dict[str, Any] = {"lr": 1e-3, "weight_decay": 5e-4}
-    cyclic = {**kw, "blocks": blocks, "example": x} if blocks else kw
+    cyclic = {**kw, "blocks": blocks or "layers", "example": x}
     modes: dict[str, dict[str, bool]] = {"": {}}
     if device == "cuda":
         modes |= {", captured": {"capture": True}}
@@ -108,7 +108,7 @@ def measure(name: str, device: str, repeats: int | None, size: int | None) -> li
         small = 22
         for suffix, mode in modes.items():
             for cls, label in ((PAGE, "PAGE"), (VROCCD, "VRO-CCD")):
-                opt = cls(fresh(), F.cross_entropy, b=size, b_small=small, **mode, **kw)
+                opt = cls(fresh(), F.cross_entropy, b=size, b_small=small, **mode, **cyclic)
                 opt.step(x, y)
                 add(f"{label} b'={small}{suffix}", opt, x[:small], y[:small])
     times, memory = timed(steps, repeats, device)

@@ -16,6 +16,8 @@ from twin import Scripted, Twin, greedy
 
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
 
+pytestmark = pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning")
+
 ROUNDING = 1e-12
 CYCLES = 20
 OPTIMIZERS = {"SCCD": SCCD, "SGD": SGD, "VRO-CCD": VROCCD, "PAGE": PAGE, "VR-CCD": VRCCD}
@@ -124,6 +126,7 @@ def compare(
     start = copy.deepcopy(model)
     if method in RECURSIVE:
         options.update(b=16, b_small=4)
+    options.setdefault("blocks", "layers")
     opt = OPTIMIZERS[method](
         model, loss_fn, lr=lr, weight_decay=0.02, order=order, seed=5, **options
     )
@@ -136,14 +139,14 @@ def compare(
         opt.step(*first)
     iterates, turns, losses = [twin.flat(model)], [], []
     taken: list[int] = []
-    real_turns = opt._turns
+    real_turns = opt.runner.turns.next
 
     def recorded() -> Any:
         found = real_turns()
         taken.extend([] if found is None else found)
         return found
 
-    opt._turns = recorded
+    opt.runner.turns.next = recorded
     for i, ((xb, yb), _) in enumerate(draws):
         losses.append(float(opt.step(xb, yb)))
         if (i + 1) % per_cycle == 0:
@@ -217,7 +220,7 @@ def test_a_model_that_returns_its_own_loss() -> None:
     tokens = torch.randint(0, 20, (48, 9))
     x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     start = copy.deepcopy(model)
-    opt = SCCD(model, lr=0.05, example={"idx": x[:4], "targets": y[:4]})
+    opt = SCCD(model, lr=0.05, example={"idx": x[:4], "targets": y[:4]}, blocks="layers")
     twin = Twin(start, None, [block.params for block in opt.net.blocks])
     draws = [
         (({"idx": x[i : i + 8], "targets": y[i : i + 8]}, None), True) for i in range(0, 40, 8)
@@ -237,7 +240,7 @@ def test_the_real_architectures_are_cut_into_layers() -> None:
         (ResNet18(width=8), (3, 32, 32), 41),
     ]:
         x = torch.randn(4, *shape)
-        opt = SCCD(model, F.cross_entropy, lr=1e-3)
+        opt = SCCD(model, F.cross_entropy, lr=1e-3, blocks="layers")
         before = [p.detach().clone() for p in model.parameters()]
         opt.step(x, torch.tensor([0, 1, 2, 3]))
         assert opt.net.m == blocks
@@ -261,8 +264,8 @@ def test_a_closure_gives_the_same_cycle() -> None:
     for backward in (False, True):
         staged, closed = TinyLeNet(), TinyLeNet()
         closed.load_state_dict(staged.state_dict())
-        a = VROCCD(staged, F.cross_entropy, lr=0.1, b=16, b_small=4)
-        b = VROCCD(closed, F.cross_entropy, lr=0.1, b=16, b_small=4)
+        a = VROCCD(staged, F.cross_entropy, lr=0.1, b=16, b_small=4, blocks="layers")
+        b = VROCCD(closed, F.cross_entropy, lr=0.1, b=16, b_small=4, blocks="layers")
 
         def closure(n: int, model: nn.Module = closed, backward: bool = backward) -> Any:
             def evaluate() -> torch.Tensor:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import collections
+import copy
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import models
 import pytest
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from cyclade.optim import SCCD, SGD
 from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, cut
 from cyclade.optim.stages.program import PROGRAM
 
@@ -231,7 +236,7 @@ def test_whole_model_with_a_warning_that_says_why() -> None:
     assert not chain.random
     model = models.LeNet()
     model.register_forward_hook(lambda *a: None)
-    with pytest.warns(CutWarning, match="forward hooks"):
+    with pytest.warns(CutWarning, match="the model itself has hooks"):
         cut(model)
 
 
@@ -380,3 +385,156 @@ def test_compiled_stages() -> None:
         loss = torch.func.functional_call(model, {name: wanted}, inputs.args).square().sum()
         torch.testing.assert_close(found, torch.autograd.grad(loss, wanted)[0])
     assert model[1].num_batches_tracked == 4  # once by the stages, three times by the model
+
+
+# ---------------------------------------------------------------- cut on the first batch, as found
+
+
+class Resized(nn.Module):
+    """A `torch.Size` that crosses a stage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(1, 2, 3), nn.Conv2d(2, 3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.shape[-2:]
+        return F.interpolate(self.b(torch.relu(self.a(x))), size=size)
+
+
+def test_a_size_may_cross_a_stage() -> None:
+    chain = cut(Resized())
+    assert [stage.name for stage in chain.stages] == ["a", "b"]
+    chain.verify(Inputs((torch.randn(2, 1, 8, 8),)))
+
+
+class Cache:
+    """What a language model hands back beside its scores; pytree does not know it."""
+
+    def __init__(self, keys: Tensor) -> None:
+        self.keys = keys
+
+
+class Cached(nn.Module):
+    """Returns a cache object, and branches in a way that only export follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        hidden = self.a(x) if x.shape[0] > 1 else -self.a(x)
+        return {"scores": self.b(torch.tanh(hidden)), "cache": Cache(hidden)}
+
+
+def test_outputs_with_objects_are_cut_on_the_first_batch() -> None:
+    x, y = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+    opt = SCCD(Cached(), lambda out, y: F.cross_entropy(out["scores"], y), lr=0.1)
+    opt.step(x, y)
+    assert opt.net.chain.how == "export"
+    assert [stage.name for stage in opt.net.chain.stages] == ["a", "b"]
+
+
+def test_stacks_of_transformer_layers_inside_a_sequential_are_cut() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(8, 2))
+    x = torch.randn(2, 5, 8)
+    assert len(cut(model).stages) == 2
+    assert len(cut(model, example=Inputs((x,))).stages) == 13
+
+
+def test_compiled_models_are_unwrapped() -> None:
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+    wrapped = SimpleNamespace(_orig_mod=model)
+    with pytest.raises(TypeError, match=r"model must be an nn\.Module, got SimpleNamespace"):
+        SCCD(wrapped, F.cross_entropy)
+    shell = nn.Module()
+    shell._orig_mod = model  # what torch.compile returns has this name for what it wraps
+    opt = SCCD(shell, F.cross_entropy, lr=0.1)
+    assert opt.net.model is model
+    assert [g["name"] for g in opt.param_groups] == ["0", "2"]
+
+
+def test_sparse_gradients_and_complex_parameters() -> None:
+    class Wave(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.w = nn.Parameter(torch.randn(6, 4, dtype=torch.cfloat))
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head((x.to(torch.cfloat) @ self.w).abs())
+
+    x, y = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+    opt = SCCD(Wave(), F.cross_entropy, lr=0.1, blocks="layers")
+    first = float(opt.step(x, y))
+    for _ in range(20):
+        last = float(opt.step(x, y))
+    assert last < first
+    with pytest.raises(ValueError, match="w is complex, for which precondition='adam' is not"):
+        SCCD(Wave(), F.cross_entropy, precondition="adam")
+    with pytest.raises(ValueError, match="mixes complex and real parameters: give blocks="):
+        SGD(Wave(), F.cross_entropy)
+    ids = torch.randint(0, 10, (4, 5))
+    for options in ({}, {"precondition": "adam"}):
+        torch.manual_seed(0)
+        sparse = nn.Sequential(nn.EmbeddingBag(10, 4, sparse=True, mode="sum"), nn.Linear(4, 3))
+        dense = copy.deepcopy(sparse)
+        dense[0].sparse = False
+        for model in (sparse, dense):
+            opt = SCCD(model, F.cross_entropy, lr=0.1, order="forward", **options)
+            for _ in range(3):
+                opt.step(ids, y)
+        for p, q in zip(sparse.parameters(), dense.parameters(), strict=True):
+            torch.testing.assert_close(p, q)
+
+
+def test_sharded_modules_are_refused() -> None:
+    sharded = type("FSDPLinear", (nn.Linear,), {"__module__": "torch.distributed.fsdp.made_up"})
+    with pytest.raises(ValueError, match="is sharded by FSDP"):
+        cut(nn.Sequential(sharded(3, 2)))
+
+
+class Sized(nn.Module):
+    """Asks for its number of rows: for a range, which an export hands over, and for evenness."""
+
+    def __init__(self, *, even: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.even = nn.Linear(6, 5), nn.Linear(5, 3), even
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.a(x) if x.shape[0] > 3 else -self.a(x)
+        if self.even and x.shape[0] % 2 == 0:
+            hidden = 2 * hidden
+        return self.b(torch.tanh(hidden))
+
+
+@pytest.mark.parametrize(("even", "exports"), [(False, 2), (True, 3)])
+def test_other_sizes_share_an_export_where_that_is_proved(
+    even: bool, exports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    export = torch.export.export
+
+    def counted(model: nn.Module, args: Any, *rest: Any, **options: Any) -> Any:
+        made.append(len(args[0]))
+        return export(model, args, *rest, **options)
+
+    monkeypatch.setattr(torch.export, "export", counted)
+    model = Sized(even=even)
+    twin = copy.deepcopy(model)
+    opt = SGD(model, F.cross_entropy, lr=0.1)
+    for n in (8, 12, 5, 7, 2, 8, 5, 2):
+        torch.manual_seed(n)
+        x, y = torch.randn(n, 6), torch.randint(0, 3, (n,))
+        opt.step(x, y)
+        grads = torch.autograd.grad(F.cross_entropy(twin(x), y), list(twin.parameters()))
+        with torch.no_grad():
+            for p, g in zip(twin.parameters(), grads, strict=True):
+                p -= 0.1 * g
+    assert opt.net.chain.how == "export"
+    assert len(made) == exports
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q)

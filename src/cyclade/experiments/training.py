@@ -24,7 +24,7 @@ from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.experiments.networks import network
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError
-from cyclade.optim.laps import Laps
+from cyclade.optim.multi_step import MultiStep
 
 OPTIMIZERS: dict[str, Any] = {
     "SGD": SGD, "SCCD": SCCD, "PAGE": PAGE, "VRO-CCD": VROCCD, "VR-CCD": VRCCD,
@@ -55,7 +55,7 @@ def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
     if config.recursive:
         options |= {"b": config.batch, "b_small": config.b_small}
     order = list(config.order) if isinstance(config.order, tuple) else config.order
-    blocks = list(config.blocks) if isinstance(config.blocks, tuple) else config.blocks
+    blocks = list(config.blocks) if isinstance(config.blocks, tuple) else config.blocks or "layers"
     try:
         return OPTIMIZERS[config.method](
             model, CrossEntropy(), order=order, blocks=blocks, **options
@@ -93,7 +93,7 @@ class Training:
         self.optimizer = optimizer(config, self.model, data.train.images[:1])
         self.sampling = sampling(config, len(data.train))
         self._prices = Prices(config, self.optimizer, data.train.images[:1])
-        self._laps = self._in_laps()
+        self._several = self._at_once()
         self.spent = Spent()
         self.seconds = 0.0
         self.epoch = 0
@@ -112,7 +112,11 @@ class Training:
         began = time.perf_counter()
         if self.epoch == 0:
             self._form()
-        losses = self._steps(draws, rates) if self._laps is None else self._lapped(draws, rates)
+        losses = (
+            self._steps(draws, rates)
+            if self._several is None
+            else self._several_at_once(draws, rates)
+        )
         self._synchronise()
         self.seconds += time.perf_counter() - began
         done = len(losses)
@@ -124,17 +128,17 @@ class Training:
             self.diverged = True
         return row
 
-    def _in_laps(self) -> Laps | None:
+    def _at_once(self) -> MultiStep | None:
         """Where cycles are captured, many go to the GPU at a time, but for measured Λ_j."""
-        captured = self.optimizer.param_groups and self.optimizer._graphs is not None
+        captured = self.optimizer.runner.graphs is not None
         if not captured or self.config.precondition == "curvature":
             return None
-        return Laps(self.optimizer, self.data.train.images, self.data.train.labels)
+        return MultiStep(self.optimizer, self.data.train.images, self.data.train.labels)
 
-    def _lapped(self, draws: Draws, rates: list[float]) -> Tensor:
-        assert self._laps is not None
+    def _several_at_once(self, draws: Draws, rates: list[float]) -> Tensor:
+        assert self._several is not None
         indices = torch.from_numpy(draws.indices)
-        return self._laps.run(indices, draws.sizes, draws.refresh, rates)
+        return self._several.run(indices, draws.sizes, draws.refresh, rates)
 
     def _steps(self, draws: Draws, rates: list[float]) -> Tensor:
         """Step by step; the losses up to the first that is not finite."""

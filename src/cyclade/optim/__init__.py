@@ -5,6 +5,7 @@ from cyclade.optim.checked import NotFiniteError
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.pruning import PruneReport, prune
+from cyclade.optim.routes import CostWarning
 from cyclade.optim.sparsity import SparsityReport, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning
@@ -15,6 +16,7 @@ __all__ = [
     "SGD",
     "VRCCD",
     "VROCCD",
+    "CostWarning",
     "CrossEntropy",
     "CutWarning",
     "NotFiniteError",

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.distributed
+from torch import Tensor, nn
 
 from cyclade.optim.steps import PRECONDITIONERS
 from cyclade.orders import Custom
+
+LEARNING_RATES: dict[str | None, float] = {
+    None: 0.1, "spectral": 0.2, "spectral-linear": 0.2, "curvature": 1.0, "adam": 1e-3,
+}  # fmt: skip
+"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`)."""
+
+DAMPING: dict[str | None, float] = {"curvature": 10.0}
+"""Λ_j = L_j + this. A net is nearly flat at its start and curves within some tens of cycles, so
+that steps of η/L_j alone would leave the region where L_j was measured. For other preconditioners
+it is a guard against 0."""
+
+RECURSIVE_SHARE = 0.05
+"""Of these, for methods that carry an estimate: 0.005 is what the paper's LeNet trains with."""
 
 _RANGES: dict[str, tuple[Any, str]] = {
     "weight_decay": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
     "momentum": (lambda v: 0 <= v < 1, "in [0, 1)"),
     "clip_norm": (lambda v: v > 0, "positive or None"),
+    "clip_total_norm": (lambda v: v > 0, "positive or None"),
     "damping": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
-    "beta2": (lambda v: 0 <= v < 1, "in [0, 1)"),
     "eps": (lambda v: 0 < v < math.inf, "positive and finite"),
     "curvature_every": (lambda v: v >= 1, "at least 1"),
     "curvature_iterations": (lambda v: v >= 1, "at least 1"),
@@ -27,7 +42,7 @@ def check_numbers(**given: Any) -> None:
     """Refuse numbers that make no sense, by name."""
     for name, (fits, accepted) in _RANGES.items():
         value = given[name]
-        if name == "clip_norm" and value is None:
+        if name.startswith("clip_") and value is None:
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not fits(value):
@@ -38,6 +53,83 @@ def check_numbers(**given: Any) -> None:
         raise ValueError(
             f"precondition must be one of {PRECONDITIONERS}, got {given['precondition']!r}"
         )
+    betas = given["betas"]
+    pair = isinstance(betas, tuple | list) and len(betas) == 2
+    if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):
+        raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}")
+    if given["precondition"] == "adam" and given["momentum"]:
+        raise ValueError("precondition='adam' has its momentum in betas[0]: leave momentum at 0")
+
+
+def check_model(model: Any) -> nn.Module:
+    """The model, out of the wrapper that torch.compile puts around it."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
+    while isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
+        model = inner
+    found: nn.Module = model
+    return found
+
+
+def check_dtypes(model: nn.Module, precondition: str | None) -> None:
+    """Refuse scales that are not defined for complex parameters."""
+    for name, p in model.named_parameters():
+        if p.requires_grad and p.is_complex() and precondition is not None:
+            raise ValueError(
+                f"{name} is complex, for which precondition={precondition!r} is not defined: use "
+                "precondition=None, or keep real and imaginary parts as two real parameters"
+            )
+
+
+def check_loss(loss_fn: Any, model: nn.Module) -> None:
+    """Refuse what is not a loss, and a loss with parameters that nobody would train."""
+    if loss_fn is not None and not callable(loss_fn):
+        raise TypeError(f"loss_fn must be callable or None, got {type(loss_fn).__name__}")
+    if isinstance(loss_fn, nn.Module):
+        known = {id(p) for p in model.parameters()}
+        for name, p in loss_fn.named_parameters():
+            if p.requires_grad and id(p) not in known:
+                raise ValueError(
+                    f"loss_fn ({type(loss_fn).__name__}) has a parameter {name!r} that would never "
+                    "be trained: make the loss part of a model that returns it (loss_fn=None), or "
+                    "freeze it with requires_grad_(False)"
+                )
+
+
+def check_capture(fixed: bool, parameters: Iterable[Tensor]) -> None:
+    """Refuse capture=True where nothing can be captured."""
+    if not fixed:
+        raise ValueError("capture=True needs an order that stays: forward, backward or a list")
+    if not all(p.is_cuda for p in parameters):
+        raise ValueError(
+            "capture=True needs a model on CUDA: move it there first, or give capture=False"
+        )
+
+
+def refuse_ranks() -> None:
+    """Refuse to train replicas that nothing would keep alike."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    ranks = torch.distributed.get_world_size()
+    if ranks > 1:
+        raise RuntimeError(
+            f"torch.distributed runs {ranks} ranks, and a cyclic step does not average gradients "
+            "between them yet: the replicas would drift apart. Train on one rank"
+        )
+
+
+def default_rate(precondition: str | None, *, recursive: bool) -> float:
+    """The learning rate when none is given; Adam's steps have the size of theirs in any case."""
+    smaller = recursive and precondition != "adam"
+    return LEARNING_RATES[precondition] * (RECURSIVE_SHARE if smaller else 1.0)
+
+
+def default_order(precondition: str | None, *, one_block: bool, capture: bool) -> str:
+    """Forward, as in the paper; a new one each cycle for Adam's steps, which lock in a fixed one.
+
+    A CUDA graph needs an order that stays.
+    """
+    return "shuffled" if precondition == "adam" and not one_block and not capture else "forward"
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:

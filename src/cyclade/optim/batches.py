@@ -11,14 +11,17 @@ from torch.utils.data import Sampler
 
 from cyclade.optim.net import Batch
 from cyclade.optim.stages import Inputs
+from cyclade.optim.weighing import micro_batch_weights
 from cyclade.samplers import FiniteSum, Page, coin
 
 
-def as_batches(inputs: Any, target: Any, *, own_loss: bool = False) -> list[Batch]:
+def as_batches(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> list[Batch]:
     """Micro-batches from ``(inputs, target)``, or from a list of such pairs.
 
-    A model that returns its `own_loss` takes no target: then the list is of inputs.
+    A model that returns its own loss (`loss_fn` is None) takes no target: then the list is of
+    inputs. Micro-batches whose labels are all ignored are left out.
     """
+    own_loss = loss_fn is None
     if own_loss and target is not None:
         raise ValueError("loss_fn is None, so there is no use for a target: give all as inputs")
     if isinstance(inputs, list) and target is None:
@@ -30,12 +33,13 @@ def as_batches(inputs: Any, target: Any, *, own_loss: bool = False) -> list[Batc
     if not own_loss and any(y is None for _, y in pairs):
         raise ValueError("loss_fn needs a target: step(x, y), or a list of pairs (x, y)")
     sizes = [batch_size(x) for x, _ in pairs]
-    total = sum(sizes)
-    if total == 0:
+    if sum(sizes) == 0:
         raise ValueError("step got an empty batch")
+    shares = micro_batch_weights(loss_fn, pairs, sizes, weights)
     return [
-        Batch(as_inputs(x), y, size / total, size)
-        for (x, y), size in zip(pairs, sizes, strict=True)
+        Batch(as_inputs(x), y, share, size)
+        for (x, y), size, share in zip(pairs, sizes, shares, strict=True)
+        if share > 0
     ]
 
 

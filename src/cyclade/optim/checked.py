@@ -18,6 +18,7 @@ class Checked:
     def __init__(self, sweep: Any, replays: list[Any]) -> None:
         self._sweep, self._replays = sweep, replays
         self.get = sweep.get
+        self.unused = sweep.unused
         self._first = True
         self.moved = False  # whether a block has moved, so that there is something to lose
 

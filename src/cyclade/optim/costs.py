@@ -50,7 +50,8 @@ _EXTRA = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _cpu_atten
 def stage_costs(chain: Chain, inputs: Inputs) -> list[float]:
     """Multiply-adds of each stage's forward; model and random generators are left alone."""
     costs = []
-    with chain.eager(), preserved(chain.model), torch.no_grad():
+    differentiates = chain.how == "whole"  # its forward may do so itself
+    with chain.eager(), preserved(chain.model), torch.set_grad_enabled(differentiates):
         env = chain.start(inputs)
         replay = chain.replay()
         for i in range(len(chain.stages)):
@@ -197,25 +198,39 @@ def _partitions(size: Any, most: int, join: Any) -> dict[int, tuple[list[int], f
 
 
 def finest_under(
-    costs: Sequence[float], budget: float, order: Order = "forward", *, keep: bool = True
+    costs: Sequence[float],
+    budget: float,
+    order: Order = "forward",
+    *,
+    keep: bool = True,
+    starts: Sequence[int] | None = None,
 ) -> list[int]:
-    """The starts of as many contiguous blocks as a cycle of overhead ``budget`` can pay for.
+    """The first members of as many contiguous blocks as a cycle of overhead ``budget`` can pay for.
 
-    For each number of blocks the cheapest boundaries are used. With ``budget`` below 1 nothing
-    fits but the single block, which is SGD.
+    ``starts`` are the stages where the layers to be merged begin (in order; one layer a stage if
+    not given); layers may share a stage, which blocks that part them then pay for each. For each
+    number of blocks the cheapest boundaries are used. With ``budget`` below 1 nothing fits but the
+    single block, which is SGD.
     """
-    m = len(costs)
-    c = np.asarray(costs, dtype=float)
-    edges = np.concatenate([[0.0], np.cumsum(c)])
-    own = edges[None, :] - edges[:, None]
-    after = edges[-1] - edges
-    # Per block [s, e), without what all partitions share: see the head of this file.
-    price = 2 * after[:, None] - np.append(c, 0.0)[:, None] + own
+    begin = np.arange(len(costs)) if starts is None else np.asarray(starts, dtype=int)
+    m = len(begin)
+    edges = np.concatenate([[0.0], np.cumsum(np.asarray(costs, dtype=float))])
+    # Layers a..b-1 as a block hold the stages from the first's to the next one that is later.
+    first = np.append(begin, len(costs))
+    later = np.array([min([s for s in first if s > begin[a]]) for a in range(m)])
+    end = np.maximum(first[None, :], later[:, None])
+    own = edges[end] - edges[begin][:, None]
+    after = edges[-1] - edges[end]
+    price = 2 * after + 2 * own - np.asarray(costs, dtype=float)[begin][:, None]
     if order != "backward" or not keep:
-        price = price + np.where(np.arange(m + 1) < m, own, 0.0)
+        price = price + own
+    if order != "backward":  # its stages are carried over once more for the next block
+        carried = edges[first][None, :] - edges[begin][:, None]
+        price = price + np.where(np.arange(m + 1) < m, carried, 0.0)
+    price = np.vstack([price, np.zeros(m + 1)])
     candidates = _partitions(price, m, np.add)
     for k in range(m, 1, -1):
-        starts = candidates[k][0]
-        if overhead(costs, starts, order, keep=keep) <= budget:
-            return starts
+        members = candidates[k][0]
+        if overhead(costs, [int(begin[a]) for a in members], order, keep=keep) <= budget:
+            return members
     return [0]

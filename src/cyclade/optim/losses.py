@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 _NO_LABEL = -(2**31)
+
+
+def slope_of(loss_fn: Any) -> Any:
+    """The `slope` of a loss, if it belongs to its value.
+
+    A subclass that overrides the value but not the slope has none: it would be that of its parent.
+    """
+    if loss_fn is None or "slope" in getattr(loss_fn, "__dict__", {}):
+        return getattr(loss_fn, "slope", None)
+    for cls in type(loss_fn).__mro__:
+        if "slope" in vars(cls):
+            return loss_fn.slope
+        if "__call__" in vars(cls) or "forward" in vars(cls):
+            return None
+    return None
 
 
 class CrossEntropy:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from cyclade.optim.batches import page_sizes
-from cyclade.optim.checked import Checked
-from cyclade.optim.cyclic import CyclicOptimizer
-from cyclade.optim.net import Batch
+from cyclade.optim.optimizer import CyclicOptimizer
+from cyclade.optim.refreshing import LargeBatches
 
 _PARAMETERS = """
 
@@ -19,31 +16,38 @@ _PARAMETERS = """
         Any `nn.Module`; it is cut into stages (see `cyclade.optim.stages`).
     loss_fn:
         ``loss_fn(output, target)``, a mean over the batch; None if the model returns its own loss.
-    lr, weight_decay, momentum, nesterov, clip_norm, maximize:
-        As in `torch.optim`, one param group per block (lr may be a list, one per block). Weight
-        decay is the prox of (weight_decay / 2) ‖x‖²; clip_norm clips each block's gradient.
+    lr, weight_decay, momentum, nesterov, maximize:
+        As in `torch.optim` (lr may be a list, one per param group). Weight decay is the prox of
+        (weight_decay / 2) ‖x‖². Without lr, one that trains small nets in the first try: 0.1 for
+        plain steps, 1e-3 for Adam's, 0.005 for recursive methods.
+    no_decay:
+        "biases" (parameters with fewer than two dimensions) or names: they do not decay.
+    clip_norm, clip_total_norm:
+        Clip each block's gradient by its norm; by the norm over all blocks, each as last seen.
     precondition:
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
         by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for
         convolutions; "curvature", the norm of the block Hessian (plus
-        `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam", a
-        diagonal second moment (`beta2`, `eps`).
+        `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam",
+        AdamW's step, with both moments (`betas`, `eps`) and its decoupled weight decay.
     reg:
         A regulariser on all weights (parameters with two or more dimensions), or a dict from
         parameter or module names.
     blocks:
-        None: one block per layer. A number: layers merged into that many blocks of balanced cost.
-        A list of modules, module names, parameter names, or lists of these.
+        None: layers merged into the finest blocks under `max_overhead`, with one param group per
+        layer. "layers": one block per layer. A number: that many blocks of balanced cost. A list of
+        modules, module names, parameter names, or lists of these.
     max_overhead:
-        The finest blocks whose predicted cost is at most this many SGD steps.
+        What a cycle may cost in SGD steps; 2 if not given.
     order:
         "forward" (input to output), "backward", "shuffled", "random", "greedy", or block numbers.
+        None: forward, but shuffled for Adam's steps, which lock in a fixed order.
     example:
-        A batch of inputs, for blocks by cost and for models that only torch.export can cut.
+        A batch of inputs, to cut the model and choose the blocks before the first batch.
     stages:
         Modules that, applied one after the other, are the model.
     capture:
-        On CUDA: the whole cycle as a CUDA graph.
+        The whole cycle as a CUDA graph.
     compile:
         torch.compile every stage, and the loss.
     seed:
@@ -91,58 +95,10 @@ class VROCCD(CyclicOptimizer):
 
     def __init__(self, *args: Any, b: int | None = None, b_small: int | None = None, **kw: Any):
         self.b, self.b_small = page_sizes(b, b_small)
-        self._formed = False
         super().__init__(*args, **kw)
 
-    def _refreshes(self, size: int, refresh: bool | None) -> bool:
-        if refresh is None:
-            if size < self.b_small:
-                raise ValueError(
-                    f"a batch of {size} is smaller than b_small = {self.b_small}: use drop_last, "
-                    "a PageBatchSampler, or refresh="
-                )
-            refresh = size >= self.b
-        if self._halfway and not refresh:
-            raise ValueError(
-                "the last step failed between two blocks, so the estimates no longer fit: the next "
-                f"batch must be a large one (b = {self.b}), or give refresh=True"
-            )
-        if not self._formed and not refresh:
-            raise ValueError(
-                f"the first batch must be a large one (b = {self.b}): it forms the first estimate "
-                f"of the gradient; got {size}"
-            )
-        return refresh
-
-    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
-        if self._formed:
-            return super()._move(batches, refresh)
-        self._measure_curvature(batches)
-        return self._form(self._checked_sweep(batches))
-
-    def _closure_cycle(self, now: Any, trail: Any, refresh: bool) -> None:
-        if self._formed:
-            super()._closure_cycle(now, trail, refresh)
-        else:
-            self._now = Checked(now, [])
-            self._form(self._now)
-
-    def _form(self, now: Checked) -> Tensor:
-        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
-        found = [now.grad(j) for j in range(self.net.m)]
-        g, lagged = self._estimates(), self._lag().point
-        for j, gj in enumerate(found):
-            g.set(j, gj)
-            lagged.set(j, self._point.get(j))  # x_{−1} = x_0
-        self._formed = True
-        return now.loss
-
-    def _more_state(self) -> dict[str, Any]:
-        return {"formed": self._formed, "halfway": self._halfway, **super()._more_state()}
-
-    def _load_more(self, mine: dict[str, Any]) -> None:
-        super()._load_more(mine)
-        self._formed, self._halfway = bool(mine["formed"]), bool(mine["halfway"])
+    def _refresh_rule(self) -> LargeBatches:
+        return LargeBatches(self.b, self.b_small)
 
 
 class PAGE(VROCCD):
@@ -159,40 +115,7 @@ class VRCCD(VROCCD):
     """
 
     name = "VR-CCD"
-
-    def __init__(self, *args: Any, **kw: Any) -> None:
-        self._pending: list[int] = []
-        super().__init__(*args, **kw)
-        if self._turns() is None:
-            raise ValueError("VRCCD cannot take order='greedy': its blocks see different batches")
-
-    def _turns(self) -> list[int] | None:
-        if self.__dict__.get("_pending"):
-            return [self._pending[0]]
-        whole = super()._turns()
-        if whole is None:
-            return None
-        self._pending = whole
-        return [whole[0]]
-
-    def _finish_cycle(self) -> None:
-        del self._pending[0]
-        if not self._pending:
-            self.cycles += 1
-
-    def _order_memory(self) -> Any:
-        return super()._order_memory(), list(self._pending)
-
-    def _order_recall(self, memory: Any) -> None:
-        state, self._pending = memory
-        super()._order_recall(state)
-
-    def _more_state(self) -> dict[str, Any]:
-        return {"pending": list(self._pending), **super()._more_state()}
-
-    def _load_more(self, mine: dict[str, Any]) -> None:
-        super()._load_more(mine)
-        self._pending = list(mine["pending"])
+    one_at_a_time = True
 
 
 for _optimizer in (SCCD, SGD, VROCCD, PAGE, VRCCD):

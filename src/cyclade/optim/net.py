@@ -31,8 +31,9 @@ class Block:
     """The parameters of one block, and the stage where the first of them is used."""
 
     name: str
-    params: tuple[str, ...]  # qualified names
+    params: tuple[str, ...]  # qualified names, those of one param group after the other
     start: int
+    groups: tuple[int, ...] = ()  # its param groups
 
     def __str__(self) -> str:
         return self.name
@@ -50,14 +51,25 @@ class Net:
         slope: Slope | None = None,
     ) -> None:
         self.model, self.loss_fn, self.chain, self.slope = model, loss_fn, chain, slope
-        self.blocks = list(blocks)
-        self.m = len(self.blocks)
         self.parameters = dict(model.named_parameters())
-        self.starts = [block.start for block in self.blocks]
+        self.whole_model = False  # differentiate the model itself, not its stages
+        self.arrange(blocks)
         # Detached views of the live parameters: they share storage, so they are always current.
         self.live = {name: p.detach() for name, p in self.parameters.items()}
         self._one: Tensor | None = None
         self._trained = {name: p.requires_grad for name, p in self.parameters.items()}
+
+    def arrange(self, blocks: Sequence[Block]) -> None:
+        """Take these blocks."""
+        for block in blocks:
+            if len({self.parameters[name].is_complex() for name in block.params}) > 1:
+                raise ValueError(
+                    f"the block {block.name} mixes complex and real parameters: give blocks= that "
+                    "keep them apart (blocks='layers' may do)"
+                )
+        self.blocks = list(blocks)
+        self.m = len(self.blocks)
+        self.starts = [block.start for block in self.blocks]
 
     def block_parameters(self, j: int) -> list[nn.Parameter]:
         """The parameters of block j."""
@@ -68,8 +80,11 @@ class Net:
         return [p.shape for p in self.block_parameters(j)]
 
     def loss(self, env: Any, batch: Batch) -> Tensor:
+        """The loss where the stages end."""
+        return self.loss_of(self.chain.output(env), batch)
+
+    def loss_of(self, output: Any, batch: Batch) -> Tensor:
         """The loss of the model's output (or the loss that the model returns itself)."""
-        output = self.chain.output(env)
         if self.loss_fn is not None:
             loss = self.loss_fn(output, batch.target)
         else:
@@ -85,14 +100,34 @@ class Net:
             self._one = torch.ones_like(loss)
         return self._one
 
-    def changed(self) -> str | None:
-        """What has happened to a parameter that the optimizer cannot follow, if anything."""
+    def check_unchanged(self) -> None:
+        """Refuse to go on when something happened to a parameter that cannot be followed."""
         for name, p in self.parameters.items():
             if p.data_ptr() != self.live[name].data_ptr() or p.shape != self.live[name].shape:
-                return f"the storage or shape of {name} changed (by .to(), a new .data, or pruning)"
+                raise RuntimeError(
+                    f"the storage or shape of {name} changed (by .to(), a new .data, or pruning) "
+                    "after the optimizer was built: build it afterwards"
+                )
             if p.requires_grad != self._trained[name]:
-                return f"{name} was frozen or unfrozen"
-        return None
+                raise RuntimeError(
+                    f"{name} was frozen or unfrozen after the optimizer was built: build it "
+                    "afterwards"
+                )
+
+    def check_registry(self) -> None:
+        """Refuse to go on when the model has other parameters than it had."""
+        now = dict(self.model.named_parameters())
+        for name in {**self.parameters, **now}:
+            if now.get(name) is not self.parameters.get(name):
+                what = (
+                    "is new" if name not in self.parameters
+                    else "is gone" if name not in now
+                    else "is another tensor (load_state_dict without assign=True keeps it)"
+                )  # fmt: skip
+                raise RuntimeError(
+                    f"the parameter {name} {what} since the optimizer was built, which would train "
+                    "what the model no longer uses: build it afterwards"
+                )
 
 
 def own_loss(output: Any) -> Any:

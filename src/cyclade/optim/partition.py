@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -94,13 +95,15 @@ def _members(
 def merged(parts: list[Block], starts: list[int]) -> list[Block]:
     """Consecutive blocks joined; `starts` are the first members of the new blocks."""
     ends = [*starts[1:], len(parts)]
-    made = []
-    for a, b in zip(starts, ends, strict=True):
-        group = parts[a:b]
-        name = group[0].name if len(group) == 1 else f"{group[0].name} … {group[-1].name}"
-        params = tuple(name for part in group for name in part.params)
-        made.append(Block(name, params, min(part.start for part in group)))
-    return made
+    return [join(parts[a:b]) for a, b in zip(starts, ends, strict=True)]
+
+
+def join(parts: list[Block]) -> Block:
+    """Several blocks as one."""
+    name = parts[0].name if len(parts) == 1 else f"{parts[0].name} … {parts[-1].name}"
+    params = tuple(name for part in parts for name in part.params)
+    groups = tuple(i for part in parts for i in part.groups)
+    return Block(name, params, min(part.start for part in parts), groups)
 
 
 def layer_costs(parts: list[Block], stage_costs: list[float]) -> list[float]:
@@ -112,16 +115,19 @@ def layer_costs(parts: list[Block], stage_costs: list[float]) -> list[float]:
 
 def into(parts: list[Block], stage_costs: list[float], k: int) -> list[Block]:
     """The layers merged into k blocks whose largest cost is smallest."""
-    if not 1 <= k <= len(parts):
-        raise ValueError(f"blocks={k}: the model has {len(parts)} layers with parameters")
     return merged(parts, balance(layer_costs(parts, stage_costs), k))
 
 
 def under(parts: list[Block], stage_costs: list[float], budget: float, order: Any) -> list[Block]:
     """The finest merge of the layers whose predicted overhead is at most `budget`."""
-    if not budget >= 1:
-        raise ValueError(f"max_overhead must be at least 1, got {budget}")
-    return merged(parts, finest_under(layer_costs(parts, stage_costs), budget, order, keep=False))
+    starts = [part.start for part in parts]
+    return merged(parts, finest_under(stage_costs, budget, order, keep=False, starts=starts))
+
+
+def placed(parts: list[Block], model: nn.Module, chain: Chain) -> list[Block]:
+    """The same blocks, with the stages where this chain uses them first."""
+    uses = first_uses(model, chain)
+    return [replace(part, start=min(uses[n] for n in part.params)) for part in parts]
 
 
 def in_order(parts: list[Block]) -> list[Block]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
+from cyclade.optim.adam import AdamStep
 from cyclade.optim.net import Net
+from cyclade.optim.steps import NetSteps
 from cyclade.regularisers import Regulariser, Zero
 from cyclade.regularisers.joined import Joined
 
@@ -19,14 +21,18 @@ class NetProx:
     t / (1 + t·wd), at u / (1 + t·wd).
     """
 
-    def __init__(self, regs: list[Regulariser], shrink: Callable[[int, Any], Any]) -> None:
-        self.regs = regs
+    def __init__(self, regs: list[Regulariser], steps: NetSteps) -> None:
+        self.regs, self._steps = regs, steps
         self._plain = [isinstance(reg, Zero) for reg in regs]
-        self._shrink = shrink  # (j, t) ↦ 1 + t·wd_j, or None where there is no weight decay
 
     def prox(self, j: int, u: Tensor, t: Any) -> Tensor:
-        """The prox of r^j."""
-        shrink = self._shrink(j, t)
+        """The prox of r^j; AdamW's step has decayed the weights itself."""
+        if isinstance(t, AdamStep):
+            if self._plain[j]:
+                return u
+            shrink, t = None, t.diagonal()
+        else:
+            shrink = self._steps.shrink(j, t)
         if shrink is not None:
             u = u / shrink
         if self._plain[j] or (isinstance(t, float) and t == 0.0):  # a step of zero moves nothing
@@ -68,6 +74,25 @@ def net_regularisers(
         _require(reg, "reg")
         chosen = dict.fromkeys([name for name in names if _is_weight(net, name)], reg)
     return [_of_block(net, j, chosen) for j in range(net.m)]
+
+
+def no_decay_names(no_decay: str | Iterable[str], net: Net) -> set[str]:
+    """The trained parameters that never decay: "biases" are all that are not weights."""
+    names = [name for block in net.blocks for name in block.params]
+    if no_decay == "biases":
+        return {name for name in names if not _is_weight(net, name)}
+    if isinstance(no_decay, str):
+        raise ValueError(
+            f"no_decay={no_decay!r}: 'biases' (all parameters with fewer than two dimensions), or "
+            "a list of parameter or module names"
+        )
+    found: set[str] = set()
+    for key in no_decay:
+        inside = {name for name in names if name == key or name.startswith(f"{key}.")}
+        if not inside:
+            raise ValueError(f"no_decay names {key!r}, which has no trained parameter")
+        found |= inside
+    return found
 
 
 def _of_block(net: Net, j: int, chosen: Mapping[str, Regulariser]) -> Regulariser:

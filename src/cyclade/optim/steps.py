@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cyclade.optim.adam import Adam
 from cyclade.optim.net import Net
+from cyclade.optim.settings import Settings
+from cyclade.optim.state import Slots
 
 PRECONDITIONERS = (None, "spectral", "spectral-linear", "curvature", "adam")
 SPECTRAL = {
@@ -20,18 +22,13 @@ SPECTRAL = {
 class NetSteps:
     """η Λ_j^{−1} with η the lr of block j's param group, and the direction g^j, bent if asked.
 
-    `slot(j, name, make)` is block j's place `name` in the optimizer's state, made on first use;
-    `rate(j)` is its lr, a number or (under capture) a device tensor.
+    What it carries from cycle to cycle lies in `slots`; lr and the other options in `settings`.
     """
 
-    def __init__(
-        self,
-        net: Net,
-        groups: list[dict[str, Any]],
-        slot: Callable[[int, str, Callable[[], Any]], Any],
-        rate: Callable[[int], Any],
-    ) -> None:
-        self._net, self._groups, self._slot, self._rate = net, groups, slot, rate
+    def __init__(self, net: Net, settings: Settings, slots: Slots) -> None:
+        self._net, self._settings, self._slot = net, settings, slots.get
+        self._adam = Adam(net, settings, slots)
+        self._used: dict[int, Tensor | None] = {}
 
     def begin(self, k: int) -> None:
         """Nothing depends on k."""
@@ -48,65 +45,77 @@ class NetSteps:
 
     def at(self, j: int, now: Any, gj: Tensor, reg: Any) -> tuple[Tensor, Any]:
         """The direction and the step η Λ_j^{−1}."""
-        group = self._groups[j]
-        if group["precondition"] == "adam":
-            self._second_moment(j, gj, group["beta2"])
-        if group["precondition"] in SPECTRAL:
+        used = self._used[j] = self._mask(j, now.unused.get(j))
+        gj = self._clipped(j, gj)
+        precondition = self._settings.shared(j, "precondition")
+        if precondition == "adam":
+            return self._adam.at(j, gj, used)
+        if precondition in SPECTRAL:
             self._power_iteration(j)
-        return self._direction(j, gj, group), self.current(j)
+        return self._direction(j, gj, used), self.current(j)
 
     def current(self, j: int) -> Any:
         """The step as it stands."""
-        Lambda = self.metric(j)
-        rate = self._rate(j)
+        if self._settings.shared(j, "precondition") == "adam":
+            return self._adam.current(j)
+        Lambda, rate = self.metric(j), self._settings.rate(j)
         return rate if isinstance(Lambda, float) else rate / Lambda
 
     def metric(self, j: int) -> Any:
         """Λ_j: 1, a number on the device, or a diagonal."""
-        precondition = self._groups[j]["precondition"]
+        precondition = self._settings.shared(j, "precondition")
         if precondition is None:
             return 1.0
         if precondition == "adam":
-            return self._adam(j)
+            return self._adam.metric(j)
         if precondition == "curvature":
             return self._slot(j, "curvature", lambda: self._scalar(j, 1.0))
         return self._spread(j, self._slot(j, "sigma", lambda: self._first_sigma(j)))
 
+    def shrink(self, j: int, t: Any) -> Any:
+        """1 + t·wd, by which the prox of weight decay divides block j; None without any."""
+        return self._settings.shrink(j, t, self._used.get(j))
+
     # ------------------------------------------------------------------------------- direction
 
-    def _direction(self, j: int, gj: Tensor, group: dict[str, Any]) -> Tensor:
-        clip, momentum = group["clip_norm"], group["momentum"]
+    def _mask(self, j: int, unused: set[int] | None) -> Tensor | None:
+        """0 on the parameters that had no gradient, which neither move nor decay; None for none."""
+        if not unused:
+            return None
+        params = self._net.block_parameters(j)
+        return torch.cat(
+            [
+                p.detach().new_full((p.numel(),), float(k not in unused))
+                for k, p in enumerate(params)
+            ]
+        )
+
+    def _clipped(self, j: int, gj: Tensor) -> Tensor:
+        clip, whole = (self._settings.shared(j, name) for name in ("clip_norm", "clip_total_norm"))
         if clip is not None:
             gj = gj * (clip / gj.norm().clamp(min=clip))
-        if momentum:
-            buffer = self._slot(j, "momentum_buffer", lambda: torch.zeros_like(gj))
-            buffer.mul_(momentum).add_(gj)
-            gj = gj + momentum * buffer if group["nesterov"] else buffer.clone()
+        if whole is not None:
+            # The other blocks' gradients are those last seen: with one block it is torch's rule.
+            norms = [self._norm_of(i) for i in range(self._net.m)]
+            norms[j].copy_(gj.norm())
+            gj = gj * (whole / (torch.stack(norms).norm() + 1e-6)).clamp(max=1.0)
         return gj
 
-    # ------------------------------------------------------------------- Λ_j by second moments
+    def _norm_of(self, j: int) -> Tensor:
+        norm: Tensor = self._slot(j, "grad_norm", lambda: self._scalar(j, 0.0))
+        return norm
 
-    def _second_moment(self, j: int, gj: Tensor, beta2: float) -> None:
-        moment, updates = self._moments(j)
-        gj = gj.to(moment.dtype)
-        moment.mul_(beta2).addcmul_(gj, gj, value=1 - beta2)
-        updates.add_(1)
-
-    def _moments(self, j: int) -> tuple[Tensor, Tensor]:
-        """The second moment and the number of updates, in float32 at least: bfloat16 stalls."""
-        params = self._net.block_parameters(j)
-        size, like = sum(p.numel() for p in params), params[0]
-        dtype = torch.promote_types(like.dtype, torch.float32)
-        moment = self._slot(j, "second_moment", lambda: like.new_zeros(size, dtype=dtype))
-        return moment, self._slot(j, "updates", lambda: like.new_zeros((), dtype=dtype))
-
-    def _adam(self, j: int) -> Tensor:
-        group, (moment, updates) = self._groups[j], self._moments(j)
-        corrected = moment / (1 - group["beta2"] ** updates.clamp(min=1))
-        Lambda = corrected.sqrt_().add_(group["eps"])
-        # A coordinate that never had a gradient has no scale: it keeps the plain step.
-        Lambda = torch.where(moment > 0, Lambda, torch.ones_like(Lambda))
-        return Lambda.to(self._net.block_parameters(j)[0].dtype)
+    def _direction(self, j: int, gj: Tensor, used: Tensor | None) -> Tensor:
+        momentum = self._settings.shared(j, "momentum")
+        if not momentum:
+            return gj
+        buffer = self._slot(j, "momentum_buffer", lambda: torch.zeros_like(gj))
+        moved = buffer * momentum + gj
+        buffer.copy_(moved if used is None else torch.where(used > 0, moved, buffer))
+        nesterov = self._settings.shared(j, "nesterov")
+        d = gj + momentum * buffer if nesterov else buffer.clone()
+        bent: Tensor = d if used is None else d * used
+        return bent
 
     # -------------------------------------------------------------- Λ_j by the weights' norms
 
@@ -117,7 +126,9 @@ class NetSteps:
 
     def _counts(self, j: int, name: str) -> bool:
         """Whether this parameter is a weight that Λ_j looks at."""
-        return self._net.parameters[name].dim() in SPECTRAL[self._groups[j]["precondition"]]
+        return (
+            self._net.parameters[name].dim() in SPECTRAL[self._settings.shared(j, "precondition")]
+        )
 
     def _power_iteration(self, j: int, iterations: int = 1) -> None:
         """Improve σ(W) of block j's weights by warm power iterations."""
@@ -143,7 +154,7 @@ class NetSteps:
         """σ for every parameter: a bias shares its layer's; a layer without a matrix has 1."""
         params = self._net.block_parameters(j)
         layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
-        sigma = sigma.clamp(min=self._groups[j]["damping"])
+        sigma = sigma.clamp(min=self._settings.shared(j, "damping"))
         own = [i for i, name in enumerate(self._net.blocks[j].params) if self._counts(j, name)]
         if not own:
             return 1.0
@@ -168,8 +179,7 @@ class NetSteps:
         """
         good = True
         for j in range(self._net.m):
-            group = self._groups[j]
-            if group["precondition"] != "curvature":
+            if self._settings.shared(j, "precondition") != "curvature":
                 continue
             L = self._slot(j, "curvature", lambda j=j: self._scalar(j, 1.0))  # type: ignore[misc]
             v = self._slot(j, "hessian_vector", lambda j=j: self._unit(j))  # type: ignore[misc]
@@ -181,7 +191,7 @@ class NetSteps:
                     break
                 v.copy_(w / norm)
             if bool(torch.isfinite(norm)):
-                L.copy_(norm + group["damping"])
+                L.copy_(norm + self._settings.shared(j, "damping"))
             else:
                 good = False
         return good

@@ -52,6 +52,7 @@ class StagedSweep:
         self._slopes: dict[int, Callable[[Tensor], Tensor]] = {}  # for each micro-batch
         self.get = point.get
         self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
+        self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
 
     def set(self, j: int, u: Tensor) -> None:
         """Move block j; what was computed beyond its first stage is no longer true."""
@@ -65,6 +66,7 @@ class StagedSweep:
         """∇^j of the mean loss over the batch."""
         total: Tensor | None = None
         losses = []
+        unused = set(range(len(self._net.blocks[j].params)))
         for i, batch in enumerate(self._batches):
             env = self._advance(i, self._net.starts[j])
             leaves, end = self._suffix(i, j, env)
@@ -78,9 +80,11 @@ class StagedSweep:
                 losses.append(top.detach() * batch.weight)
             if top.requires_grad:
                 found = torch.autograd.grad(top, leaves, start, allow_unused=True)
-            gj = self._scaled(self._flat(found, leaves), batch)
+            unused -= {k for k, g in enumerate(found) if g is not None}
+            gj = self._scaled(dense(found, leaves), batch)
             total = gj if total is None else total + gj
         assert total is not None
+        self.unused[j] = unused
         if self.loss is None and losses:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         return total
@@ -101,7 +105,7 @@ class StagedSweep:
             ]
             if terms:
                 found = torch.autograd.grad(torch.stack(terms).sum(), leaves, allow_unused=True)
-                total = total + self._scaled(self._flat(found, leaves).detach(), batch)
+                total = total + self._scaled(dense(found, leaves).detach(), batch)
         return total
 
     def _advance(self, i: int, stage: int) -> Any:
@@ -127,6 +131,9 @@ class StagedSweep:
         tensors = dict(self._point.tensors())
         leaves = [tensors[name].detach().requires_grad_() for name in net.blocks[j].params]
         tensors.update(zip(net.blocks[j].params, leaves, strict=True))
+        for name, leaf in zip(net.blocks[j].params, leaves, strict=True):
+            for hook in (net.parameters[name]._backward_hooks or {}).values():
+                leaf.register_hook(hook)  # type: ignore[no-untyped-call]
         with torch.enable_grad():
             for s in range(net.starts[j], len(net.chain.stages)):
                 env = self._replays[i].run(s, env, tensors, live=self._live)
@@ -152,60 +159,12 @@ class StagedSweep:
         scale = batch.weight * self._sign
         return gj if scale == 1.0 else gj * scale
 
-    @staticmethod
-    def _flat(found: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> Tensor:
-        return flatten(
-            [torch.zeros_like(a) if g is None else g for g, a in zip(found, leaves, strict=True)]
-        )
 
-
-class ClosureSweep:
-    """The sweep of last resort: one call of a closure per block. Slow, always right.
-
-    The closure returns the loss; whether it calls `backward` itself does not matter.
-    """
-
-    def __init__(
-        self,
-        net: Net,
-        point: LivePoint | FlatPoint,
-        closure: Callable[[], Tensor],
-        *,
-        sign: float = 1.0,
-    ) -> None:
-        self._net, self._point, self._closure, self._sign = net, point, closure, sign
-        self.get, self.set = point.get, point.set
-        self.loss: Tensor | None = None
-
-    def grad(self, j: int) -> Tensor:
-        """∇^j of the closure's loss at this point."""
-        params = self._net.block_parameters(j)
-        with self._standing_here(), torch.enable_grad():
-            for p in self._net.parameters.values():
-                p.grad = None
-            loss = self._closure()
-            if not isinstance(loss, Tensor) or loss.numel() != 1:
-                raise ValueError("the closure must return the loss, a scalar tensor")
-            grads: Sequence[Tensor | None] = [p.grad for p in params]
-            if all(p.grad is None for p in self._net.parameters.values()):
-                grads = torch.autograd.grad(loss.reshape(()), params, allow_unused=True)
-            for p in self._net.parameters.values():
-                p.grad = None
-        if self.loss is None:
-            self.loss = loss.detach().reshape(())
-        return StagedSweep._flat(grads, params).detach() * self._sign
-
-    @contextmanager
-    def _standing_here(self) -> Iterator[None]:
-        """Lend the model this point's values, where they are not its own."""
-        if isinstance(self._point, LivePoint):
-            yield
-            return
-        own = {name: p.data for name, p in self._net.parameters.items()}
-        try:
-            for name, value in self._point.tensors().items():
-                self._net.parameters[name].data = value
-            yield
-        finally:
-            for name, data in own.items():
-                self._net.parameters[name].data = data
+def dense(found: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
+    """Gradients as one vector: sparse ones made dense, zeros where there is none."""
+    return flatten(
+        [
+            torch.zeros_like(a) if g is None else g.to_dense() if g.layout != torch.strided else g
+            for g, a in zip(found, like, strict=True)
+        ]
+    )

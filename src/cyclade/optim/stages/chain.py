@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ class _Cut:
     called: Signature | None
     shapes: tuple[Any, ...]
     program: Program
+    proved: set[Any] = field(default_factory=set)  # (several micro-batches?, sizes)
 
 
 class Chain:
@@ -56,6 +57,7 @@ class Chain:
         self._names = Names(model)
         self._mode = Mode(model)
         self._compile: dict[str, Any] | None = None
+        self._alone: set[Any] = set()  # sizes that need an export of their own
         called, leaves = (None, []) if example is None else signature(example)
         if how == "fx" and called is None:
             called = guess(model)
@@ -82,6 +84,31 @@ class Chain:
         """The env before the first stage."""
         called, leaves = signature(inputs)
         return self._program(inputs, called, leaves).enter(inputs, leaves)
+
+    def is_proved(self, inputs: Inputs, *, many: bool = False) -> bool:
+        """Whether the stages for such a call, in the model's present mode, were proved."""
+        called, leaves = signature(inputs)
+        found = self._find(called, leaves)
+        return found is not None and (many, self._sizes(leaves)) in found.proved
+
+    def mark_proved(self, inputs: Inputs, *, many: bool = False) -> None:
+        """Note that they were (with `many`, for one of several micro-batches)."""
+        called, leaves = signature(inputs)
+        found = self._find(called, leaves)
+        assert found is not None
+        found.proved.add((many, self._sizes(leaves)))
+
+    def cut_alone(self, inputs: Inputs) -> bool:
+        """Cut anew for the sizes of this call; False if that was done already.
+
+        An export leaves sizes open and may not know every condition on them.
+        """
+        called, leaves = signature(inputs)
+        found, sizes = self._find(called, leaves), self._sizes(leaves)
+        if found is None or found.shapes == sizes:
+            return False
+        self._alone.add(sizes)
+        return True
 
     def replay(self, *, undoable: bool = False) -> Replay:
         """A fresh replay, for the stages of one batch in one cycle."""
@@ -140,18 +167,37 @@ class Chain:
         return program
 
     def _program(self, inputs: Inputs, called: Signature, leaves: list[Any]) -> Program:
-        now = self._mode.now()
-        wanted = called if self._depends else None
-        fixed = shapes(leaves) if self.how == "export" else ()
-        for k, cut in enumerate(self._cuts):
-            if cut.mode == now and cut.called == wanted and cut.shapes == fixed:
-                if k:
-                    self._cuts.insert(0, self._cuts.pop(k))
-                return cut.program
+        found = self._find(called, leaves)
+        if found is not None:
+            return found.program
         program = self._recut(inputs, called)
-        self._cuts.insert(0, _Cut(now, wanted, fixed, program))
+        self._cuts.insert(0, _Cut(*self._key(called, leaves), program))
         del self._cuts[_MOST:]
         return program
+
+    def _key(self, called: Signature, leaves: list[Any]) -> tuple[Any, Signature | None, Any]:
+        """What a cut depends on: the mode, and the kind of call."""
+        return self._mode.now(), called if self._depends else None, self._sizes(leaves)
+
+    def _sizes(self, leaves: list[Any]) -> tuple[Any, ...]:
+        return shapes(leaves) if self.how == "export" else ()
+
+    def _find(self, called: Signature, leaves: list[Any]) -> _Cut | None:
+        now, wanted, sizes = self._key(called, leaves)
+        alike = [cut for cut in self._cuts if cut.mode == now and cut.called == wanted]
+        for cut in alike:
+            if cut.shapes == sizes:
+                break
+        else:
+            serves = (cut for cut in alike if cut.program.fits and cut.program.fits(leaves))
+            found = None if sizes in self._alone else next(serves, None)
+            if found is None:
+                return None
+            cut = found
+        if cut is not self._cuts[0]:
+            self._cuts.remove(cut)
+            self._cuts.insert(0, cut)
+        return cut
 
     def _recut(self, inputs: Inputs | None, called: Signature | None) -> Program:
         try:

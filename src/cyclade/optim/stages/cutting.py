@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -13,7 +14,7 @@ from cyclade.optim.stages.inputs import Inputs, guess, signature
 from cyclade.optim.stages.program import build
 from cyclade.optim.stages.slots import Names, parameter_names
 
-__all__ = ["CutWarning", "cut"]
+__all__ = ["Attempt", "CutWarning", "attempt", "cut", "runs_whole"]
 
 
 _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
@@ -21,6 +22,30 @@ _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
 
 class CutWarning(UserWarning):
     """The model could not be cut into stages, so that every replay runs all of it."""
+
+
+@dataclass
+class Attempt:
+    """A chain, and for one that could not be cut the ways that were tried."""
+
+    chain: Chain
+    reasons: list[str] = field(default_factory=list)
+    needs_example: bool = False  # whether an example might give more stages
+
+    def warn(self, stacklevel: int = 2) -> None:
+        """Say why the model could not be cut, if it could not."""
+        if not self.reasons:
+            return
+        advice = "rewrite forward without control flow on values, or give stages="
+        if self.needs_example:
+            advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
+        warnings.warn(
+            CutWarning(
+                f"{type(self.chain.model).__name__} could not be cut into stages, so every block "
+                "pays for a full pass. Tried " + "; ".join(self.reasons) + f". To cut it: {advice}"
+            ),
+            stacklevel=stacklevel + 1,
+        )
 
 
 def cut(
@@ -36,22 +61,37 @@ def cut(
     call; and the whole model as a single stage, with a warning. Modules that cannot be replayed
     are refused with a ValueError.
     """
+    made = attempt(model, example=example, stages=stages)
+    made.warn()
+    return made.chain
+
+
+def attempt(
+    model: nn.Module,
+    *,
+    example: Inputs | None = None,
+    stages: Sequence[nn.Module] | None = None,
+) -> Attempt:
+    """The same without the warning."""
     refusals.check(model)
     names = Names(model)
     if stages is not None:
         given = _given(model, stages, names)
-        return Chain(model, "stages", build("stages", names, None, None, given), stages=given)
-    is_sequential = isinstance(model, nn.Sequential)
-    if opaque.is_plain(model):
-        ways = ["sequential"]
-    elif is_sequential:
-        # fx may see into blocks that are one stage each otherwise.
-        ways = ["fx", "sequential", "export"]
-    elif example is not None and any(isinstance(m, _STACKS) for m in model.modules()):
+        chain = Chain(model, "stages", build("stages", names, None, None, given), stages=given)
+        return Attempt(chain)
+    stacked = any(isinstance(m, _STACKS) for m in model.modules())
+    if stacked and example is not None:
         # One layer to fx, many to export.
         ways = ["export", "fx"]
+    elif opaque.is_plain(model):
+        ways = ["sequential"]
+    elif isinstance(model, nn.Sequential):
+        # fx may see into blocks that are one stage each otherwise.
+        ways = ["fx", "sequential", "export"]
     else:
         ways = ["fx", "export"]
+    if stacked and opaque.is_plain(model) and "sequential" not in ways:
+        ways.append("sequential")
     called = guess(model) if example is None else signature(example)[0]
     reasons = []
     for how in ways:
@@ -60,19 +100,14 @@ def cut(
         except Exception as error:
             reasons.append(f"{how}: {_first_line(error)}")
             continue
-        return Chain(model, how, program, example=example)
-    chain = Chain(model, "whole", build("whole", names, None, None))
-    advice = "rewrite forward without control flow on values, or give stages="
-    if example is None:
-        advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
-    warnings.warn(
-        CutWarning(
-            f"{type(model).__name__} could not be cut into stages, so every block pays for a full "
-            f"pass. Tried " + "; ".join(reasons) + f". To cut it: {advice}"
-        ),
-        stacklevel=2,
-    )
-    return chain
+        chain = Chain(model, how, program, example=example)
+        return Attempt(chain, needs_example=stacked and example is None)
+    return Attempt(runs_whole(model).chain, reasons, needs_example=example is None)
+
+
+def runs_whole(model: nn.Module) -> Attempt:
+    """The model as a single stage."""
+    return Attempt(Chain(model, "whole", build("whole", Names(model), None, None)))
 
 
 def _first_line(error: Exception) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-__all__ = ["RUNTIME", "Inputs", "Signature", "guess", "signature"]
+__all__ = ["RUNTIME", "Inputs", "Signature", "guess", "map_leaves", "signature", "without_objects"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,17 @@ class Signature:
         """The (args, kwargs) with ``values`` in the places of the leaves."""
         args, kwargs = pytree.tree_unflatten(values, self.spec)
         return args, kwargs
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """``tree_map`` that leaves a ``torch.Size`` what it is: torch makes a plain tuple of it."""
+    return pytree.tree_map(function, value, is_leaf=lambda v: isinstance(v, torch.Size))
+
+
+def without_objects(output: Any) -> Any:
+    """An output with None in place of objects that are no values, such as caches of keys."""
+    known = (Tensor, torch.Size, *_STATIC, float, complex)
+    return map_leaves(lambda leaf: leaf if isinstance(leaf, known) else None, output)
 
 
 def _leaf(value: Any) -> Any:

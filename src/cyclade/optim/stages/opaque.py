@@ -12,6 +12,7 @@ from cyclade.optim.stages.randomness import module_randomness
 from cyclade.optim.stages.slots import Names
 from cyclade.optim.stages.splitting import unique
 from cyclade.optim.stages.state import changing
+from cyclade.optim.stages.structure import hooked
 from cyclade.optim.stages.tracing import is_leaf
 
 __all__ = ["flatten", "is_plain", "layers", "modules_as_parts", "whole"]
@@ -36,9 +37,8 @@ class _Applied(nn.Module):
 
 def _is_sequence(module: nn.Module) -> bool:
     """Whether a module is its children one after the other, and nothing else."""
-    hooks = module._forward_hooks or module._forward_pre_hooks
     runs_children = type(module).forward is nn.Sequential.forward
-    return isinstance(module, nn.Sequential) and runs_children and not hooks
+    return isinstance(module, nn.Sequential) and runs_children and not hooked(module)
 
 
 def flatten(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:

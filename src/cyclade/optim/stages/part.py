@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from cyclade.optim.stages.inputs import map_leaves
 from cyclade.optim.stages.preserve import version
 from cyclade.optim.stages.slots import Slot, parameter_names
 
@@ -113,7 +114,7 @@ class Part:
         def copy(value: Any) -> Any:
             return value.clone() if isinstance(value, Tensor) else value
 
-        return [pytree.tree_map(copy, value) for value in values]
+        return [map_leaves(copy, value) for value in values]
 
     def _decide(self, values: list[Any]) -> None:
         # A fresh clone has version 0.

@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from cyclade.optim.stages import randomness
+from cyclade.optim.stages.inputs import Inputs
 
-__all__ = ["Keep", "preserved"]
+__all__ = ["Keep", "preserved", "preserved_inputs"]
 
 _COPIED = (list, dict, set)
 
@@ -90,6 +92,28 @@ def _alike(a: Any, b: Any) -> bool:
 def version(tensor: Tensor) -> int:
     """How often a tensor has been written to; inference tensors do not count."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+@contextmanager
+def preserved_inputs(inputs: Inputs) -> Iterator[None]:
+    """Call a model that may write to its inputs, and leave them as they were.
+
+    The model gets the very tensors, since a loss may differentiate in them; those that require
+    gradients cannot be written to.
+    """
+    leaves = pytree.tree_leaves((inputs.args, dict(inputs.kwargs)))
+    own = [
+        (v, v.detach().clone(), version(v))
+        for v in leaves
+        if isinstance(v, Tensor) and not v.requires_grad
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value, seen in own:
+                if version(tensor) != seen:
+                    tensor.copy_(value)
 
 
 @contextmanager

@@ -29,7 +29,9 @@ class Program:
         parts: Sequence[Part],
         enter: Callable[[Inputs, list[Any]], Env],
         leave: Callable[[Env], Any],
+        fits: Callable[[list[Any]], bool] | None = None,
     ) -> None:
+        self.fits = fits  # whether an export may serve a call of other sizes
         self.parts = tuple(parts)
         self.infos = [part.info for part in parts]
         self._enter = enter
@@ -124,7 +126,7 @@ def _traced(traced: tracing.Traced, names: Names) -> Program:
     def leave(env: Env) -> Any:
         return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
 
-    return Program(parts, enter, leave)
+    return Program(parts, enter, leave, traced.fits)
 
 
 def _output(value: Any, traced: tracing.Traced) -> Callable[[Env], Any]:

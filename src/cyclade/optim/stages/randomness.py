@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
@@ -13,7 +15,7 @@ from torch.utils import _pytree as pytree
 __all__ = ["MAYBE", "NO", "YES", "RngState", "devices_of", "module_randomness", "repeated", "save"]
 
 NO, MAYBE, YES = 0, 1, 2
-RngState = dict[torch.device, Tensor]
+RngState = dict[torch.device | str, Any]
 
 _DROPOUT = (nn.modules.dropout._DropoutNd,)
 _INNER_DROPOUT = (nn.MultiheadAttention, nn.RNNBase)
@@ -53,8 +55,12 @@ _HOST = ("cpu", "meta")
 
 
 def save(devices: set[torch.device]) -> RngState:
-    """The state of the host generator and of those of ``devices``."""
-    state = {torch.device("cpu"): torch.get_rng_state()}
+    """The state of Python's, NumPy's and torch's generators on the host, and of ``devices``."""
+    state: RngState = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),  # noqa: NPY002
+        torch.device("cpu"): torch.get_rng_state(),
+    }
     for device in devices:
         state[device] = torch.get_device_module(device).get_rng_state(device)
     return state
@@ -63,7 +69,11 @@ def save(devices: set[torch.device]) -> RngState:
 def restore(state: RngState) -> None:
     """Put the generators back where they were."""
     for device, value in state.items():
-        if device.type == "cpu":
+        if device == "python":
+            random.setstate(value)
+        elif device == "numpy":
+            np.random.set_state(value)  # noqa: NPY002
+        elif torch.device(device).type == "cpu":
             torch.set_rng_state(value)
         else:
             torch.get_device_module(device).set_rng_state(value, device)
@@ -71,13 +81,24 @@ def restore(state: RngState) -> None:
 
 def same(a: RngState, b: RngState) -> bool:
     """Whether no generator has moved between two states."""
-    return all(torch.equal(a[device], b[device]) for device in a)
+    return all(_equal(a[device], b[device]) for device in a)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor):
+        return torch.equal(a, b)
+    return all(bool(np.all(x == y)) for x, y in zip(a, b, strict=True))
+
+
+def accelerators(state: RngState) -> set[torch.device]:
+    """The devices, beside the host, whose generators are in a state."""
+    return {d for d in state if isinstance(d, torch.device) and d.type != "cpu"}
 
 
 @contextmanager
 def repeated(state: RngState) -> Iterator[None]:
     """Draw again from ``state``; afterwards the generators stand where they stood before."""
-    now = save({device for device in state if device.type != "cpu"})
+    now = save(accelerators(state))
     restore(state)
     try:
         yield

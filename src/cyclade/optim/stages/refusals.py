@@ -33,6 +33,8 @@ def _problem(module: nn.Module) -> str | None:
         return "rewrites its weight in forward (max_norm): set max_norm=None"
     if isinstance(module, _WRAPPERS):
         return "wraps the model and reduces gradients by itself: give the inner .module"
+    if any(cls.__module__.startswith("torch.distributed.fsdp") for cls in type(module).__mro__):
+        return "is sharded by FSDP, so that its parameters are not its own: give the plain module"
     if "torch.jit" in type(module).__module__:
         return "is a TorchScript module, whose parameters cannot be exchanged: give the nn.Module"
     return None

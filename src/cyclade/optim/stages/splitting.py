@@ -13,7 +13,7 @@ from cyclade.optim.stages import effects
 from cyclade.optim.stages.part import Part, link
 from cyclade.optim.stages.slots import Names, Slot
 from cyclade.optim.stages.state import changing
-from cyclade.optim.stages.tracing import Traced
+from cyclade.optim.stages.tracing import Traced, is_leaf
 
 __all__ = ["split", "unique"]
 
@@ -203,6 +203,7 @@ def _part(
         state=state,
         idle=idle,
         random=max((_randomness(node, traced) for node in group.nodes), default=0),
+        opaque=not all(is_leaf(module) for module in called.values()),
     )
 
 

@@ -19,6 +19,7 @@ from cyclade.optim.stages import randomness
 from cyclade.optim.stages.inputs import RUNTIME, Signature
 from cyclade.optim.stages.preserve import preserved
 from cyclade.optim.stages.slots import Names, Slot
+from cyclade.optim.stages.structure import hooked
 
 __all__ = ["Traced", "is_leaf", "trace"]
 
@@ -34,6 +35,7 @@ class Traced:
     modules: dict[str, nn.Module]  # leaf modules the graph calls
     outputs: list[Any]  # leaves of the result: nodes or constants
     out_spec: Any
+    fits: Callable[[list[Any]], bool] | None = None  # for calls of other sizes; None for any
 
 
 # Factories take no tensor, so a symbolic size does not reach them; fx would miss the random ones.
@@ -108,7 +110,7 @@ class _Tracer(fx.Tracer):
         self._modes = _autocast()
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return is_leaf(m)
+        return is_leaf(m) or hooked(m)  # hooks of a container fire only if it is called
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         if not torch.is_grad_enabled():
@@ -150,8 +152,8 @@ def trace(model: nn.Module, called: Signature, names: Names) -> Traced:
     Raises whatever the model's code raises on symbolic values, and TraceError for what the
     record would lose.
     """
-    if model._forward_hooks or model._forward_pre_hooks:
-        raise TraceError("the model itself has forward hooks, which the stages would skip")
+    if hooked(model):
+        raise TraceError("the model itself has hooks, which the stages would skip")
     tracer = _Tracer(called)
     with preserved(model), torch.enable_grad(), _factories(tracer):
         held = {path: dict(module._buffers) for path, module in model.named_modules()}

@@ -13,35 +13,38 @@ from torch.utils import _pytree as pytree
 
 from cyclade.optim.stages import randomness
 from cyclade.optim.stages.chain import Chain, Replay, _Memory
-from cyclade.optim.stages.inputs import Inputs
+from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
 from cyclade.optim.stages.part import Env
 from cyclade.optim.stages.preserve import Keep, preserved
 from cyclade.optim.stages.program import PROGRAM, Program
 
-__all__ = ["verify"]
+__all__ = ["OTHER_KERNELS", "same", "verify"]
 
 _DIFFERENT = "the stages do not compute what the model computes"
 _ADVICE = "Give stages=, or step with a closure"
 _SAME_KERNELS = 1e2  # how far apart, in units of rounding, two runs of one kernel may be
-_OTHER_KERNELS = 1e4  # and runs of different ones
+OTHER_KERNELS = 1e4  # and runs of different ones
 
 
-def _same(a: Any, b: Any, *, loose: float = 0) -> bool:
-    """Whether two (nested) values are equal: bit for bit, or up to ``loose`` roundings."""
+def same(a: Any, b: Any, *, loose: float = 0, scale: float = 0.0) -> bool:
+    """Whether two (nested) values are equal: bit for bit, or up to ``loose`` roundings.
+
+    Roundings are those of the largest entry, or of ``scale`` if that is larger.
+    """
     left, left_spec = pytree.tree_flatten(a)
     right, right_spec = pytree.tree_flatten(b)
     if len(left) != len(right) or left_spec != right_spec:
         return False
-    return all(_same_leaf(x, y, loose) for x, y in zip(left, right, strict=True))
+    return all(_same_leaf(x, y, loose, scale) for x, y in zip(left, right, strict=True))
 
 
-def _same_leaf(x: Any, y: Any, loose: float) -> bool:
+def _same_leaf(x: Any, y: Any, loose: float, scale: float = 0.0) -> bool:
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         if x.shape != y.shape or x.dtype != y.dtype:
             return False
         if loose and x.is_floating_point():
             tolerance = min(loose * torch.finfo(x.dtype).eps, 0.05)
-            size = float(x.abs().max()) if x.numel() else 0.0
+            size = max(float(x.abs().max()), scale) if x.numel() else 0.0
             return torch.allclose(x, y, rtol=tolerance, atol=tolerance * size, equal_nan=True)
         return bool(((x == y) | ((x != x) & (y != y))).all())
     if x is y or isinstance(x, Program):
@@ -54,7 +57,11 @@ def _same_leaf(x: Any, y: Any, loose: float) -> bool:
 
 def _copy(value: Any) -> Any:
     """Fresh tensors, because a model may write to its inputs."""
-    return pytree.tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, value)
+
+    def copied(v: Any) -> Any:
+        return v.detach().clone().requires_grad_(v.requires_grad) if isinstance(v, Tensor) else v
+
+    return map_leaves(copied, value)
 
 
 def _call(model: nn.Module, inputs: Inputs) -> Any:
@@ -68,16 +75,19 @@ def _buffers(model: nn.Module) -> dict[str, Tensor]:
 def verify(chain: Chain, inputs: Inputs) -> None:
     """See ``Chain.verify``."""
     model = chain.model
-    with chain.eager(), preserved(model) as keep, torch.no_grad():
+    differentiates = chain.how == "whole"  # its forward may do so itself
+    with chain.eager(), preserved(model) as keep, torch.set_grad_enabled(differentiates):
         expected = _copy(_call(model, inputs))
+        if chain.how == "export":
+            expected = without_objects(expected)
         moved = _buffers(model)
-        loose = _check_repeatable(model, inputs, keep, expected)
+        loose = _check_repeatable(model, inputs, keep, expected, exported=chain.how == "export")
         keep.everything()
         env = _run(chain, inputs, loose)
         if chain.how == "export":
             # Models choose other kernels while exported (transformers: other attention masks).
-            loose = _OTHER_KERNELS
-        if not _same(chain.output(env), expected, loose=loose):
+            loose = OTHER_KERNELS
+        if not same(chain.output(env), expected, loose=loose):
             keep.everything()
             if chain.how == "export" and chain.random:
                 # Other kernels draw other masks, too; without any, the stages must agree.
@@ -87,7 +97,7 @@ def verify(chain: Chain, inputs: Inputs) -> None:
             raise ValueError(f"{_DIFFERENT}: they differ {where}. {_ADVICE}")
         now = _buffers(model)
         for name, value in moved.items():
-            if not _same(value, now[name], loose=loose):
+            if not same(value, now[name], loose=loose):
                 raise ValueError(
                     f"the stages leave the buffer {name!r} other than the model does: "
                     f"{_owner(model, name)} keeps a state that cannot be repeated"
@@ -97,12 +107,14 @@ def verify(chain: Chain, inputs: Inputs) -> None:
 def _compare_without_draws(chain: Chain, inputs: Inputs) -> None:
     """Compare stages and model in eval mode; the caller restores the training flags."""
     chain.model.eval()
-    expected = _call(chain.model, inputs)
-    if not _same(chain.output(_run(chain, inputs, 0)), expected, loose=_OTHER_KERNELS):
+    expected = without_objects(_call(chain.model, inputs))
+    if not same(chain.output(_run(chain, inputs, 0)), expected, loose=OTHER_KERNELS):
         raise ValueError(f"{_DIFFERENT}, not even in eval mode. {_ADVICE}")
 
 
-def _check_repeatable(model: nn.Module, inputs: Inputs, keep: Keep, expected: Any) -> float:
+def _check_repeatable(
+    model: nn.Module, inputs: Inputs, keep: Keep, expected: Any, *, exported: bool
+) -> float:
     """Refuse a model whose output depends on what its Python code has stored.
 
     Returns how loose comparisons must be, when a kernel does not repeat its last bits.
@@ -110,9 +122,11 @@ def _check_repeatable(model: nn.Module, inputs: Inputs, keep: Keep, expected: An
     changed = keep.changed()
     keep.tensors()
     again = _call(model, inputs)
-    if _same(again, expected):
+    if exported:
+        again = without_objects(again)
+    if same(again, expected):
         return 0
-    if not changed and _same(again, expected, loose=_SAME_KERNELS):
+    if not changed and same(again, expected, loose=_SAME_KERNELS):
         return _SAME_KERNELS
     what = f" (forward changes {', '.join(changed)})" if changed else ""
     raise ValueError(
@@ -132,26 +146,22 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
         before = randomness.save(randomness.devices_of(list(env.values())))
         given = _copy(env)
         after = replay.run(i, env, own)
-        part.drew = not randomness.same(before, randomness.save(_accelerators(before)))
+        part.drew = not randomness.same(before, randomness.save(randomness.accelerators(before)))
         live = [slot.get().detach().clone() for slot in part.state]
         _check_state(replay, i, env, after, own, loose)
         again = replay.run(i, env, own)
         name = f"stage {i} ({part.info.name!r})"
-        if not _same(env, given):
+        if not same(env, given):
             raise ValueError(f"{name} writes to the values it is given, which no replay survives")
-        if not _same(after, again, loose=loose):
+        if not same(after, again, loose=loose):
             raise ValueError(
                 f"{name} differs when it is run again on the same batch: it keeps a state that "
                 "cannot be repeated. Put it in eval mode, or step with a closure"
             )
-        if not _same(live, [slot.get() for slot in part.state]):
+        if not same(live, [slot.get() for slot in part.state]):
             raise ValueError(f"{name} moves its buffers again when it is replayed")
         env = after
     return env
-
-
-def _accelerators(state: randomness.RngState) -> set[torch.device]:
-    return {device for device in state if device.type != "cpu"}
 
 
 def _check_state(
@@ -168,7 +178,7 @@ def _check_state(
     probe._program = program
     buffers = {slot: None if slot in part.idle else slot.get().clone() for slot in part.state}
     probe._memory[i] = _Memory(buffers, memory.rng, moved=True)
-    if not _same(probe.run(i, env, own), after, loose=loose):
+    if not same(probe.run(i, env, own), after, loose=loose):
         names = ", ".join(repr(slot.name) for slot in feeding)
         raise ValueError(
             f"stage {i} ({part.info.name!r}) changes a buffer that its own output depends on (one "
@@ -208,7 +218,7 @@ def _first_difference(chain: Chain, inputs: Inputs, keep: Keep, loose: float) ->
     mine = [(k, m, out) for k, (m, out) in enumerate(staged) if m in leaves]
     theirs = [(m, out) for m, out in plain if m in leaves]
     for (k, module, out), (other, value) in zip(mine, theirs, strict=False):
-        if module is not other or not _same(out, value, loose=loose):
+        if module is not other or not same(out, value, loose=loose):
             i = next(i for i, end in enumerate(ends) if k < end)
             return f"first in stage {i} ({chain.stages[i].name!r}), at module {paths[module]!r}"
     return f"after the last layer of stage {len(ends) - 1} ({chain.stages[-1].name!r})"

@@ -1,7 +1,7 @@
-"""Steps launched in laps are the steps of the optimizer.
+"""Several steps in one launch are the steps of the optimizer.
 
-On CUDA bit for bit; on the CPU a step reads its lr as a Python number and a lap as a tensor, so in
-float64 to the last digits.
+On CUDA bit for bit; on the CPU a step reads its lr as a Python number and several steps read theirs
+as tensors, so in float64 to the last digits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.capture import Recorder
-from cyclade.optim.laps import Laps
+from cyclade.optim.multi_step import MultiStep
 
 RECURSIVE = (VROCCD, PAGE, VRCCD)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
@@ -76,7 +76,7 @@ def deterministic() -> Any:
 @pytest.mark.parametrize("options", [{}, {"order": "backward"}, {"precondition": "spectral"},
     {"momentum": 0.9}, {"order": [0, 2, 1]}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("cls", [SCCD, SGD, VROCCD, PAGE, VRCCD])
-def test_laps_are_steps(cls: Any, options: dict[str, Any], device: str) -> None:
+def test_several_steps_are_steps(cls: Any, options: dict[str, Any], device: str) -> None:
     if cls in (SGD, PAGE) and "order" in options:
         pytest.skip("one block")
     x, y = data(device)
@@ -84,10 +84,10 @@ def test_laps_are_steps(cls: Any, options: dict[str, Any], device: str) -> None:
     twin, literal = build(cls, device, **options)
     form(opt, x, y)
     form(literal, x, y)
-    laps = Laps(opt, x, y)
+    several = MultiStep(opt, x, y)
     for number in range(3):
         indices, sizes, refresh, rates = epoch(cls, number)
-        losses = laps.run(indices, sizes, refresh, rates)
+        losses = several.run(indices, sizes, refresh, rates)
         at, expected = 0, []
         for size, again, rate in zip(sizes, refresh, rates, strict=True):
             for group in literal.param_groups:
@@ -106,37 +106,37 @@ def test_small_steps_go_several_at_a_time() -> None:
     x, y = data("cpu")
     _, opt = build(VROCCD, "cpu")
     form(opt, x, y)
-    laps = Laps(opt, x, y)
+    several = MultiStep(opt, x, y)
     launched: list[int] = []
-    make = laps._make
-    laps._make = lambda lap: (launched.append(len(lap)), make(lap))[1]  # type: ignore[method-assign,func-returns-value]
-    laps.run(*epoch(VROCCD, 0))
+    make = several._make
+    several._make = lambda steps: (launched.append(len(steps)), make(steps))[1]  # type: ignore[method-assign,func-returns-value]
+    several.run(*epoch(VROCCD, 0))
     assert sum(launched) == STEPS
     assert set(launched) == {1, 8}
     assert launched[: Recorder.WARMUP] == [1] * Recorder.WARMUP
 
 
-def test_what_laps_cannot_do_is_refused() -> None:
+def test_what_it_cannot_do_is_refused() -> None:
     x, y = data("cpu")
     for options in ({"order": "shuffled"}, {"precondition": "curvature"}):
         _, opt = build(SCCD, "cpu", **options)
-        with pytest.raises(ValueError, match="laps need an order that stays"):
-            Laps(opt, x, y)
+        with pytest.raises(ValueError, match="several steps at once need an order that stays"):
+            MultiStep(opt, x, y)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_laps_follow_a_loaded_state(device: str) -> None:
+def test_it_follows_a_loaded_state(device: str) -> None:
     x, y = data(device)
     model, opt = build(VROCCD, device)
     form(opt, x, y)
-    laps = Laps(opt, x, y)
-    laps.run(*epoch(VROCCD, 0))
+    several = MultiStep(opt, x, y)
+    several.run(*epoch(VROCCD, 0))
     kept = {k: v.clone() for k, v in model.state_dict().items()}, opt.state_dict()
     other, again = build(VROCCD, device)
     form(again, x, y)
-    resumed = Laps(again, x, y)
+    resumed = MultiStep(again, x, y)
     resumed.run(*epoch(VROCCD, 5))
     other.load_state_dict(kept[0])
     again.load_state_dict(kept[1])
-    expected = laps.run(*epoch(VROCCD, 1))
+    expected = several.run(*epoch(VROCCD, 1))
     torch.testing.assert_close(resumed.run(*epoch(VROCCD, 1)), expected, **CLOSE[device])

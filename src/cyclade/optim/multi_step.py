@@ -9,19 +9,19 @@ from torch import Tensor
 
 from cyclade.optim.batches import as_batches
 from cyclade.optim.capture import Recorder
-from cyclade.optim.cyclic import CyclicOptimizer
 from cyclade.optim.device_numbers import DeviceNumbers
+from cyclade.optim.optimizer import CyclicOptimizer
 from cyclade.optim.sweep import exact_autocast
 
-_LAP = 8  # small steps in one launch
+_TOGETHER = 8  # small steps in one launch
 _SMALL = 128  # samples; a step on more of them outlasts its own launch
 
 Kind = tuple[int, bool, tuple[int, ...]]
 """The batch size of a step, whether it refreshes g, and the blocks it moves, in order."""
 
 
-class Laps:
-    """``optimizer.step(inputs[i], targets[i], refresh=r)`` for a list of steps, launched in laps.
+class MultiStep:
+    """``optimizer.step(inputs[i], targets[i], refresh=r)`` for a list of steps, several a launch.
 
     A step on b' = 22 samples takes the GPU less time than the host needs to send a batch and a
     learning rate and to launch it. Here the indices and rates of many steps go to the device at
@@ -30,57 +30,57 @@ class Laps:
     the blocks must be fixed, and nothing is checked on the way: a loss that is not finite shows in
     the losses returned.
 
-    Where the parameters are not on CUDA the same laps run eagerly.
+    Where the parameters are not on CUDA the same steps run eagerly.
     """
 
     def __init__(self, optimizer: CyclicOptimizer, inputs: Tensor, targets: Tensor) -> None:
         measured = any(g["precondition"] == "curvature" for g in optimizer.param_groups)
-        if not optimizer._fixed or measured or optimizer.net.loss_fn is None:
+        if not optimizer.fixed_order or measured or optimizer.net.loss_fn is None:
             raise ValueError(
-                "laps need an order that stays (forward, backward or a list), a loss_fn, and no "
-                "precondition='curvature', which is measured between steps"
+                "several steps at once need an order that stays (forward, backward or a list), a "
+                "loss_fn, and no precondition='curvature', which is measured between steps"
             )
+        with torch.no_grad(), exact_autocast():
+            optimizer.prepare(as_batches(inputs[:2], targets[:2], optimizer.net.loss_fn))
         self._optimizer, self._inputs, self._targets = optimizer, inputs, targets
         self._numbers: DeviceNumbers | None = None
-        self._recorder = Recorder() if optimizer._graphs is not None else None
+        self._recorder = Recorder() if optimizer.runner.graphs is not None else None
         self._indices = self._table = self._losses = inputs.new_empty(0)
-        # Where the next lap begins: in the indices, and in the steps.
+        # Where the next launch begins: in the indices, and in the steps.
         self._at = torch.zeros(1, dtype=torch.int64, device=inputs.device)
         self._step = torch.zeros(1, dtype=torch.int64, device=inputs.device)
         self._counting: dict[int, Tensor] = {}
         self._seen: dict[Kind, int] = {}
-        with torch.no_grad(), exact_autocast():
-            optimizer._look_once(as_batches(inputs[:2], targets[:2]))
 
     @torch.no_grad()
     def run(
         self, indices: Tensor, sizes: Sequence[int], refresh: Sequence[bool], rates: list[float]
     ) -> Tensor:
         """The steps on `sizes` samples each, whose indices follow one another; their losses."""
-        optimizer = self._optimizer
+        runner = self._optimizer.runner
         numbers = self._follow()
         with exact_autocast():
             self._prepare(indices, numbers.table(rates))
             kinds = []
             for size, again in zip(sizes, refresh, strict=True):
-                again = optimizer._refreshes(size, again)
-                kinds.append((size, again, tuple(optimizer._turns() or ())))
-                optimizer._finish_cycle()
-                optimizer.draws += 1
-            for lap in self._cut(kinds):
-                self._launch(lap)
-        for group in optimizer.param_groups:
+                again = runner.rule.refreshes(size, again)
+                kinds.append((size, again, tuple(runner.turns.next() or ())))
+                runner.turns.done()
+                runner.draws += 1
+            for together in self._cut(kinds):
+                self._launch(together)
+        for group in self._optimizer.param_groups:
             group["lr"] = rates[-1]
         return self._losses[: len(sizes)].clone()
 
     def _follow(self) -> DeviceNumbers:
         """The optimizer's numbers; where it has loaded other state, the graphs are out of date."""
-        optimizer = self._optimizer
-        if optimizer._numbers is None:
-            optimizer._numbers = DeviceNumbers(optimizer.param_groups)
-        if self._numbers is not optimizer._numbers and self._recorder is not None:
+        settings = self._optimizer.runner.settings
+        if settings.numbers is None:
+            settings.numbers = DeviceNumbers(settings.groups)
+        if self._numbers is not settings.numbers and self._recorder is not None:
             self._recorder.clear()
-        self._numbers = optimizer._numbers
+        self._numbers = settings.numbers
         return self._numbers
 
     def _prepare(self, indices: Tensor, table: Tensor) -> None:
@@ -100,61 +100,61 @@ class Laps:
         self._step.zero_()
 
     def _cut(self, kinds: list[Kind]) -> Iterator[tuple[Kind, ...]]:
-        """Steps in laps: several small ones of one kind (or a round of the blocks), else one."""
+        """What goes in one launch: several small steps of one kind (or a round of the blocks)."""
         i = 0
         while i < len(kinds):
             length = self._length(kinds[i])
-            lap = tuple(kinds[i : i + length])
-            alike = len(lap) == length and all(kind[:2] == lap[0][:2] for kind in lap)
-            if not alike or any(self._seen.get(kind, 0) < Recorder.WARMUP for kind in lap):
-                lap = lap[:1]
-            for kind in lap:
+            steps = tuple(kinds[i : i + length])
+            alike = len(steps) == length and all(kind[:2] == steps[0][:2] for kind in steps)
+            if not alike or any(self._seen.get(kind, 0) < Recorder.WARMUP for kind in steps):
+                steps = steps[:1]
+            for kind in steps:
                 self._seen[kind] = self._seen.get(kind, 0) + 1
-            yield lap
-            i += len(lap)
+            yield steps
+            i += len(steps)
 
     def _length(self, kind: Kind) -> int:
-        """The steps of a lap that begins with this one; with VR-CCD, all blocks from the first."""
+        """The steps launched with this one; with VR-CCD, all blocks from the first."""
         size, _, turns = kind
         if size > _SMALL:
             return 1
-        every = self._optimizer._round()
+        every = self._optimizer.runner.turns.whole()
         if len(every) == len(turns):
-            return _LAP
+            return _TOGETHER
         return len(every) if turns[0] == every[0] else 1
 
-    def _launch(self, lap: tuple[Kind, ...]) -> None:
+    def _launch(self, steps: tuple[Kind, ...]) -> None:
         # Made before a graph is recorded, since later graphs read them too.
-        self._counting_to(lap[0][0] * len(lap))
-        self._counting_to(len(lap))
+        self._counting_to(steps[0][0] * len(steps))
+        self._counting_to(len(steps))
         recorder = self._recorder
         if recorder is None:
-            self._make(lap)
-        elif len(lap) == 1 and not recorder.warm(lap):
-            recorder.eagerly(lap, lambda: self._make(lap))
+            self._make(steps)
+        elif len(steps) == 1 and not recorder.warm(steps):
+            recorder.eagerly(steps, lambda: self._make(steps))
         else:
-            recorder.replay(lap, lambda: self._make(lap))
+            recorder.replay(steps, lambda: self._make(steps))
 
-    def _make(self, lap: tuple[Kind, ...]) -> None:
+    def _make(self, steps: tuple[Kind, ...]) -> None:
         """These steps, from samples to losses: what a graph holds."""
-        optimizer, size = self._optimizer, lap[0][0]
+        runner, size = self._optimizer.runner, steps[0][0]
         assert self._numbers is not None
-        places = self._at + self._counting_to(size * len(lap))
+        places = self._at + self._counting_to(size * len(steps))
         chosen = self._indices.index_select(0, places)
         inputs = torch.split(self._inputs.index_select(0, chosen), size)
         targets = torch.split(self._targets.index_select(0, chosen), size)
-        steps = self._step + self._counting_to(len(lap))
-        rows = self._table.index_select(0, steps)
+        numbers = self._step + self._counting_to(len(steps))
+        rows = self._table.index_select(0, numbers)
         losses = []
-        for one, target, numbers, (_, refresh, turns) in zip(
-            inputs, targets, rows.unbind(), lap, strict=True
+        for one, target, row, (_, refresh, turns) in zip(
+            inputs, targets, rows.unbind(), steps, strict=True
         ):
-            batches = as_batches(one, target)
-            with self._numbers.reading(numbers):
-                losses.append(optimizer._run(list(turns), batches, refresh, check=False))
-        self._losses.index_copy_(0, steps, torch.stack(losses).to(self._losses.dtype))
-        self._at.add_(size * len(lap))
-        self._step.add_(len(lap))
+            batches = as_batches(one, target, self._optimizer.net.loss_fn)
+            with self._numbers.reading(row):
+                losses.append(runner.run(list(turns), batches, refresh, check=False))
+        self._losses.index_copy_(0, numbers, torch.stack(losses).to(self._losses.dtype))
+        self._at.add_(size * len(steps))
+        self._step.add_(len(steps))
 
     def _counting_to(self, length: int) -> Tensor:
         """0 … length − 1."""

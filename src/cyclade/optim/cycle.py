@@ -1,0 +1,275 @@
+"""Cycles over the blocks of a net: sweeps, the lagged point, `core.cycle`, CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch import Tensor
+
+from cyclade import core
+from cyclade.lag import Lag, Nothing
+from cyclade.optim.capture import Graphs, side_stream
+from cyclade.optim.checked import Checked
+from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
+from cyclade.optim.device_numbers import DeviceNumbers
+from cyclade.optim.lags import OneCycleBehind, Rewound
+from cyclade.optim.net import Batch, FlatPoint, InPlace, LivePoint, Net
+from cyclade.optim.prox import NetProx
+from cyclade.optim.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.settings import Settings
+from cyclade.optim.spectral import spectral_norms
+from cyclade.optim.state import Slots
+from cyclade.optim.steps import NetSteps
+from cyclade.optim.sweep import StagedSweep
+from cyclade.optim.turns import Turns
+from cyclade.orders import Forward
+from cyclade.regularisers import Regulariser, Zero
+
+_BAKED_IN = (
+    "momentum", "nesterov", "clip_norm", "clip_total_norm", "precondition", "damping", "betas",
+    "eps",
+)  # fmt: skip
+"""Options that a CUDA graph bakes in; lr and weight decay it reads from the device."""
+
+
+class CycleRunner:
+    """Runs `core.cycle` on batches, once the blocks are known.
+
+    `run` makes the turns of one step and nothing else: it is what CUDA graphs and `MultiStep`
+    record. `step` and `closure_step` add what surrounds it: the first estimate g_{−1}, the
+    curvature, the counters, and leaving everything as it was when a step fails.
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        settings: Settings,
+        slots: Slots,
+        turns: Turns,
+        rule: EveryBatch | LargeBatches,
+        regs: list[Regulariser],
+        *,
+        curvature: tuple[int, int],
+        capture: bool = False,
+    ) -> None:
+        self.net, self.settings, self.slots = net, settings, slots
+        self.turns, self.rule = turns, rule
+        turns.m = net.m
+        self.point = LivePoint(net)
+        self.steps = NetSteps(net, settings, slots)
+        self.reg = NetProx(regs, self.steps)
+        self.measured: int | None = None  # the cycle before which the curvature was last measured
+        self.draws = 0  # batches used: where a sampler should stand when a run resumes
+        self.graphs: Graphs | None = None
+        self._curvature_every, self._curvature_iterations = curvature
+        self._lagged: Any = None
+        self._norms = spectral_norms(net.model)
+        self._now: Any = None  # the checked sweep of the step under way
+        if capture:
+            self._prepare_capture()
+
+    # ------------------------------------------------------------------------------- one step
+
+    def step(self, batches: list[Batch], refresh: bool) -> Tensor:
+        """One step on these batches; the loss at its start."""
+        return self._guarded(lambda: self._move(batches, refresh))
+
+    def closure_step(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
+        """The same from a user's closure, called once for every block."""
+        return self._guarded(lambda: self._closure_move(closure, refresh))
+
+    def _guarded(self, move: Callable[[], Tensor]) -> Tensor:
+        """`move`; if it fails before a block has moved, all is as it was but that a batch is used.
+
+        If it fails halfway, a recursive method's lagged point is between two cycles, and only a
+        refresh puts it right.
+        """
+        order = self.turns.memory()
+        norms = [(norm, norm.u.clone(), norm.v.clone()) for norm, _ in self._norms]
+        self._now = None
+        self.draws += 1
+        try:
+            loss = move()
+        except BaseException:
+            if self._now is None or not self._now.moved:
+                self.turns.recall(order)
+                for norm, u, v in norms:
+                    norm.u.copy_(u)
+                    norm.v.copy_(v)
+            else:
+                self.rule.halfway = self.rule.recursive
+            raise
+        self.rule.halfway = False
+        return loss
+
+    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
+        if refresh:  # a small batch is too noisy to measure on
+            self._measure_curvature(batches)
+        if not self.rule.formed:
+            replays = self.replays(batches, undoable=True)
+            self._now = Checked(self.sweep(self.point, batches, replays, live=True), replays)
+            return self._form(self._now)
+        loss = self._cycle(self.turns.next(), batches, refresh)
+        self.turns.done()
+        return loss
+
+    def _closure_move(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
+        self._advance_norms()
+        if self.settings.numbers is not None:
+            self.settings.numbers.sync()
+        sign = self.settings.sign
+        self._now = Checked(ClosureSweep(self.net, self.point, closure, sign=sign), [])
+        if not self.rule.formed:
+            return self._form(self._now)
+        lag = self.lag()
+        if not refresh:
+            lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
+        self._core(self.turns.next(), self._now, lag, refresh)
+        self.turns.done()
+        return self._now.loss  # type: ignore[no-any-return]
+
+    def _form(self, now: Checked) -> Tensor:
+        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
+        found = [now.grad(j) for j in range(self.net.m)]
+        g, lagged = self.estimates(), self.lag().point
+        for j, gj in enumerate(found):
+            g.set(j, gj)
+            lagged.set(j, self.point.get(j))  # x_{−1} = x_0
+        self.rule.formed = True
+        return now.loss
+
+    def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
+        settings = self.settings
+        if settings.numbers is not None:
+            settings.numbers.sync()
+        if self.graphs is None:
+            return self.run(turns, batches, refresh, check=True)
+        baked = [group[name] for group in settings.groups for name in _BAKED_IN]
+        alike = [
+            settings.uniform(j, name) for j in range(self.net.m) for name in ("lr", "weight_decay")
+        ]
+        kind = (
+            refresh, None if turns is None else tuple(turns), self.net.model.training,
+            (*baked, *alike),
+        )  # fmt: skip
+        return self.graphs.run(
+            kind, batches, lambda copies: self.run(turns, copies, refresh, check=False)
+        )
+
+    def run(
+        self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
+    ) -> Tensor:
+        """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
+        self._advance_norms()
+        replays = self.replays(batches, undoable=check)
+        now = self.sweep(self.point, batches, replays, live=True)
+        lag = self.lag()
+        if not refresh:
+            lag.board(self.sweep(lag.point, batches, replays, live=False))
+        if check:
+            self._now = Checked(now, replays)
+        self._core(turns, self._now if check else now, lag, refresh)
+        assert now.loss is not None
+        return now.loss
+
+    def _core(self, turns: list[int] | None, now: Any, lag: Any, refresh: bool) -> None:
+        visit: Iterable[int]
+        if turns is None:
+            visit = self.turns.chosen_on_the_way(
+                lambda: core.scores(now, self.reg, self.steps, self.net.m)
+            )
+        else:
+            visit = turns
+        core.cycle(visit, now, lag, self.estimates(), self.reg, self.steps, refresh)
+        lag.trim()
+
+    # ------------------------------------------------------------------------ what cycles need
+
+    def replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
+        """What repeats the draws and buffers of one step: shared by both its sweeps."""
+        if self.net.whole_model:
+            return [ModelReplay(self.net, batches)]
+        return [self.net.chain.replay(undoable=undoable) for _ in batches]
+
+    def sweep(
+        self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *, live: bool
+    ) -> StagedSweep | ModelSweep:
+        """A sweep over `point` on these batches; only a live one moves buffers."""
+        sign = self.settings.sign
+        if self.net.whole_model:
+            return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
+        keep = not isinstance(self.turns.order, Forward)
+        return StagedSweep(self.net, point, batches, replays, live=live, keep=keep, sign=sign)
+
+    def estimates(self) -> Any:
+        """g; nothing for a method that carries none."""
+        if not self.rule.recursive:
+            return Nothing()
+        return InPlace(self.slots.vectors("g", self.point))
+
+    def lag(self) -> Any:
+        """The lagged point: two points in a fixed order, a tape otherwise."""
+        if not self.rule.recursive:
+            return Nothing()
+        if self._lagged is None:
+            point = FlatPoint(self.net, self.slots.vectors("lag", self.point))
+            if self.turns.fixed:
+                side = None if self.graphs is None else side_stream(point.flats[0].get_device())
+                self._lagged = OneCycleBehind(point, side)
+            else:
+                self._lagged = Rewound(Lag(self.point), point)
+        return self._lagged
+
+    def _advance_norms(self) -> None:
+        for norm, weight in self._norms:
+            norm.advance(weight)
+
+    def _measure_curvature(self, batches: list[Batch]) -> None:
+        wanted = any(group["precondition"] == "curvature" for group in self.settings.groups)
+        cycles = self.turns.cycles
+        due = self.measured is None or cycles >= self.measured + self._curvature_every
+        if wanted and due:
+            sweep = self.sweep(self.point, batches, self.replays(batches), live=False)
+            if self.steps.measure(sweep, self._curvature_iterations):
+                self.measured = cycles
+
+    # ------------------------------------------------------------------------ capture and state
+
+    def _prepare_capture(self) -> None:
+        if not all(isinstance(reg, Zero) for reg in self.reg.regs):
+            raise ValueError(
+                "capture=True takes weight decay but no reg=: regularisers read their step back "
+                "from the device"
+            )
+        if self.net.whole_model or self.net.chain.random:
+            raise ValueError(
+                "capture=True cannot repeat random masks within a cycle: set dropout to 0 (and "
+                "give modules of your own that draw nothing the attribute "
+                "draws_random_numbers = False), or capture=False"
+            )
+        self.graphs = Graphs()
+        self.settings.numbers = DeviceNumbers(self.settings.groups)
+
+    def forget_graphs(self) -> None:
+        """Something that the CUDA graphs point to was replaced: record them again."""
+        if self.graphs is not None:
+            self.graphs.clear()
+            self.settings.numbers = DeviceNumbers(self.settings.groups)
+
+    def state(self) -> dict[str, Any]:
+        """Counters and the tape; vectors lie in the optimizer's state."""
+        lagged = self._lagged
+        return {
+            "draws": self.draws,
+            "measured": self.measured,
+            "trail": lagged.memory() if isinstance(lagged, Rewound) else {},
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Stand where `state` was taken."""
+        self.draws, self.measured = int(state["draws"]), state["measured"]
+        self._lagged = None
+        if state["trail"]:
+            self.lag().recall(state["trail"])
+        self.forget_graphs()

@@ -1,0 +1,406 @@
+"""The shell: a `torch.optim.Optimizer` whose step is `core.cycle` along a staged sweep."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cyclade.optim import partition
+from cyclade.optim.arguments import (
+    DAMPING,
+    check_capture,
+    check_dtypes,
+    check_loss,
+    check_model,
+    check_numbers,
+    default_order,
+    default_rate,
+    direction,
+    rates_of,
+    refuse_half,
+    refuse_ranks,
+)
+from cyclade.optim.batches import as_batches, as_inputs
+from cyclade.optim.costs import overhead, stage_costs
+from cyclade.optim.cycle import CycleRunner
+from cyclade.optim.losses import slope_of
+from cyclade.optim.net import Batch, Block, Loss, Net
+from cyclade.optim.plan import Plan
+from cyclade.optim.prox import net_regularisers, no_decay_names
+from cyclade.optim.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.routes import CostWarning, Routes
+from cyclade.optim.settings import Settings
+from cyclade.optim.state import Slots, restore_dtypes
+from cyclade.optim.sweep import exact_autocast
+from cyclade.optim.turns import Turns
+from cyclade.orders import Order, as_order
+from cyclade.regularisers import Regulariser
+
+_DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
+
+
+class CyclicOptimizer(Optimizer):
+    """Block after block, each along its exact gradient at the partly updated point, on one batch.
+
+    The base of `SCCD`, `VROCCD`, `VRCCD`, `PAGE` and `SGD`, which see for the parameters.
+    """
+
+    name = "cyclic"
+    one_block = False
+    one_at_a_time = False  # moves one block a step
+    recursive = False  # carries an estimate g and a lagged point from step to step
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Remember the arguments, from which a pickled optimizer is built again."""
+        self = super().__new__(cls)
+        self.__dict__["_given"] = (args, options)
+        return self
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_fn: Loss | None = None,
+        lr: float | Tensor | Sequence[float] | None = None,
+        *,
+        weight_decay: float = 0.0,
+        no_decay: str | Iterable[str] = (),
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        clip_norm: float | None = None,
+        clip_total_norm: float | None = None,
+        maximize: bool = False,
+        precondition: str | None = None,
+        reg: Regulariser | Mapping[str, Regulariser] | None = None,
+        blocks: int | str | Iterable[Any] | None = None,
+        max_overhead: float | None = None,
+        order: Any = None,
+        example: Any = None,
+        stages: Sequence[nn.Module] | None = None,
+        capture: bool = False,
+        compile: bool = False,
+        curvature_every: int = 100,
+        curvature_iterations: int = 10,
+        damping: float | None = None,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        seed: int = 0,
+    ) -> None:
+        refuse_ranks()
+        model = check_model(model)
+        check_loss(loss_fn, model)
+        if damping is None:
+            damping = DAMPING.get(precondition, 1e-3)
+        check_numbers(
+            weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, clip_norm=clip_norm,
+            precondition=precondition, damping=damping, betas=betas, eps=eps,
+            clip_total_norm=clip_total_norm, curvature_every=curvature_every,
+            curvature_iterations=curvature_iterations,
+        )  # fmt: skip
+        check_dtypes(model, precondition)
+        if lr is None:
+            lr = default_rate(precondition, recursive=self.recursive)
+        if order is None:
+            order = default_order(precondition, one_block=self.one_block, capture=capture)
+        inputs = None if example is None else as_inputs(example)
+        slope, self._loss_fn = slope_of(loss_fn), loss_fn
+        self._routes = Routes(model, inputs, stages, compile=compile)
+        if compile and loss_fn is not None:
+            loss_fn = torch.compile(loss_fn)
+        chain = self._routes.chain
+        self._plan = Plan(model, chain, blocks, max_overhead, order, one_block=self.one_block)
+        self.net = Net(model, loss_fn, chain, self._plan.placed(chain), slope)
+        self._routes.net = self.net
+        defaults = {
+            "lr": lr if isinstance(lr, Tensor) else 0.0, "weight_decay": float(weight_decay),
+            "momentum": momentum, "nesterov": nesterov, "clip_norm": clip_norm,
+            "maximize": maximize, "precondition": precondition, "damping": damping,
+            "betas": tuple(betas), "eps": eps, "clip_total_norm": clip_total_norm,
+        }  # fmt: skip
+        sets = self._plan.groups
+        groups = [
+            {"params": [self.net.parameters[n] for n in one.params], "name": one.name, "lr": rate}
+            for one, rate in zip(sets, rates_of(lr, len(sets)), strict=True)
+        ]
+        self._built = False
+        super().__init__(groups, defaults)
+        self._built = True
+        self._turns = Turns(as_order(order, self._plan.m), seed, one_at_a_time=self.one_at_a_time)
+        if capture:
+            check_capture(self._turns.fixed, self.net.parameters.values())
+        self._rule = self._refresh_rule()
+        self._reg, self._capture = reg, capture
+        self._no_decay = no_decay_names(no_decay, self.net)
+        net_regularisers(reg, self.net)  # before the first batch, so that errors come at once
+        self._curvature = (curvature_every, curvature_iterations)
+        self._costs: list[float] | None = None
+        self._runner: CycleRunner | None = None
+        self._told = self._warned = False
+        self._fed: list[Any] = []  # micro-batches for the next step()
+        if inputs is not None:
+            self._count(inputs)
+        if self._routes.settled and (self._costs is not None or not self._plan.by_cost):
+            self._arrange()
+
+    def _refresh_rule(self) -> EveryBatch | LargeBatches:
+        return EveryBatch(type(self).__name__)
+
+    # ------------------------------------------------------------------------------ the blocks
+
+    @property
+    def runner(self) -> CycleRunner:
+        """What runs the cycles; there is one once the blocks are known."""
+        if self._runner is None:
+            raise RuntimeError(
+                "the blocks are chosen on the first batch: give example=, or make a step"
+            )
+        return self._runner
+
+    @property
+    def order(self) -> Order:
+        """In which order a cycle visits the blocks."""
+        return self._turns.order
+
+    @property
+    def fixed_order(self) -> bool:
+        """Whether every cycle visits the blocks in the same order."""
+        return self._turns.fixed
+
+    @property
+    def cycles(self) -> int:
+        """Cycles done."""
+        return self._turns.cycles
+
+    @property
+    def draws(self) -> int:
+        """Batches used: where a sampler should stand when a run resumes."""
+        return 0 if self._runner is None else self._runner.draws
+
+    def _count(self, inputs: Any) -> None:
+        self._costs = stage_costs(self.net.chain, inputs)
+
+    def _chosen(self) -> list[Block]:
+        return self._plan.choose(self.net.chain, self._costs, direction(self.order))
+
+    def _arrange(self, blocks: list[Block] | None = None) -> None:
+        """Choose the blocks, and get ready to run cycles over them."""
+        net = self.net
+        net.arrange(blocks or self._chosen())
+        self._runner = CycleRunner(
+            net, Settings(net, self.param_groups, self._no_decay), Slots(net, self.state),
+            self._turns, self._rule, net_regularisers(self._reg, net),
+            curvature=self._curvature, capture=self._capture,
+        )  # fmt: skip
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Only while the optimizer is being built: the blocks are fixed by the model."""
+        if self._built:
+            raise ValueError("the blocks are fixed when the optimizer is built; build a new one")
+        super().add_param_group(param_group)
+
+    @property
+    def predicted_overhead(self) -> float:
+        """Multiply-adds of a cycle over those of an SGD step; NaN before the first batch."""
+        if self._costs is None or self._runner is None:
+            return math.nan
+        return overhead(self._costs, self.net.starts, direction(self.order), keep=False)
+
+    def __repr__(self) -> str:
+        share = [math.nan] * self.net.m
+        if self._costs is not None:
+            costs = partition.layer_costs(self.net.blocks, self._costs)
+            share = [cost / max(sum(costs), 1e-300) for cost in costs]
+        width = max(len(block.name) for block in self.net.blocks)
+        rows = [f"{'block':>5}  {'name':<{width}}  {'parameters':>11}  {'cost':>6}  {'lr':>9}"]
+        for j, block in enumerate(self.net.blocks):
+            size = sum(p.numel() for p in self.net.block_parameters(j))
+            part = "?" if math.isnan(share[j]) else f"{share[j]:.1%}"
+            rates = {float(self.param_groups[i]["lr"]) for i in block.groups}
+            rate = f"{rates.pop():.3g}" if len(rates) == 1 else "several"
+            rows.append(f"{j:>5}  {block.name:<{width}}  {size:>11,}  {part:>6}  {rate:>9}")
+        cost = self.predicted_overhead
+        predicted = "known after the first step" if math.isnan(cost) else f"{cost:.2f}x an SGD step"
+        if self._runner is None and self._plan.by_cost:
+            rows.append(f"layers so far; on the first batch they are merged into {self._plan}")
+        head = (
+            f"{type(self).__name__}: {self.net.m} blocks, {len(self.net.chain.stages)} stages "
+            f"(cut by {self._routes.how}), order {type(self.order).__name__.lower()}"
+        )
+        return "\n".join([head, *rows, f"predicted cost of a cycle: {predicted}"])
+
+    # -------------------------------------------------------------------------------- one step
+
+    @torch.no_grad()
+    def step(  # type: ignore[override]  # the first argument may also be a batch
+        self,
+        inputs: Any = None,
+        target: Any = None,
+        *,
+        closure: Callable[[], Any] | None = None,
+        refresh: bool | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> Any:
+        """One cycle on a batch; returns the loss at its start.
+
+        ``step(x, y)``; a tuple x is spread over the model's arguments, a dict gives keywords. A
+        list of such pairs is one batch in micro-batches, weighed by their samples (or by the labels
+        that PyTorch's losses do not ignore) unless `weights` are given. ``step(closure)`` runs the
+        closure once per block, for trainers that have the batch and will not hand it over; for
+        those that call ``step()`` there is `feed`.
+        """
+        if self._fed and inputs is None:
+            inputs, self._fed = self._fed, []
+        elif self._fed:
+            raise ValueError("step got a batch, but another one was fed and waits for step()")
+        elif closure is not None:
+            if inputs is not None:
+                raise TypeError("give step a batch or a closure, not both")
+            inputs = closure
+        if inputs is None:
+            raise TypeError(
+                f"{type(self).__name__}.step needs the batch, step(x, y), or a closure: it runs "
+                "the model itself, once per block. A trainer that calls step() without arguments "
+                "must be given the batch before: override training_step (or what it is called "
+                "there) with opt.feed(x, y) in place of the backward pass. GradScaler.step does "
+                "not fit; bfloat16 autocast needs no scaler"
+            )
+        refuse_half()
+        refuse_ranks()
+        if callable(inputs) and not isinstance(inputs, Tensor):
+            if weights is not None:
+                raise TypeError("weights are for micro-batches: a closure weighs its own")
+            return self._closure_step(inputs, refresh)
+        batches = as_batches(inputs, target, self._loss_fn, weights)
+        with exact_autocast():
+            self.prepare(batches)
+            size = sum(batch.size for batch in batches)
+            return self.runner.step(batches, self._rule.refreshes(size, refresh))
+
+    def feed(self, inputs: Any, target: Any = None) -> None:
+        """Give a batch to the next ``step()``, which a trainer calls without arguments.
+
+        Batches fed one after the other are micro-batches of one step, as accumulated gradients are.
+        """
+        self._fed.append(inputs if self._loss_fn is None else (inputs, target))
+
+    def _closure_step(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
+        if refresh is None and self.recursive:
+            raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
+        if any(group["precondition"] == "curvature" for group in self.param_groups):
+            raise ValueError("precondition='curvature' needs the batch: step(x, y), not a closure")
+        self.net.check_unchanged()
+        self._routes.check_parameters()
+        if self._runner is None:  # a closure costs a pass for every block
+            self._arrange(self._plan.for_closures(self.net.chain))
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"step(closure) runs the closure once for each of the {self.net.m} blocks; "
+                "step(x, y) does the same for far less",
+                stacklevel=4,
+            )
+        again = self._rule.refreshes(0, True if refresh is None else refresh)
+        with exact_autocast():
+            return self.runner.closure_step(closure, again)
+
+    def prepare(self, batches: list[Batch]) -> None:
+        """Make sure, before anything moves, that these batches give the model's gradients.
+
+        On the first batch this also chooses the blocks. Afterwards it looks whether the model has
+        changed, and only then proves again.
+        """
+        self.net.check_unchanged()
+        if self._routes.proved(batches):
+            return
+        inputs = batches[0].inputs
+
+        def arranged() -> None:
+            if self.net.whole_model:
+                self._costs = [1.0]  # one pass a block
+            elif self._costs is None or self._routes.recut:
+                self._count(inputs)
+            if self._runner is None:
+                chosen = self._chosen()
+            else:  # they stay the blocks that they are
+                chosen = partition.placed(self.net.blocks, self.net.model, self.net.chain)
+            self.net.arrange(chosen)
+
+        self._routes.prove(batches, arranged, recursive=self.recursive)
+        if self._runner is None:
+            self._arrange(self.net.blocks)
+        else:
+            self._runner.forget_graphs()
+        self._tell_the_cost()
+
+    def _tell_the_cost(self) -> None:
+        cost = self.predicted_overhead
+        if cost > _DEAR and not self._told:
+            self._told = True
+            warnings.warn(
+                CostWarning(
+                    f"a cycle over these {self.net.m} blocks costs {cost:.1f} SGD steps: fewer "
+                    "blocks (max_overhead=2, or blocks=None) cost less"
+                ),
+                stacklevel=4,
+            )
+
+    # ----------------------------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything: per-block tensors, counters, the order's generator and the tape."""
+        state = super().state_dict()
+        blocks: list[list[str]] | None = None
+        counters: dict[str, Any] = {"draws": 0, "measured": None, "trail": {}}
+        if self._runner is not None:
+            blocks = [list(block.params) for block in self.net.blocks]
+            counters = self._runner.state()
+        turns, rule = self._turns.state(), self._rule.state()
+        state["cyclade"] = {"method": self.name, "blocks": blocks, **counters, **turns, **rule}
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on exactly where `state_dict` was taken."""
+        mine = state_dict.get("cyclade")
+        if mine is None:
+            raise ValueError(
+                f"this is not a state_dict of {type(self).__name__}: no 'cyclade' in it"
+            )
+        if mine["method"] != self.name:
+            raise ValueError(
+                f"this is the state of {mine['method']}, which {self.name} cannot go on from: "
+                "their estimates and counters differ. Load the model alone, and start afresh"
+            )
+        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        restore_dtypes(self, state_dict)
+        self._turns.load(mine)
+        self._rule.load(mine)
+        if mine["blocks"] is not None:
+            self._arrange(self._plan.saved(self.net.chain, mine["blocks"]))
+            self.runner.load(mine)
+        elif self._runner is not None:  # a state from before the first batch
+            self._arrange(self.net.blocks)
+            self.runner.load(mine)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} belongs to its model: build a new one on the copied model and "
+            "load_state_dict into it"
+        )
+
+    def __reduce__(self) -> Any:
+        """Pickled as its arguments (the model among them) and its state."""
+        args, options = self.__dict__["_given"]
+        return _built_again, (type(self), args, options, self.state_dict())
+
+
+def _built_again(
+    cls: type[CyclicOptimizer], args: Any, options: Any, state: dict[str, Any]
+) -> CyclicOptimizer:
+    optimizer = cls(*args, **options)
+    optimizer.load_state_dict(state)
+    return optimizer

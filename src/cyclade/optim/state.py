@@ -1,0 +1,51 @@
+"""What an optimizer keeps with its parameters, and how it is saved and loaded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cyclade.optim.net import LivePoint, Net
+
+
+class Slots:
+    """Named places for tensors of a block, in the optimizer's `state` of its first parameter."""
+
+    def __init__(self, net: Net, state: Any) -> None:
+        self._net, self._state = net, state
+
+    def get(self, j: int, name: str, make: Callable[[], Any]) -> Any:
+        """Block j's place `name`, made on first use."""
+        state = self._state[self._net.block_parameters(j)[0]]
+        if name not in state:
+            state[name] = make()
+        return state[name]
+
+    def put(self, j: int, name: str, value: Any) -> Any:
+        """Put another value into a place of block j."""
+        self._state[self._net.block_parameters(j)[0]][name] = value
+        return value
+
+    def vectors(self, name: str, point: LivePoint) -> list[Tensor]:
+        """One vector a block, made from the point on first use."""
+        return [self.get(j, name, functools.partial(point.get, j)) for j in range(self._net.m)]
+
+
+def restore_dtypes(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    """torch casts state to the dtype of a group's first parameter; take it as it was saved."""
+    numbers = [i for group in saved["param_groups"] for i in group["params"]]
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, p in zip(numbers, params, strict=True):
+        for name, value in saved["state"].get(number, {}).items():
+            optimizer.state[p][name] = _on(value, p.device)
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """Tensors (also in lists) on `device`, in the dtype they have."""
+    if isinstance(value, Tensor):
+        return value.to(device=device, copy=True)
+    return [_on(entry, device) for entry in value] if isinstance(value, list) else value

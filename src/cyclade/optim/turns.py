@@ -1,0 +1,68 @@
+"""Which blocks the next step moves, and how many cycles are done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cyclade.orders import Backward, Custom, Forward, Greedy, Order
+
+
+class Turns:
+    """The turns of each step: a whole cycle, or (`one_at_a_time`, VR-CCD) the next block of one."""
+
+    def __init__(self, order: Order, seed: int, *, one_at_a_time: bool = False) -> None:
+        self.order, self.one_at_a_time = order, one_at_a_time
+        self.m = 0  # set once the blocks are known
+        self.cycles = 0
+        self.fixed = isinstance(order, Forward | Backward | Custom)
+        self._rng = np.random.default_rng(seed)
+        self._pending: list[int] = []  # the rest of a cycle taken one block at a time
+        if one_at_a_time and isinstance(order, Greedy):
+            raise ValueError("VRCCD cannot take order='greedy': its blocks see different batches")
+
+    def next(self) -> list[int] | None:
+        """The turns of the next step; None when they can only be chosen on the way (greedy)."""
+        if not self.one_at_a_time:
+            return None if isinstance(self.order, Greedy) else self.whole()
+        if not self._pending:
+            self._pending = self.whole()
+        return [self._pending[0]]
+
+    def whole(self) -> list[int]:
+        """The blocks of a whole cycle, in an order that does not ask for scores."""
+        return list(self.order.turns(self.m, self._rng, list))
+
+    def chosen_on_the_way(self, scores: Callable[[], list[float]]) -> Iterable[int]:
+        """The turns of a cycle that looks at the scores of the blocks before each turn."""
+        return self.order.turns(self.m, self._rng, scores)
+
+    def done(self) -> None:
+        """The step whose turns `next` gave was made."""
+        if self.one_at_a_time:
+            del self._pending[0]
+        if not self._pending:
+            self.cycles += 1
+
+    def memory(self) -> Any:
+        """What a failed step puts back."""
+        return self._rng.bit_generator.state, list(self._pending)
+
+    def recall(self, memory: Any) -> None:
+        """Stand where `memory` was taken."""
+        self._rng.bit_generator.state, self._pending = memory
+
+    def state(self) -> dict[str, Any]:
+        """Plain values to resume from."""
+        more = {"pending": list(self._pending)} if self.one_at_a_time else {}
+        rng = json.dumps(self._rng.bit_generator.state)
+        return {"cycles": self.cycles, "order_rng": rng, **more}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Stand where `state` was taken."""
+        self.cycles = int(state["cycles"])
+        self._rng.bit_generator.state = json.loads(state["order_rng"])
+        self._pending = list(state.get("pending", []))

@@ -1,0 +1,84 @@
+"""Learning rates that train in the first try."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from cyclade.optim import SCCD, SGD, VROCCD
+
+EPOCHS, BATCH, TRAIN = 15, 32, 1400
+
+
+def digits() -> tuple[Tensor, Tensor]:
+    bunch = load_digits()
+    order = np.random.default_rng(0).permutation(len(bunch.target))
+    x = torch.tensor(bunch.data[order] / 16.0, dtype=torch.float32)
+    return x, torch.tensor(bunch.target[order])
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)
+    )
+
+
+def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    with torch.no_grad():
+        return float((model(x[TRAIN:]).argmax(1) == y[TRAIN:]).float().mean())
+
+
+def shuffled(epoch: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(epoch)
+    return list(torch.randperm(TRAIN, generator=generator).split(BATCH))
+
+
+@pytest.fixture(scope="module")
+def torch_adam() -> float:
+    x, y = digits()
+    model = net()
+    opt = torch.optim.Adam(model.parameters())
+    for epoch in range(EPOCHS):
+        for i in shuffled(epoch):
+            opt.zero_grad()
+            F.cross_entropy(model(x[i]), y[i]).backward()
+            opt.step()
+    return accuracy(model, x, y)
+
+
+@pytest.mark.parametrize("precondition", [None, "adam"])
+def test_within_two_points_of_adam(precondition: str | None, torch_adam: float) -> None:
+    x, y = digits()
+    model = net()
+    opt = SCCD(model, F.cross_entropy, precondition=precondition)
+    for epoch in range(EPOCHS):
+        for i in shuffled(epoch):
+            opt.step(x[i], y[i])
+    assert accuracy(model, x, y) > torch_adam - 0.02
+
+
+def test_the_default_order() -> None:
+    orders = {
+        (cls.__name__, p): type(cls(net(), F.cross_entropy, precondition=p).order).__name__
+        for cls in (SCCD, SGD)
+        for p in (None, "spectral", "adam")
+    }
+    assert orders.pop(("SCCD", "adam")) == "Shuffled"
+    assert set(orders.values()) == {"Forward"}
+
+
+def test_the_default_rates() -> None:
+    def rate(cls: Any, **options: Any) -> float:
+        found: float = cls(net(), F.cross_entropy, **options).param_groups[0]["lr"]
+        return found
+
+    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [0.1, 0.2, 1e-3]
+    assert rate(VROCCD, b=8) == pytest.approx(0.005)  # what the paper's LeNet trains with
+    assert rate(VROCCD, b=8, precondition="adam") == 1e-3

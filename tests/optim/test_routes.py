@@ -1,0 +1,582 @@
+"""The proof on the first batch: no model trains another model than its own.
+
+Every step is held against a literal cycle: one backward pass of the model itself for each block.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cyclade.optim import SCCD, SGD, VROCCD, CrossEntropy, CutWarning
+
+LR = 0.1
+
+
+def batch(size: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, 6, generator=generator, dtype=torch.float64)
+    return x, torch.randint(0, 3, (size,), generator=generator)
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+
+
+def literal(opt: Any, model: nn.Module, loss: Any) -> None:
+    """One cycle over the optimizer's blocks, each by a whole backward pass of the model."""
+    params = dict(model.named_parameters())
+    for block in opt.net.blocks:
+        model.zero_grad()
+        loss(model).backward()
+        with torch.no_grad():
+            for name in block.params:
+                if params[name].grad is not None:
+                    params[name] -= LR * params[name].grad
+
+
+def agree(a: nn.Module, b: nn.Module) -> None:
+    for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-12, rtol=0, msg=name)
+
+
+class Listed(nn.Module):
+    """Reaches a weight through a list, beside the registry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.l, self.top = nn.Linear(6, 5), nn.Linear(5, 3)
+        self.ws = [self.l.weight]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.top(torch.tanh(x @ self.ws[0].T))
+
+
+class Applied(nn.Module):
+    """Reaches a weight through a partial."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.l, self.top = nn.Linear(6, 5), nn.Linear(5, 3)
+        self.f = functools.partial(F.linear, weight=self.l.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.top(torch.tanh(self.f(x)))
+
+
+@pytest.mark.parametrize("make", [Listed, Applied])
+@pytest.mark.parametrize("cls", [SCCD, VROCCD])
+def test_parameters_reached_beside_the_registry_train(cls: Any, make: Any) -> None:
+    model = make().double()
+    twin = make().double()
+    options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
+    opt = cls(model, F.cross_entropy, lr=LR, blocks="layers", **options)
+    x, y = batch()
+    if make is Listed:
+        with pytest.warns(CutWarning, match=r"l\.weight gets a gradient in the model but none"):
+            opt.step(x, y)
+    else:
+        opt.step(x, y)
+    if cls is SCCD:
+        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    for k in range(4):
+        x, y = batch(seed=k)
+        opt.step(x, y)
+        literal(opt, twin, lambda m, x=x, y=y: F.cross_entropy(m(x), y))
+    agree(model, twin)
+
+
+def test_a_sequential_of_such_modules_trains_too() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.l = nn.Linear(6, 6)
+            self.ws = [self.l.weight]
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.tanh(x @ self.ws[0].T)
+
+    torch.manual_seed(0)
+    model = nn.Sequential(Layer(), nn.Linear(6, 3)).double()
+    before = model[0].l.weight.detach().clone()
+    with pytest.warns(CutWarning, match=r"0\.l\.weight gets a gradient"):
+        SCCD(model, F.cross_entropy, lr=LR).step(*batch())
+    assert not torch.equal(before, model[0].l.weight.detach())
+
+
+class Features(nn.Module):
+    """A container `f` inside, for hooks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.f = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 5))
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.f(x)))
+
+
+@pytest.mark.parametrize("cls", [SCCD, VROCCD])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_hooks_on_containers_fire_and_may_feed_the_loss(cls: Any, parts: int) -> None:
+    def build() -> tuple[nn.Module, Any]:
+        model, kept = Features().double(), {}
+        model.f.register_forward_hook(lambda module, args, out: kept.update(f=out))
+
+        def loss(out: Tensor, y: Tensor) -> Tensor:
+            return F.cross_entropy(out, y) + (kept["f"] * out[:, :1]).square().mean()
+
+        return model, loss
+
+    model, loss = build()
+    twin, its_loss = build()
+    options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
+    opt = cls(model, loss, lr=LR, blocks="layers", **options)
+    for k in range(5):
+        x, y = batch(seed=k)
+        given = [(x[:6], y[:6]), (x[6:], y[6:])] if parts == 2 else x
+        if k == 0 and (cls is VROCCD or parts == 2):
+            with pytest.warns(CutWarning, match="f has forward hooks"):
+                opt.step(given, None if parts == 2 else y)
+        else:
+            opt.step(given, None if parts == 2 else y)
+        if cls is SCCD or k:
+            halves = [(x, y)] if parts == 1 else [(x[:6], y[:6]), (x[6:], y[6:])]
+            literal(opt, twin, lambda m, h=halves: sum(its_loss(m(a), b) for a, b in h) / len(h))
+    agree(model, twin)
+
+
+def test_hooks_of_parameters_bend_their_gradients() -> None:
+    model, twin = net(), net()
+    for one in (model, twin):
+        one[0].weight.register_hook(lambda g: g * torch.arange(8.0, dtype=g.dtype)[:, None])
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    for k in range(3):
+        x, y = batch(seed=k)
+        opt.step(x, y)
+        literal(opt, twin, lambda m, x=x, y=y: F.cross_entropy(m(x), y))
+    agree(model, twin)
+    # One that comes later is followed as well, and those that work on .grad are refused.
+    for one in (model, twin):
+        one[2].bias.register_hook(lambda g: -g)
+    opt.step(x, y)
+    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    agree(model, twin)
+    fresh = net()
+    fresh[2].weight.register_post_accumulate_grad_hook(lambda p: None)
+    with pytest.raises(ValueError, match=r"2\.weight has a hook by register_post_accumulate"):
+        SCCD(fresh, F.cross_entropy, lr=LR).step(x, y)
+
+
+def _replace(model: Any) -> None:
+    model[2] = nn.Linear(8, 3).double()
+
+
+def _append(model: Any) -> None:
+    model.append(nn.Linear(3, 3).double())
+
+
+def _assign(model: Any) -> None:
+    model.load_state_dict({k: v.clone() for k, v in model.state_dict().items()}, assign=True)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["before the first step", "after it"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_replace, r"2\.weight is another tensor"),
+        (_append, r"3\.weight is new"),
+        (_assign, r"0\.weight is another tensor \(load_state_dict without assign=True"),
+        (lambda model: model.pop(2), r"2\.weight is gone"),
+    ],
+)
+def test_other_parameters_than_at_the_start_are_refused(
+    change: Any, message: str, first: bool
+) -> None:
+    model = net()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    x, y = batch()
+    if first:
+        opt.step(x, y)
+    change(model)
+    with pytest.raises(RuntimeError, match=message):
+        opt.step(x, y)
+    with pytest.raises(RuntimeError, match=message):
+        opt.step(closure=lambda: F.cross_entropy(model(x), y))
+
+
+class Switchable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 3)
+        self.act: Any = torch.tanh
+        self.shift: Any = [0.0]
+        self.scale = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.act(self.a(x)) * self.scale + self.shift[0])
+
+
+def _hook(model: Any) -> None:
+    model.a.register_forward_hook(lambda module, args, out: 2 * out)
+
+
+def _act(model: Any) -> None:
+    model.act = torch.sigmoid
+
+
+def _shift(model: Any) -> None:
+    model.shift[0] = 1.5
+
+
+def _scale(model: Any) -> None:
+    model.scale = 3.0
+
+
+def _forward(model: Any) -> None:
+    model.forward = lambda x: model.b(torch.relu(model.a(x)))
+
+
+@pytest.mark.parametrize("change", [_hook, _act, _scale, _shift, _forward])
+def test_changes_that_keep_the_parameters_are_followed(change: Any) -> None:
+    model, twin = Switchable().double(), Switchable().double()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    x, y = batch()
+    for _ in range(2):
+        opt.step(x, y)
+        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    change(model)
+    change(twin)
+    if change is _forward:
+        with pytest.warns(CutWarning, match="do not compute what the model computes"):
+            opt.step(x, y)
+        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    for _ in range(2):
+        expected = float(F.cross_entropy(model(x), y).detach())
+        assert float(opt.step(x, y)) == pytest.approx(expected, abs=1e-13)
+        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    agree(model, twin)
+
+
+def test_a_swapped_activation_of_a_sequential_is_followed() -> None:
+    model, twin = net(), net()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    x, y = batch()
+    opt.step(x, y)
+    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    model[1], twin[1] = nn.ReLU(), nn.ReLU()
+    opt.step(x, y)
+    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    agree(model, twin)
+
+
+def test_the_proof_is_made_once_for_each_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a model whose forward keeps its own values in attributes."""
+
+    class Keeps(Features):
+        def forward(self, x: Tensor) -> Tensor:
+            self.last = self.f(x)
+            return self.head(self.last)
+
+    proofs: list[bool] = []
+    model = Keeps().double()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    prove = opt._routes.prove
+    monkeypatch.setattr(
+        opt._routes, "prove", lambda *a, **k: (proofs.append(model.training), prove(*a, **k))
+    )
+    x, y = batch()
+    for training in (True, True, False, True, False, True):
+        model.train(training)
+        opt.step(x, y)
+        model(x)
+    assert proofs == [True, False]
+
+
+def test_a_loss_with_parameters_is_refused_by_name() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.s = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, out: Tensor, y: Tensor) -> Tensor:
+            return F.cross_entropy(out * self.s, y)
+
+    with pytest.raises(
+        ValueError, match=r"loss_fn \(Scaled\) has a parameter 's' that would never"
+    ):
+        SCCD(net(), Scaled(), lr=LR)
+    frozen = Scaled()
+    frozen.s.requires_grad_(False)
+    SCCD(net(), frozen, lr=LR).step(*batch())
+    hidden, model = Scaled(), net()
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match=r"depends on a trained parameter of shape \(\)"):
+        SCCD(model, lambda out, y: hidden(out, y), lr=LR).step(*batch())
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_trained_tensor_outside_the_registry_is_refused() -> None:
+    model = net()
+    free = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    model[1].forward = lambda x: torch.tanh(x) * free.sum()
+    with pytest.raises(ValueError, match=r"depends on a trained tensor of shape \(3,\)"):
+        SCCD(model, F.cross_entropy, lr=LR).step(*batch())
+
+
+def test_a_loss_without_a_graph_is_refused() -> None:
+    x, y = batch()
+    for loss in (
+        lambda out, y: F.cross_entropy(out.detach(), y),
+        lambda out, y: torch.tensor(F.cross_entropy(out, y).item()),
+    ):
+        with pytest.raises(ValueError, match="the loss has no graph"):
+            SCCD(net(), loss, lr=LR).step(x, y)
+    model = net()
+    with (
+        pytest.raises(ValueError, match="the closure's loss has no graph"),
+        pytest.warns(UserWarning, match="runs the closure"),
+    ):
+        SCCD(model, lr=LR).step(lambda: F.cross_entropy(model(x), y).detach())
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.random])
+def test_draws_of_python_and_numpy_are_repeated_not_baked_in(draw: Any) -> None:
+    """LayerDrop: the kept layers change from step to step, and stay within one."""
+
+    class Dropped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(4))
+            self.head = nn.Linear(6, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                if draw() > 0.3:
+                    x = torch.tanh(layer(x))
+            return self.head(x)
+
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    model = Dropped().double()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    x, y = batch()
+    patterns = set()
+    with pytest.warns(CutWarning):
+        opt.step(x, y)
+    for _ in range(6):
+        before = [p.detach().clone() for p in model.parameters()]
+        state, state_np = random.getstate(), np.random.get_state()  # noqa: NPY002
+        loss = opt.step(x, y)
+        after = draw()
+        moved = [bool((a != b).any()) for a, b in zip(before, model.parameters(), strict=True)]
+        patterns.add(tuple(moved))
+        twin = copy.deepcopy(model)
+        with torch.no_grad():
+            for p, old in zip(twin.parameters(), before, strict=True):
+                p.copy_(old)
+        random.setstate(state)
+        np.random.set_state(state_np)  # noqa: NPY002
+        assert float(loss) == pytest.approx(float(F.cross_entropy(twin(x), y).detach()), abs=1e-13)
+        assert draw() == after  # as if the model had run once
+    assert len(patterns) > 1
+
+
+def test_more_than_one_rank_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = SCCD(net(), F.cross_entropy, lr=LR)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    with pytest.raises(RuntimeError, match=r"4 ranks.*replicas would drift apart"):
+        opt.step(*batch())
+    with pytest.raises(RuntimeError, match="4 ranks"):
+        SCCD(net(), F.cross_entropy, lr=LR)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
+    opt.step(*batch())
+
+
+def test_blocks_of_a_late_cut_are_in_the_order_of_use() -> None:
+    """Only export can follow this one, and it uses its layers in another order than it has them."""
+
+    class Backwards(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.last, self.mid, self.first = nn.Linear(7, 3), nn.Linear(8, 7), nn.Linear(6, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.tanh(self.first(x) if x.shape[0] > 1 else -self.first(x))
+            return self.last(torch.tanh(self.mid(x)))
+
+    model, twin = Backwards().double(), Backwards().double()
+    opt = SCCD(model, F.cross_entropy, lr=[0.0, LR, LR], blocks="layers")
+    assert [group["name"] for group in opt.param_groups] == ["last", "mid", "first"]
+    last = model.last.weight.detach().clone()
+    x, y = batch()
+    opt.step(x, y)
+    assert opt.net.chain.how == "export"
+    assert [block.name for block in opt.net.blocks] == ["first", "mid", "last"]
+    assert torch.equal(last, model.last.weight.detach())  # the lr of a group stays with it
+    for group in opt.param_groups:
+        group["lr"] = LR
+    twin.load_state_dict(model.state_dict())
+    opt.step(x, y)
+    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    agree(model, twin)
+
+
+def test_stages_that_are_not_the_model_are_refused() -> None:
+    class Doubled(Features):
+        def forward(self, x: Tensor) -> Tensor:
+            return 2 * super().forward(x)
+
+    model = Doubled().double()
+    opt = SCCD(model, F.cross_entropy, lr=LR, stages=[model.f, nn.Tanh(), model.head])
+    with pytest.raises(ValueError, match="stages= are not the model"):
+        opt.step(*batch())
+
+
+# ------------------------------------------------------------- gradients within forward or loss
+
+
+class Force(nn.Module):
+    """Energies and their gradient in the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 1)
+
+    def energy(self, x: Tensor) -> Tensor:
+        return self.b(torch.tanh(self.a(x)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.requires_grad_()
+        with torch.enable_grad():
+            energy = self.energy(x).sum()
+            return torch.autograd.grad(energy, x, create_graph=True)[0]
+
+
+@pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
+@pytest.mark.parametrize("cls", [SCCD, VROCCD])
+def test_a_forward_that_differentiates_is_exact(cls: Any) -> None:
+    model, twin = Force().double(), Force().double()
+    options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
+    opt = cls(model, F.mse_loss, lr=LR, **options)
+    target = torch.ones(12, 6, dtype=torch.float64)
+    for k in range(4):
+        x, _ = batch(seed=k)
+        opt.step(x, target)
+        if cls is SCCD or k:
+            literal(opt, twin, lambda m, x=x: F.mse_loss(m(x), target))
+    assert opt.net.m == 2
+    agree(model, twin)
+
+
+def test_a_loss_that_differentiates_is_exact() -> None:
+    """A PINN: the loss asks for the derivative of the output in the input."""
+
+    class Plain(Force):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.energy(x)
+
+    def residual(out: Tensor, x: Tensor) -> Tensor:
+        slope = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+        return (slope - out).square().mean()
+
+    model, twin = Plain().double(), Plain().double()
+    opt = SCCD(model, residual, lr=LR)
+    for k in range(3):
+        x = batch(seed=k)[0].requires_grad_()
+        if k == 0:
+            with pytest.warns(CutWarning, match="runs as a whole"):
+                opt.step(x, x)
+        else:
+            opt.step(x, x)
+        literal(opt, twin, lambda m, x=x: residual(m(x), x))
+    agree(model, twin)
+
+
+@pytest.mark.parametrize("way", ["fx", "model"])
+def test_a_model_that_writes_to_its_inputs_leaves_the_batch_alone(way: str) -> None:
+    class Writes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 3)
+            self.ws = [self.a.weight.T if way == "fx" else self.a.weight]
+
+        def forward(self, x: Tensor) -> Tensor:
+            x.mul_(2.0)
+            hidden = self.a(x) if way == "fx" else x @ self.ws[0].T
+            return self.b(torch.tanh(hidden))
+
+    model, twin = Writes().double(), Writes().double()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    x, y = batch()
+    given = x.clone()
+    if way == "model":
+        with pytest.warns(CutWarning, match=r"a\.weight gets a gradient"):
+            opt.step(x, y)
+    else:
+        opt.step(x, y)
+    opt.step(x, y)
+    assert torch.equal(x, given)
+    for _ in range(2):
+        literal(opt, twin, lambda m: F.cross_entropy(m(x.clone()), y))
+    agree(model, twin)
+
+
+def test_what_no_route_can_give_is_refused_before_anything_moved() -> None:
+    class Counts(Features):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            Counts.calls += 1
+            return super().forward(x) * Counts.calls
+
+    model = Counts().double()
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match="no way of running Counts block by block"):
+        SCCD(model, F.cross_entropy, lr=LR).step(*batch())
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_wrong_call_raises_what_the_model_raises() -> None:
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        SCCD(net(), F.cross_entropy, lr=LR).step(torch.ones(2, 5).double(), torch.tensor([0, 1]))
+
+
+def test_a_slope_belongs_to_its_value() -> None:
+    class Smoothed(CrossEntropy):
+        def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+            return F.cross_entropy(output, target, label_smoothing=0.3)
+
+    class Wrong(CrossEntropy):
+        def slope(self, target: Tensor, output: Tensor) -> Any:
+            right = super().slope(target, output)
+            return lambda z: 2 * right(z)
+
+    model, twin = net(), net()
+    opt = SCCD(model, Smoothed(), lr=LR)
+    x, y = batch()
+    opt.step(x, y)
+    literal(opt, twin, lambda m: F.cross_entropy(m(x), y, label_smoothing=0.3))
+    agree(model, twin)
+    assert CrossEntropy().slope is not None
+    assert SGD(net(), CrossEntropy(), lr=LR).net.slope is not None
+    with pytest.warns(CutWarning, match="another gradient"):
+        SCCD(net(), Wrong(), lr=LR).step(x, y)

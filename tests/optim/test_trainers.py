@@ -1,0 +1,235 @@
+"""Trainers: what they do with an optimizer, without them and (where they are installed) with them.
+
+A twin runs the same cycles by hand: one backward pass of the model for each block.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cyclade.optim import SCCD, SGD, VROCCD
+
+LR = 0.1
+pytestmark = pytest.mark.filterwarnings("ignore:step.closure. runs the closure")
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
+
+
+def data() -> list[tuple[Tensor, Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(24, 6, generator=generator, dtype=torch.float64)
+    y = torch.randint(0, 3, (24,), generator=generator)
+    return [(x[i : i + 8], y[i : i + 8]) for i in range(0, 24, 8)]
+
+
+def by_hand(model: nn.Module, blocks: Any, batches: Any, clip: float | None = None) -> None:
+    params = dict(model.named_parameters())
+    for x, y in batches:
+        for block in blocks:
+            model.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            with torch.no_grad():
+                for name in block.params:
+                    params[name] -= LR * params[name].grad
+
+
+def agree(a: nn.Module, b: nn.Module) -> None:
+    for p, q in zip(a.parameters(), b.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-12)
+
+
+def test_a_closure_may_be_given_by_name() -> None:
+    model, twin = net(), net()
+    opt = SCCD(model, lr=LR, blocks="layers")
+    for x, y in data():
+
+        def closure(x: Tensor = x, y: Tensor = y) -> Tensor:
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        expected = float(F.cross_entropy(model(x), y).detach())
+        assert float(opt.step(closure=closure)) == pytest.approx(expected, abs=1e-13)
+    by_hand(twin, opt.net.blocks, data())
+    agree(model, twin)
+    with pytest.raises(TypeError, match="a batch or a closure, not both"):
+        opt.step(x, closure=closure)
+
+
+def test_a_closure_chooses_affordable_blocks_too() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(6, 6) for _ in range(8)]).double()
+    opt = SCCD(model, lr=LR)
+    x, y = data()[0]
+    calls: list[int] = []
+
+    def closure() -> Tensor:
+        calls.append(1)
+        return F.cross_entropy(model(x), y)
+
+    opt.step(closure)
+    assert len(calls) == opt.net.m == 2
+
+
+@pytest.mark.parametrize("cls", [SCCD, VROCCD, SGD])
+def test_an_optimizer_can_be_pickled_with_its_model(cls: Any) -> None:
+    options: dict[str, Any] = {"b": 8, "b_small": 2} if cls is VROCCD else {}
+    model = net()
+    opt = cls(model, F.cross_entropy, lr=LR, momentum=0.9, order="shuffled", **options)
+    untouched = pickle.loads(pickle.dumps(opt))
+    assert untouched.draws == 0
+    for x, y in data():
+        opt.step(x, y)
+    copies = pickle.loads(pickle.dumps({"model": model, "opt": opt}))
+    assert copies["opt"].net.model is copies["model"]
+    for x, y in data():
+        assert torch.equal(opt.step(x, y), copies["opt"].step(x, y))
+    agree(model, copies["model"])
+
+
+def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
+    model, twin = net(), net()
+    opt, literal = (SCCD(m, F.cross_entropy, lr=LR) for m in (model, twin))
+    (a, b, c) = data()
+    opt.feed(*a)
+    opt.step()
+    literal.step(*a)
+    opt.feed(*b)
+    opt.feed(*c)
+    opt.step(None)
+    literal.step([b, c])
+    agree(model, twin)
+    with pytest.raises(TypeError, match=r"opt\.feed\(x, y\)"):
+        opt.step()
+    opt.feed(*a)
+    with pytest.raises(ValueError, match="another one was fed"):
+        opt.step(*b)
+    with pytest.raises(TypeError, match="a closure weighs its own"):
+        literal.step(lambda: F.cross_entropy(twin(a[0]), a[1]), weights=[1.0])
+
+
+def test_the_state_of_another_method_is_refused_by_name() -> None:
+    model = net()
+    opt = SCCD(model, F.cross_entropy, lr=LR)
+    opt.step(*data()[0])
+    other = VROCCD(model, F.cross_entropy, lr=LR, b=8)
+    with pytest.raises(ValueError, match="the state of SCCD, which VRO-CCD cannot go on from"):
+        other.load_state_dict(opt.state_dict())
+
+
+# --------------------------------------------------------------------------------- Lightning
+
+
+def lightning_module(lightning: Any, automatic: bool, model: nn.Module) -> Any:
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = model
+            self.automatic_optimization = automatic
+
+        def configure_optimizers(self) -> Any:
+            self.opt = SCCD(self.net, F.cross_entropy, lr=LR, blocks="layers")
+            return self.opt
+
+        def training_step(self, batch: Any, index: int) -> Any:
+            x, y = batch
+            if automatic:
+                return F.cross_entropy(self.net(x), y)
+            self.opt.feed(x, y)
+            return self.optimizers().step()
+
+    return Module()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("automatic", "clip"), [(True, None), (True, 0.2), (False, None)], ids=str)
+def test_lightning(automatic: bool, clip: float | None, tmp_path: Any) -> None:
+    lightning = pytest.importorskip("lightning")
+    model, twin = net(), net()
+    module = lightning_module(lightning, automatic, model)
+    trainer = lightning.Trainer(
+        max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=clip,
+        default_root_dir=tmp_path,
+    )  # fmt: skip
+    trainer.fit(module, torch.utils.data.DataLoader(data(), batch_size=None))
+    assert trainer.global_step == 6
+    by_hand(twin, module.opt.net.blocks, data() * 2, clip)
+    agree(model, twin)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_accelerate() -> None:
+    accelerate = pytest.importorskip("accelerate")
+    model, twin = net(), net()
+    accelerator = accelerate.Accelerator(cpu=True)
+    opt = SCCD(model, F.cross_entropy, lr=LR, blocks="layers")
+    model, prepared, loader = accelerator.prepare(
+        model, opt, torch.utils.data.DataLoader(data(), batch_size=None)
+    )
+    for x, y in loader:
+        opt.step(x, y)  # the optimizer itself: the wrapper takes a closure alone
+    for x, y in loader:
+        prepared.step(lambda x=x, y=y: F.cross_entropy(model(x), y))
+    by_hand(twin, opt.net.blocks, data() * 2)
+    agree(model, twin)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_trainer_of_transformers(tmp_path: Any, accumulate: int) -> None:
+    """It calls step() after a backward pass of its own: without a batch that is refused."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+
+    class WithLoss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(6, 3)
+
+        def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            return {"loss": F.cross_entropy(self.net(x), labels)}
+
+    torch.manual_seed(0)
+    model, twin = WithLoss(), WithLoss()
+    twin.load_state_dict(model.state_dict())
+    rows = [{"x": torch.randn(6), "labels": torch.tensor(k % 3)} for k in range(8)]
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=4, report_to=[],
+        use_cpu=True, disable_tqdm=True, save_strategy="no", gradient_accumulation_steps=accumulate,
+        lr_scheduler_type="constant", dataloader_drop_last=True,
+    )  # fmt: skip
+    opt = SCCD(model, lr=LR)
+    plain = transformers.Trainer(
+        model=model, args=arguments, train_dataset=rows, optimizers=(opt, None)
+    )
+    with pytest.raises(TypeError, match=r"override training_step"):
+        plain.train()
+    fed: list[Any] = []
+
+    class Cyclic(transformers.Trainer):
+        def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
+            opt.feed(dict(inputs))
+            fed.append(dict(inputs))
+            return torch.zeros(())
+
+    opt = SCCD(model, lr=LR)
+    again = Cyclic(model=model, args=arguments, train_dataset=rows, optimizers=(opt, None))
+    again.train()
+    assert opt.cycles == 2
+    literal = SCCD(twin, lr=LR)
+    for k in range(2):
+        literal.step(fed[k * accumulate : (k + 1) * accumulate])
+    agree(model, twin)
