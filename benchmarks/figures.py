@@ -17,6 +17,7 @@ are its arguments (in quotes where they hold spaces)::
     nets lenet "SCCD forward, captured" "vs ours"        of nets-h200-lenet.json
     nets-lenet, nets-blocks, samples, first-run          tables of docs/benchmarks
     linear summary, linear median, …                     of linear.csv
+    minimize                                             the table of minimize.csv
 """
 
 from __future__ import annotations

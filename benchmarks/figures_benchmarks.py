@@ -121,6 +121,30 @@ def _reached(row: dict[str, str]) -> str:
     return f"{median:.1f} ({row['eta']})"
 
 
+# -------------------------------------------------------------------------------------- minimize
+
+
+def minimize() -> str:
+    """For each problem our fastest setting and each peer, over the fastest peer."""
+    with (FOLDER / "minimize.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    lines = []
+    for kind, half, shape in dict.fromkeys((r["kind"], r["half"], r["shape"]) for r in rows):
+        here = [r for r in rows if (r["kind"], r["half"], r["shape"]) == (kind, half, shape)]
+        reached = [r for r in here if r["reached"] == "True"]
+        ours = min((r for r in reached if r["ours"] == "True"), key=lambda r: float(r["ratio"]))
+        peers = [
+            f"{r['solver']} {float(r['ratio']):.2f}" if r in reached else f"{r['solver']} –"
+            for r in here
+            if r["ours"] != "True"
+        ]
+        ratio = f"**{float(ours['ratio']):.2f}** ({float(ours['seconds']):.3f} s)"
+        lines.append([f"{kind}: {shape}", half, ours["solver"], ratio, ", ".join(peers)])
+    return table(
+        ["problem", "half", "ours", "over the fastest peer", "peers (–: not reached)"], lines
+    )
+
+
 # --------------------------------------------------------------------------------- linear models
 
 
@@ -148,5 +172,5 @@ def _linear() -> tuple[Records, Notes]:
 
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
-    "samples": samples, "linear": linear,
+    "samples": samples, "linear": linear, "minimize": minimize,
 }  # fmt: skip

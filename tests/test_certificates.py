@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade import L1, NonNegative, minimize
+from cyclade import L0, L1, LHalf, NonNegative, minimize
 
 
 def quadratic(**options: Any) -> Any:
@@ -90,6 +90,16 @@ def test_a_huge_tolerance_is_met_at_once(tol: float) -> None:
     res = quadratic(tol=tol, L=9.0)
     assert res.success
     assert res.cycles == 0
+
+
+@pytest.mark.parametrize("reg", [L0(0.1), LHalf(0.1)], ids=repr)
+def test_a_zero_that_a_nonconvex_prox_would_leave_is_no_success(reg: Any) -> None:
+    """Zero is in the limiting subdifferential of l0 at every zero: that alone is no minimum."""
+    res = minimize(
+        lambda x: 0.5 * float(np.sum((x - 3) ** 2)), np.zeros(3), jac=lambda x: x - 3, reg=reg
+    )
+    assert res.success
+    assert (res.x > 2.5).all()
 
 
 def test_an_infeasible_start_is_no_success() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 import watched
-from cyclade import core, orders
+from cyclade import Backtracking, Curvature, core, minimize, orders, returned_iterate
 from cyclade.lag import Lag
 from cyclade.regularisers import matrix
 from cyclade.regularisers.joined import Joined
+from cyclade.run import Runner
+from cyclade.steps import choosing
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 Check = Callable[[], None]
@@ -197,3 +203,110 @@ def test_a_broken_order_is_caught(name: str, mutant: Any, monkeypatch: pytest.Mo
     monkeypatch.setitem(orders.ORDERS, name, mutant)
     with pytest.raises(AssertionError):
         watched.check_orders()
+
+
+# ------------------------------------------------------------------- line search, rules, defaults
+
+
+def check_line_search() -> None:
+    """f is quadratic with curvature 8: a step passes with L = 8, and not with L = 4."""
+    steps = Backtracking([4.0], shrink=1.0)
+    res = minimize(
+        lambda x: 4.0 * float(x @ x), np.array([1.0, -2.0]), jac=lambda x: 8.0 * x, L=steps,
+        max_cycles=1, tol=None,
+    )  # fmt: skip
+    np.testing.assert_allclose(res.x, 0.0, atol=1e-12)
+
+
+def check_paper_rule() -> None:
+    """Algorithm 1, line 8: the smallest ‖x_k − x_{k−1}‖_Λ, here not that of the last cycle.
+
+    η falls for one cycle, so that it moves least.
+    """
+    scale, Lambda = np.array([1.0, 50.0]), [1.0, 400.0]
+    iterates: list[Any] = [np.array([0.0, 3.0])]
+    rates = iter([1.0, 0.01, 1.0, 1.0])
+    res = minimize(
+        lambda x: 0.5 * float(scale @ (x - 1) ** 2), iterates[0], jac=lambda x: scale * (x - 1),
+        blocks="coordinates", L=Lambda, eta=lambda k: next(rates), max_cycles=4, tol=None,
+        returns="paper", every=1, callback=lambda report: iterates.append(report.x),
+    )  # fmt: skip
+    changes = [math.sqrt(Lambda @ (b - a) ** 2) for a, b in pairwise(iterates)]
+    np.testing.assert_allclose(res.history["change"][1:], changes)
+    smallest = int(np.argmin(changes))
+    assert smallest < 3  # or the last iterate would do
+    np.testing.assert_array_equal(res.x, iterates[1 + smallest])
+
+
+def check_safety() -> None:
+    """Curvature(safety=3) is three times Curvature()."""
+    plain, safe = (
+        minimize(
+            lambda x: 4.0 * float(x @ x), np.ones(2), jac=lambda x: 8.0 * x, tol=None,
+            L=Curvature(1, safety=safety), max_cycles=1,
+        ).Lambda[0]
+        for safety in (1.0, 3.0)
+    )  # fmt: skip
+    assert safe == pytest.approx(3 * plain)
+
+
+def check_default_eta() -> None:
+    """With Λ given, the recursive methods start from η = 0.15."""
+    res = minimize(
+        lambda x, i: float(x @ x), np.ones(2), jac=lambda x, i: 2 * x, n=9, L=2.0, max_cycles=2,
+        tol=None, every=1,
+    )  # fmt: skip
+    assert res.history["eta"][1:] == [0.15, 0.15]
+
+
+def half_the_curvature(self: Any, j: int, now: Any, xj: Any, u: Any, slope: Any, value: Any) -> Any:
+    self.L[j] *= 2.0
+    try:
+        return TRY(self, j, now, xj, u, slope, value)
+    finally:
+        self.L[j] /= 2.0
+
+
+TRY = Backtracking._try
+
+
+def unweighted(self: Any, before: Any) -> float:
+    pairs = zip(self.state.x.leaves, before.leaves, strict=True)
+    return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in pairs))
+
+
+def unsafe(self: Any, j: int, now: Any) -> None:
+    MEASURE(self, j, now)
+    self.L[j] /= self.safety
+
+
+MEASURE = Curvature.measure
+
+
+def half_as_default(*args: Any, **kwargs: Any) -> Any:
+    steps = AS_STEPS(*args, **kwargs)
+    steps.eta = lambda k: 0.5
+    return steps
+
+
+AS_STEPS = choosing.as_steps
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "mutant", "check"),
+    [
+        (Backtracking, "_try", half_the_curvature, check_line_search),
+        (returned_iterate.SmallestChange, "see", returned_iterate.Last.see, check_paper_rule),
+        (Runner, "_change", unweighted, check_paper_rule),
+        (Curvature, "measure", unsafe, check_safety),
+        (sys.modules["cyclade.minimize"], "as_steps", half_as_default, check_default_eta),
+    ],
+    ids=["half the curvature", "the last iterate", "without Λ", "without safety", "another η"],
+)
+def test_a_broken_step_or_rule_is_caught(
+    where: Any, name: str, mutant: Any, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check()
+    monkeypatch.setattr(where, name, mutant)
+    with pytest.raises(AssertionError):
+        check()

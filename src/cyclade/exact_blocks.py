@@ -25,7 +25,7 @@ class BlockMinimiser:
         self.block_min, self.regs = block_min, regs.regs
         self.x: Point | None = None  # the point that the run moves
         self.value, self.distance = regs.value, regs.distance
-        self.exact_distance = regs.exact_distance
+        self.exact_distance, self.convex = regs.exact_distance, regs.convex
 
     def prox(self, j: int, u: Array, t: Any) -> Array:
         """The minimiser of F over block j."""

@@ -16,7 +16,7 @@ from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.methods import as_method, make_sampler
-from cyclade.orders import Greedy, Random, as_order
+from cyclade.orders import Backward, Custom, Forward, Shuffled, as_order
 from cyclade.regularisers import Regulariser, per_block
 from cyclade.result import Iterate, Result
 from cyclade.returned_iterate import Best, as_rule
@@ -64,7 +64,7 @@ def minimize(
 ) -> Result:
     """Minimise F(x) = f(x) + r(x) over blocks x = (x^1, …, x^m) by cyclic block coordinate descent.
 
-    f is smooth and may be nonconvex; r is a sum of one convex regulariser per block.
+    f is smooth and may be nonconvex; r is a sum of one regulariser per block.
 
     Parameters
     ----------
@@ -183,13 +183,14 @@ def minimize(
     if isinstance(order, list | tuple | range | np.ndarray) and chosen.one_block:
         order = "forward"  # there is nothing to order
     turns = as_order(order, layout.m)
-    visits_all = not isinstance(turns, Random | Greedy)
+    visits_all = isinstance(turns, Forward | Backward | Shuffled | Custom)
     arguments.check_options(chosen, block_min, L, eta, accelerate)
     limits = arguments.limits(tol, rtol, change_tol, max_cycles, max_samples, max_seconds)
     if change_tol is not None and not visits_all:
         raise ValueError(
-            "change_tol needs an order that visits every block in a cycle, not random or greedy: "
-            "a block that waits does not move"
+            "change_tol needs an order that visits every block in a cycle (forward, backward, "
+            "shuffled or a list), not random, greedy or one of your own: a block that waits does "
+            "not move"
         )
     start_rng, rule_rng, evaluation_rng = generator("seed", seed).spawn(3)
     if not isinstance(returns, str):

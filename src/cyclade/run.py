@@ -456,12 +456,22 @@ class Runner:
         first = self.carried.history["dist"][0]
         if limits.rtol is not None and now.dist <= limits.rtol * first:
             message = f"stationary: dist(∂F(x), 0) ≤ rtol = {limits.rtol:g} of that at x0"
-        if message is None:
+        if message is None or self._may_move(seen):
             return
         wrong = self._contradiction(seen.x, now.gradient)
         if wrong is not None:
             raise Stop(seen.x, False, wrong)
         raise Stop(seen.x, True, message)
+
+    def _may_move(self, seen: Seen) -> bool:
+        """Whether r is nonconvex and the last cycle moved x (or there was none yet).
+
+        Zero may lie in the limiting subdifferential of such an r where its prox still leads away
+        (every zero of l0 does), so a cycle must have left x about where it was.
+        """
+        if getattr(self.setup.reg, "convex", True):
+            return False
+        return not seen.change <= 10 * math.sqrt(self._last.certificate) + 100 * self._eps
 
     def _inflated(self, x: Point) -> bool:
         """Whether Λ, as it was given, is so large that its norm certifies anything."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import made_up_runs
@@ -317,3 +318,14 @@ def test_a_full_disk(
     monkeypatch.setattr(os, "fsync", full)
     error = failing(capsys, "run", *QUICK, "--out", str(tmp_path / "run"))
     assert "config.toml cannot be written: No space left on device" in error
+
+
+def test_an_interrupt_while_cyclade_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    import _cyclade_command
+
+    class Importing(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "cyclade.cli", Importing("cyclade.cli"))
+    assert _cyclade_command.main() == 130

@@ -52,7 +52,7 @@ def train(
 
 @pytest.mark.parametrize("options", [
     {}, {"order": "backward"}, {"momentum": 0.9, "nesterov": True, "clip_norm": 1.0},
-    {"precondition": "spectral"}, {"precondition": "adam", "eps": 1.0},
+    {"precondition": "spectral"}, {"precondition": "adam", "eps": 1.0, "order": "forward"},
     {"precondition": "curvature", "curvature_every": 7}, {"norm": True},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("cls", ALL)

@@ -36,7 +36,7 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
     path = board.root / "report.html" if out is None else Path(out)
     ready(path)
     figures = print_figures(board, path.parent / "figures") if board.panels else None
-    write(path, page(board, figures).encode())
+    write(path, page(board, figures).encode("utf-8", "surrogateescape"))
     return path
 
 
