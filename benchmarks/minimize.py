@@ -10,6 +10,8 @@ whose objective, computed here, is within 1e-6 (relative) of the best one that a
 the factorisation, which has many minima, the objective at which scikit-learn's solver stops. Times
 are processor seconds, medians of `--repeats` turns in which all solvers of a line take part.
 
+PyProximal, copt and jaxopt take part where they are installed (`pip install copt jaxopt`).
+
     python benchmarks/minimize.py [--repeats 5] [--only nmf scaled rows columns] [--csv FILE]
 """
 
@@ -22,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +198,37 @@ class Logistic:
                 acceleration="fista",
             )  # fmt: skip
 
+    def copt(self) -> Rungs:
+        """copt's accelerated proximal gradient with its own line search."""
+        import copt
+        import copt.penalty
+
+        prox = copt.penalty.L1Norm(self.lam).prox
+        for iterations in (50, 200, 800, 3200):
+            yield lambda niter=iterations: copt.minimize_proximal_gradient(
+                self.pair, np.zeros(self.d), prox, jac=True, tol=1e-12, max_iter=niter,
+                accelerated=True,
+            ).x  # fmt: skip
+
+    def jaxopt(self) -> Rungs:
+        """jaxopt's FISTA in float64; its compilation is not timed, a first run is made before."""
+        import jax
+        import jaxopt
+
+        jax.config.update("jax_enable_x64", True)
+        A, y = jax.numpy.asarray(self.A), jax.numpy.asarray(self.y)
+
+        def smooth(x: Any) -> Any:
+            return jax.numpy.logaddexp(0.0, -y * (A @ x)).mean() + 0.5 * self.ridge * (x @ x)
+
+        for iterations in (50, 200, 800, 3200):
+            solver = jaxopt.ProximalGradient(
+                smooth, jaxopt.prox.prox_lasso, maxiter=iterations, tol=1e-12
+            )
+            run = jax.jit(lambda x, s=solver: s.run(x, hyperparams_prox=self.lam).params)
+            run(jax.numpy.zeros(self.d)).block_until_ready()
+            yield lambda run=run: np.asarray(run(jax.numpy.zeros(self.d)))
+
     def ours(self, **options: Any) -> Rungs:
         """`minimize` with (value, gradient) pairs."""
         reg = L1(self.lam) if self.lam else None
@@ -253,6 +287,16 @@ class Margins:
         return float(np.logaddexp(0.0, -self.y * self.z).mean())
 
 
+def proximal_gradient(problem: Logistic) -> dict[str, Callable[[], Rungs]]:
+    """The peers with an accelerated proximal gradient method that are installed."""
+    peers = {
+        "PyProximal FISTA": ("pyproximal", problem.pyproximal),
+        "copt FISTA": ("copt", problem.copt),
+        "jaxopt FISTA": ("jaxopt", problem.jaxopt),
+    }
+    return {name: run for name, (module, run) in peers.items() if find_spec(module)}
+
+
 def sparse_labels(A: Array, rng: np.random.Generator) -> Array:
     """Labels that depend on a few columns."""
     w = np.zeros(A.shape[1])
@@ -272,7 +316,7 @@ def scaled(half: str, n: int, d: int, seed: int, decades: float) -> Line:
             'L="scaled", accelerated': lambda: problem.ours(L="scaled", accelerate=True),
             'L="scaled"': lambda: problem.ours(L="scaled"),
         },
-        {"L-BFGS-B on the split": problem.lbfgs, "PyProximal FISTA": problem.pyproximal},
+        {"L-BFGS-B on the split": problem.lbfgs, **proximal_gradient(problem)},
     )  # fmt: skip
 
 
@@ -298,7 +342,7 @@ def columns(half: str, n: int, d: int, seed: int) -> list[Line]:
     peers = {
         "liblinear": problem.liblinear,
         "L-BFGS-B on the split": problem.lbfgs,
-        "PyProximal FISTA": problem.pyproximal,
+        **proximal_gradient(problem),
     }
     one = Line(
         "columns", half, f"{n} x {d}", problem.objective,
@@ -350,8 +394,11 @@ def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
         climbed[name] = []
         for rung in rungs():
             value = line.objective(timed(rung)[1])
+            no_better = bool(climbed[name]) and climbed[name][-1][1] - value <= 1e-9 * abs(value)
             climbed[name].append((rung, value))
             best = min(best, value)
+            if no_better:
+                break
     goal = line.target() if line.target else best + CLOSE * max(1.0, abs(best))
     chosen = {
         name: next(((rung, value) for rung, value in tried if value <= goal * (1 + 1e-12)), None)
