@@ -363,16 +363,16 @@ def lines(only: list[str]) -> Iterator[Line]:
     """All lines, the tuned half before the held-out one."""
     if "nmf" in only:
         yield nmf("tuned", 300, 200, 10, 0)
-        yield nmf("held out", 250, 320, 12, 1)
+        yield nmf("held out", 400, 150, 8, 2)
     if "scaled" in only:
         yield scaled("tuned", 2000, 500, 0, 4.0)
-        yield scaled("held out", 1500, 700, 1, 4.0)
+        yield scaled("held out", 2500, 400, 2, 4.0)
     if "rows" in only:
         yield rows("tuned", 60_000, 20, 0)
-        yield rows("held out", 80_000, 35, 1)
+        yield rows("held out", 50_000, 30, 2)
     if "columns" in only:
         yield from columns("tuned", 5000, 2000, 0)
-        yield from columns("held out", 4000, 3000, 1)
+        yield from columns("held out", 6000, 1500, 2)
 
 
 # ----------------------------------------------------------------------------------- measuring

@@ -31,7 +31,7 @@ from cyclade.regularisers import (
     Zero,
 )
 from cyclade.result import Result
-from cyclade.run import Report
+from cyclade.run_parts import Report
 from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Stream
 from cyclade.steps import Backtracking, Curvature, Fixed, Matrix
 

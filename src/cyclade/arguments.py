@@ -21,7 +21,7 @@ from cyclade.oracles.derivatives import FiniteDifferences, Jacobian, Pair
 from cyclade.oracles.user import UserOracle
 from cyclade.regularisers import PerBlock
 from cyclade.regularisers.joined import Joined
-from cyclade.run import Carried, Limits
+from cyclade.run_parts import Carried, Limits
 from cyclade.samplers import ALL, FiniteSum, Sample, Source, Stream
 
 MOST_TERMS = int(np.iinfo(np.int64).max)

@@ -20,7 +20,8 @@ from cyclade.orders import Backward, Custom, Forward, Shuffled, as_order
 from cyclade.regularisers import Regulariser, per_block
 from cyclade.result import Iterate, Result
 from cyclade.returned_iterate import Best, as_rule
-from cyclade.run import Carried, EveryCycles, Report, Runner, Setup
+from cyclade.run import Runner
+from cyclade.run_parts import Carried, EveryCycles, Report, Setup
 from cyclade.samplers import ALL
 from cyclade.steps import Eta, Fixed, Steps
 from cyclade.steps.choosing import as_steps, blocks_with_matrices

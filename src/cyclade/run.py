@@ -9,172 +9,35 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from cyclade._arrays import all_finite, array_namespace, norm2
-from cyclade.accelerate import Anderson, extrapolated
+from cyclade.accelerate import extrapolated
 from cyclade.blocks import Point
 from cyclade.certificate import certificate
 from cyclade.core import State, iterate, start
-from cyclade.counting import Counting, CountingProx
+from cyclade.counting import CountingProx
 from cyclade.guard import MOST_RETREATS, Course, course
 from cyclade.honest import inflated
-from cyclade.orders import Order
 from cyclade.progress import Bar, Interrupt
 from cyclade.result import HISTORY
-from cyclade.returned_iterate import Best, Rule, Seen
-from cyclade.samplers import Full, Sample, Sampler, StreamEnded
+from cyclade.returned_iterate import Seen
+from cyclade.run_parts import (
+    Carried,
+    Ending,
+    EveryCycles,
+    EverySamples,
+    Limits,
+    Measured,
+    Report,
+    Setup,
+    Stop,
+)
+from cyclade.samplers import Full, StreamEnded
 from cyclade.steps import LineSearchError
 from cyclade.steps.matrix import largest_entry
-
-
-@dataclass
-class Limits:
-    """When to stop; None means never for that reason."""
-
-    tol: float | None = None
-    rtol: float | None = None
-    change_tol: float | None = None
-    max_cycles: int | None = None
-    max_samples: float | None = None
-    max_seconds: float | None = None
-
-    @property
-    def tolerant(self) -> bool:
-        """Whether there is a tolerance to reach."""
-        return any(t is not None for t in (self.tol, self.rtol, self.change_tol))
-
-
-@dataclass
-class Setup:
-    """What is run: the arguments of `core.iterate`, and the sample on which F is evaluated."""
-
-    oracle: Counting
-    reg: Any
-    steps: Any
-    sampler: Sampler
-    order: Order
-    evaluation_sample: Sample  # None: F is never evaluated
-    resample: Literal["cycle", "block"] = "cycle"
-    visits_all: bool = True  # whether every block has its turn in every cycle
-    guarded: bool = False  # whether η may be halved when F rises
-    check_gradient: Callable[[Point, list[Any]], str | None] | None = None
-    measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
-    ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
-
-
-@dataclass
-class Carried:
-    """What a stopped run hands to the one that resumes it."""
-
-    method: str
-    state: State
-    steps: dict[str, Any]
-    rule: Rule
-    best: Best
-    evaluation_sample: Any  # what F and the certificate are evaluated on
-    history: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in HISTORY})
-    n: float = 1.0
-    anderson: Anderson | None = None
-    gradients: float = 0.0
-    values: float = 0.0
-    hvps: float = 0.0
-    prox_calls: int = 0
-    seconds: float = 0.0  # in cycles
-    wall: float = 0.0  # in all
-    retreats: int = 0
-
-
-@dataclass
-class Report:
-    """What a callback is given after each cycle; return True from it to stop the run.
-
-    `fun`, `certificate` and `dist` are those of the last evaluation (see `every`); `x` is a copy of
-    x_k in the structure of x0.
-    """
-
-    cycle: int
-    samples: float
-    seconds: float
-    fun: float
-    certificate: float
-    dist: float
-    change: float
-    x: Any = field(repr=False)
-
-
-@dataclass
-class Measured:
-    """F and how far from stationary a point is."""
-
-    fun: float
-    smooth: float  # f alone
-    certificate: float  # dist²(∂F, 0) in the norm of Λ^{−1}
-    dist: float  # dist(∂F, 0) in the Euclidean norm
-    gradient: list[Any] = field(default_factory=list, repr=False)
-    reached: str | None = None  # what `Setup.measure` finds good enough to stop at
-
-
-@dataclass
-class Ending:
-    """How a run ended: the point it returns, and why."""
-
-    x: Point
-    success: bool
-    message: str
-    resumable: bool = True
-    interrupted: bool = False  # by Ctrl-C
-
-
-class Stop(Exception):
-    """Raised inside a run to end it."""
-
-    def __init__(
-        self,
-        x: Point,
-        success: bool,
-        message: str,
-        resumable: bool = True,
-        interrupted: bool = False,
-    ) -> None:
-        self.ending = Ending(x, success, message, resumable, interrupted)
-
-
-@dataclass
-class EveryCycles:
-    """F is evaluated after each `number` of cycles."""
-
-    number: int
-
-    def due(self, k: int, samples: float, seen: list[float]) -> bool:
-        """Whether it is after cycle k."""
-        return k % self.number == 0
-
-
-@dataclass
-class EverySamples:
-    """F is evaluated each time the component gradients since x_0 pass a multiple of `size`.
-
-    Evaluations in between do not matter, so that a run that is resumed evaluates where one that
-    never stopped would.
-
-    Example
-    -------
-    >>> EverySamples(100.0).due(k=7, samples=250.0, seen=[40.0, 145.0])
-    True
-    """
-
-    size: float
-
-    def due(self, k: int, samples: float, seen: list[float]) -> bool:
-        """Whether it is at `samples`, after those of earlier evaluations in `seen`."""
-        return self._passed(samples - seen[0]) > self._passed(seen[-1] - seen[0])
-
-    def _passed(self, samples: float) -> int:
-        return math.floor(samples / self.size * (1 + 1e-12))  # shares add up to rounding
 
 
 class Runner:

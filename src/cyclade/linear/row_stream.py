@@ -30,7 +30,8 @@ from cyclade.linear.solve import as_data, as_penalty
 from cyclade.methods import Method, as_method
 from cyclade.orders import as_order
 from cyclade.returned_iterate import Best, Last
-from cyclade.run import Carried, EveryCycles, Limits, Runner, Setup
+from cyclade.run import Runner
+from cyclade.run_parts import Carried, EveryCycles, Limits, Setup
 from cyclade.samplers import Batch, Sample, coin, page_defaults
 
 LARGE = 512

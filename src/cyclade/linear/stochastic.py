@@ -46,7 +46,8 @@ from cyclade.linear.solve import as_data, as_penalty, as_start
 from cyclade.methods import as_method, make_sampler
 from cyclade.orders import Greedy, Random, as_order
 from cyclade.returned_iterate import Best
-from cyclade.run import Carried, EverySamples, Limits, Measured, Report, Runner, Setup
+from cyclade.run import Runner
+from cyclade.run_parts import Carried, EverySamples, Limits, Measured, Report, Setup
 from cyclade.samplers import ALL, FiniteSum, Page
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]

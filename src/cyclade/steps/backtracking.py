@@ -101,7 +101,7 @@ class Backtracking(Rated):
     def begin(self, k: int) -> None:
         """Take η_k; every `shrink_every` cycles L_j may come down."""
         super().begin(k)
-        self._shrinks = k % self.shrink_every == 0
+        self._shrinks = k > 0 and k % self.shrink_every == 0  # the first L_j is a fresh guess
 
     def current(self, j: int) -> Any:
         """η Λ_j^{−1}."""
