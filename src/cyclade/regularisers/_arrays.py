@@ -51,7 +51,7 @@ def as_double(a: Array) -> Array:
 
 
 def clip(u: Array, low: float | Array, high: float | Array) -> Array:
-    """Return u clipped; torch refuses numbers beyond the range of its dtype, which bound nothing."""
+    """Return u clipped; bounds beyond the range of its dtype, which torch refuses, are infinite."""
     try:
         return u.clip(low, high)
     except RuntimeError:
