@@ -27,7 +27,7 @@ lint: setup
 
 check: lint test
 
-# Ten times as many random calls, good and bad, as `make test` tries.
+# Twenty times as many random calls, good and bad, as `make test` tries.
 fuzz: setup
 	$(BIN)/python -m pytest -n auto tests/fuzz --hypothesis-profile=fuzz
 

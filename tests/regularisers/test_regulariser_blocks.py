@@ -7,7 +7,7 @@ import pytest
 import torch
 from regulariser_cases import CASES, NAMES, anywhere
 
-from cyclade.regularisers import L1, GroupL2, NuclearNorm, TotalVariation1D
+from cyclade.regularisers import L1, MCP, Box, ElasticNet, GroupL2, NuclearNorm, TotalVariation1D
 
 by_name = pytest.mark.parametrize("case", CASES, ids=NAMES)
 
@@ -90,6 +90,18 @@ def test_what_is_no_block(case):
         case.reg.distance(good, torch.as_tensor(good))
     with pytest.raises(ValueError, match=r"v must have the shape .* of u, got \(1, 1, 1, 7\)"):
         case.reg.distance(good, np.ones((1, 1, 1, 7)))
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_beyond_single_precision(to):
+    u = to(np.array([1.0, -2.0], dtype=np.float32))
+    assert not np.asarray(L1(1e300).prox(u, 1.0)).any()
+    assert not np.asarray(L1(1.0).prox(u, 1e300)).any()
+    assert not np.asarray(ElasticNet(1e300, 1.0).prox(u, 1.0)).any()
+    np.testing.assert_array_equal(np.asarray(Box(-1e300, 1e300).prox(u, 1.0)), np.asarray(u))
+    assert MCP(1.0, 1e300).value(u) == pytest.approx(3.0)
+    assert L1(1e300).distance(0 * u, u) == 0.0
 
 
 @by_name

@@ -50,6 +50,18 @@ def as_double(a: Array) -> Array:
     return xp.astype(a, xp.float64, copy=False)
 
 
+def clip(u: Array, low: float | Array, high: float | Array) -> Array:
+    """Return u clipped; bounds beyond the range of its dtype, which torch refuses, are infinite."""
+    try:
+        return u.clip(low, high)
+    except RuntimeError:
+        if not (isinstance(low, float) and isinstance(high, float)):
+            raise
+        largest = float(array_namespace(u).finfo(u.dtype).max)
+        bounds = [b if abs(b) <= largest else math.copysign(math.inf, b) for b in (low, high)]
+        return u.clip(*bounds)
+
+
 def weighted_norm(residual: Array, w: Array) -> float:
     """Return sqrt(sum_i w_i residual_i^2) for a scalar or diagonal w."""
     return math.sqrt(float((w * residual * residual).sum()))

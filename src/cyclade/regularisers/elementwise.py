@@ -9,13 +9,13 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from cyclade._checks import non_negative
-from cyclade.regularisers._arrays import Parameter, weighted_norm
+from cyclade.regularisers._arrays import Parameter, clip, weighted_norm
 from cyclade.regularisers.base import Array, Regulariser
 
 
 def soft_threshold(u: Array, threshold: float | Array) -> Array:
     """Return sign(u) max(|u| - threshold, 0), with exact zeros where |u| <= threshold."""
-    return u - u.clip(-threshold, threshold)
+    return u - clip(u, -threshold, threshold)
 
 
 def l1_residual(u: Array, v: Array, lam: float | Array) -> Array:
@@ -193,7 +193,7 @@ class Box(Regulariser):
         return bool(((u >= low) & (u <= high)).all())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
-        return u.clip(*self._bounds(u))
+        return clip(u, *self._bounds(u))
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         # The normal cone is s <= 0 at the lower bound, s >= 0 at the upper one, 0 between.

@@ -2,8 +2,8 @@
 
 Every prox is a global minimiser of its objective for every step, also for steps so long that the
 objective is not convex; of several minimisers it is the one nearest to zero. ∂r is the limiting
-subdifferential. Proxes are computed in double precision, since comparing two minima loses half of
-the digits.
+subdifferential. All is computed in double precision, since comparing two minima loses half of the
+digits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _SparseNonconvex(Regulariser):
 
     def value(self, u: Array) -> float:
         """Return Σ_i ρ(|u_i|)."""
-        return float(self._penalty(abs(self._block(u))).sum())
+        return float(self._penalty(as_double(abs(self._block(u)))).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
         xp = array_namespace(u)
@@ -57,6 +57,7 @@ class _SparseNonconvex(Regulariser):
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         xp = array_namespace(u)
+        u, v = as_double(u), as_double(v)
         zero = u == 0
         slopes = self._slope(xp.where(zero, xp.ones_like(u), abs(u)))
         at_zero = soft_threshold(v, self._slope_at_zero())
