@@ -18,6 +18,7 @@ are its arguments (in quotes where they hold spaces)::
     nets-lenet, nets-blocks, samples, first-run          tables of docs/benchmarks
     linear summary, linear median, …                     of linear.csv
     minimize                                             the table of minimize.csv
+    csv net-routes                                       docs/benchmarks/net-routes.csv as it is
 """
 
 from __future__ import annotations

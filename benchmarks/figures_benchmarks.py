@@ -121,6 +121,13 @@ def _reached(row: dict[str, str]) -> str:
     return f"{median:.1f} ({row['eta']})"
 
 
+def csv_table(name: str) -> str:
+    """A table as a benchmark wrote it."""
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        head, *lines = csv.reader(file)
+    return table(head, lines)
+
+
 # -------------------------------------------------------------------------------------- minimize
 
 
@@ -172,5 +179,5 @@ def _linear() -> tuple[Records, Notes]:
 
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
-    "samples": samples, "linear": linear, "minimize": minimize,
+    "samples": samples, "linear": linear, "minimize": minimize, "csv": csv_table,
 }  # fmt: skip
