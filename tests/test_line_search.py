@@ -78,6 +78,20 @@ def wrong(how: str, jac: Any) -> Any:
     return lambda x: jac(x).reshape(3, 4).T.reshape(-1)  # transposed
 
 
+@pytest.mark.parametrize("scale", [0.5, 0.8, 1.2, 1.5, 1.9])
+@pytest.mark.parametrize("blocks", [None, 3])
+def test_a_gradient_of_the_wrong_length_is_caught(scale: float, blocks: int | None) -> None:
+    """Steps of a line search may pass with it: then the end of the run tells."""
+    rng = np.random.default_rng(3)
+    A, y = rng.standard_normal((40, 12)), rng.standard_normal(40)
+    res = minimize(
+        lambda x: float(0.5 * np.sum((A @ x - y) ** 2)), np.zeros(12), blocks=blocks, reg=L1(1.0),
+        jac=lambda x: scale * (A.T @ (A @ x - y)), max_cycles=200,
+    )  # fmt: skip
+    assert not res.success
+    assert "Check that jac is the gradient of fun" in res.message, res.message
+
+
 @pytest.mark.parametrize("how", ["sign", "twice", "one block", "transposed"])
 @pytest.mark.parametrize("start", ["zeros", "far", "near the minimum"])
 @pytest.mark.parametrize("options", [{}, {"blocks": 3}, {"blocks": 3, "L": 60.0}], ids=str)

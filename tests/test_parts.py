@@ -180,7 +180,7 @@ def test_power_iteration_finds_the_norm_also_of_indefinite_operators() -> None:
 def test_steps_refuse_nonsense() -> None:
     with pytest.raises(ValueError, match="grow must be a finite number > 1"):
         Backtracking([1.0], grow=1.0)
-    with pytest.raises(ValueError, match="shrink must be"):
+    with pytest.raises(ValueError, match=r"shrink must be a number in \(0, 1\]"):
         Backtracking([1.0], shrink=0.0)
     with pytest.raises(ValueError, match="eta must be positive"):
         Fixed([1.0], eta=math.inf)

@@ -246,8 +246,7 @@ class Runner:
     def _contradiction(self, x: Point, gradient: list[Any]) -> str | None:
         """What is wrong with the gradient at x, if the values of f around it say so."""
         check = self.setup.check_gradient
-        confirmed = all(getattr(self._steps, "confirmed", [False]))  # by a line search on the way
-        found = None if check is None or confirmed else check(x, gradient)
+        found = None if check is None else check(x, gradient)
         if found is None:
             return None
         wrong = f"the gradient contradicts the values of fun: {found}"
@@ -373,11 +372,15 @@ class Runner:
     def _stop_if_spent(self, seen: Seen) -> None:
         spent = self._spent()
         if spent is not None:
-            if self.limits.tolerant:
-                spent += " before the tolerance"
             rule = self.carried.rule
             x = seen.x if rule.x is None else rule.x
-            raise Stop(x, not self.limits.tolerant, f"{spent}; {rule.name} is returned")
+            message = f"{spent}; {rule.name} is returned"
+            if self.limits.tolerant:
+                message = f"{spent} before the tolerance; {rule.name} is returned"
+                if self.setup.check_gradient is not None:  # a wrong gradient may be why
+                    wrong = self._contradiction(x, self.evaluate(x).gradient)
+                    message = f"{message}; {wrong}" if wrong else message
+            raise Stop(x, not self.limits.tolerant, message)
 
     def _best(self, otherwise: Point | None = None) -> Point:
         best = self.carried.best.x

@@ -94,8 +94,7 @@ class Backtracking(Rated):
         self.shape: list[Any] = [1.0] * self.blocks  # S_j
         self.seen = [0.0] * self.blocks  # the largest curvature seen in each block, in units of S_j
         self.first = list(self.L)  # L_j at x_0: stands in until a curvature was seen
-        # Blocks in which a step changed f by what the gradient says, up to the curvature allowed.
-        self.confirmed = [False] * self.blocks
+        self._compared = [False] * self.blocks  # blocks whose gradient was held against values
         self._noise = 0.0  # how much values were found to err beyond what is assumed, relatively
 
     def begin(self, k: int) -> None:
@@ -167,11 +166,9 @@ class Backtracking(Rated):
         noise = (16 * eps + self._noise) * max(abs(value), abs(there), abs(linear))
         if abs(excess - allowed) <= noise:
             return self._by_gradients(j, now, xj, u, slope)
-        if -2 * allowed - noise > excess and not self.confirmed[j]:
+        if -2 * allowed - noise > excess and not self._compared[j]:
             # f falls by far more than promised: it bends down, or the gradient is too short.
             self._blame_or_trust(j, now, xj, u, slope, value)
-        if abs(linear) > 8 * noise and abs(excess) <= 0.5 * abs(linear):
-            self.confirmed[j] = True
         curvature = 2 * excess / length2 if excess > noise else math.nan
         verdict = Verdict.FITS if excess < allowed else Verdict.TOO_LONG
         return Trial(verdict, curvature, by_values=True)
@@ -207,7 +204,7 @@ class Backtracking(Rated):
                 f"changes at the rate {found.value:.6g} (± {found.error:.1g}), the gradient says "
                 f"{claimed:.6g}. Check that jac is the gradient of fun"
             )
-        self.confirmed[j] = True
+        self._compared[j] = True
         # The gradient is right, so values err more than was assumed: believe them less from now on.
         miss = abs(now.trial(j, u) - value - claimed * size)
         scale = max(abs(value), eps)
@@ -237,14 +234,14 @@ class Backtracking(Rated):
     def memory(self) -> dict[str, Any]:
         """What the searches found."""
         learnt = {"L": list(self.L), "seen": list(self.seen), "shape": list(self.shape)}
-        seen = {"first": list(self.first), "confirmed": list(self.confirmed)}
+        seen = {"first": list(self.first), "compared": list(self._compared)}
         return super().memory() | learnt | seen | {"noise": self._noise}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from there."""
         super().recall(memory)
         self.L, self.seen = list(memory["L"]), list(memory["seen"])
-        self.first, self.confirmed = list(memory["first"]), list(memory["confirmed"])
+        self.first, self._compared = list(memory["first"]), list(memory["compared"])
         self.shape, self._noise = list(memory["shape"]), memory["noise"]
 
 
