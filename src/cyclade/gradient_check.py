@@ -1,9 +1,9 @@
 """Does the gradient belong to the function? Differences of values along a line say so.
 
 Values are known up to rounding, and nobody knows how large a user's rounding is. So the derivative
-along a line is taken from central differences over several lengths h. Too long ones disagree because
-f bends, too short ones because of rounding; where neighbours agree best, their disagreement is the
-error. A gradient is blamed only where it misses by several times that error.
+along a line is taken from central differences over several lengths h. Too long ones disagree
+because f bends, too short ones because of rounding; where neighbours agree best, their disagreement
+is the error. A gradient is blamed only where it misses by several times that error.
 """
 
 from __future__ import annotations
