@@ -396,18 +396,6 @@ def test_draws_of_python_and_numpy_are_repeated_not_baked_in(draw: Any) -> None:
     assert len(patterns) > 1
 
 
-def test_more_than_one_rank_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    opt = SCCD(net(), F.cross_entropy, lr=LR)
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
-    with pytest.raises(RuntimeError, match=r"4 ranks.*replicas would drift apart"):
-        opt.step(*batch())
-    with pytest.raises(RuntimeError, match="4 ranks"):
-        SCCD(net(), F.cross_entropy, lr=LR)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
-    opt.step(*batch())
-
-
 def test_blocks_of_a_late_cut_are_in_the_order_of_use() -> None:
     """Only export can follow this one, and it uses its layers in another order than it has them."""
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-import torch.distributed
 from torch import Tensor, nn
 
 from cyclade.optim.steps import PRECONDITIONERS
@@ -62,13 +61,18 @@ def check_numbers(**given: Any) -> None:
 
 
 def check_model(model: Any) -> nn.Module:
-    """The model, out of the wrapper that torch.compile puts around it."""
+    """The model, out of the wrappers that torch.compile and DDP put around it."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
-    while isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
+    while True:
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            inner: Any = model.module
+        else:
+            inner = getattr(model, "_orig_mod", None)
+        if not isinstance(inner, nn.Module):
+            found: nn.Module = model
+            return found
         model = inner
-    found: nn.Module = model
-    return found
 
 
 def check_dtypes(model: nn.Module, precondition: str | None) -> None:
@@ -103,18 +107,6 @@ def check_capture(fixed: bool, parameters: Iterable[Tensor]) -> None:
     if not all(p.is_cuda for p in parameters):
         raise ValueError(
             "capture=True needs a model on CUDA: move it there first, or give capture=False"
-        )
-
-
-def refuse_ranks() -> None:
-    """Refuse to train replicas that nothing would keep alike."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return
-    ranks = torch.distributed.get_world_size()
-    if ranks > 1:
-        raise RuntimeError(
-            f"torch.distributed runs {ranks} ranks, and a cyclic step does not average gradients "
-            "between them yet: the replicas would drift apart. Train on one rank"
         )
 
 

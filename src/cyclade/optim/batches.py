@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,8 @@ from torch.utils.data import Sampler
 
 from cyclade.optim.net import Batch
 from cyclade.optim.stages import Inputs
-from cyclade.optim.weighing import micro_batch_weights
+from cyclade.optim.weighing import micro_batch_counts, micro_batch_weights
+from cyclade.ranks import Ranks, initialised
 from cyclade.samplers import FiniteSum, Page, coin
 
 
@@ -21,6 +23,27 @@ def as_batches(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> l
     A model that returns its own loss (`loss_fn` is None) takes no target: then the list is of
     inputs. Micro-batches whose labels are all ignored are left out.
     """
+    pairs, sizes = _pairs(inputs, target, loss_fn)
+    if sum(sizes) == 0:
+        raise ValueError("step got an empty batch")
+    return _weighed(pairs, sizes, micro_batch_weights(loss_fn, pairs, sizes, weights))
+
+
+def as_part(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> tuple[list[Batch], int]:
+    """The same for one rank's part of a batch, which may be empty, and its samples.
+
+    The weights are what each micro-batch counts (NaN where losses simply add up): shares of the
+    whole batch they become once the other ranks have counted theirs.
+    """
+    pairs, sizes = _pairs(inputs, target, loss_fn)
+    counts = micro_batch_counts(loss_fn, pairs, sizes, weights)
+    if counts is None:
+        counts = [math.nan if size else 0.0 for size in sizes]
+    return _weighed(pairs, sizes, counts), sum(sizes)
+
+
+def _pairs(inputs: Any, target: Any, loss_fn: Any) -> tuple[list[tuple[Any, Any]], list[int]]:
+    """Inputs and target of each micro-batch, and their samples."""
     own_loss = loss_fn is None
     if own_loss and target is not None:
         raise ValueError("loss_fn is None, so there is no use for a target: give all as inputs")
@@ -32,14 +55,14 @@ def as_batches(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> l
         pairs = [(inputs, target)]
     if not own_loss and any(y is None for _, y in pairs):
         raise ValueError("loss_fn needs a target: step(x, y), or a list of pairs (x, y)")
-    sizes = [batch_size(x) for x, _ in pairs]
-    if sum(sizes) == 0:
-        raise ValueError("step got an empty batch")
-    shares = micro_batch_weights(loss_fn, pairs, sizes, weights)
+    return pairs, [batch_size(x) for x, _ in pairs]
+
+
+def _weighed(pairs: list[tuple[Any, Any]], sizes: list[int], weights: list[float]) -> list[Batch]:
     return [
-        Batch(as_inputs(x), y, share, size)
-        for (x, y), size, share in zip(pairs, sizes, shares, strict=True)
-        if share > 0
+        Batch(as_inputs(x), y, weight, size)
+        for (x, y), size, weight in zip(pairs, sizes, weights, strict=True)
+        if weight != 0.0
     ]
 
 
@@ -88,6 +111,9 @@ class PageBatchSampler(Sampler[list[int]]):
     `draws`), whatever a `DataLoader` with workers had fetched ahead. One pass (`len`) is as many
     batches as cost n samples on average, counted as the paper counts: a small batch is b' samples.
 
+    Under torch.distributed every rank of `process_group` (None: the initialised one; False: none)
+    gets its part of each batch, which is drawn with the first rank's seed.
+
     Example
     -------
     >>> sampler = PageBatchSampler(1000, b=100, seed=0)
@@ -106,10 +132,16 @@ class PageBatchSampler(Sampler[list[int]]):
         *,
         seed: int = 0,
         batches: int | None = None,
+        process_group: Any = None,
     ) -> None:
         page = Page(n, b, b_small, p)
         self.n, self.b, self.b_small, self.p = n, page.b, page.b_small, page.p
-        self.seed = seed
+        self._rank, self._ranks, self.seed = _shared_seed(process_group, seed)
+        if self.b_small < self._ranks:
+            raise ValueError(
+                f"b_small = {self.b_small} has not a part for each of {self._ranks} ranks: give a "
+                "larger b_small"
+            )
         self.position = 0
         cost = self.p * self.b + (1 - self.p) * self.b_small
         self.batches = max(1, round(n / cost)) if batches is None else batches
@@ -127,10 +159,10 @@ class PageBatchSampler(Sampler[list[int]]):
         for _ in range(self.batches):
             k = self.position
             self.position += 1
-            yield self.draw(k)
+            yield self.draw(k)[self._rank :: self._ranks]
 
     def draw(self, k: int) -> list[int]:
-        """Batch number k."""
+        """Batch number k, whole."""
         rng = np.random.default_rng([self.seed, k])
         large = k == 0 or coin(rng, self.p)
         sample = FiniteSum(self.n).take(self.b if large else self.b_small, rng)
@@ -146,6 +178,14 @@ class PageBatchSampler(Sampler[list[int]]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Stand there again."""
         self.seed, self.position = int(state["seed"]), int(state["position"])
+
+
+def _shared_seed(process_group: Any, seed: int) -> tuple[int, int, int]:
+    """This process's rank, the number of ranks, and the seed that they share."""
+    if process_group is False or (process_group is None and not initialised()):
+        return 0, 1, seed
+    ranks = Ranks(process_group)
+    return ranks.rank, ranks.size, int(ranks.gather(seed)[0])
 
 
 def page_sizes(b: int | None, b_small: int | None) -> tuple[int, int]:

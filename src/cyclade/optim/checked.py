@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,8 +16,8 @@ class NotFiniteError(RuntimeError):
 class Checked:
     """A sweep that refuses to go on from a loss that is not finite, before anything has moved."""
 
-    def __init__(self, sweep: Any, replays: list[Any]) -> None:
-        self._sweep, self._replays = sweep, replays
+    def __init__(self, sweep: Any, replays: list[Any], blame: Callable[[Any], str]) -> None:
+        self._sweep, self._replays, self._blame = sweep, replays, blame
         self.get = sweep.get
         self.unused = sweep.unused
         self._first = True
@@ -38,7 +39,8 @@ class Checked:
             gj: Tensor = self._sweep.grad(j)
             if self._first and not bool(torch.isfinite(self._sweep.loss)):
                 raise NotFiniteError(
-                    f"the loss is {float(self._sweep.loss)}: the step was not applied"
+                    f"the loss is {float(self._sweep.loss)}{self._blame(self._sweep)}: the step "
+                    "was not applied"
                 )
         except BaseException:
             if not self.moved:

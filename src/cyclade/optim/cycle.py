@@ -13,9 +13,11 @@ from cyclade.optim.capture import Graphs, side_stream
 from cyclade.optim.checked import Checked
 from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
 from cyclade.optim.device_numbers import DeviceNumbers
+from cyclade.optim.distributed import OneProcess
 from cyclade.optim.lags import OneCycleBehind, Rewound
 from cyclade.optim.net import Batch, FlatPoint, InPlace, LivePoint, Net
 from cyclade.optim.prox import NetProx
+from cyclade.optim.reducing import IdleSweep
 from cyclade.optim.refreshing import EveryBatch, LargeBatches
 from cyclade.optim.settings import Settings
 from cyclade.optim.spectral import spectral_norms
@@ -51,10 +53,11 @@ class CycleRunner:
         regs: list[Regulariser],
         *,
         curvature: tuple[int, int],
+        together: OneProcess,
         capture: bool = False,
     ) -> None:
         self.net, self.settings, self.slots = net, settings, slots
-        self.turns, self.rule = turns, rule
+        self.turns, self.rule, self.together = turns, rule, together
         turns.m = net.m
         self.point = LivePoint(net)
         self.steps = NetSteps(net, settings, slots)
@@ -108,7 +111,8 @@ class CycleRunner:
             self._measure_curvature(batches)
         if not self.rule.formed:
             replays = self.replays(batches, undoable=True)
-            self._now = Checked(self.sweep(self.point, batches, replays, live=True), replays)
+            now = self.sweep(self.point, batches, replays, live=True)
+            self._now = self._checked(self.together.reduced(now, self.net, None), replays)
             return self._form(self._now)
         loss = self._cycle(self.turns.next(), batches, refresh)
         self.turns.done()
@@ -119,13 +123,19 @@ class CycleRunner:
         if self.settings.numbers is not None:
             self.settings.numbers.sync()
         sign = self.settings.sign
-        self._now = Checked(ClosureSweep(self.net, self.point, closure, sign=sign), [])
+        closure = self.together.closure(closure)
+        turns = self.turns.next() if self.rule.formed else None
+        now = self.together.reduced(
+            ClosureSweep(self.net, self.point, closure, sign=sign), self.net, turns, closure=True
+        )
+        self._now = self._checked(now, [])
         if not self.rule.formed:
             return self._form(self._now)
         lag = self.lag()
         if not refresh:
             lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
-        self._core(self.turns.next(), self._now, lag, refresh)
+            lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
+        self._core(turns, self._now, lag, refresh)
         self.turns.done()
         return self._now.loss  # type: ignore[no-any-return]
 
@@ -151,7 +161,7 @@ class CycleRunner:
         ]
         kind = (
             refresh, None if turns is None else tuple(turns), self.net.model.training,
-            (*baked, *alike),
+            (*baked, *alike), tuple(batch.weight for batch in batches),
         )  # fmt: skip
         return self.graphs.run(
             kind, batches, lambda copies: self.run(turns, copies, refresh, check=False)
@@ -163,15 +173,17 @@ class CycleRunner:
         """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
         self._advance_norms()
         replays = self.replays(batches, undoable=check)
-        now = self.sweep(self.point, batches, replays, live=True)
+        sweep = self.sweep(self.point, batches, replays, live=True)
+        now = self.together.reduced(sweep, self.net, turns)
         lag = self.lag()
         if not refresh:
             lag.board(self.sweep(lag.point, batches, replays, live=False))
+            lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
         if check:
-            self._now = Checked(now, replays)
+            self._now = self._checked(now, replays)
         self._core(turns, self._now if check else now, lag, refresh)
         assert now.loss is not None
-        return now.loss
+        return now.loss  # type: ignore[no-any-return]
 
     def _core(self, turns: list[int] | None, now: Any, lag: Any, refresh: bool) -> None:
         visit: Iterable[int]
@@ -186,6 +198,9 @@ class CycleRunner:
 
     # ------------------------------------------------------------------------ what cycles need
 
+    def _checked(self, now: Any, replays: list[Any]) -> Checked:
+        return Checked(now, replays, self.together.blame)
+
     def replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
         """What repeats the draws and buffers of one step: shared by both its sweeps."""
         if self.net.whole_model:
@@ -194,8 +209,10 @@ class CycleRunner:
 
     def sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *, live: bool
-    ) -> StagedSweep | ModelSweep:
+    ) -> StagedSweep | ModelSweep | IdleSweep:
         """A sweep over `point` on these batches; only a live one moves buffers."""
+        if not batches:  # all samples are on other ranks
+            return IdleSweep(self.net, point)
         sign = self.settings.sign
         if self.net.whole_model:
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
@@ -230,7 +247,9 @@ class CycleRunner:
         cycles = self.turns.cycles
         due = self.measured is None or cycles >= self.measured + self._curvature_every
         if wanted and due:
-            sweep = self.sweep(self.point, batches, self.replays(batches), live=False)
+            sweep = self.together.reduced(
+                self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
+            )
             if self.steps.measure(sweep, self._curvature_iterations):
                 self.measured = cycles
 

@@ -51,7 +51,10 @@ _PARAMETERS = """
     compile:
         torch.compile every stage, and the loss.
     seed:
-        Of the random orders."""
+        Of the random orders; with several ranks also of the model's random numbers.
+    process_group:
+        Ranks of torch.distributed that each give `step` their part of the batch; None: the
+        initialised group, if there is one (see `docs/nets.md`)."""
 
 
 class SCCD(CyclicOptimizer):

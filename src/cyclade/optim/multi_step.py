@@ -40,6 +40,8 @@ class MultiStep:
                 "several steps at once need an order that stays (forward, backward or a list), a "
                 "loss_fn, and no precondition='curvature', which is measured between steps"
             )
+        if optimizer.runs_on > 1:
+            raise ValueError("several steps at once run in one process, not on several ranks")
         with torch.no_grad(), exact_autocast():
             optimizer.prepare(as_batches(inputs[:2], targets[:2], optimizer.net.loss_fn))
         self._optimizer, self._inputs, self._targets = optimizer, inputs, targets

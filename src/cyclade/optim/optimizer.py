@@ -24,11 +24,11 @@ from cyclade.optim.arguments import (
     direction,
     rates_of,
     refuse_half,
-    refuse_ranks,
 )
-from cyclade.optim.batches import as_batches, as_inputs
+from cyclade.optim.batches import as_inputs
 from cyclade.optim.costs import overhead, stage_costs
 from cyclade.optim.cycle import CycleRunner
+from cyclade.optim.distributed import together
 from cyclade.optim.losses import slope_of
 from cyclade.optim.net import Batch, Block, Loss, Net
 from cyclade.optim.plan import Plan
@@ -90,8 +90,8 @@ class CyclicOptimizer(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         seed: int = 0,
+        process_group: Any = None,
     ) -> None:
-        refuse_ranks()
         model = check_model(model)
         check_loss(loss_fn, model)
         if damping is None:
@@ -107,6 +107,8 @@ class CyclicOptimizer(Optimizer):
             lr = default_rate(precondition, recursive=self.recursive)
         if order is None:
             order = default_order(precondition, one_block=self.one_block, capture=capture)
+        self._together = together(process_group)
+        self._together.adopt(model)
         inputs = None if example is None else as_inputs(example)
         slope, self._loss_fn = slope_of(loss_fn), loss_fn
         self._routes = Routes(model, inputs, stages, compile=compile)
@@ -130,6 +132,7 @@ class CyclicOptimizer(Optimizer):
         self._built = False
         super().__init__(groups, defaults)
         self._built = True
+        self._seed = seed = self._together.agree(self._said(order, seed))["seed"]
         self._turns = Turns(as_order(order, self._plan.m), seed, one_at_a_time=self.one_at_a_time)
         if capture:
             check_capture(self._turns.fixed, self.net.parameters.values())
@@ -145,7 +148,20 @@ class CyclicOptimizer(Optimizer):
         if inputs is not None:
             self._count(inputs)
         if self._routes.settled and (self._costs is not None or not self._plan.by_cost):
-            self._arrange()
+            self._arrange(self._agreed(self._chosen()))
+
+    def _said(self, order: Any, seed: int) -> dict[str, Any]:
+        """What must be the same on all ranks."""
+        groups = [
+            {name: str(value) for name, value in group.items() if name != "params"}
+            for group in self.param_groups
+        ]
+        turns = order if isinstance(order, str | list | tuple) else type(order).__name__
+        sizes = getattr(self, "b", None), getattr(self, "b_small", None)
+        return {
+            "the optimizer": self.name, "param_groups": groups, "order": str(turns),
+            "b and b_small": sizes, "seed": seed,
+        }  # fmt: skip
 
     def _refresh_rule(self) -> EveryBatch | LargeBatches:
         return EveryBatch(type(self).__name__)
@@ -172,6 +188,11 @@ class CyclicOptimizer(Optimizer):
         return self._turns.fixed
 
     @property
+    def runs_on(self) -> int:
+        """How many ranks share every batch."""
+        return self._together.size
+
+    @property
     def cycles(self) -> int:
         """Cycles done."""
         return self._turns.cycles
@@ -187,14 +208,20 @@ class CyclicOptimizer(Optimizer):
     def _chosen(self) -> list[Block]:
         return self._plan.choose(self.net.chain, self._costs, direction(self.order))
 
-    def _arrange(self, blocks: list[Block] | None = None) -> None:
-        """Choose the blocks, and get ready to run cycles over them."""
+    def _agreed(self, blocks: list[Block]) -> list[Block]:
+        """The blocks of the first rank, whose batch may have cost something else."""
+        names = [list(block.params) for block in blocks]
+        first = self._together.agree({"blocks": names})["blocks"]
+        return blocks if first == names else self._plan.saved(self.net.chain, first)
+
+    def _arrange(self, blocks: list[Block]) -> None:
+        """Get ready to run cycles over these blocks."""
         net = self.net
-        net.arrange(blocks or self._chosen())
+        net.arrange(blocks)
         self._runner = CycleRunner(
             net, Settings(net, self.param_groups, self._no_decay), Slots(net, self.state),
             self._turns, self._rule, net_regularisers(self._reg, net),
-            curvature=self._curvature, capture=self._capture,
+            curvature=self._curvature, together=self._together, capture=self._capture,
         )  # fmt: skip
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -270,16 +297,29 @@ class CyclicOptimizer(Optimizer):
                 "not fit; bfloat16 autocast needs no scaler"
             )
         refuse_half()
-        refuse_ranks()
         if callable(inputs) and not isinstance(inputs, Tensor):
             if weights is not None:
                 raise TypeError("weights are for micro-batches: a closure weighs its own")
             return self._closure_step(inputs, refresh)
-        batches = as_batches(inputs, target, self._loss_fn, weights)
         with exact_autocast():
-            self.prepare(batches)
-            size = sum(batch.size for batch in batches)
-            return self.runner.step(batches, self._rule.refreshes(size, refresh))
+            whole = self._together.whole(
+                (inputs, target, self._loss_fn, weights), refresh, ready=self._ready,
+                draws=self.draws, rates=self._rates,
+            )  # fmt: skip
+            if self._together.prove(lambda every: self._prove(whole.batches, every), whole):
+                self._settle()
+            again = self._rule.refreshes(whole.size, refresh)
+            with self._together.drawing(self._seed, self.draws, self.net):
+                return self.runner.step(whole.batches, again)
+
+    def _rates(self) -> float:
+        """A number that changes with any lr or weight decay that the host knows."""
+        found = 0.0
+        for i, group in enumerate(self.param_groups):
+            for name, scale in (("lr", 1.0), ("weight_decay", math.pi)):
+                value = group[name]
+                found += 0.0 if isinstance(value, Tensor) else scale * (i + 1) * float(value)
+        return found
 
     def feed(self, inputs: Any, target: Any = None) -> None:
         """Give a batch to the next ``step()``, which a trainer calls without arguments.
@@ -305,7 +345,8 @@ class CyclicOptimizer(Optimizer):
                 stacklevel=4,
             )
         again = self._rule.refreshes(0, True if refresh is None else refresh)
-        with exact_autocast():
+        self._together.check_closure(refresh, self.draws, self._rates)
+        with exact_autocast(), self._together.drawing(self._seed, self.draws, self.net):
             return self.runner.closure_step(closure, again)
 
     def prepare(self, batches: list[Batch]) -> None:
@@ -314,9 +355,23 @@ class CyclicOptimizer(Optimizer):
         On the first batch this also chooses the blocks. Afterwards it looks whether the model has
         changed, and only then proves again.
         """
+        if self._prove(batches):
+            self._settle()
+
+    def _ready(self, batches: list[Batch]) -> bool:
+        """Whether nothing has to be proved before these batches are used."""
         self.net.check_unchanged()
-        if self._routes.proved(batches):
-            return
+        return self._runner is not None and self._routes.proved(batches)
+
+    def _prove(self, batches: list[Batch], every: bool = False) -> bool:
+        """Prove what is not proved yet (or `every` batch); whether there was anything."""
+        self.net.check_unchanged()
+        if not every and batches and self._routes.proved(batches):
+            return False
+        if not batches:
+            if self._runner is None:
+                raise ValueError("the first batch must have samples on every rank")
+            return False
         inputs = batches[0].inputs
 
         def arranged() -> None:
@@ -330,9 +385,13 @@ class CyclicOptimizer(Optimizer):
                 chosen = partition.placed(self.net.blocks, self.net.model, self.net.chain)
             self.net.arrange(chosen)
 
-        self._routes.prove(batches, arranged, recursive=self.recursive)
+        self._routes.prove(batches, arranged, recursive=self.recursive, every=every)
+        return True
+
+    def _settle(self) -> None:
+        """What follows from a proof: the blocks stand, and graphs recorded before it do not."""
         if self._runner is None:
-            self._arrange(self.net.blocks)
+            self._arrange(self._agreed(self.net.blocks))
         else:
             self._runner.forget_graphs()
         self._tell_the_cost()
@@ -395,6 +454,7 @@ class CyclicOptimizer(Optimizer):
     def __reduce__(self) -> Any:
         """Pickled as its arguments (the model among them) and its state."""
         args, options = self.__dict__["_given"]
+        options = {name: value for name, value in options.items() if name != "process_group"}
         return _built_again, (type(self), args, options, self.state_dict())
 
 

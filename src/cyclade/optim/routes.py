@@ -79,9 +79,13 @@ class Routes:
         return all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
 
     def prove(
-        self, batches: Sequence[Batch], arrange: Callable[[], None], *, recursive: bool
-    ) -> None:
-        """Find a route that is proved on these batches; `arrange` finds the blocks for each."""
+        self, batches: Sequence[Batch], arrange: Callable[[], None], *, recursive: bool,
+        every: bool = False,
+    ) -> None:  # fmt: skip
+        """Find a route that is proved on these batches; `arrange` finds the blocks for each.
+
+        With `every` each batch is proved, also where one of its kind was before.
+        """
         self._follow_changes(batches[0].inputs)
         many, reason, written = len(batches) > 1, None, set[str]()
         while True:
@@ -89,7 +93,8 @@ class Routes:
                 if recursive or many:
                     self._keep_hooks_whole()
                 for batch in batches:
-                    if batch is batches[0] or not self.chain.is_proved(batch.inputs, many=many):
+                    known = self.chain.is_proved(batch.inputs, many=many)
+                    if every or batch is batches[0] or not known:
                         written |= self._prove_one(batch, arrange, many=many)
                 break
             except UnprovedError as error:

@@ -53,6 +53,7 @@ class StagedSweep:
         self.get = point.get
         self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
+        self._begun: dict[int, tuple[int, int, list[Tensor], Any]] = {}  # see `ahead`
 
     def set(self, j: int, u: Tensor) -> None:
         """Move block j; what was computed beyond its first stage is no longer true."""
@@ -68,8 +69,7 @@ class StagedSweep:
         losses = []
         unused = set(range(len(self._net.blocks[j].params)))
         for i, batch in enumerate(self._batches):
-            env = self._advance(i, self._net.starts[j])
-            leaves, end = self._suffix(i, j, env)
+            leaves, end = self._replayed(i, j)
             found: Sequence[Tensor | None] = [None] * len(leaves)
             if self._by_slope():
                 top = self._net.chain.output(end)
@@ -78,6 +78,8 @@ class StagedSweep:
                 top = self._loss(end, batch)
                 start = self._net.one(top)
                 losses.append(top.detach() * batch.weight)
+            if self._net.weigh_losses:
+                start = start * batch.weight
             if top.requires_grad:
                 found = torch.autograd.grad(top, leaves, start, allow_unused=True)
             unused -= {k for k, g in enumerate(found) if g is not None}
@@ -108,6 +110,26 @@ class StagedSweep:
                 total = total + self._scaled(dense(found, leaves).detach(), batch)
         return total
 
+    def ahead(self, j: int, moving: int) -> None:
+        """Begin block j's replay, up to the first stage that uses `moving`, which moves before it.
+
+        The next two calls are ``set(moving, …)`` and ``grad(j)``.
+        """
+        stop = self._net.starts[moving]
+        if self._net.starts[j] < stop:
+            for i in range(len(self._batches)):
+                env = self._advance(i, self._net.starts[j])
+                leaves = self._variables(j)
+                env = self._run(i, j, env, leaves, self._net.starts[j], stop)
+                self._begun[i] = (j, stop, leaves, env)
+
+    def _replayed(self, i: int, j: int) -> tuple[list[Tensor], Any]:
+        """Block j as variables, and the values after the last stage."""
+        begun, stop, leaves, env = self._begun.pop(i, (-1, 0, [], None))
+        if begun != j:
+            return self._suffix(i, j, self._advance(i, self._net.starts[j]))
+        return leaves, self._run(i, j, env, leaves, stop, len(self._net.chain.stages))
+
     def _advance(self, i: int, stage: int) -> Any:
         """The values before `stage`, from the nearest ones that are still true."""
         cached = self._cached[i]
@@ -127,17 +149,28 @@ class StagedSweep:
 
     def _suffix(self, i: int, j: int, env: Any) -> tuple[list[Tensor], Any]:
         """Block j as variables, and the values after the last stage, functions of them alone."""
-        net = self._net
-        tensors = dict(self._point.tensors())
+        leaves = self._variables(j)
+        return leaves, self._run(
+            i, j, env, leaves, self._net.starts[j], len(self._net.chain.stages)
+        )
+
+    def _variables(self, j: int) -> list[Tensor]:
+        """The parameters of block j as leaves of a graph, with the hooks of the model's own."""
+        net, tensors = self._net, self._point.tensors()
         leaves = [tensors[name].detach().requires_grad_() for name in net.blocks[j].params]
-        tensors.update(zip(net.blocks[j].params, leaves, strict=True))
         for name, leaf in zip(net.blocks[j].params, leaves, strict=True):
             for hook in (net.parameters[name]._backward_hooks or {}).values():
                 leaf.register_hook(hook)  # type: ignore[no-untyped-call]
-        with torch.enable_grad():
-            for s in range(net.starts[j], len(net.chain.stages)):
-                env = self._replays[i].run(s, env, tensors, live=self._live)
-        return leaves, env
+        return leaves
+
+    @torch.enable_grad()
+    def _run(self, i: int, j: int, env: Any, leaves: list[Tensor], start: int, stop: int) -> Any:
+        """The values before stage `stop` from those before `start`, as functions of `leaves`."""
+        tensors = dict(self._point.tensors())
+        tensors.update(zip(self._net.blocks[j].params, leaves, strict=True))
+        for s in range(start, stop):
+            env = self._replays[i].run(s, env, tensors, live=self._live)
+        return env
 
     @torch.enable_grad()
     def _loss(self, end: Any, batch: Batch) -> Tensor:
@@ -156,7 +189,7 @@ class StagedSweep:
         return self._slopes[i](output)
 
     def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
-        scale = batch.weight * self._sign
+        scale = self._sign if self._net.weigh_losses else batch.weight * self._sign
         return gj if scale == 1.0 else gj * scale
 
 

@@ -16,30 +16,38 @@ _FUNCTIONS = (F.cross_entropy, F.nll_loss)
 def micro_batch_weights(
     loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None
 ) -> list[float]:
-    """The factor of each micro-batch's loss.
+    """The factor of each micro-batch's loss, where together they are the batch."""
+    if given is None and len(pairs) == 1:
+        return [1.0]
+    counts = micro_batch_counts(loss_fn, pairs, sizes, given)
+    return [1.0] * len(pairs) if counts is None else _shares(counts)
+
+
+def micro_batch_counts(
+    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None
+) -> list[float] | None:
+    """What each micro-batch counts in a mean; None for losses that simply add up.
 
     A mean over samples counts by their number; PyTorch's losses of labels divide by the labels that
     are not ignored, or by the sum of their class weights; sums simply add up. What a loss of the
     user's does with ignored labels cannot be known: then the weights must be `given`.
     """
     if given is not None:
-        return _shares(_checked(given, len(pairs)))
-    if len(pairs) == 1:
-        return [1.0]
+        return _checked(given, len(pairs))
     targets = [_labels(x, y) for x, y in pairs]
     if getattr(loss_fn, "reduction", "mean") == "sum":
-        return [1.0] * len(pairs)
+        return None
     ignored = _IGNORED if loss_fn in _FUNCTIONS else getattr(loss_fn, "ignore_index", None)
     if ignored is not None and all(t is not None for t in targets):
         classes = getattr(loss_fn, "weight", None)
-        return _shares([_counted(t, ignored, classes) for t in targets if t is not None])
+        return [_counted(t, ignored, classes) for t in targets if t is not None]
     if any(t is not None and bool((t == _IGNORED).any()) for t in targets):
         raise ValueError(
             f"micro-batches with labels {_IGNORED}: how many of them the loss ignores cannot be "
             "seen from outside. Give step(..., weights=[…]), the number of labels that count in "
             "each micro-batch"
         )
-    return _shares([float(size) for size in sizes])
+    return [float(size) for size in sizes]
 
 
 def _labels(x: Any, y: Any) -> Tensor | None:

@@ -1,0 +1,214 @@
+"""Sweeps over a batch that is spread over the ranks of a process group.
+
+Each rank computes the gradient of block j on its own samples, weighted as its part of the whole
+batch; the sum over the ranks is ∇^j of the whole. One all-reduce a block carries that vector and
+one number per parameter (whether it was used at all); the first one of a cycle also the loss, and
+one number per rank (whether its own was finite). Where g^j is corrected by a difference of two
+gradients, the difference is what is summed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cyclade.optim.net import FlatPoint, LivePoint, Net
+from cyclade.ranks import RankLostError, Ranks
+
+_WIDE = (torch.float32, torch.float64)
+
+
+class IdleSweep:
+    """The sweep of a rank that has no samples of this batch."""
+
+    def __init__(self, net: Net, point: LivePoint | FlatPoint) -> None:
+        self._net, self.get, self.set = net, point.get, point.set
+        self.loss: Tensor | None = None
+        self.unused: dict[int, set[int]] = {}
+
+    def grad(self, j: int) -> Tensor:
+        """Nothing, from no parameter."""
+        self.unused[j] = set(range(len(self._net.blocks[j].params)))
+        zeros = torch.zeros_like(self.get(j))
+        self.loss = torch.zeros((), dtype=torch.float32, device=zeros.device)
+        return zeros
+
+    def hvp(self, j: int, v: Tensor) -> Tensor:
+        """Nothing."""
+        return torch.zeros_like(v)
+
+    def ahead(self, j: int, moving: int) -> None:
+        """Nothing to begin."""
+
+
+class Reduced:
+    """A sweep whose gradients and loss are those of the whole batch, the same on every rank.
+
+    While the all-reduce of block j is under way, what does not wait for it is begun: see
+    `_meanwhile`. `turns` are the blocks of this cycle, where they are known beforehand.
+    """
+
+    def __init__(
+        self, sweep: Any, net: Net, ranks: Ranks, turns: Sequence[int] | None, share: float = 1.0
+    ) -> None:
+        self._sweep, self._net, self._ranks, self.share = sweep, net, ranks, share
+        self._turns = list(turns or ())
+        self.get, self.set = sweep.get, sweep.set
+        self.loss: Tensor | None = None
+        self.faults: Tensor | None = None  # by rank: 1 where the loss was not finite, 2 no loss
+        self.unused: dict[int, set[int]] = {}  # by block: parameters without gradient on any rank
+        self._lag: Lagged | None = None
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j over the whole batch, or what it is corrected by."""
+        if self.loss is not None:
+            return self._summed(j, self._local(j), None)
+        try:
+            local = self._local(j)
+            loss = self._sweep.loss * self.share
+            return self._summed(j, local, loss, (~torch.isfinite(loss)).to(loss.dtype))
+        except RankLostError:
+            raise
+        except Exception:
+            # Nothing has moved yet: let the others know, instead of leaving them waiting.
+            nothing = torch.full_like(self.get(j), math.nan)
+            loss = torch.full((), math.nan, device=nothing.device)
+            self._sweep.unused[j] = set()
+            self._turns = []
+            self._summed(j, nothing, loss, torch.full_like(loss, 2.0))
+            raise
+
+    def _local(self, j: int) -> Tensor:
+        """This rank's part of it."""
+        local: Tensor = self._sweep.grad(j)
+        if self._lag is not None:
+            local = local - self._lag.local(j)
+        return local if self.share == 1.0 else local * self.share
+
+    def hvp(self, j: int, v: Tensor) -> Tensor:
+        """∇²_jj over the whole batch, times v."""
+        return self._ranks.sum((self._sweep.hvp(j, v) * self.share).contiguous())
+
+    def correct_by(self, lag: Any, fixed: bool) -> Lagged:
+        """Give differences to the gradients of `lag` from now on; what stands in for it."""
+        self._lag = Lagged(lag, fixed)
+        return self._lag
+
+    def _summed(
+        self, j: int, local: Tensor, loss: Tensor | None, fault: Tensor | None = None
+    ) -> Tensor:
+        real = torch.view_as_real(local).reshape(-1) if local.is_complex() else local
+        unused = self._sweep.unused[j]
+        parts = [real, self._used(j, unused, real)]
+        wait_loss: Callable[[], Tensor] | None = None
+        if loss is not None and fault is not None:
+            told = loss.new_zeros(1 + self._ranks.size, dtype=torch.float32)
+            told = told.to(real.dtype) if real.dtype in _WIDE else told
+            told[0], told[1 + self._ranks.rank] = loss, fault
+            if real.dtype in _WIDE:
+                parts.append(told)
+            else:  # a loss is not rounded to bfloat16
+                wait_loss = self._ranks.start_sum(told)
+        wait = self._ranks.start_sum(torch.cat(parts))
+        self._meanwhile(j)
+        packed = wait()
+        size, count = real.numel(), len(self._net.blocks[j].params)
+        if loss is not None:
+            whole = packed[size + count :] if wait_loss is None else wait_loss()
+            self.loss, self.faults = whole[0].to(loss.dtype), whole[1:]
+        self.unused[j] = self._unused_anywhere(unused, packed[size : size + count])
+        gj = packed[:size]
+        return torch.view_as_complex(gj.view(-1, 2)) if local.is_complex() else gj
+
+    def _used(self, j: int, unused: set[int], like: Tensor) -> Tensor:
+        """1 for each parameter of block j that had a gradient here, else 0."""
+        flags = like.new_ones(len(self._net.blocks[j].params))
+        for k in unused:
+            flags[k] = 0.0
+        return flags
+
+    def _unused_anywhere(self, unused: set[int], ranks_using: Tensor) -> set[int]:
+        """Parameters that no rank had a gradient for; a rank that used all need not look."""
+        if not unused or self._ranks.size == 1:
+            return unused
+        if ranks_using.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise ValueError(
+                "capture=True on several ranks needs every parameter used on every rank: one had "
+                "no gradient here. Give capture=False"
+            )
+        counts = ranks_using.tolist()
+        return {k for k in unused if counts[k] == 0.0}
+
+    def _meanwhile(self, j: int) -> None:
+        """Work on the next block that does not depend on the new x^j, while g^j is summed.
+
+        That is (a) the gradient at the lagged point, in a fixed order, whose block j takes the
+        present x^j whatever becomes of it; (b) the forward pass through the stages of the next
+        block, up to the first that uses x^j, where the next block comes before block j in the
+        model. In forward order without a lagged point there is nothing: every stage of the next
+        block's replay uses values that x^j has passed through.
+        """
+        if self._turns and self._turns[0] == j:
+            del self._turns[0]
+        following = self._turns[0] if self._turns else None
+        if following is None or following == j:
+            return
+        if self._lag is not None:
+            self._lag.ahead(following, j, self.get)
+        self._sweep.ahead(following, j)
+
+
+class Lagged:
+    """The lagged point where `Reduced` has subtracted its gradients already."""
+
+    def __init__(self, lag: Any, fixed: bool) -> None:
+        self._lag, self._fixed = lag, fixed
+        self._ahead: dict[int, Tensor] = {}  # gradients taken before their turn
+        self._followed: set[int] = set()  # blocks that moved before their turn
+        self.point = lag.point
+
+    def local(self, j: int) -> Tensor:
+        """∇^j at the lagged point, on this rank's samples."""
+        found = self._ahead.pop(j, None)
+        return self._lag.grad(j) if found is None else found
+
+    def ahead(self, following: int, j: int, get: Callable[[int], Tensor]) -> None:
+        """Move block j of the lagged point on, and take the gradient of the following block."""
+        if self._fixed:
+            self._lag.follow(j, get(j), None)
+            self._followed.add(j)
+            self._ahead[following] = self._lag.grad(following)
+
+    def grad(self, j: int) -> float:
+        """Nothing more to subtract."""
+        return 0.0
+
+    def follow(self, j: int, old: Tensor, new: Tensor) -> None:
+        """Block j of the lagged point becomes `old`, unless it did so ahead of its turn."""
+        if j in self._followed:
+            self._followed.remove(j)
+        else:
+            self._lag.follow(j, old, new)
+
+    def trim(self) -> None:
+        """Let go of the batch."""
+        self._lag.trim()
+
+
+class ReducedLag:
+    """The lagged point with gradients summed by themselves, for orders chosen on the way."""
+
+    def __init__(self, lag: Any, ranks: Ranks, share: float) -> None:
+        self._lag, self._ranks, self._share = lag, ranks, share
+        self.point, self.follow, self.trim = lag.point, lag.follow, lag.trim
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j at the lagged point, over the whole batch."""
+        gj = self._lag.grad(j) * self._share
+        if gj.is_complex():
+            return torch.view_as_complex(self._ranks.sum(torch.view_as_real(gj).contiguous()))
+        return self._ranks.sum(gj)

@@ -1,0 +1,133 @@
+"""Ranks on a GPU: NCCL (also captured) as a group of one; SyncBatchNorm with two gloo ranks.
+
+They need CUDA; run this file there by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+ALL = [SCCD, SGD, VROCCD, PAGE, VRCCD]
+RECURSIVE = (VROCCD, PAGE, VRCCD)
+SAME = 1e-10
+
+
+def net(norm: bool = False) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 20)]
+    layers += [nn.BatchNorm1d(20)] if norm else []
+    return nn.Sequential(*layers, nn.Tanh(), nn.Linear(20, 5)).double().cuda()
+
+
+def batch(size: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, 3, 8, 8, generator=generator, dtype=torch.float64)
+    return x.cuda(), torch.randint(0, 5, (size,), generator=generator).cuda()
+
+
+def train(
+    cls: Any, steps: int = 12, model: nn.Module | None = None, parts: Any = None, **options: Any
+) -> tuple[nn.Module, Tensor, Any]:
+    torch.backends.cudnn.deterministic = True
+    model = net() if model is None else model
+    if cls in RECURSIVE:
+        options.update(b=32, b_small=9)
+    opt = cls(model, F.cross_entropy, lr=0.05, weight_decay=1e-3, **options)
+    losses = []
+    for k in range(steps):
+        size = 32 if k == 0 or cls not in RECURSIVE or k % 4 == 0 else 9
+        data = batch(size, k)
+        losses.append(opt.step(*(data if parts is None else parts(*data))).clone())
+    return model, torch.stack(losses), opt
+
+
+def close(a: Any, b: Any) -> None:
+    torch.testing.assert_close(a, b, rtol=SAME, atol=SAME)
+
+
+@pytest.fixture(scope="module")
+def nccl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    place = tmp_path_factory.mktemp("nccl") / "store"
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl", init_method=f"file://{place}", rank=0, world_size=1)
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("capture", [False, True])
+@pytest.mark.parametrize("cls", ALL)
+def test_nccl_gives_the_trajectory_of_one_process(cls: Any, capture: bool, nccl: Any) -> None:
+    alone, losses, _ = train(cls)
+    ranked, again, opt = train(cls, capture=capture, process_group=nccl)
+    assert opt.runs_on == 1
+    assert (opt.runner.graphs is not None) == capture
+    if capture:
+        assert len(opt.runner.graphs)
+    close(again, losses)
+    close(list(ranked.state_dict().values()), list(alone.state_dict().values()))
+
+
+def test_a_model_that_nccl_cannot_reach_is_refused(nccl: Any) -> None:
+    with pytest.raises(ValueError, match=r"nccl.*cannot reduce tensors on cpu"):
+        SCCD(nn.Linear(3, 2), F.mse_loss, process_group=nccl)
+
+
+@pytest.mark.parametrize("name", ["SCCD", "VRO-CCD"])
+def test_synchronised_batch_norm(name: str, tmp_path: Path) -> None:
+    """Two gloo ranks on one GPU, with uneven parts, against BatchNorm in one process."""
+    place = tmp_path / "store"
+    workers = [
+        subprocess.Popen([sys.executable, __file__, "worker", name, str(rank), str(place)])
+        for rank in range(2)
+    ]
+    try:
+        assert [worker.wait(timeout=200) for worker in workers] == [0, 0]
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def synchronised(name: str, rank: int, place: str) -> None:
+    cls = {"SCCD": SCCD, "VRO-CCD": VROCCD}[name]
+    options = {"blocks": "layers", "order": "backward"}
+    alone, losses, _ = train(cls, model=net(norm=True), **options)
+    dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
+
+    def parts(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        cut = len(x) // 3 + 1
+        return (x[:cut], y[:cut]) if rank == 0 else (x[cut:], y[cut:])
+
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(net(norm=True))
+    model, again, opt = train(cls, model=model, parts=parts, **options)
+    assert opt.runs_on == 2
+    close(again, losses)
+    close(list(model.state_dict().values()), list(alone.state_dict().values()))
+    x, y = batch(8, 0)
+    with pytest.raises(ValueError, match="SyncBatchNorm waits for all of them"):
+        opt.step([(x, y)] if rank else [(x[:4], y[:4]), (x[4:], y[4:])])
+    dist.barrier()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        warnings.simplefilter("ignore")
+        synchronised(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    raise SystemExit(pytest.main([__file__, "-q", "-p", "no:cacheprovider", "-o", "addopts="]))
