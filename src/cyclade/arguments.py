@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array, all_finite, kind
-from cyclade._checks import function, is_number, whole_number
+from cyclade._checks import function, generator, is_number, whole_number
 from cyclade.blocks import Layout, Point
 from cyclade.gradient_check import contradiction
 from cyclade.methods import Method
@@ -42,6 +43,35 @@ def source(n: Any, stream: Any) -> Source | None:
     if n > MOST_TERMS:
         raise ValueError(f"n must be at most {MOST_TERMS}, got {n}")
     return FiniteSum(int(n))
+
+
+def sharded(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:
+    """The ranks that hold the terms of a sum, and the sum of all of them."""
+    if n is None:
+        raise ValueError("process_group needs n=, the number of terms that this rank holds")
+    from cyclade.ranks import Ranks
+
+    ranks = Ranks(process_group)
+    leaves = [
+        np.asarray(leaf.detach().cpu() if kind(leaf) == "torch" else leaf).tobytes()
+        for leaf in Layout.of(x0, None).point(x0).leaves
+    ]
+    ranks.agree({"x0": hashlib.sha256(b"".join(leaves)).hexdigest()})
+    return ranks, FiniteSum(sum(int(row[0]) for row in ranks.rows([float(n)])))
+
+
+def spread(
+    oracle: Any, ranks: Any, n: Any, said: dict[str, Any], seed: Any
+) -> tuple[Any, Callable[[list[float]], list[float]], np.random.Generator]:
+    """The oracle over all terms; what makes numbers alike on all ranks; the first rank's seed."""
+    from cyclade.oracles.sharded import Sharded
+
+    ranks.agree(said)
+
+    def alike(numbers: list[float]) -> list[float]:
+        return [max(column) for column in zip(*ranks.rows(numbers), strict=True)]
+
+    return Sharded(oracle, int(n), ranks), alike, ranks.gather(generator("seed", seed))[0]
 
 
 def check_flags(**flags: Any) -> None:

@@ -62,6 +62,7 @@ def minimize(
     callback: Callable[[Report], Any] | None = None,
     progress: bool = False,
     resume: Any = None,
+    process_group: Any = None,
 ) -> Result:
     """Minimise F(x) = f(x) + r(x) over blocks x = (x^1, …, x^m) by cyclic block coordinate descent.
 
@@ -145,6 +146,11 @@ def minimize(
     resume:
         The `state` of an earlier `Result`: go on where it stopped, exactly as if it had not. All
         other arguments must be as they were, but for the limits.
+    process_group:
+        Ranks of torch.distributed that each hold `n` (their own number) of the terms, and whose
+        `fun` and `jac` take indices 0 … n−1 into these. All ranks draw the same samples of all
+        terms and give the result of one process. x0 and the options must be the same on all; the
+        seed is the first rank's.
 
     Returns
     -------
@@ -167,6 +173,9 @@ def minimize(
     (True, array([0.2, 0. ]))
     """
     source = arguments.source(n, stream)
+    ranks, shard = None, source
+    if process_group is not None:
+        ranks, source = arguments.sharded(process_group, n, x0)
     arguments.check_flags(accelerate=accelerate, check_grad=check_grad, progress=progress)
     if callback is not None:
         function("callback", callback, "None or callable")
@@ -179,8 +188,18 @@ def minimize(
     x = layout.point(x0)
     sampler = make_sampler(chosen, source, b, b_small, p)
     smooth = arguments.smooth_part(
-        fun, jac, block_jac, args, x, user_layout, source, chosen.one_block, order
+        fun, jac, block_jac, args, x, user_layout, shard, chosen.one_block, order
     )
+    agreed: Callable[[list[float]], list[float]] = list
+    if ranks is not None:
+        said = {
+            "method": chosen.name, "blocks": repr(layout.block_shapes), "order": str(order),
+            "b, b_small, p": (b, b_small, p), "tol, rtol, change_tol": (tol, rtol, change_tol),
+            "limits": (max_cycles, max_samples, max_seconds), "every": every, "returns": returns,
+            "resume": resume is not None,
+        }  # fmt: skip
+        smooth.oracle, agreed, seed = arguments.spread(smooth.oracle, ranks, n, said, seed)
+        progress = progress and ranks.rank == 0
     if isinstance(order, list | tuple | range | np.ndarray) and chosen.one_block:
         order = "forward"  # there is nothing to order
     turns = as_order(order, layout.m)
@@ -248,7 +267,7 @@ def minimize(
         regs.x = carried.state.x
     setup = Setup(
         oracle, regs, steps, sampler, turns, evaluation_sample, chosen.resample, visits_all,
-        guarded, smooth.gradient_check(evaluation_sample),
+        guarded, smooth.gradient_check(evaluation_sample), alike=agreed,
     )  # fmt: skip
     runner = Runner(setup, carried, limits, EveryCycles(every), callback, progress)
     ending = runner.run()

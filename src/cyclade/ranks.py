@@ -86,6 +86,19 @@ class Ranks:
             dist.all_gather_object(found, value, group=self._host)
         return found
 
+    def agree(self, said: dict[str, Any], free: Sequence[str] = ()) -> dict[str, Any]:
+        """What the first rank says; an error where another differs in a name that is not `free`."""
+        everything = self.gather(said)
+        for rank, other in enumerate(everything):
+            for name, value in everything[0].items():
+                if name not in free and other.get(name) != value:
+                    raise ValueError(
+                        f"the ranks were given different things: {name} is {_short(value)} on rank "
+                        f"0 and {_short(other.get(name))} on rank {rank}"
+                    )
+        first: dict[str, Any] = everything[0]
+        return first
+
     @torch.no_grad()
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the values that the group's first rank has."""
@@ -177,6 +190,11 @@ def _place(group: Any) -> tuple[int, int]:
                else "")
         )  # fmt: skip
     return dist.get_rank(group), dist.get_world_size(group)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _ranks(which: list[int]) -> str:

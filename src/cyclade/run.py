@@ -107,10 +107,13 @@ class Runner:
                     before = state.x.copy()
                     self._advance(cycles, before)
                     seen = self._look(before)
-                    carried.wall = time.perf_counter() - begun
                     bar.show(state.k, self._last.fun, self._last.certificate)
-                    self._stop_if_done(seen)
-                    if interrupt.asked:
+                    asked = self.callback is not None and self._asks_to_stop(seen)
+                    carried.wall, stopped, interrupted = self.setup.alike(
+                        [time.perf_counter() - begun, asked, interrupt.asked]
+                    )
+                    self._stop_if_done(seen, bool(stopped))
+                    if interrupted:
                         self._see_last(seen)
                         message = f"interrupted after cycle {state.k}; the best so far is returned"
                         raise Stop(self._best(), False, message, interrupted=True)
@@ -270,9 +273,9 @@ class Runner:
 
     # -------------------------------------------------------------------------------- stopping
 
-    def _stop_if_done(self, seen: Seen) -> None:
+    def _stop_if_done(self, seen: Seen, stopped: bool) -> None:
         limits = self.limits
-        if self.callback is not None and self._asks_to_stop(seen):
+        if stopped:
             self._see_last(seen)
             raise Stop(seen.x, False, f"stopped by the callback after cycle {seen.k}")
         if self._spent() is not None:

@@ -50,6 +50,7 @@ class Setup:
     check_gradient: Callable[[Point, list[Any]], str | None] | None = None
     measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
+    alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
 
 
 @dataclass

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -23,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from cyclade import minimize
 from cyclade.optim import (
     PAGE,
     SCCD,
@@ -166,6 +169,81 @@ def raises(kind: type[BaseException], words: str, call: Callable[[], Any]) -> No
         said = str(error)
     assert said is not None, f"no {kind.__name__}"
     assert words in said, f"{words!r} is not in {said}"
+
+
+# ---------------------------------------------------------------------------------- minimize
+
+ROWS = torch.Generator().manual_seed(5)
+TABLE = torch.randn(40, 6, generator=ROWS, dtype=torch.float64)
+LABELS = torch.sign(torch.randn(40, generator=ROWS, dtype=torch.float64))
+CUT = 13  # rows on rank 0
+SUMS: dict[str, dict[str, Any]] = {
+    "P-CCD": {"method": "P-CCD"},
+    "P-CCD, scaled steps, accelerated": {"method": "P-CCD", "L": "scaled", "accelerate": True},
+    "P-CCD, greedy": {"method": "P-CCD", "order": "greedy"},
+    "SCCD": {"method": "SCCD", "b": 8, "L": 1.0, "eta": 0.2, "order": "shuffled"},
+    "SGD": {"method": "SGD", "b": 3, "L": 1.0, "eta": 0.2},
+    "VR-CCD": {"method": "VR-CCD", "b": 20, "order": "random"},
+    "VRO-CCD": {"method": "VRO-CCD", "b": 20, "b_small": 1},  # one term, so one rank is idle
+    "VRO-CCD, all of f": {"method": "VRO-CCD"},
+    "PAGE": {"method": "PAGE", "b": 20, "reg": L1(0.01)},
+}
+
+
+def fit(library: str, **options: Any) -> Any:
+    rows, signs = TABLE, LABELS
+    if dist.is_initialized():
+        mine = slice(0, CUT) if dist.get_rank() == 0 else slice(CUT, 40)
+        rows, signs = TABLE[mine], LABELS[mine]
+        options["process_group"] = dist.group.WORLD
+    common = {"n": len(rows), "blocks": [2, 2, 2], "max_cycles": 12, "every": 4, "tol": None}
+    if library == "torch":
+
+        def loss(x: Tensor, idx: Tensor) -> Tensor:
+            return F.softplus(-signs[idx] * (rows[idx] @ x)).mean() + 0.01 * (x**2).sum()
+
+        return minimize(loss, torch.zeros(6, dtype=torch.float64), **common, **options)
+    A, y = rows.numpy(), signs.numpy()
+
+    def fun(x: Any, idx: Any) -> Any:
+        return np.logaddexp(0, -y[idx] * (A[idx] @ x)).mean() + 0.01 * (x**2).sum()
+
+    def jac(x: Any, idx: Any) -> Any:
+        weight = -y[idx] / (1 + np.exp(y[idx] * (A[idx] @ x)))
+        return A[idx].T @ weight / len(idx) + 0.02 * x
+
+    return minimize(fun, np.zeros(6), jac=jac, **common, **options)
+
+
+def sums() -> dict[str, tuple[str, dict[str, Any]]]:
+    found = {f"minimize, {text}": ("numpy", options) for text, options in SUMS.items()}
+    return {**found, "minimize, VRO-CCD in torch": ("torch", SUMS["VRO-CCD"])}
+
+
+def minimize_stops_everywhere_at_once() -> None:
+    """The callback of one rank, its clock and its Ctrl-C end the run of all."""
+    rank = dist.get_rank()
+    res = fit("numpy", method="SCCD", b=8, callback=lambda r: rank == 1 and r.cycle == 3)
+    assert (res.cycles, "stopped by the callback" in res.message) == (3, True)
+    options = {"method": "SCCD", "b": 8, "max_seconds": 1.0}
+    res = fit("numpy", **options, callback=lambda r: time.sleep(1.1 * (rank == 1 and r.cycle == 2)))
+    assert (res.cycles, "max_seconds" in res.message) == (2, True)
+
+    def interrupt(report: Any) -> None:
+        if rank == 0 and report.cycle == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    res = fit("numpy", method="SCCD", b=8, callback=interrupt)
+    assert (res.cycles, "interrupted after cycle 4" in res.message) == (4, True)
+
+
+def minimize_refuses_what_ranks_cannot_share() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    raises(ValueError, "needs n=", lambda: minimize(np.sum, np.zeros(2), process_group=group))
+    raises(
+        ValueError, "x0 is", lambda: minimize(np.sum, np.full(2, rank), n=3, process_group=group)
+    )
+    raises(ValueError, "b, b_small, p is (8, None, None)", lambda: fit("numpy", b=8 + rank))
 
 
 # ------------------------------------------------------------------------------------- checks
@@ -458,6 +536,8 @@ CHECKS: list[Callable[[], None]] = [
     batch_norm_must_be_synchronised,
     a_page_sampler_gives_each_rank_its_part,
     a_group_of_one_is_one_process,
+    minimize_stops_everywhere_at_once,
+    minimize_refuses_what_ranks_cannot_share,
 ]
 
 
@@ -471,6 +551,7 @@ def main(folder: Path) -> None:
     one = {}
     if os.environ["RANK"] == "0":  # the other rank is held against this one, to the bit
         one = {text: run(name, **options) for text, (name, options) in cases().items()}
+        one |= {text: fit(name, **options) for text, (name, options) in sums().items()}
     dist.init_process_group("gloo", timeout=timedelta(seconds=20))
     outcome: dict[str, str] = {}
 
@@ -498,6 +579,19 @@ def main(folder: Path) -> None:
                 close(parameters, one[text][1], tolerance)
 
         attempt(text, same)
+    for text, (name, options) in sums().items():
+
+        def same_sum(text: str = text, name: str = name, options: Any = options) -> None:
+            res = fit(name, **options)
+            alike_everywhere([torch.as_tensor(res.x)])
+            if text in one:
+                ref = one[text]
+                close(torch.as_tensor(res.x), torch.as_tensor(ref.x))
+                assert (res.cycles, res.message) == (ref.cycles, ref.message)
+                for column in ("cycle", "samples", "fun", "certificate", "dist"):
+                    close(np.array(res.history[column]), np.array(ref.history[column]))
+
+        attempt(text, same_sum)
     for check in CHECKS:
         attempt(check.__name__, check)
     (folder / f"rank{dist.get_rank()}.json").write_text(json.dumps(outcome))

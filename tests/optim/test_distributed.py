@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ranks_worker import CHECKS, cases
+from ranks_worker import CHECKS, cases, sums
 
 WORKER = Path(__file__).with_name("ranks_worker.py")
 
@@ -45,7 +45,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", [*cases(), *(check.__name__ for check in CHECKS)])
+@pytest.mark.parametrize("name", [*cases(), *sums(), *(check.__name__ for check in CHECKS)])
 def test_on_two_ranks(name: str, outcomes: list[dict[str, str]]) -> None:
     for rank, outcome in enumerate(outcomes):
         assert not outcome[name], f"rank {rank}: {outcome[name]}"

@@ -129,16 +129,7 @@ class ManyProcesses(OneProcess):
 
         "seed" and "blocks" are taken over without one: they may well depend on a rank's own data.
         """
-        everything = self.ranks.gather(said)
-        for rank, other in enumerate(everything):
-            for name, value in everything[0].items():
-                if name not in ("seed", "blocks") and other.get(name) != value:
-                    raise ValueError(
-                        f"the ranks were given different things: {name} is {_short(value)} on rank "
-                        f"0 and {_short(other.get(name))} on rank {rank}"
-                    )
-        first: dict[str, Any] = everything[0]
-        return first
+        return self.ranks.agree(said, free=("seed", "blocks"))
 
     # ------------------------------------------------------------------------ before every step
 
@@ -290,8 +281,3 @@ def _refuse_local_norms(model: nn.Module, size: int) -> None:
                 "that the replicas' statistics drift apart: use "
                 "torch.nn.SyncBatchNorm.convert_sync_batchnorm(model), or put it in eval mode"
             )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
