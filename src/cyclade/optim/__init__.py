@@ -2,6 +2,7 @@
 
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.checked import NotFiniteError
+from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.pruning import PruneReport, prune
@@ -9,6 +10,7 @@ from cyclade.optim.routes import CostWarning
 from cyclade.optim.sparsity import SparsityReport, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning
+from cyclade.ranks import RankLostError
 
 __all__ = [
     "PAGE",
@@ -16,12 +18,15 @@ __all__ = [
     "SGD",
     "VRCCD",
     "VROCCD",
+    "CheckpointWarning",
+    "Checkpoints",
     "CostWarning",
     "CrossEntropy",
     "CutWarning",
     "NotFiniteError",
     "PageBatchSampler",
     "PruneReport",
+    "RankLostError",
     "SparsityReport",
     "prune",
     "sparsity",

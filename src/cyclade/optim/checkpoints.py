@@ -1,0 +1,123 @@
+"""Checkpoints of a training run that a kill, a full disk or a flipped bit cannot spoil.
+
+A file is written beside its place and renamed into it, carries the SHA-256 of its content, and the
+last few are kept. Loading takes the newest one that is whole, warns of those that are not, and
+reads tensors and plain values only. On several ranks the first one writes and reads; the state of
+an optimizer is the same on all of them.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cyclade._checks import whole_number
+from cyclade.experiments.checkpoint import opened, packed
+from cyclade.experiments.errors import FolderError
+from cyclade.experiments.storage import sweep, write
+from cyclade.ranks import Ranks, initialised
+
+_RUN = "cyclade.optim"
+_NAME = re.compile(r"checkpoint-(\d+)\.pt")
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint is damaged and was skipped for the one before it."""
+
+
+class Checkpoints:
+    """The last `keep` checkpoints of a run, in a folder of their own.
+
+    Example
+    -------
+    >>> import tempfile, torch
+    >>> from cyclade.optim import SCCD
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = SCCD(model, torch.nn.functional.mse_loss)
+    >>> kept = Checkpoints(tempfile.mkdtemp())
+    >>> kept.load(model=model, opt=opt) is None
+    True
+    >>> kept.save(3, model=model, opt=opt, best=0.5).name
+    'checkpoint-00000003.pt'
+    >>> kept.load(model=model, opt=opt)
+    {'step': 3, 'best': 0.5}
+    """
+
+    def __init__(self, folder: str | Path, *, keep: int = 2, process_group: Any = None) -> None:
+        self.folder, self.keep = Path(folder), whole_number("keep", keep, 1)
+        alone = process_group is None and not initialised()
+        self._ranks = None if alone else Ranks(process_group)
+
+    def save(self, step: int, **parts: Any) -> Path:
+        """Write checkpoint `step`: what has a state_dict by that, all else as plain values."""
+        path = self.folder / f"checkpoint-{whole_number('step', step, 0):08d}.pt"
+        if self._ranks is not None and self._ranks.rank > 0:
+            return path
+        states, values = {}, {}
+        for name, part in parts.items():
+            if callable(getattr(part, "state_dict", None)):
+                states[name] = part.state_dict()
+            else:
+                values[name] = part
+        write(path, packed({"epoch": step, "states": states, "values": values}, _RUN))
+        for _, old in self._found()[self.keep :]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def load(self, **parts: Any) -> dict[str, Any] | None:
+        """Give the parts the newest state that is whole; its step and values, or None."""
+        first = self._ranks is None or self._ranks.rank == 0
+        content, trouble = None, None
+        try:
+            content = self._newest() if first else None
+        except (OSError, FolderError) as error:
+            trouble = error
+        if self._ranks is not None:
+            content, said = self._ranks.gather((content, trouble and str(trouble)))[0]
+            trouble = trouble or (FolderError(said) if said else None)
+        if trouble is not None:
+            raise trouble
+        if content is None:
+            return None
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        wanted = {n for n, part in parts.items() if callable(getattr(part, "state_dict", None))}
+        if wanted != set(state["states"]):
+            raise ValueError(
+                f"the checkpoint holds the state of {sorted(state['states'])}, but load was given "
+                f"{sorted(wanted)}"
+            )
+        for name in wanted:
+            parts[name].load_state_dict(state["states"][name])
+        return {"step": state["epoch"], **state["values"]}
+
+    def _found(self) -> list[tuple[int, Path]]:
+        """The checkpoints that are there, the newest first."""
+        if not self.folder.is_dir():
+            return []
+        named = [(_NAME.fullmatch(entry.name), entry) for entry in self.folder.iterdir()]
+        return sorted(((int(m[1]), entry) for m, entry in named if m), reverse=True)
+
+    def _newest(self) -> bytes | None:
+        """The archive of the newest checkpoint that is whole."""
+        if self.folder.is_dir():
+            sweep(self.folder)
+        for _, path in self._found():
+            try:
+                archive, label = opened(path.read_bytes(), path)
+                if label.run != _RUN:
+                    raise FolderError(f"{path} belongs to another kind of run")
+                state = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+                if not isinstance(state, Mapping) or set(state) != {"epoch", "states", "values"}:
+                    raise FolderError(f"{path} holds no state of a run")
+            except (FolderError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as bad:
+                warnings.warn(CheckpointWarning(f"skipped: {bad}"), stacklevel=3)
+                continue
+            return archive
+        return None

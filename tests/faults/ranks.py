@@ -1,0 +1,317 @@
+"""Faults of training on several ranks, tried for real: python tests/faults/ranks.py --kills 20.
+
+Ranks are forked, so that a trial takes a fraction of a second:
+
+- one rank is killed (SIGKILL) inside a cycle, at a random block of a random step: the others stop
+  and name it; started again, the run ends in the bits of one that was never killed;
+- one rank is stopped (SIGSTOP): the others give up after the group's timeout and name it;
+- NaN appears in one rank's batch: all ranks refuse the step, name the rank and go on;
+- a checkpoint is cut short or has a bit flipped: it is skipped, with a warning, for the one before;
+- torchrun --max-restarts starts killed ranks again, which go on from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from cyclade.optim import SCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
+from cyclade.optim.sweep import StagedSweep
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ranks.py"
+EPOCHS = 3
+HUNG = 3.0  # seconds, the timeout of the group where a rank hangs
+Body = Callable[[int, Path], Any]
+
+
+def _example() -> Any:
+    spec = importlib.util.spec_from_file_location("ranks_example", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+example = _example()
+
+
+def forked(body: Body, ranks: int, place: Path, timeout: float = 60.0) -> list[tuple[int, Any]]:
+    """Run `body(rank, place)` as so many ranks: (exit status, what it returned or raised)."""
+    scratch = Path(tempfile.mkdtemp(dir=place.parent))
+    children = []
+    for rank in range(ranks):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                torch.set_num_threads(1)
+                dist.init_process_group(
+                    "gloo", init_method=f"file://{scratch / 'store'}", rank=rank, world_size=ranks,
+                    timeout=timedelta(seconds=timeout),
+                )  # fmt: skip
+                answer = body(rank, place)
+                code = 0
+            except BaseException as error:
+                answer = f"{type(error).__name__}: {error}"
+            (scratch / f"{rank}.json").write_text(json.dumps(answer))
+            os._exit(code)
+        children.append(pid)
+    status = {}
+    while len(status) < ranks:
+        pid, code = os.waitpid(-1, 0)
+        if pid in children:
+            status[pid] = os.waitstatus_to_exitcode(code)
+            stopped = [child for child in children if child not in status]
+            if timeout == HUNG and len(stopped) == 1 and len(status) == ranks - 1:
+                os.kill(stopped[0], signal.SIGKILL)  # the one that hangs will not end by itself
+    answers = []
+    for rank, pid in enumerate(children):
+        said = scratch / f"{rank}.json"
+        answers.append((status[pid], json.loads(said.read_text()) if said.exists() else None))
+    return answers
+
+
+class _Strike:
+    """Sends this process a signal in the middle of a cycle: at the given call of a gradient."""
+
+    def __init__(self, number: int, at: int) -> None:
+        self._left, self._number, self._plain = at, number, StagedSweep.grad
+
+    def __enter__(self) -> None:
+        def grad(sweep: StagedSweep, j: int) -> torch.Tensor:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), self._number)
+            return self._plain(sweep, j)
+
+        StagedSweep.grad = grad  # type: ignore[method-assign]
+
+    def __exit__(self, *error: object) -> None:
+        StagedSweep.grad = self._plain  # type: ignore[method-assign]
+
+
+def trained(rank: int, place: Path) -> str:
+    """The example, from its last checkpoint on; a digest of where it ends."""
+    model, _ = example.train(place, EPOCHS)
+    return digest(model)
+
+
+def digest(model: nn.Module) -> str:
+    return "".join(p.detach().numpy().tobytes().hex() for p in model.parameters())[:4000]
+
+
+def struck(victim: int, number: int, at: int) -> Body:
+    """`trained`, with one rank struck."""
+
+    def body(rank: int, place: Path) -> Any:
+        begun = time.perf_counter()
+        try:
+            with _Strike(number, at if rank == victim else -1):
+                return trained(rank, place)
+        except RankLostError as error:
+            return [str(error), time.perf_counter() - begun]
+
+    return body
+
+
+def gradients_in_all(scratch: Path, ranks: int) -> int:
+    """How many gradients a rank takes in a whole run."""
+    calls = []
+    plain = StagedSweep.grad
+
+    def counting(rank: int, place: Path) -> int:
+        def grad(sweep: StagedSweep, j: int) -> torch.Tensor:
+            calls.append(j)
+            return plain(sweep, j)
+
+        StagedSweep.grad = grad  # type: ignore[method-assign]
+        trained(rank, place)
+        return len(calls)
+
+    return min(answer for _, answer in forked(counting, ranks, scratch / f"counted-{ranks}"))
+
+
+class Trials:
+    """Faults at random places, each judged: "" is as it should be, else what is wrong."""
+
+    def __init__(self, scratch: Path, seed: int = 0) -> None:
+        self.scratch, self.rng = scratch, random.Random(seed)
+        self.wanted = {r: forked(trained, r, scratch / f"whole-{r}")[0][1] for r in (2, 3)}
+        self.calls = {r: gradients_in_all(scratch, r) for r in (2, 3)}
+
+    def kill(self, k: int) -> str:
+        """One rank killed inside a cycle; then the run is started again."""
+        ranks = 2 + k % 2
+        victim, at = self.rng.randrange(ranks), self.rng.randrange(1, self.calls[ranks])
+        place = self.scratch / f"kill-{k}"
+        answers = forked(struck(victim, signal.SIGKILL, at), ranks, place)
+        return self._stopped(answers, victim, 20.0) or self._resumed(ranks, place)
+
+    def hang(self, k: int) -> str:
+        """One rank stopped: the others wait no longer than the timeout."""
+        place = self.scratch / f"hang-{k}"
+        at = self.rng.randrange(self.calls[2] // 2, self.calls[2])
+        answers = forked(struck(k % 2, signal.SIGSTOP, at), 2, place, HUNG)
+        return self._stopped(answers, k % 2, HUNG + 25.0) or self._resumed(2, place)
+
+    def _stopped(self, answers: list[tuple[int, Any]], victim: int, within: float) -> str:
+        if answers[victim][0] != -signal.SIGKILL:
+            return f"rank {victim} was not killed: {answers[victim]}"
+        for rank, (code, answer) in enumerate(answers):
+            if rank == victim:
+                continue
+            if code != 0 or not isinstance(answer, list):
+                return f"rank {rank} ended with {code}, {str(answer)[:200]}"
+            said, seconds = answer
+            if f"rank {victim} of" not in said and f"ranks {victim}" not in said:
+                return f"rank {rank} does not name rank {victim}: {said}"
+            if seconds > within:
+                return f"rank {rank} needed {seconds:.1f} s to notice"
+        return ""
+
+    def _resumed(self, ranks: int, place: Path) -> str:
+        ends = forked(trained, ranks, place)
+        same = all(answer == self.wanted[ranks] for _, answer in ends)
+        return "" if same else "resumed, it ends elsewhere"
+
+    def nan(self, k: int) -> str:
+        """NaN in one rank's batch: all ranks refuse the step, and go on afterwards."""
+        ranks = 2 + k % 2
+        victim, when = self.rng.randrange(ranks), self.rng.randrange(1, 6)
+
+        def body(rank: int, place: Path) -> list[str]:
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+            opt, said = SCCD(model, nn.functional.mse_loss, lr=0.1), []
+            for step in range(7):
+                x, y = torch.randn(6, 4), torch.randn(6, 2)
+                if rank == victim and step == when:
+                    x[step % 6, 0] = float("nan")
+                try:
+                    opt.step(x, y)
+                except NotFiniteError as error:
+                    said.append(f"{step}: {error}")
+            return [*said, digest(model)]
+
+        answers = [answer for _, answer in forked(body, ranks, self.scratch / f"nan-{k}")]
+        for rank, answer in enumerate(answers):
+            good = isinstance(answer, list) and len(answer) == 2 and answer == answers[0]
+            if (
+                not good
+                or not answer[0].startswith(f"{when}: ")
+                or f"rank {victim}:" not in answer[0]
+            ):
+                return f"rank {rank}: {str(answer)[:200]}"
+        return ""
+
+    def damage(self, k: int) -> str:
+        """The newest checkpoint cut short or with a bit flipped."""
+        folder = self.scratch / f"damage-{k}"
+        shutil.copytree(self.scratch / "whole-2", folder)
+        newest = max(folder.iterdir())
+        content = bytearray(newest.read_bytes())
+        if k % 2:
+            content[self.rng.randrange(len(content))] ^= 1 << self.rng.randrange(8)
+        else:
+            del content[self.rng.randrange(len(content)) :]
+        newest.write_bytes(bytes(content))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = Checkpoints(folder)._newest()
+        if found is None or not any(
+            w.category is CheckpointWarning and newest.name in str(w.message) for w in seen
+        ):
+            return f"{newest.name} damaged: {[str(w.message) for w in seen]}"
+        return ""
+
+    def torchrun(self, k: int) -> str:
+        """A rank killed once under torchrun, which starts all of them again."""
+        place = self.scratch / f"torchrun-{k}"
+        place.mkdir()
+        victim, at = k % 2, self.rng.randrange(1, self.calls[2])
+        done = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+             "--max-restarts=2", __file__, "--rank", str(victim), str(at), str(place)],
+            text=True, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        if done.returncode:
+            return f"torchrun ended with {done.returncode}: {done.stdout[-500:]}"
+        struck_once = (place / "struck").exists()
+        ends = {(place / f"end-{rank}").read_text() for rank in range(2)}
+        return "" if struck_once and ends == {self.wanted[2]} else "restarted, it ends elsewhere"
+
+
+def as_rank(victim: int, at: int, place: Path) -> None:
+    """One rank of torchrun's, which dies the first time it is started."""
+    rank = int(os.environ["RANK"])
+    dist.init_process_group("gloo")
+    mark = place / "struck"
+    mine = rank == victim and not mark.exists()
+    if mine:
+        mark.touch()
+    with _Strike(signal.SIGKILL, at if mine else -1):
+        end = trained(rank, place / "run")
+    (place / f"end-{rank}").write_text(end)
+
+
+KINDS = ("kill", "hang", "nan", "damage", "torchrun")
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--rank"]:
+        as_rank(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for kind, number in zip(KINDS, (20, 2, 20, 200, 2), strict=True):
+        parser.add_argument(f"--{kind}s", type=int, default=number)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    failures: list[str] = []
+    outcome: dict[str, Counter[bool]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        trials = Trials(Path(scratch), chosen.seed)
+        for kind in KINDS:
+            counts = outcome[kind] = Counter()
+            for k in range(getattr(chosen, f"{kind}s")):
+                why = getattr(trials, kind)(k)
+                counts[not why] += 1
+                failures += [f"{kind} {k}: {why}"] if why else []
+                if kind != "damage":
+                    print(f"{kind} {k}: {why or 'as it should be'}", file=sys.stderr, flush=True)
+    for line in failures:
+        print(line)
+    words = {
+        "kill": "ranks killed inside a cycle: the others named it, resumed bit for bit",
+        "hang": "ranks that hang: the others named it within the timeout, resumed bit for bit",
+        "nan": "NaN in one rank's batch: refused and named by all ranks",
+        "damage": "damaged checkpoints: skipped for the one before",
+        "torchrun": "ranks killed under torchrun --max-restarts: ended bit for bit",
+    }
+    for kind, counts in outcome.items():
+        print(f"{sum(counts.values())} {words[kind]}: {counts[True]}, else: {counts[False]}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
