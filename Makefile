@@ -12,9 +12,11 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
-# Damaged run folders and killed commands: everything is mended, or refused in one line.
+# Damaged run folders and killed commands: everything is mended, or refused in one line. Killed and
+# hanging ranks: the others stop and name them, and the run ends as if nothing had happened.
 faults: setup
 	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
+	$(BIN)/python tests/faults/ranks.py --kills 50 --hangs 3 --nans 50 --damages 200 --torchruns 3
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.
 test-all: setup

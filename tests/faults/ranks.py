@@ -112,7 +112,7 @@ class _Strike:
 
 def trained(rank: int, place: Path) -> str:
     """The example, from its last checkpoint on; a digest of where it ends."""
-    model, _ = example.train(place, EPOCHS)
+    model, _ = example.train(place, EPOCHS, batches=5)
     return digest(model)
 
 
@@ -156,6 +156,8 @@ class Trials:
 
     def __init__(self, scratch: Path, seed: int = 0) -> None:
         self.scratch, self.rng = scratch, random.Random(seed)
+        torch.set_num_threads(1)
+        example.train(scratch / "alone", 1, batches=2)  # what torch imports late, before forking
         self.wanted = {r: forked(trained, r, scratch / f"whole-{r}")[0][1] for r in (2, 3)}
         self.calls = {r: gradients_in_all(scratch, r) for r in (2, 3)}
 
@@ -294,11 +296,14 @@ def main() -> int:
         for kind in KINDS:
             counts = outcome[kind] = Counter()
             for k in range(getattr(chosen, f"{kind}s")):
+                begun = time.perf_counter()
                 why = getattr(trials, kind)(k)
                 counts[not why] += 1
                 failures += [f"{kind} {k}: {why}"] if why else []
                 if kind != "damage":
-                    print(f"{kind} {k}: {why or 'as it should be'}", file=sys.stderr, flush=True)
+                    took = time.perf_counter() - begun
+                    text = f"{kind} {k}: {why or 'as it should be'} ({took:.1f} s)"
+                    print(text, file=sys.stderr, flush=True)
     for line in failures:
         print(line)
     words = {

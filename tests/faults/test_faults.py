@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,17 @@ def test_a_damage(number: int, stage: Stage) -> None:
     what, outcome, why = stage.damage(number, seed=1, names=["run"])
     assert outcome in (RECOVERED, REFUSED), why
     assert what.removeprefix("run, ") in DAMAGES
+
+
+def test_faults_of_ranks() -> None:
+    """A small part of `ranks.py`: it forks ranks, so it has a process of its own."""
+    counts = "--kills 1 --hangs 0 --nans 1 --damages 6 --torchruns 0"
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("ranks.py")), *counts.split()],
+        text=True, timeout=200, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "6 damaged checkpoints: skipped for the one before: 6, else: 0" in done.stdout
 
 
 def test_the_script_sees_what_is_wrong(stage: Stage, tmp_path: Path) -> None:

@@ -530,9 +530,9 @@ def a_group_of_one_is_one_process() -> None:
 
 def a_resumed_run_ends_in_the_same_bits() -> None:
     """The example: stopped after two epochs and resumed, and compared with one process."""
-    whole, _ = EXAMPLE.train(FOLDER / "whole", epochs=3)
-    EXAMPLE.train(FOLDER / "halves", epochs=2)
-    resumed, _ = EXAMPLE.train(FOLDER / "halves", epochs=3)
+    whole, _ = EXAMPLE.train(FOLDER / "whole", epochs=3, batches=5)
+    EXAMPLE.train(FOLDER / "halves", epochs=2, batches=5)
+    resumed, _ = EXAMPLE.train(FOLDER / "halves", epochs=3, batches=5)
     close(list(whole.parameters()), list(resumed.parameters()), 0.0)
     alike_everywhere(list(resumed.parameters()))
     if dist.get_rank() == 0:
@@ -541,7 +541,7 @@ def a_resumed_run_ends_in_the_same_bits() -> None:
 
 
 def a_damaged_checkpoint_is_skipped_by_all() -> None:
-    EXAMPLE.train(FOLDER / "damaged", epochs=2)
+    EXAMPLE.train(FOLDER / "damaged", epochs=2, batches=5)
     newest = FOLDER / "damaged" / "checkpoint-00000002.pt"
     if dist.get_rank() == 0:
         content = bytearray(newest.read_bytes())
@@ -592,7 +592,7 @@ def main(folder: Path) -> None:
     one = {}
     if os.environ["RANK"] == "0":  # the other rank is held against this one, to the bit
         one = {text: run(name, **options) for text, (name, options) in cases().items()}
-        ALONE, _ = EXAMPLE.train(folder / "alone", epochs=3)
+        ALONE, _ = EXAMPLE.train(folder / "alone", epochs=3, batches=5)
         one |= {text: fit(name, **options) for text, (name, options) in sums().items()}
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     outcome: dict[str, str] = {}

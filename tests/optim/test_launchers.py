@@ -105,8 +105,9 @@ def with_lightning(automatic: bool) -> nn.Module:
 
     module = Module()
     trainer = lightning.Trainer(
-        strategy="ddp", devices=2, accelerator="cpu", max_epochs=EPOCHS, logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False,
+        strategy="ddp", devices=2, accelerator="cpu", max_epochs=EPOCHS, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        use_distributed_sampler=False,
     )  # fmt: skip
     trainer.fit(module)
     return module.net
