@@ -150,35 +150,33 @@ class Ranks:
             raise RankLostError(f"{self._verdict()}: {first}") from error
 
     def _verdict(self) -> str:
+        """Which rank is gone; the word of the first that noticed, as the others leave after it."""
         here = socket.gethostname()
         dead = [
             r for r, (host, pid) in enumerate(getattr(self, "_peers", []))
             if host == here and not _runs(pid)
         ]  # fmt: skip
-        if dead:
-            return f"{_ranks(dead)} of {self.size} died (seen from rank {self.rank})"
-        silent = self._silent()
-        if silent is None:
-            return f"rank 0 of {self.size}, which keeps the store, does not answer"
-        if silent:
-            return f"{_ranks(silent)} of {self.size} did not answer (seen from rank {self.rank})"
-        return f"a collective failed on rank {self.rank} of {self.size}, though all answer"
-
-    def _silent(self) -> list[int] | None:
-        """The ranks that do not say within the grace period that they noticed the failure too."""
         try:
             kept = dist.distributed_c10d._get_default_store()
             store = dist.distributed_c10d.PrefixStore(f"cyclade-lost-{self._number}", kept)
             store.set_timeout(timedelta(seconds=_GRACE))
-            store.set(str(self.rank), "here")
-            end = time.monotonic() + _GRACE
-            silent = set(range(self.size)) - {self.rank}
-            while silent and time.monotonic() < end:
-                silent = {r for r in silent if not store.check([str(r)])}
-                time.sleep(0.02)
-        except (RuntimeError, ConnectionError):
-            return None
-        return sorted(silent)
+            seen = f"{_ranks(dead)} of {self.size} died" if dead else self._silent(store)
+            seen += f" (seen from rank {self.rank})"
+            return str(store.compare_set("verdict", "", seen).decode())
+        except (RuntimeError, ConnectionError):  # the store went with the rank that kept it
+            return f"{_ranks(dead or [0])} of {self.size} died (seen from rank {self.rank})"
+
+    def _silent(self, store: Any) -> str:
+        """The ranks that do not say within the grace period that they noticed the failure too."""
+        store.set(str(self.rank), "here")
+        end = time.monotonic() + _GRACE
+        silent = set(range(self.size)) - {self.rank}
+        while silent and time.monotonic() < end:
+            silent = {r for r in silent if not store.check([str(r)])}
+            time.sleep(0.02)
+        if silent:
+            return f"{_ranks(sorted(silent))} of {self.size} did not answer"
+        return f"a collective of {self.size} ranks failed, though all answer"
 
 
 def _place(group: Any) -> tuple[int, int]:

@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from cyclade import minimize
@@ -508,6 +509,24 @@ def batch_norm_must_be_synchronised() -> None:
     SCCD(model, F.cross_entropy, lr=0.1).step(*my_part(batch(8, 0)))
 
 
+def sharded_models_are_refused() -> None:
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+    for layer in (model[0], model[2], model):
+        fully_shard(layer)
+    raises(ValueError, "0.weight is a DTensor (fully_shard", lambda: SCCD(model, F.cross_entropy))
+
+
+def activations_may_wait_on_the_host() -> None:
+    """What FSDP's users can do: the same bits with the activations offloaded."""
+    model, twin = net(), net()
+    opt, ref = (SCCD(m, F.cross_entropy, lr=0.1, blocks="layers") for m in (model, twin))
+    for k in range(3):
+        with torch.autograd.graph.save_on_cpu():
+            opt.step(*my_part(batch(8, k)))
+        ref.step(*my_part(batch(8, k)))
+    close(list(model.parameters()), list(twin.parameters()), 0.0)
+
+
 def a_page_sampler_gives_each_rank_its_part() -> None:
     sampler = PageBatchSampler(50, b=9, b_small=3, seed=4)
     whole = PageBatchSampler(50, b=9, b_small=3, seed=4, process_group=False)
@@ -574,6 +593,8 @@ CHECKS: list[Callable[[], None]] = [
     a_ddp_model_is_unwrapped,
     batch_norm_must_be_synchronised,
     a_page_sampler_gives_each_rank_its_part,
+    sharded_models_are_refused,
+    activations_may_wait_on_the_host,
     a_group_of_one_is_one_process,
     minimize_stops_everywhere_at_once,
     minimize_refuses_what_ranks_cannot_share,

@@ -70,9 +70,23 @@ def check_model(model: Any) -> nn.Module:
         else:
             inner = getattr(model, "_orig_mod", None)
         if not isinstance(inner, nn.Module):
-            found: nn.Module = model
-            return found
+            break
         model = inner
+    _refuse_shards(model)
+    found: nn.Module = model
+    return found
+
+
+def _refuse_shards(model: nn.Module) -> None:
+    """Parameters of which every rank has a piece: FSDP2's `fully_shard`, tensor parallelism."""
+    for name, p in model.named_parameters():
+        if type(p).__name__ == "DTensor":
+            raise ValueError(
+                f"{name} is a DTensor (fully_shard, or tensor parallelism): FSDP reduces the "
+                "gradients of all its units in one backward pass, and a cyclic step asks for one "
+                "block's alone. Give the plain model (each rank holds all of it); docs/scaling.md "
+                "says what to do about a model that is too big"
+            )
 
 
 def check_dtypes(model: nn.Module, precondition: str | None) -> None:

@@ -1,0 +1,275 @@
+"""Training on several ranks beside DDP: seconds, bytes and reductions of a step, in one run.
+
+Worlds of one and of several ranks (gloo on the CPU, one thread each; or NCCL, one GPU each) run
+the same contestants on the same global batch: DDP with `torch.optim.SGD` (what users run today),
+our engine with one block, exact cycles in forward and backward order, and VRO-CCD on a large and on
+a small batch. For each: milliseconds, throughput against one rank, what is all-reduced in a step,
+and the prediction of the cost model of docs/scaling.md over the time measured; its constants
+(seconds of the step on one rank, seconds of a reduction of so many bytes) are of the same run.
+
+    python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
+    python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
+
+Only a quiet machine with a core for every rank says anything about throughput.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import nets_models
+from cyclade.optim import SCCD, SGD, VROCCD
+
+SMALL = 22  # b' = ⌊√512⌋
+LR = 0.05
+
+
+class Traffic:
+    """What is all-reduced: calls and bytes."""
+
+    def __init__(self) -> None:
+        self.calls = self.bytes = 0
+
+    def add(self, tensor: Tensor) -> None:
+        """One more all-reduce of this tensor."""
+        self.calls += 1
+        self.bytes += tensor.numel() * tensor.element_size()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count what goes through `torch.distributed.all_reduce`."""
+        plain = dist.all_reduce
+
+        def counted(tensor: Tensor, *args: Any, **options: Any) -> Any:
+            self.add(tensor)
+            return plain(tensor, *args, **options)
+
+        dist.all_reduce = counted
+        try:
+            yield
+        finally:
+            dist.all_reduce = plain
+
+
+def contestants(batch: int, device: torch.device, traffic: Traffic) -> dict[str, Callable[[], Any]]:
+    """A step of each, on this rank's part of the batch."""
+    rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(batch, 3, 32, 32, generator=generator)
+    y = torch.randint(0, 10, (batch,), generator=generator)
+    mine = slice(rank * batch // ranks, (rank + 1) * batch // ranks)
+    little = slice(rank * SMALL // ranks, (rank + 1) * SMALL // ranks)
+    x1, y1, x2, y2 = (a.to(device) for a in (x[mine], y[mine], x[little], y[little]))
+
+    def net() -> nn.Module:
+        torch.manual_seed(0)
+        return nets_models.LeNet().to(device)
+
+    def ddp() -> Callable[[], Any]:
+        model = net()
+        wrapped: Any = model
+        if dist.is_initialized():
+            wrapped = DistributedDataParallel(model, broadcast_buffers=False)
+            wrapped.register_comm_hook(traffic, _counting_hook)
+        optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            F.cross_entropy(wrapped(x1), y1).backward()
+            optimizer.step()
+
+        return step
+
+    def ours(cls: Any, small: bool = False, **options: Any) -> Callable[[], Any]:
+        opt = cls(net(), F.cross_entropy, lr=LR if cls is not VROCCD else 1e-3, **options)
+        if not small:
+            return lambda: opt.step(x1, y1)
+        opt.step(x1, y1)
+        return lambda: opt.step(x2, y2)
+
+    page = {"b": batch, "b_small": SMALL, "blocks": "layers"}
+    return {
+        "DDP + torch SGD": ddp(),
+        "SGD, one block": ours(SGD),
+        "SCCD forward": ours(SCCD, blocks="layers"),
+        "SCCD backward": ours(SCCD, blocks="layers", order="backward"),
+        "VRO-CCD, large batch": ours(VROCCD, **page),
+        "VRO-CCD, small batch": ours(VROCCD, small=True, **page),
+    }
+
+
+def _counting_hook(traffic, bucket):  # type: ignore[no-untyped-def]  # DDP reads annotations
+    """DDP's own average, counted."""
+    buffer = bucket.buffer()
+    traffic.add(buffer)
+    buffer.div_(dist.get_world_size())
+    return dist.all_reduce(buffer, async_op=True).get_future().then(lambda done: done.value()[0])
+
+
+def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
+    """One rank: the median milliseconds and the traffic of every contestant."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    device = torch.device("cpu")
+    if backend == "nccl":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    if ranks > 1:
+        dist.init_process_group(backend)
+    traffic = Traffic()
+    steps = contestants(batch, device, traffic)
+    for step in steps.values():
+        for _ in range(3):
+            step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    sent = {}
+    for name, step in steps.items():
+        traffic.calls = traffic.bytes = 0
+        # DDP counts in its hook, which itself calls all_reduce.
+        with traffic.watching() if not name.startswith("DDP") else _nothing():
+            step()
+        sent[name] = (traffic.calls, traffic.bytes)
+    for _ in range(repeats):
+        for name, step in steps.items():
+            _wait(device)
+            begun = time.perf_counter()
+            step()
+            _wait(device)
+            times[name].append(time.perf_counter() - begun)
+    found = {
+        name: {"seconds": statistics.median(times[name]), "reductions": sent[name][0],
+               "bytes": sent[name][1]}
+        for name in steps
+    }  # fmt: skip
+    reducing = reduction_seconds(device) if ranks > 1 else []
+    if ranks == 1 or dist.get_rank() == 0:
+        out.write_text(json.dumps({"steps": found, "reducing": reducing}))
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    if dist.is_initialized():
+        dist.barrier()
+
+
+def reduction_seconds(device: torch.device) -> list[tuple[int, float]]:
+    """Seconds of an all-reduce of so many bytes."""
+    found = []
+    for size in (1, 1024, 16 * 1024, 256 * 1024):
+        tensor = torch.zeros(size, device=device)
+        each = []
+        for _ in range(40):
+            _wait(device)
+            begun = time.perf_counter()
+            dist.all_reduce(tensor)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            each.append(time.perf_counter() - begun)
+        found.append((4 * size, statistics.median(each)))
+    return found
+
+
+def world(ranks: int, batch: int, repeats: int, backend: str) -> dict[str, Any]:
+    """Run a world of so many ranks."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "found.json"
+        line = [__file__, "--as-rank", str(batch), str(repeats), backend, str(out)]
+        if ranks > 1:
+            line = [
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                f"--nproc-per-node={ranks}",
+                *line,
+            ]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run([sys.executable, *line], check=True, env=env)
+        found: dict[str, Any] = json.loads(out.read_text())
+        return found
+
+
+def predicted(name: str, alone: dict[str, Any], there: dict[str, Any], ranks: int) -> float:
+    """Seconds by the cost model: the arithmetic shared out, and every reduction waited for."""
+    sizes = there["reducing"]
+    (small, quick), (large, slow) = sizes[0], sizes[-1]
+    per_byte = max((slow - quick) / (large - small), 0.0)
+    one = there["steps"][name]
+    exchange = 0.0 if name.startswith("DDP") else quick
+    reducing = one["reductions"] * quick + per_byte * one["bytes"]
+    return float(alone["steps"][name]["seconds"] / ranks + reducing + exchange)
+
+
+def main() -> None:
+    """Run the worlds and print the table."""
+    if sys.argv[1:2] == ["--as-rank"]:
+        batch, repeats, backend, out = sys.argv[2:6]
+        as_rank(int(batch), int(repeats), backend, Path(out))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--backend", default="gloo", choices=["gloo", "nccl"])
+    parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
+    chosen = parser.parse_args()
+    worlds = {
+        ranks: world(ranks, chosen.batch, chosen.repeats, chosen.backend)
+        for ranks in sorted({1, *chosen.ranks})
+    }
+    alone, rows = worlds[1], []
+    print(
+        f"{'contestant':<22} {'ranks':>5} {'ms':>8} {'/ DDP':>6} {'x one rank':>10} "
+        f"{'predicted':>9} {'reductions':>10} {'bytes':>9} {'- DDP':>6}"
+    )
+    for ranks, found in worlds.items():
+        base = found["steps"]["DDP + torch SGD"]
+        for name, one in found["steps"].items():
+            gain = alone["steps"][name]["seconds"] / one["seconds"]
+            wanted = one["seconds"] if ranks == 1 else predicted(name, alone, found, ranks)
+            rows.append({"contestant": name, "ranks": ranks, "ms": one["seconds"] * 1e3,
+                         "gain": gain, "predicted_ms": wanted * 1e3, **one})  # fmt: skip
+            print(
+                f"{name:<22} {ranks:>5} {one['seconds'] * 1e3:>8.2f} "
+                f"{one['seconds'] / base['seconds']:>6.2f} {gain:>10.2f} "
+                f"{wanted / one['seconds']:>9.2f} {one['reductions']:>10} {one['bytes']:>9,} "
+                f"{one['bytes'] - base['bytes']:>6}"
+            )
+    for ranks, found in worlds.items():
+        for size, seconds in found["reducing"]:
+            print(f"all-reduce of {size:>9,} bytes on {ranks} ranks: {seconds * 1e6:.0f} µs")
+    if chosen.out is not None:
+        about = {"batch": chosen.batch, "backend": chosen.backend, "torch": torch.__version__}
+        reducing = {ranks: found["reducing"] for ranks, found in worlds.items()}
+        text = json.dumps({"about": about, "rows": rows, "reducing": reducing}, indent=1)
+        chosen.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
