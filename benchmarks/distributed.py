@@ -4,8 +4,9 @@ Worlds of one and of several ranks (gloo on the CPU, one thread each; or NCCL, o
 the same contestants on the same global batch: DDP with `torch.optim.SGD` (what users run today),
 our engine with one block, exact cycles in forward and backward order, and VRO-CCD on a large and on
 a small batch. For each: milliseconds, throughput against one rank, what is all-reduced in a step,
-and the prediction of the cost model of docs/scaling.md over the time measured; its constants
-(seconds of the step on one rank, seconds of a reduction of so many bytes) are of the same run.
+and the prediction of the cost model of docs/scaling.md over the time measured. Its constants are of
+the same run: seconds of the step on a rank's part of the batch with nothing to reduce, while all
+ranks do the same, and seconds of a reduction of so many bytes.
 
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
@@ -29,6 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -43,15 +45,14 @@ LR = 0.05
 
 
 class Traffic:
-    """What is all-reduced: calls and bytes."""
+    """What is all-reduced: the bytes of every call."""
 
     def __init__(self) -> None:
-        self.calls = self.bytes = 0
+        self.sizes: list[int] = []
 
     def add(self, tensor: Tensor) -> None:
         """One more all-reduce of this tensor."""
-        self.calls += 1
-        self.bytes += tensor.numel() * tensor.element_size()
+        self.sizes.append(tensor.numel() * tensor.element_size())
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -71,7 +72,7 @@ class Traffic:
 
 def contestants(batch: int, device: torch.device, traffic: Traffic) -> dict[str, Callable[[], Any]]:
     """A step of each, on this rank's part of the batch."""
-    rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(batch, 3, 32, 32, generator=generator)
     y = torch.randint(0, 10, (batch,), generator=generator)
@@ -105,7 +106,9 @@ def contestants(batch: int, device: torch.device, traffic: Traffic) -> dict[str,
         opt.step(x1, y1)
         return lambda: opt.step(x2, y2)
 
-    page = {"b": batch, "b_small": SMALL, "blocks": "layers"}
+    together = ranks if dist.is_initialized() else 1  # who share a batch of this size
+    sizes = {"b": batch * together // ranks, "b_small": SMALL * together // ranks}
+    page = {**sizes, "blocks": "layers"}
     return {
         "DDP + torch SGD": ddp(),
         "SGD, one block": ours(SGD),
@@ -133,38 +136,47 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
     if backend == "nccl":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
+    traffic = Traffic()
+    alone = medians(contestants(batch, device, traffic), repeats, device)
+    together, sent = alone, {name: list[int]() for name in alone}
     if ranks > 1:
         dist.init_process_group(backend)
-    traffic = Traffic()
-    steps = contestants(batch, device, traffic)
-    for step in steps.values():
-        for _ in range(3):
-            step()
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    sent = {}
-    for name, step in steps.items():
-        traffic.calls = traffic.bytes = 0
-        # DDP counts in its hook, which itself calls all_reduce.
-        with traffic.watching() if not name.startswith("DDP") else _nothing():
-            step()
-        sent[name] = (traffic.calls, traffic.bytes)
-    for _ in range(repeats):
+        steps = contestants(batch, device, traffic)
+        together = medians(steps, repeats, device)
         for name, step in steps.items():
-            _wait(device)
-            begun = time.perf_counter()
-            step()
-            _wait(device)
-            times[name].append(time.perf_counter() - begun)
+            traffic.sizes = []
+            # DDP counts in its hook, which itself calls all_reduce.
+            with traffic.watching() if not name.startswith("DDP") else _nothing():
+                step()
+            sent[name] = traffic.sizes
     found = {
-        name: {"seconds": statistics.median(times[name]), "reductions": sent[name][0],
-               "bytes": sent[name][1]}
-        for name in steps
-    }  # fmt: skip
+        name: {"seconds": together[name], "without_reducing": alone[name], "sent": sent[name]}
+        for name in together
+    }
     reducing = reduction_seconds(device) if ranks > 1 else []
     if ranks == 1 or dist.get_rank() == 0:
         out.write_text(json.dumps({"steps": found, "reducing": reducing}))
     if ranks > 1:
         dist.destroy_process_group()
+
+
+def medians(
+    steps: dict[str, Callable[[], Any]], repeats: int, device: torch.device
+) -> dict[str, float]:
+    """Median seconds of every contestant, visited in turn."""
+    for step in steps.values():
+        for _ in range(3):
+            step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(repeats):
+        for name, step in steps.items():
+            _wait(device)
+            begun = time.perf_counter()
+            step()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            times[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(each) for name, each in times.items()}
 
 
 @contextmanager
@@ -215,15 +227,12 @@ def world(ranks: int, batch: int, repeats: int, backend: str) -> dict[str, Any]:
         return found
 
 
-def predicted(name: str, alone: dict[str, Any], there: dict[str, Any], ranks: int) -> float:
-    """Seconds by the cost model: the arithmetic shared out, and every reduction waited for."""
-    sizes = there["reducing"]
-    (small, quick), (large, slow) = sizes[0], sizes[-1]
-    per_byte = max((slow - quick) / (large - small), 0.0)
-    one = there["steps"][name]
-    exchange = 0.0 if name.startswith("DDP") else quick
-    reducing = one["reductions"] * quick + per_byte * one["bytes"]
-    return float(alone["steps"][name]["seconds"] / ranks + reducing + exchange)
+def predicted(name: str, one: dict[str, Any], reducing: list[tuple[int, float]]) -> float:
+    """Seconds by the cost model: the part's arithmetic, and every reduction waited for."""
+    sizes, seconds = zip(*reducing, strict=True)
+    waits = np.interp(one["sent"], sizes, seconds).sum()
+    exchange = 0.0 if name.startswith("DDP") else seconds[0]  # of nine numbers before the step
+    return float(one["without_reducing"] + waits + exchange)
 
 
 def main() -> None:
@@ -252,14 +261,16 @@ def main() -> None:
         base = found["steps"]["DDP + torch SGD"]
         for name, one in found["steps"].items():
             gain = alone["steps"][name]["seconds"] / one["seconds"]
-            wanted = one["seconds"] if ranks == 1 else predicted(name, alone, found, ranks)
-            rows.append({"contestant": name, "ranks": ranks, "ms": one["seconds"] * 1e3,
-                         "gain": gain, "predicted_ms": wanted * 1e3, **one})  # fmt: skip
+            wanted = one["seconds"] if ranks == 1 else predicted(name, one, found["reducing"])
+            more = sum(one["sent"]) - sum(base["sent"])
+            rows.append(
+                {"contestant": name, "ranks": ranks, "gain": gain, "predicted": wanted, **one}
+            )
             print(
                 f"{name:<22} {ranks:>5} {one['seconds'] * 1e3:>8.2f} "
                 f"{one['seconds'] / base['seconds']:>6.2f} {gain:>10.2f} "
-                f"{wanted / one['seconds']:>9.2f} {one['reductions']:>10} {one['bytes']:>9,} "
-                f"{one['bytes'] - base['bytes']:>6}"
+                f"{wanted / one['seconds']:>9.2f} {len(one['sent']):>10} {sum(one['sent']):>9,} "
+                f"{more:>6}"
             )
     for ranks, found in worlds.items():
         for size, seconds in found["reducing"]:

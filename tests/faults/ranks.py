@@ -258,7 +258,7 @@ class Trials:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         if done.returncode:
-            return f"torchrun ended with {done.returncode}: {done.stdout[-500:]}"
+            return f"torchrun ended with {done.returncode}: {done.stdout[-3000:]}"
         struck_once = (place / "struck").exists()
         ends = {(place / f"end-{rank}").read_text() for rank in range(2)}
         return "" if struck_once and ends == {self.wanted[2]} else "restarted, it ends elsewhere"
