@@ -10,6 +10,7 @@ ranks do the same, and seconds of a reduction of so many bytes.
 
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
+    python benchmarks/distributed.py --predict            # 8 and 64 GPUs, by the model
 
 Only a quiet machine with a core for every rank says anything about throughput.
 """
@@ -235,6 +236,39 @@ def predicted(name: str, one: dict[str, Any], reducing: list[tuple[int, float]])
     return float(one["without_reducing"] + waits + exchange)
 
 
+NETWORKS = {8: (20e-6, 300e9), 64: (60e-6, 40e9)}
+"""Assumed: seconds of a small all-reduce among so many GPUs, and bytes a second of a large one."""
+
+NETS: dict[str, tuple[str, Callable[[], nn.Module], int]] = {
+    "LeNet, b = 512": ("lenet", nets_models.LeNet, 5),
+    "ResNet-18, b = 512": ("resnet", nets_models.ResNet18, 4),
+    "GPT, b = 32": ("gpt", nets_models.GPT, 4),
+}
+"""File of measured times, the model and its blocks there."""
+
+
+def predict() -> None:
+    """Milliseconds on 8 and 64 GPUs from those on one, by the cost model; batch per GPU kept."""
+    folder = Path(__file__).parents[1] / "docs" / "benchmarks"
+    print("| per GPU | GPUs | SGD ms | SCCD ms | waiting | SCCD / SGD | throughput kept |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for title, (file, make, m) in NETS.items():
+        rows = json.loads((folder / f"nets-h200-{file}.json").read_text())["rows"]
+        ms = {row["step"]: row["ms"] for row in rows}
+        sgd, cycle = ms["SGD, captured"], ms["SCCD forward, captured"]
+        size = 4 * sum(p.numel() for p in make().parameters())
+        print(f"| {title} | 1 | {sgd:.2f} | {cycle:.2f} | – | {cycle / sgd:.2f} | 1.00 |")
+        for ranks, (latency, rate) in NETWORKS.items():
+            wire = 2 * (ranks - 1) / ranks * size / rate
+            waiting = 1e3 * (m * latency + wire)
+            # DDP's buckets go out during the backward pass: what outlasts it is waited for.
+            base = sgd + max(1e3 * (latency + wire) - 2 / 3 * sgd, 1e3 * latency)
+            print(
+                f"| {title} | {ranks} | {base:.2f} | {cycle + waiting:.2f} | {waiting:.2f} | "
+                f"{(cycle + waiting) / base:.2f} | {cycle / (cycle + waiting):.2f} |"
+            )
+
+
 def main() -> None:
     """Run the worlds and print the table."""
     if sys.argv[1:2] == ["--as-rank"]:
@@ -247,7 +281,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--backend", default="gloo", choices=["gloo", "nccl"])
     parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
+    parser.add_argument("--predict", action="store_true", help="what 8 and 64 GPUs would do")
     chosen = parser.parse_args()
+    if chosen.predict:
+        predict()
+        return
     worlds = {
         ranks: world(ranks, chosen.batch, chosen.repeats, chosen.backend)
         for ranks in sorted({1, *chosen.ranks})
