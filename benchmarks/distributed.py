@@ -236,6 +236,23 @@ def predicted(name: str, one: dict[str, Any], reducing: list[tuple[int, float]])
     return float(one["without_reducing"] + waits + exchange)
 
 
+def save(path: Path, worlds: dict[int, dict[str, Any]]) -> None:
+    """The table of docs/scaling.md."""
+    head = "a step,ranks,ms,/ DDP,x one rank,predicted / measured,reductions,bytes,more than DDP"
+    lines = [head]
+    for ranks, found in worlds.items():
+        base = found["steps"]["DDP + torch SGD"]
+        for name, one in found["steps"].items():
+            gain = worlds[1]["steps"][name]["seconds"] / one["seconds"]
+            share = predicted(name, one, found["reducing"]) / one["seconds"] if ranks > 1 else 1.0
+            lines.append(
+                f'"{name}",{ranks},{one["seconds"] * 1e3:.1f},'
+                f"{one['seconds'] / base['seconds']:.2f},{gain:.2f},{share:.2f},"
+                f"{len(one['sent'])},{sum(one['sent'])},{sum(one['sent']) - sum(base['sent'])}"
+            )
+    path.write_text("\n".join(lines) + "\n")
+
+
 NETWORKS = {8: (20e-6, 300e9), 64: (60e-6, 40e9)}
 """Assumed: seconds of a small all-reduce among so many GPUs, and bytes a second of a large one."""
 
@@ -281,6 +298,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--backend", default="gloo", choices=["gloo", "nccl"])
     parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
+    parser.add_argument("--csv", type=Path, default=None, help="write the table of the docs")
     parser.add_argument("--predict", action="store_true", help="what 8 and 64 GPUs would do")
     chosen = parser.parse_args()
     if chosen.predict:
@@ -313,6 +331,8 @@ def main() -> None:
     for ranks, found in worlds.items():
         for size, seconds in found["reducing"]:
             print(f"all-reduce of {size:>9,} bytes on {ranks} ranks: {seconds * 1e6:.0f} µs")
+    if chosen.csv is not None:
+        save(chosen.csv, worlds)
     if chosen.out is not None:
         about = {"batch": chosen.batch, "backend": chosen.backend, "torch": torch.__version__}
         reducing = {ranks: found["reducing"] for ranks, found in worlds.items()}

@@ -71,7 +71,7 @@ def spread(
     def alike(numbers: list[float]) -> list[float]:
         return [max(column) for column in zip(*ranks.rows(numbers), strict=True)]
 
-    return Sharded(oracle, int(n), ranks), alike, ranks.gather(generator("seed", seed))[0]
+    return Sharded(oracle, int(n), ranks), alike, ranks.first(generator("seed", seed))
 
 
 def check_flags(**flags: Any) -> None:

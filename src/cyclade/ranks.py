@@ -86,6 +86,14 @@ class Ranks:
             dist.all_gather_object(found, value, group=self._host)
         return found
 
+    def first(self, value: Any) -> Any:
+        """The Python object of the group's first rank."""
+        found = [value]
+        with self._named():
+            source = dist.get_global_rank(self.group, 0)
+            dist.broadcast_object_list(found, src=source, group=self._host)
+        return found[0]
+
     def agree(self, said: dict[str, Any], free: Sequence[str] = ()) -> dict[str, Any]:
         """What the first rank says; an error where another differs in a name that is not `free`."""
         everything = self.gather(said)

@@ -126,6 +126,8 @@ def cases() -> dict[str, tuple[str, dict[str, Any]]]:
         for name in ("SCCD", "VRO-CCD"):
             found[f"{name}, {text}"] = (name, options)
     found["SCCD, a loss that adds up"] = ("SCCD", {"loss_fn": nn.CrossEntropyLoss(reduction="sum")})
+    for name in ("SCCD", "VRO-CCD"):
+        found[f"{name}, norms over all ranks"] = (name, {"make": normed, "order": "backward"})
     found["SCCD, one stage"] = ("SCCD", {"make": Untraceable})
     found["SCCD, bfloat16"] = ("SCCD", {"make": Narrow})
     return found
@@ -141,6 +143,25 @@ class Narrow(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.layers(x.bfloat16())
         return out.float()
+
+
+class CpuSyncNorm(nn.SyncBatchNorm):
+    """torch's own needs a GPU; the same normalisation of the whole batch, by autograd."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        sums = torch.cat([x.sum(0), (x * x).sum(0), x.new_full((1,), float(len(x)))])
+        if dist.is_initialized():
+            sums = torch.distributed.nn.functional.all_reduce(sums)
+        d = x.shape[1]
+        mean, count = sums[:d] / sums[-1], sums[-1]
+        var = sums[d : 2 * d] / count - mean * mean
+        return (x - mean) / torch.sqrt(var + self.eps) * self.weight + self.bias
+
+
+def normed() -> nn.Sequential:
+    torch.manual_seed(0)
+    norm = CpuSyncNorm(5, track_running_stats=False)
+    return nn.Sequential(nn.Linear(6, 5), norm, nn.Tanh(), nn.Linear(5, 3)).double()
 
 
 class Untraceable(nn.Module):
@@ -635,6 +656,7 @@ def main(folder: Path) -> None:
         def same(text: str = text, name: str = name, options: Any = options) -> None:
             losses, parameters, opt = run(name, **options)
             assert opt.runs_on == 2
+            assert opt._routes.how == (one[text][2]._routes.how if text in one else opt._routes.how)
             alike_everywhere(parameters)
             tolerance = 0.02 if parameters[0].dtype is torch.bfloat16 else SAME
             if text in one:

@@ -185,7 +185,7 @@ def _shared_seed(process_group: Any, seed: int) -> tuple[int, int, int]:
     if process_group is False or (process_group is None and not initialised()):
         return 0, 1, seed
     ranks = Ranks(process_group)
-    return ranks.rank, ranks.size, int(ranks.gather(seed)[0])
+    return ranks.rank, ranks.size, int(ranks.first(seed))
 
 
 def page_sizes(b: int | None, b_small: int | None) -> tuple[int, int]:

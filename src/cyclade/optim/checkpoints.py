@@ -80,7 +80,7 @@ class Checkpoints:
         except (OSError, FolderError) as error:
             trouble = error
         if self._ranks is not None:
-            content, said = self._ranks.gather((content, trouble and str(trouble)))[0]
+            content, said = self._ranks.first((content, trouble and str(trouble)))
             trouble = trouble or (FolderError(said) if said else None)
         if trouble is not None:
             raise trouble

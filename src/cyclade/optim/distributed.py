@@ -59,6 +59,7 @@ class OneProcess:
     """All samples are here."""
 
     size, rank = 1, 0
+    synchronised = False  # whether samples of other ranks meet in a normalisation
 
     def adopt(self, model: nn.Module) -> None:
         """Nothing to take over."""
@@ -108,14 +109,13 @@ class ManyProcesses(OneProcess):
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks, self.size, self.rank = ranks, ranks.size, ranks.rank
-        self._synchronised = False  # whether samples of other ranks meet in a normalisation
 
     # ------------------------------------------------------------------------ before the first
 
     def adopt(self, model: nn.Module) -> None:
         """Take over the first rank's parameters and buffers, as DDP does."""
         _refuse_local_norms(model, self.size)
-        self._synchronised = self.size > 1 and any(
+        self.synchronised = self.size > 1 and any(
             isinstance(module, nn.SyncBatchNorm) for module in model.modules()
         )
         state = [*model.named_parameters(), *model.named_buffers()]
@@ -153,7 +153,7 @@ class ManyProcesses(OneProcess):
             trouble, _BATCH, refresh, draws, rates, [counted, size, len(batches), proved]
         )
         counts, sizes, pieces, ready_there = zip(*rows, strict=True)
-        if self._synchronised and len(set(pieces)) > 1:
+        if self.synchronised and len(set(pieces)) > 1:
             raise ValueError(
                 f"the ranks have {[int(n) for n in pieces]} micro-batches with samples, but "
                 "SyncBatchNorm waits for all of them: give every rank as many"
@@ -194,7 +194,7 @@ class ManyProcesses(OneProcess):
             return False
         trouble, done = None, False
         try:
-            done = prove(self._synchronised)
+            done = prove(self.synchronised)
         except Exception as error:
             trouble = error
         self._raise(trouble, bool(any(row[0] for row in self.ranks.rows([trouble is not None]))))
@@ -252,7 +252,6 @@ class ManyProcesses(OneProcess):
 
     def reduced(self, sweep: Any, net: Net, turns: Any, *, closure: bool = False) -> Reduced:
         """A sweep with the gradients of the whole batch."""
-        net.weigh_losses = self._synchronised
         return Reduced(sweep, net, self.ranks, turns, 1.0 / self.size if closure else 1.0)
 
     def corrected(self, now: Any, lag: Any, turns: Any, *, fixed: bool) -> Any:

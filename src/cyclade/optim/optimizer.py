@@ -117,6 +117,7 @@ class CyclicOptimizer(Optimizer):
         chain = self._routes.chain
         self._plan = Plan(model, chain, blocks, max_overhead, order, one_block=self.one_block)
         self.net = Net(model, loss_fn, chain, self._plan.placed(chain), slope)
+        self.net.weigh_losses = self._together.synchronised
         self._routes.net = self.net
         defaults = {
             "lr": lr if isinstance(lr, Tensor) else 0.0, "weight_decay": float(weight_decay),

@@ -48,10 +48,13 @@ class Proof:
             self.trained = {n: p for n, p in net.parameters.items() if p.requires_grad}
             _refuse_without_graph(loss)
             _refuse_strangers(loss, net, batch)
-            found = torch.autograd.grad(loss, list(self.trained.values()), allow_unused=True)
+            # Where losses of several ranks meet in a normalisation, each counts by its weight.
+            weight = batch.weight if net.weigh_losses else 1.0
+            top = loss if weight == 1.0 else loss * weight
+            found = torch.autograd.grad(top, list(self.trained.values()), allow_unused=True)
         self.loss = loss.detach()
         self.grads: dict[str, Tensor | None] = {
-            name: None if g is None else g.detach().to_dense()
+            name: None if g is None else g.detach().to_dense() / weight
             for name, g in zip(self.trained, found, strict=True)
         }
 
