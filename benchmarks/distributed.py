@@ -27,7 +27,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -138,22 +138,26 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     traffic = Traffic()
-    alone = medians(contestants(batch, device, traffic), repeats, device)
-    together, sent = alone, {name: list[int]() for name in alone}
+    # Built before there is a group, these reduce nothing.
+    alone = contestants(batch, device, traffic)
+    steps, sent = {f"alone {name}": step for name, step in alone.items()}, {}
     if ranks > 1:
         dist.init_process_group(backend)
-        steps = contestants(batch, device, traffic)
-        together = medians(steps, repeats, device)
-        for name, step in steps.items():
-            traffic.sizes = []
+        shared = contestants(batch, device, traffic)
+        for name, step in shared.items():
             # DDP counts in its hook, which itself calls all_reduce.
-            with traffic.watching() if not name.startswith("DDP") else _nothing():
+            with traffic.watching() if not name.startswith("DDP") else nullcontext():
+                step()  # the first one of VRO-CCD forms g_{−1}
+                traffic.sizes = []
                 step()
-            sent[name] = traffic.sizes
+            sent[name] = list(traffic.sizes)
+        steps |= shared
+    seconds = medians(steps, repeats, device)
     found = {
-        name: {"seconds": together[name], "without_reducing": alone[name], "sent": sent[name]}
-        for name in together
-    }
+        name: {"seconds": seconds[name if ranks > 1 else f"alone {name}"],
+               "without_reducing": seconds[f"alone {name}"], "sent": sent.get(name, [])}
+        for name in alone
+    }  # fmt: skip
     reducing = reduction_seconds(device) if ranks > 1 else []
     if ranks == 1 or dist.get_rank() == 0:
         out.write_text(json.dumps({"steps": found, "reducing": reducing}))
@@ -178,11 +182,6 @@ def medians(
                 torch.cuda.synchronize()
             times[name].append(time.perf_counter() - begun)
     return {name: statistics.median(each) for name, each in times.items()}
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _wait(device: torch.device) -> None:

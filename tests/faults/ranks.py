@@ -255,7 +255,9 @@ class Trials:
             [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
              "--max-restarts=2", __file__, "--rank", str(victim), str(at), str(place)],
             text=True, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            # Otherwise torch keeps its store over a restart, and gloo may read the addresses of
+            # ranks that are gone (pytorch/pytorch#135712).
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         )  # fmt: skip
         if done.returncode:
             return f"torchrun ended with {done.returncode}: {done.stdout[-3000:]}"
