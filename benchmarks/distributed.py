@@ -4,9 +4,9 @@ Worlds of one and of several ranks (gloo on the CPU, one thread each; or NCCL, o
 the same contestants on the same global batch: DDP with `torch.optim.SGD` (what users run today),
 our engine with one block, exact cycles in forward and backward order, and VRO-CCD on a large and on
 a small batch. For each: milliseconds, throughput against one rank, what is all-reduced in a step,
-and the prediction of the cost model of docs/scaling.md over the time measured. Its constants are of
-the same run: seconds of the step on a rank's part of the batch with nothing to reduce, while all
-ranks do the same, and seconds of a reduction of so many bytes.
+and the prediction of the cost model of docs/scaling.md over the time measured, with constants of
+the same run: what DDP's step takes on a rank's part, what ours takes against it on one rank, and
+what a reduction of so many bytes takes.
 
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
@@ -43,6 +43,7 @@ from cyclade.optim import SCCD, SGD, VROCCD
 
 SMALL = 22  # b' = ⌊√512⌋
 LR = 0.05
+BASE = "DDP + torch SGD"
 
 
 class Traffic:
@@ -107,11 +108,9 @@ def contestants(batch: int, device: torch.device, traffic: Traffic) -> dict[str,
         opt.step(x1, y1)
         return lambda: opt.step(x2, y2)
 
-    together = ranks if dist.is_initialized() else 1  # who share a batch of this size
-    sizes = {"b": batch * together // ranks, "b_small": SMALL * together // ranks}
-    page = {**sizes, "blocks": "layers"}
+    page = {"b": batch, "b_small": SMALL, "blocks": "layers"}
     return {
-        "DDP + torch SGD": ddp(),
+        BASE: ddp(),
         "SGD, one block": ours(SGD),
         "SCCD forward": ours(SCCD, blocks="layers"),
         "SCCD backward": ours(SCCD, blocks="layers", order="backward"),
@@ -137,27 +136,19 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
     if backend == "nccl":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
-    traffic = Traffic()
-    # Built before there is a group, these reduce nothing.
-    alone = contestants(batch, device, traffic)
-    steps, sent = {f"alone {name}": step for name, step in alone.items()}, {}
     if ranks > 1:
         dist.init_process_group(backend)
-        shared = contestants(batch, device, traffic)
-        for name, step in shared.items():
-            # DDP counts in its hook, which itself calls all_reduce.
-            with traffic.watching() if not name.startswith("DDP") else nullcontext():
-                step()  # the first one of VRO-CCD forms g_{−1}
-                traffic.sizes = []
-                step()
-            sent[name] = list(traffic.sizes)
-        steps |= shared
+    traffic = Traffic()
+    steps, sent = contestants(batch, device, traffic), {}
+    for name, step in steps.items():
+        # DDP counts in its hook, which itself calls all_reduce.
+        with traffic.watching() if not name.startswith("DDP") else nullcontext():
+            step()  # the first one of VRO-CCD forms g_{−1}
+            traffic.sizes = []
+            step()
+        sent[name] = list(traffic.sizes)
     seconds = medians(steps, repeats, device)
-    found = {
-        name: {"seconds": seconds[name if ranks > 1 else f"alone {name}"],
-               "without_reducing": seconds[f"alone {name}"], "sent": sent.get(name, [])}
-        for name in alone
-    }  # fmt: skip
+    found = {name: {"seconds": seconds[name], "sent": sent[name]} for name in steps}
     reducing = reduction_seconds(device) if ranks > 1 else []
     if ranks == 1 or dist.get_rank() == 0:
         out.write_text(json.dumps({"steps": found, "reducing": reducing}))
@@ -227,12 +218,19 @@ def world(ranks: int, batch: int, repeats: int, backend: str) -> dict[str, Any]:
         return found
 
 
-def predicted(name: str, one: dict[str, Any], reducing: list[tuple[int, float]]) -> float:
-    """Seconds by the cost model: the part's arithmetic, and every reduction waited for."""
-    sizes, seconds = zip(*reducing, strict=True)
-    waits = np.interp(one["sent"], sizes, seconds).sum()
-    exchange = 0.0 if name.startswith("DDP") else seconds[0]  # of nine numbers before the step
-    return float(one["without_reducing"] + waits + exchange)
+def predicted(name: str, alone: dict[str, Any], there: dict[str, Any]) -> float:
+    """Seconds by the cost model: R times the arithmetic of SGD on the part, and every wait."""
+    sizes, seconds = zip(*there["reducing"], strict=True)
+
+    def waits(who: str) -> float:
+        return float(np.interp(there["steps"][who]["sent"], sizes, seconds).sum())
+
+    ratio = alone["steps"][name]["seconds"] / alone["steps"][BASE]["seconds"]
+    arithmetic = ratio * (there["steps"][BASE]["seconds"] - waits(BASE))
+    if name.endswith("small batch"):  # too small to share: a rank's part takes as long
+        arithmetic = alone["steps"][name]["seconds"]
+    exchange = 0.0 if name == BASE else seconds[0]  # of nine numbers before the step
+    return arithmetic + waits(name) + exchange
 
 
 def save(path: Path, worlds: dict[int, dict[str, Any]]) -> None:
@@ -240,10 +238,10 @@ def save(path: Path, worlds: dict[int, dict[str, Any]]) -> None:
     head = "a step,ranks,ms,/ DDP,x one rank,predicted / measured,reductions,bytes,more than DDP"
     lines = [head]
     for ranks, found in worlds.items():
-        base = found["steps"]["DDP + torch SGD"]
+        base = found["steps"][BASE]
         for name, one in found["steps"].items():
             gain = worlds[1]["steps"][name]["seconds"] / one["seconds"]
-            share = predicted(name, one, found["reducing"]) / one["seconds"] if ranks > 1 else 1.0
+            share = 1.0 if ranks == 1 else predicted(name, worlds[1], found) / one["seconds"]
             lines.append(
                 f'"{name}",{ranks},{one["seconds"] * 1e3:.1f},'
                 f"{one['seconds'] / base['seconds']:.2f},{gain:.2f},{share:.2f},"
@@ -313,10 +311,10 @@ def main() -> None:
         f"{'predicted':>9} {'reductions':>10} {'bytes':>9} {'- DDP':>6}"
     )
     for ranks, found in worlds.items():
-        base = found["steps"]["DDP + torch SGD"]
+        base = found["steps"][BASE]
         for name, one in found["steps"].items():
             gain = alone["steps"][name]["seconds"] / one["seconds"]
-            wanted = one["seconds"] if ranks == 1 else predicted(name, one, found["reducing"])
+            wanted = one["seconds"] if ranks == 1 else predicted(name, alone, found)
             more = sum(one["sent"]) - sum(base["sent"])
             rows.append(
                 {"contestant": name, "ranks": ranks, "gain": gain, "predicted": wanted, **one}

@@ -69,8 +69,6 @@ class Reduced:
             return self._summed(j, self._local(j), None)
         try:
             local = self._local(j)
-            loss = self._sweep.loss * self.share
-            return self._summed(j, local, loss, (~torch.isfinite(loss)).to(loss.dtype))
         except RankLostError:
             raise
         except Exception:
@@ -81,6 +79,8 @@ class Reduced:
             self._turns = []
             self._summed(j, nothing, loss, torch.full_like(loss, 2.0))
             raise
+        loss = self._sweep.loss * self.share
+        return self._summed(j, local, loss, (~torch.isfinite(loss)).to(loss.dtype))
 
     def _local(self, j: int) -> Tensor:
         """This rank's part of it."""
@@ -106,8 +106,8 @@ class Reduced:
         parts = [real, self._used(j, unused, real)]
         wait_loss: Callable[[], Tensor] | None = None
         if loss is not None and fault is not None:
-            told = loss.new_zeros(1 + self._ranks.size, dtype=torch.float32)
-            told = told.to(real.dtype) if real.dtype in _WIDE else told
+            wide = real.dtype if real.dtype in _WIDE else torch.float32
+            told = loss.new_zeros(1 + self._ranks.size, dtype=wide)
             told[0], told[1 + self._ranks.rank] = loss, fault
             if real.dtype in _WIDE:
                 parts.append(told)
@@ -157,7 +157,8 @@ class Reduced:
         following = self._turns[0] if self._turns else None
         if following is None or following == j:
             return
-        if self._lag is not None:
+        if self._lag is not None and self.loss is not None:
+            # Not before the loss is known to be finite: nothing may have moved until then.
             self._lag.ahead(following, j, self.get)
         self._sweep.ahead(following, j)
 
