@@ -25,6 +25,7 @@ from cyclade.experiments.storage import sweep, write
 from cyclade.ranks import Ranks, initialised
 
 _RUN = "cyclade.optim"
+_PLAIN = (int, float, bool, str, bytes, type(None), torch.Tensor)
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
 
 
@@ -65,7 +66,7 @@ class Checkpoints:
             if callable(getattr(part, "state_dict", None)):
                 states[name] = part.state_dict()
             else:
-                values[name] = part
+                values[name] = _plain(name, part)
         write(path, packed({"epoch": step, "states": states, "values": values}, _RUN))
         for _, old in self._found()[self.keep :]:
             old.unlink(missing_ok=True)
@@ -121,3 +122,19 @@ class Checkpoints:
                 continue
             return archive
         return None
+
+
+def _plain(name: str, value: Any) -> Any:
+    """`value`, if it can be read again without executing anything."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _plain(f"{name}[{key!r}]", entry)
+    elif isinstance(value, list | tuple):
+        for k, entry in enumerate(value):
+            _plain(f"{name}[{k}]", entry)
+    elif type(value) not in _PLAIN:
+        raise TypeError(
+            f"{name} is a {type(value).__name__}: a checkpoint holds what has a state_dict, and "
+            "numbers, strings, tensors, lists and dicts of these, which load without running code"
+        )
+    return value

@@ -1,0 +1,63 @@
+"""Checkpoints of a training run in one process; `ranks_worker.py` has those of several ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning
+
+
+def run(kept: Checkpoints, steps: int) -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    opt = VROCCD(model, nn.functional.mse_loss, lr=0.1, b=8, b_small=2, order="shuffled")
+    found = kept.load(model=model, opt=opt)
+    for k in range(0 if found is None else found["step"], steps):
+        generator = torch.Generator().manual_seed(k)
+        x = torch.randn(8 if k % 3 == 0 else 2, 3, generator=generator, dtype=torch.float64)
+        opt.step(x, x[:, :2])
+        kept.save(k + 1, model=model, opt=opt, best=[0.5, {"k": k}])
+    return model
+
+
+def bits(model: nn.Module) -> list[Any]:
+    return [p.tolist() for p in model.parameters()]
+
+
+def test_a_resumed_run_ends_in_the_same_bits_and_old_files_go(tmp_path: Path) -> None:
+    whole = bits(run(Checkpoints(tmp_path / "whole"), 9))
+    for steps in (4, 5, 9):
+        model = run(Checkpoints(tmp_path / "parts", keep=3), steps)
+    assert bits(model) == whole
+    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
+    assert names == [f"checkpoint-{k:08d}.pt" for k in (7, 8, 9)]
+    with pytest.raises(ValueError, match=r"holds the state of \['model', 'opt'\]"):
+        Checkpoints(tmp_path / "parts").load(model=model)
+
+
+@pytest.mark.parametrize("how", ["cut", "flip", "other"])
+def test_a_damaged_file_is_named_and_skipped(how: str, tmp_path: Path) -> None:
+    whole = bits(run(Checkpoints(tmp_path / "whole"), 6))
+    run(Checkpoints(tmp_path / "run"), 5)
+    newest = tmp_path / "run" / "checkpoint-00000005.pt"
+    content = newest.read_bytes()
+    damaged = {"cut": content[:-7], "flip": bytes([content[0] ^ 1]) + content[1:], "other": b"text"}
+    newest.write_bytes(damaged[how])
+    with pytest.warns(CheckpointWarning, match=r"checkpoint-00000005\.pt"):
+        model = run(Checkpoints(tmp_path / "run"), 6)
+    assert bits(model) == whole
+
+
+def test_what_would_not_load_safely_is_refused_when_saved(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path)
+    with pytest.raises(TypeError, match=r"best\[1\] is a ndarray"):
+        kept.save(1, best=[1.0, np.zeros(2)])
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="keep must be"):
+        Checkpoints(tmp_path, keep=0)
