@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cyclade.experiments.draws import Coins
-from cyclade.linear.row_stream import Waiting
+from cyclade.linear.stochastic.stream import Waiting
 from cyclade.methods import as_method
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.samplers import ALL, Page, coin, page_defaults

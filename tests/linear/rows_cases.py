@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
-from cyclade.linear.lipschitz import exact
 from cyclade.linear.losses import get
-from cyclade.linear.oracle import Features, LinearOracle
-from cyclade.linear.separable import by_blocks
+from cyclade.linear.stochastic.lipschitz import exact
+from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.separable import by_blocks
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.orders import as_order

@@ -12,7 +12,7 @@ from cyclade.linear.blocks.descent import DEPTH, Descent
 from cyclade.linear.blocks.panels import DenseGroups, SparseGroups
 from cyclade.linear.blocks.regs import Entries, Norms
 from cyclade.linear.blocks.row_panels import SharedRows, SparseRows, WeightedRows
-from cyclade.linear.design import as_design
+from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
 from cyclade.regularisers import GroupL2 as CoreGroupL2
 from cyclade.steps import Fixed

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import factor as module
 from cyclade.linear import path
-from cyclade.linear.factor import Factor
+from cyclade.linear.subproblem import factor as module
+from cyclade.linear.subproblem.factor import Factor
 
 
 def supports(rng, p, k, changes):
     """Sets of names that differ by some columns in and some out, in no order."""
-    names = rng.permutation(p)[:k]
-    yield names
+    cols = rng.permutation(p)[:k]
+    yield cols
     for some in changes:
-        outside = np.setdiff1d(np.arange(p), names)
-        kept = rng.permutation(names)[some // 2 :]
-        names = np.concatenate([kept, rng.permutation(outside)[: some - some // 2]])
-        yield names
+        outside = np.setdiff1d(np.arange(p), cols)
+        kept = rng.permutation(cols)[some // 2 :]
+        cols = np.concatenate([kept, rng.permutation(outside)[: some - some // 2]])
+        yield cols
 
 
 @pytest.mark.parametrize("small", [1, 10**6])
@@ -28,12 +28,12 @@ def test_solutions_are_those_of_fresh_factors(monkeypatch, small):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((120, 80))
     whole, ridge, kept = A.T @ A, np.linspace(0.0, 1.0, 80), Factor()
-    for names in supports(rng, 80, 40, [0, 1, 2, 5, 3, 30, 2, 1]):
+    for cols in supports(rng, 80, 40, [0, 1, 2, 5, 3, 30, 2, 1]):
         # G holds more columns than those asked for, and not always all that the factor is of.
-        held = np.concatenate([names, np.setdiff1d(np.arange(80), names)[: rng.integers(20)]])
+        held = np.concatenate([cols, np.setdiff1d(np.arange(80), cols)[: rng.integers(20)]])
         held = rng.permutation(held)
         G = whole[np.ix_(held, held)]
-        S = np.flatnonzero(np.isin(held, names))
+        S = np.flatnonzero(np.isin(held, cols))
         b = rng.standard_normal(S.size)
         H = G[np.ix_(S, S)] + np.diag(ridge[held[S]])
         found = kept.solve(G, S, held[S], ridge[held[S]], b)

@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import continuation, panels, path, reference, solve
-from cyclade.linear import gram as gram_module
-from cyclade.linear.bench import GrowingBench
-from cyclade.linear.compiled import compiled
-from cyclade.linear.design import as_design
-from cyclade.linear.gram import Gram
+from cyclade.linear import designs, path, reference, solve
 from cyclade.linear.kernels.columns import sort_out
 from cyclade.linear.kernels.gram import submatrix
-from cyclade.linear.look import Look, SquaredLook
+from cyclade.linear.loss_at import LossAt, SquaredLossAt
 from cyclade.linear.losses import Squared
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
-from cyclade.linear.sparse_panel import SharedPanel, SparsePanel
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.starts import continuation
+from cyclade.linear.subproblem import gram as gram_module
+from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver
 
 CYCLES = 12
 STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix]
@@ -34,13 +35,13 @@ def data(even, n=30, p=21):
 def grown(X, y, w, centred, goes):
     """A bench that took its columns in one go after another, begun at zero; their places."""
     design = as_design(X)
-    bench = GrowingBench(design.growing_panel(w, centred), design.p, w, centred)
-    for names in goes:
-        bench.places(names)
-    at = bench.places(np.unique(np.concatenate(goes)))
+    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), design.p, w, centred)
+    for cols in goes:
+        panel_solver.places(cols)
+    at = panel_solver.places(np.unique(np.concatenate(goes)))
     slopes = -w * y
-    bench.start(np.zeros(design.p), slopes, float(slopes.sum()))
-    return bench.panel, at
+    panel_solver.start(np.zeros(design.p), slopes, float(slopes.sum()))
+    return panel_solver.panel, at
 
 
 @pytest.mark.parametrize("even", [True, False])
@@ -48,16 +49,16 @@ def grown(X, y, w, centred, goes):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("long", [0, 10**9])
 def test_a_panel_that_grew_follows_core_cycle(monkeypatch, long, storage, centred, even):
-    monkeypatch.setattr(panels, "LONG", long)
+    monkeypatch.setattr(designs, "LONG", long)
     X, y, w = data(even)
     goes = [np.array([7, 2, 19]), np.array([0, 11, 2]), np.array([3, 15, 4, 20, 8, 1, 9])]
     penalty = MCP(0.1, 3.0)
-    known, (panel, at) = compiled(penalty, X.shape[1]), grown(storage(X), y, w, centred, goes)
+    known, (panel, at) = bind(penalty, X.shape[1]), grown(storage(X), y, w, centred, goes)
     if storage is sp.csc_matrix:
         assert type(panel) is (SharedPanel if even and not long else SparsePanel)
     m, ybar = (w @ X / w.sum(), w @ y / w.sum()) if centred else (np.zeros(X.shape[1]), 0.0)
-    names = panel.names[at]
-    A, t = X[:, names] - m[names], y - ybar
+    cols = panel.cols[at]
+    A, t = X[:, cols] - m[cols], y - ybar
     run = reference.run(A, t, Squared(), penalty, K=CYCLES, sample_weight=w, total=1.0)
     panel.choose(at)
     for now in run[1:]:
@@ -66,36 +67,36 @@ def test_a_panel_that_grew_follows_core_cycle(monkeypatch, long, storage, centre
     assert 0 < np.count_nonzero(now.coef) < at.size
     rest = np.sqrt(w) * (t - A @ now.coef)
     np.testing.assert_allclose(panel.residual(), rest, atol=1e-12)
-    np.testing.assert_allclose(panel.means[at], m[names], atol=1e-12)
+    np.testing.assert_allclose(panel.means[at], m[cols], atol=1e-12)
     correlations = (A * np.sqrt(w)[:, None]).T @ rest
     np.testing.assert_allclose(panel.correlations(at), correlations, atol=1e-12)
     np.testing.assert_allclose(panel.correlations(at[::3]), correlations[::3], atol=1e-12)
-    assert panel.entries(at) == (X[:, names] != 0).sum() or storage is not sp.csc_matrix
+    assert panel.entries(at) == (X[:, cols] != 0).sum() or storage is not sp.csc_matrix
 
 
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("storage", STORAGES)
 def test_products_are_kept_while_a_panel_grows(monkeypatch, storage, centred, even):
-    monkeypatch.setattr(panels, "LONG", 0)
+    monkeypatch.setattr(designs, "LONG", 0)
     X, y, w = data(even)
     p = X.shape[1]
     m = w @ X / w.sum() if centred else np.zeros(p)
     A = ((X - m) * np.sqrt(w)[:, None]).T
-    known, design = compiled(L1(0.05), p), as_design(storage(X))
-    bench = GrowingBench(design.growing_panel(w, centred), p, w, centred)
+    known, design = bind(L1(0.05), p), as_design(storage(X))
+    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), p, w, centred)
     gram, slopes = Gram(), -w * y
-    for names in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):
-        at = bench.places(names)
-        bench.start(np.zeros(p), slopes, float(slopes.sum()))
-        panel, order = bench.panel, at[::2]
+    for cols in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):
+        at = panel_solver.places(cols)
+        panel_solver.start(np.zeros(p), slopes, float(slopes.sum()))
+        panel, order = panel_solver.panel, at[::2]
         gram.take(panel, known, order, panel.correlations(at), at)
         assert set(order) <= set(gram.columns) <= set(at)
-        np.testing.assert_allclose(gram.G, A[gram.names] @ A[gram.names].T, atol=1e-12)
+        np.testing.assert_allclose(gram.G, A[gram.cols] @ A[gram.cols].T, atol=1e-12)
         gram.minimise(1e-14, 100_000)
         gram.give(panel)
         np.testing.assert_allclose(panel.correlations(gram.columns), gram.c, atol=1e-11)
-        distances = known.distances(gram.names, gram.x, -gram.c)
+        distances = known.distances(gram.cols, gram.x, -gram.c)
         assert distances.max() < 1e-12
 
 
@@ -104,7 +105,7 @@ def test_many_columns_that_rest_are_left_out_of_a_model():
     X, w = rng.standard_normal((40, 200)), np.full(40, 1 / 40)
     panel = as_design(np.asfortranarray(X)).panel(np.arange(200), w, False)
     panel.start(rng.standard_normal(40), np.zeros(200))
-    gram, known = Gram(), compiled(L1(0.1), 200)
+    gram, known = Gram(), bind(L1(0.1), 200)
     gram.take(panel, known, np.arange(0, 200, 2), panel.correlations())
     assert gram.columns.size == 100
     gram.take(panel, known, np.arange(5, 15), panel.correlations())
@@ -118,13 +119,13 @@ def test_newton_steps_in_either_loop(monkeypatch, few):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 20)) * np.geomspace(1, 0.05, 20) + rng.standard_normal((60, 1))
     y, w = X @ rng.standard_normal(20), np.full(60, 1 / 60)
-    known = compiled(L1(1e-4), 20)
+    known = bind(L1(1e-4), 20)
     panel = as_design(np.asfortranarray(X)).panel(np.arange(20), w, False)
     panel.start(np.sqrt(w) * y, np.zeros(20))
     gram = Gram()
     gram.take(panel, known, np.arange(20), panel.correlations())
     done = gram.minimise(1e-12, 100_000)
-    assert known.distances(gram.names, gram.x, -gram.c).max() < 1e-10
+    assert known.distances(gram.cols, gram.x, -gram.c).max() < 1e-10
     assert done < 2_000  # plain cycles need many times that
 
 
@@ -140,7 +141,7 @@ def test_a_part_of_a_square_matrix():
 def test_a_check_is_distances_and_value_in_one_pass(penalty):
     rng = np.random.default_rng(1)
     x, g = rng.uniform(-0.2, 0.3, 50) * (rng.random(50) < 0.5), rng.standard_normal(50)
-    known = compiled(penalty, 50)
+    known = bind(penalty, 50)
     distances, largest, r, finite = known.check(x, g)
     np.testing.assert_allclose(distances, [penalty.distance(x[j], g[j], j) for j in range(50)])
     assert largest == distances.max()
@@ -153,21 +154,25 @@ def test_a_check_is_distances_and_value_in_one_pass(penalty):
 def test_columns_by_what_they_are():
     rng = np.random.default_rng(2)
     x = rng.standard_normal(200) * (rng.random(200) < 0.2)
-    g, still = 2.0 * rng.standard_normal(200), np.where(rng.random(200) < 0.1, 0.0, 1.0)
-    distances = np.maximum(np.abs(g) - still, 0.0)
+    g, zero_threshold = 2.0 * rng.standard_normal(200), np.where(rng.random(200) < 0.1, 0.0, 1.0)
+    distances = np.maximum(np.abs(g) - zero_threshold, 0.0)
     found = np.empty((3, 200), np.int64)
-    counts = sort_out(x, distances, g, still, 0.75, *found)
+    counts = sort_out(x, distances, g, zero_threshold, 0.75, *found)
     support, rest = x != 0, (x == 0) & (distances == 0)
-    expected = [support, ~support & (distances > 0), rest & (still > 0) & (np.abs(g) > 0.75)]
-    for names, count, mask in zip(found, counts, expected, strict=True):
-        np.testing.assert_array_equal(names[:count], np.flatnonzero(mask))
+    expected = [
+        support,
+        ~support & (distances > 0),
+        rest & (zero_threshold > 0) & (np.abs(g) > 0.75),
+    ]
+    for cols, count, mask in zip(found, counts, expected, strict=True):
+        np.testing.assert_array_equal(cols[:count], np.flatnonzero(mask))
 
 
 def test_a_look_at_squares_is_a_look_at_any_loss():
     rng = np.random.default_rng(3)
     y, z, s = rng.standard_normal((3, 40))
     s = np.abs(s) / np.abs(s).sum()
-    quick, plain = SquaredLook(Squared(), y, s, z), Look(Squared(), y, s, z)
+    quick, plain = SquaredLossAt(Squared(), y, s, z), LossAt(Squared(), y, s, z)
     np.testing.assert_allclose(quick.u, plain.u)
     np.testing.assert_allclose(quick.slopes, plain.slopes)
     assert quick.value == pytest.approx(plain.value, rel=1e-12)

@@ -9,12 +9,12 @@ from pivots_twin import literal_pivots
 from scipy.linalg import cholesky, solve_triangular
 
 from cyclade.linear import solve
-from cyclade.linear.compiled import compiled
 from cyclade.linear.kernels.gram import cycles
 from cyclade.linear.kernels.pivots import append, pivots, remove, soft_cycles
 from cyclade.linear.losses import Cauchy
 from cyclade.linear.penalties import L1, WeightedL1
-from cyclade.linear.pursuit import TIRED, Pursuit, suits
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.subproblem.active_set import TIRED, ActiveSetNewton, suits
 
 
 def products(seed, n, m):
@@ -141,7 +141,7 @@ def test_pivots_keep_out_what_is_bent_down_as_their_twin_does():
 
 def test_cycles_go_where_those_of_any_penalty_go():
     (G, b), lam = products(3, 60, 40), np.random.default_rng(4).uniform(0.02, 0.3, 40)
-    penalty = compiled(WeightedL1(1.0, lam), 40)
+    penalty = bind(WeightedL1(1.0, lam), 40)
     for most in range(1, 12):
         x, c, y, d = np.zeros(40), b.copy(), np.zeros(40), b.copy()
         assert soft_cycles(G, c, x, lam, most, 0.0) == most
@@ -163,8 +163,8 @@ def test_pivots_never_raise_the_objective_and_keep_to_their_number():
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch):
-    made, inner = [], Pursuit.step
-    monkeypatch.setattr(Pursuit, "step", lambda *a: made.append(inner(*a)) or made[-1])
+    made, inner = [], ActiveSetNewton.step
+    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: made.append(inner(*a)) or made[-1])
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 400))
     X[:, 1:] += 1.5 * X[:, :-1]

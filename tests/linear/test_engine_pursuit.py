@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
-from cyclade.linear.compiled import compiled
-from cyclade.linear.design import as_design
 from cyclade.linear.losses import Cauchy
+from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1
+from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
-from cyclade.linear.pursuit import Pursuit, worth
-from cyclade.linear.working_sets import begin
+from cyclade.linear.subproblem.active_set import ActiveSetNewton, worth
+from cyclade.linear.working_set import begin
 
 ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
 
@@ -34,7 +34,7 @@ def test_products_under_weights_of_either_sign(sparse, few):
     w, chosen = rng.standard_normal(80), np.arange(4, 40, 3)
     if few:
         w[rng.random(80) < 0.8] = 0.0
-    A = X[:, columns.names[chosen]]
+    A = X[:, columns.cols[chosen]]
     np.testing.assert_allclose(columns.products(chosen, w), (A.T * w) @ A, atol=1e-12)
     np.testing.assert_allclose(
         columns.products_of(chosen[2::4], chosen, w), ((A.T * w) @ A)[2::4], atol=1e-12
@@ -47,9 +47,9 @@ def test_columns_of_a_float32_table_are_precise_if_asked_for():
     assert columns.products(np.arange(5), np.ones(80)).dtype == np.float64
 
 
-def hessian(X, w, names, fit_intercept):
+def hessian(X, w, cols, fit_intercept):
     """Of the loss in the coordinates, once the best intercept has been put in."""
-    A = X[:, names]
+    A = X[:, cols]
     G, sums = (A.T * w) @ A, A.T @ w
     return G - np.outer(sums, sums) / w.sum() if fit_intercept else G
 
@@ -59,36 +59,36 @@ def hessian(X, w, names, fit_intercept):
 def test_products_are_of_the_weights_also_once_columns_have_come_in(sparse, fit_intercept):
     given, X, y = data(sparse=sparse)
     design, s = as_design(given), np.full(80, 1 / 80)
-    penalty = compiled(L1(0.02), design.p)
+    penalty = bind(L1(0.02), design.p)
     problem = Problem(design, y, s, np.zeros(80), Cauchy(1.0), penalty, fit_intercept)
     x = np.zeros(design.p)
     x[:6] = 0.5
-    state, pursuit = begin(problem, x, 0.0), Pursuit(design.p)
-    assert pursuit.form(problem, state)
-    before = pursuit.names
+    state, active_set = begin(problem, x, 0.0), ActiveSetNewton(design.p)
+    assert active_set.form(problem, state)
+    before = active_set.cols
     assert (np.diff(before) > 0).all()
-    expected = hessian(X, pursuit.w, before, fit_intercept)
-    np.testing.assert_allclose(pursuit.G, expected, rtol=1e-9, atol=1e-12)
+    expected = hessian(X, active_set.w, before, fit_intercept)
+    np.testing.assert_allclose(active_set.G, expected, rtol=1e-9, atol=1e-12)
     S = np.flatnonzero(x[before])
-    assert pursuit.refactor(S)
+    assert active_set.refactor(S)
     lacking = np.setdiff1d(np.arange(design.p), before)[:4]
     state.x[lacking] = 0.1
     state.measured.distances[:] = 0.0
-    assert pursuit.extend(problem, state, 1e-9)
-    np.testing.assert_array_equal(pursuit.names, np.sort(np.append(before, lacking)))
-    expected = hessian(X, pursuit.w, pursuit.names, fit_intercept)
-    np.testing.assert_allclose(pursuit.G, expected, rtol=1e-9, atol=1e-12)
-    order, L = pursuit.order[: S.size], np.tril(pursuit.factor[: S.size, : S.size])
-    np.testing.assert_array_equal(pursuit.names[order], before[S])
-    np.testing.assert_allclose(L @ L.T, pursuit.G[np.ix_(order, order)], rtol=1e-8, atol=1e-12)
+    assert active_set.extend(problem, state, 1e-9)
+    np.testing.assert_array_equal(active_set.cols, np.sort(np.append(before, lacking)))
+    expected = hessian(X, active_set.w, active_set.cols, fit_intercept)
+    np.testing.assert_allclose(active_set.G, expected, rtol=1e-9, atol=1e-12)
+    order, L = active_set.order[: S.size], np.tril(active_set.factor[: S.size, : S.size])
+    np.testing.assert_array_equal(active_set.cols[order], before[S])
+    np.testing.assert_allclose(L @ L.T, active_set.G[np.ix_(order, order)], rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ROBUST)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_steps_end_at_a_stationary_point(name, sparse, fit_intercept, monkeypatch):
-    made, inner = [], Pursuit.step
-    monkeypatch.setattr(Pursuit, "step", lambda *a: made.append(inner(*a)) or made[-1])
+    made, inner = [], ActiveSetNewton.step
+    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: made.append(inner(*a)) or made[-1])
     given, X, y = data(2, sparse=sparse)
     loss, lam = losses.get(name, scale=2.0), 0.01
     found = solve(given, y, loss, L1(lam), fit_intercept=fit_intercept, tol=1e-8)
@@ -113,9 +113,9 @@ def test_on_the_support_the_objective_is_bent_up_at_the_end():
 
 def test_few_products_are_formed_along_a_path(monkeypatch):
     formed, steps = [], []
-    form, step = Pursuit.form, Pursuit.step
-    monkeypatch.setattr(Pursuit, "form", lambda *a: formed.append(1) or form(*a))
-    monkeypatch.setattr(Pursuit, "step", lambda *a: steps.append(1) or step(*a))
+    form, step = ActiveSetNewton.form, ActiveSetNewton.step
+    monkeypatch.setattr(ActiveSetNewton, "form", lambda *a: formed.append(1) or form(*a))
+    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: steps.append(1) or step(*a))
     given, _, y = data(4, n=200, p=120)
     found = path(given, y, Cauchy(2.0), n_lams=40, lam_ratio=0.02, fit_intercept=False, tol=1e-6)
     assert found.reached

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, solve
-from cyclade.linear.design import as_design
-from cyclade.linear.look import look
+from cyclade.linear.loss_at import loss_at
+from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP
 
 
@@ -29,10 +29,10 @@ def tall(n=400, p=12, offset=0.0):
 def test_columns_without_weights(storage, dtype):
     X, _, rng = tall()
     X = X.astype(dtype)
-    names, chosen = np.array([1, 4, 5, 9]), np.array([0, 2])
+    cols, chosen = np.array([1, 4, 5, 9]), np.array([0, 2])
     design = as_design(storage(X))
-    columns = design.columns(names, False)
-    at, w, x = columns.names, rng.random(len(X)), rng.standard_normal(2)
+    columns = design.columns(cols, False)
+    at, w, x = columns.cols, rng.random(len(X)), rng.standard_normal(2)
     A, tolerance = X[:, at].astype(float), 1e-10 if dtype is np.float64 else 1e-3
     np.testing.assert_allclose(columns.slopes(w), A.T @ w, atol=tolerance)
     B = A[:, chosen]
@@ -41,14 +41,14 @@ def test_columns_without_weights(storage, dtype):
     for some in (chosen, np.array([1]), np.array([0, 1, 3])):
         kept = columns.same_products(some, w)
         np.testing.assert_allclose(kept, (A[:, some].T * w) @ A[:, some], atol=tolerance)
-    np.testing.assert_allclose(design.correlate_some(names, w), X[:, names].T @ w, atol=tolerance)
+    np.testing.assert_allclose(design.correlate_some(cols, w), X[:, cols].T @ w, atol=tolerance)
 
 
 def test_one_look_at_the_logistic_loss_is_the_loss():
     z = np.concatenate([np.linspace(-40, 40, 101), [-800.0, 800.0, 0.0]])
     y = np.where(np.arange(z.size) % 2 == 0, 1.0, -1.0)
     s, loss = np.full(z.size, 1 / z.size), losses.get("logistic")
-    there = look(loss, y, s, z)
+    there = loss_at(loss, y, s, z)
     np.testing.assert_allclose(there.value, s @ loss.value(y, z), rtol=1e-14)
     np.testing.assert_allclose(there.u, loss.gradient(y, z), rtol=1e-14)
     np.testing.assert_allclose(there.second, loss.curvature(y, z), rtol=1e-13)

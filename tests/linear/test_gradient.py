@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import gradient, losses, path, solve
+from cyclade.linear import losses, path, screening, solve
 from cyclade.linear.certificate import judge
-from cyclade.linear.compiled import compiled
-from cyclade.linear.design import as_design
-from cyclade.linear.gradient import Gradient, Reader
-from cyclade.linear.look import look
+from cyclade.linear.loss_at import loss_at
+from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
+from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
-from cyclade.linear.watch import scale_of_gap
-from cyclade.linear.working_sets import begin, turn
+from cyclade.linear.screening import Gradient, Reader
+from cyclade.linear.stopping import scale_of_gap
+from cyclade.linear.working_set import begin, rebase
 
 N, P = 40, 300
 KINDS = ["dense", "rows", "float32", "sparse"]
@@ -40,22 +40,22 @@ def dense(X):
 def test_what_is_not_read_is_below_its_threshold_and_the_rest_is_exact(kind, seed):
     X = matrix(kind)
     design, rng = as_design(X, uneven=kind != "float32"), np.random.default_rng(seed)
-    reader, still = Reader(design, many=True), rng.uniform(10.0, 40.0, P)
+    reader, zero_threshold = Reader(design, many=True), rng.uniform(10.0, 40.0, P)
     x = np.where(rng.random(P) < 0.03, 1.0, 0.0)
     v, unread = rng.standard_normal(N), 0
     for step in np.geomspace(1.0, 1e-4, 12):
         v = (1.0 + 0.3 * step) * v + step * rng.standard_normal(N)
-        found = reader.at(v, x, still)
+        found = reader.at(v, x, zero_threshold)
         true = dense(X).T @ v
         known = np.ones(P, bool) if found.known is None else found.known
         close = 1e-4 if kind == "float32" else 1e-10
         np.testing.assert_allclose(found.g[known], true[known], rtol=close, atol=close)
-        assert (np.abs(true[~known]) < still[~known]).all()
-        assert (np.abs(found.g[~known]) < still[~known]).all()
+        assert (np.abs(true[~known]) < zero_threshold[~known]).all()
+        assert (np.abs(found.g[~known]) < zero_threshold[~known]).all()
         assert known[x != 0].all()
         unread += np.count_nonzero(~known)
-        names = np.flatnonzero(rng.random(P) < 0.2)
-        np.testing.assert_allclose(found.exactly(names), true[names], rtol=close, atol=close)
+        cols = np.flatnonzero(rng.random(P) < 0.2)
+        np.testing.assert_allclose(found.exactly(cols), true[cols], rtol=close, atol=close)
     assert unread > 0 if kind != "rows" else unread == 0  # rows: columns would have to be picked
 
 
@@ -66,9 +66,11 @@ def test_a_smaller_threshold_lets_more_columns_be_read():
     reader.at(v, nowhere, np.full(P, 20.0))
     found = reader.at(v + 1e-2 * rng.standard_normal(N), nowhere, np.full(P, 20.0))
     before = np.count_nonzero(found.known)
-    found.settle(nowhere, np.full(P, 8.0))
+    found.read_undecided(nowhere, np.full(P, 8.0))
     assert 0 <= before < np.count_nonzero(found.known) < P
-    found.settle(nowhere, np.full(P, 1e-3))  # nearly all: in one pass, and later ones go by it
+    found.read_undecided(
+        nowhere, np.full(P, 1e-3)
+    )  # nearly all: in one pass, and later ones go by it
     assert found.known is None
     assert reader.v is found.v
 
@@ -104,22 +106,22 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
     phi, read = losses.get(loss), [0]
     some = Gradient._read
     monkeypatch.setattr(
-        Gradient, "_read", lambda self, names: (read.append(names.size), some(self, names))[1]
+        Gradient, "_read", lambda self, cols: (read.append(cols.size), some(self, cols))[1]
     )
     design, s = as_design(X), np.full(N, 1 / N)
-    start = Problem(design, y, s, np.zeros(N), phi, compiled(L1(1.0), P), fit_intercept)
+    start = Problem(design, y, s, np.zeros(N), phi, bind(L1(1.0), P), fit_intercept)
     top = float(np.abs(begin(start, np.zeros(P), 0.0).measured.g).max())
     lams = np.geomspace(0.9 * top, 0.05 * top, 25)
     kwargs = {"lams": lams, "fit_intercept": fit_intercept, "tol": 1e-5}
     found = path(X, y, phi, penalty, **kwargs)
     assert len(read) > 5  # the shortcut was taken
-    monkeypatch.setattr(gradient, "MOST", -1.0)  # from here on all columns are read, always
+    monkeypatch.setattr(screening, "MOST", -1.0)  # from here on all columns are read, always
     best = path(X, y, phi, penalty, **(kwargs | {"tol": 1e-11}))
     for k, lam in enumerate(lams):
         problem = start.at(penalty.scaled(float(lam)))
         problem.reader = None
         x, c = found.coefs[:, k], float(found.intercepts[k])
-        here = look(phi, y, s, problem.predict(x, c))
+        here = loss_at(phi, y, s, problem.predict(x, c))
         alone = judge(problem, x, here, problem.gradient(here.slopes, x))
         assert alone.gradient.known is None
         certificate = found.certificates[k]
@@ -143,7 +145,7 @@ def test_a_state_turned_to_a_smaller_threshold_tells_the_truth():
     y = X[:, :5] @ rng.standard_normal(5) + rng.standard_normal(N)
     design, s = as_design(X), np.full(N, 1 / N)
     problem = Problem(
-        design, y, s, np.zeros(N), losses.get("squared"), compiled(L1(5.0), P), False,
+        design, y, s, np.zeros(N), losses.get("squared"), bind(L1(5.0), P), False,
         reader=Reader(design, many=True),
     )  # fmt: skip
     state = begin(problem, np.zeros(P), 0.0)
@@ -153,7 +155,7 @@ def test_a_state_turned_to_a_smaller_threshold_tells_the_truth():
     assert state.measured.gradient.known is not None
     for lam in (3.0, 1.0, 0.3):
         smaller = problem.at(L1(lam))
-        turn(smaller, state)
+        rebase(smaller, state)
         g = X.T @ (s * (X @ x - y))
         np.testing.assert_allclose(
             state.measured.distances, smaller.penalty.check(x, g)[0], atol=1e-12
@@ -170,5 +172,5 @@ def test_single_fits_foretell_where_few_columns_have_most_entries():
     y = X[:, [0]].toarray()[:, 0] + 0.1 * rng.standard_normal(200)
     fit = solve(X, y, losses.get("squared"), L1(1e-3), tol=1e-9)
     g = X.T @ (X @ fit.coef + fit.intercept - y) / 200
-    far = compiled(L1(1e-3), 4_000).check(fit.coef, np.asarray(g))[1]
+    far = bind(L1(1e-3), 4_000).check(fit.coef, np.asarray(g))[1]
     assert far < 1e-6

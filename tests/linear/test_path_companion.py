@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import companion, path
+from cyclade.linear import path
 from cyclade.linear.penalties import L1, MCP, SCAD
+from cyclade.linear.starts import companion
 
 
 def crowded(seed: int, n: int = 60, p: int = 120):

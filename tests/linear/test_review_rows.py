@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cyclade.linear import StochasticLinear
-from cyclade.linear.row_stream import RowStream
-from cyclade.linear.stochastic import solve_rows
+from cyclade.linear.stochastic.fit import solve_rows
+from cyclade.linear.stochastic.stream import RowStream
 
 
 def table(loss, size, scale, seed):

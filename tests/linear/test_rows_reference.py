@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from rows_cases import Case
 
 from cyclade.linear.losses import get
-from cyclade.linear.oracle import Features
 from cyclade.linear.penalties import (
     L1,
     MCP,
@@ -25,7 +24,8 @@ from cyclade.linear.penalties import (
     WeightedL1,
 )  # fmt: skip
 from cyclade.linear.reference import run
-from cyclade.linear.separable import by_blocks
+from cyclade.linear.stochastic.oracle import Features
+from cyclade.linear.stochastic.separable import by_blocks
 
 
 def test_weighted_lasso_by_hand() -> None:

@@ -9,8 +9,8 @@ import slope_twin as twin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cyclade.linear.design import as_design
-from cyclade.linear.slope.quadratic import Descent
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.sorted_l1.quadratic import Descent
 
 
 def problem(seed, n, p, integers):

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from cyclade.linear import penalties
 from cyclade.linear.penalties import L1, Slope
-from cyclade.linear.slope import pattern
+from cyclade.linear.sorted_l1 import pattern
 
 few = st.integers(-6, 6).map(lambda k: k / 2)  # ties and zeros are likely
 

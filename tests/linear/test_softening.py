@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn.linear_model import QuantileRegressor
 
 from cyclade import linear
-from cyclade.linear import panels, solve
+from cyclade.linear import designs, solve
 from cyclade.linear.losses import Huber, Quantile
 from cyclade.linear.penalties import L1, MCP, Box, GroupL2, Rows
-from cyclade.linear.softening import softer
+from cyclade.linear.starts.softening import softer
 
 NONE = np.zeros(100)  # no offset
 
@@ -138,7 +138,7 @@ def test_large_tables_in_single_precision_end_with_a_certificate(form, smoothing
 
 
 def test_what_single_precision_cannot_reach_is_given_up(monkeypatch):
-    monkeypatch.setattr(panels, "SMALL_IF_UNEVEN", 0)
+    monkeypatch.setattr(designs, "SMALL_IF_UNEVEN", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 500)).astype(np.float32)
     y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)

@@ -12,13 +12,13 @@ from rows_cases import Case
 
 from cyclade.core import iterate, start
 from cyclade.linear import solve
-from cyclade.linear.lipschitz import diagonal, exact
 from cyclade.linear.losses import Squared
-from cyclade.linear.oracle import Features, LinearOracle
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
-from cyclade.linear.row_setup import Early
-from cyclade.linear.separable import by_blocks
-from cyclade.linear.stochastic import solve_rows
+from cyclade.linear.stochastic.fit import solve_rows
+from cyclade.linear.stochastic.lipschitz import diagonal, exact
+from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.setup import Early
 from cyclade.orders import Forward
 from cyclade.samplers import ALL, Page
 from cyclade.steps import Fixed

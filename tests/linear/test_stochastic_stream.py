@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear.penalties import L1, Rows
-from cyclade.linear.stochastic import RowStream
+from cyclade.linear.stochastic.fit import RowStream
 from cyclade.orders import Forward
 
 METHODS = ["VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD"]

@@ -14,14 +14,14 @@ from rows_cases import Case, function
 
 from cyclade import reference
 from cyclade.core import iterate, start
-from cyclade.linear.lipschitz import diagonal
-from cyclade.linear.oracle import Features, LinearOracle
 from cyclade.linear.penalties import L1, GroupL2
-from cyclade.linear.row_setup import Early, default_eta, is_early
-from cyclade.linear.row_steps import RowSteps, falling
-from cyclade.linear.separable import by_blocks
-from cyclade.linear.stochastic import RowStream, solve_rows
-from cyclade.linear.sweep import Rows
+from cyclade.linear.stochastic.fit import RowStream, solve_rows
+from cyclade.linear.stochastic.lipschitz import diagonal
+from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.setup import Early, default_eta, is_early
+from cyclade.linear.stochastic.steps import RowSteps, falling
+from cyclade.linear.stochastic.sweep import Rows
 from cyclade.methods import as_method, make_sampler
 from cyclade.orders import as_order
 from cyclade.samplers import ALL, Batch, FiniteSum

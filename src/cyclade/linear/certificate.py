@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from cyclade.linear.gradient import Gradient
-    from cyclade.linear.look import Look
+    from cyclade.linear.loss_at import LossAt
     from cyclade.linear.problem import Problem
+    from cyclade.linear.screening import Gradient
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ class Measured:
     """A full check at (x, z): everything the next working set is chosen from."""
 
     problem: Problem
-    look: Look  # the loss at z
+    loss_at: LossAt  # the loss at z
     gradient: Gradient  # ∇_x of the smooth part
     slope: float  # in the intercept, if there is one
     distances: Array  # dist(−g_j, ∂r_j(x_j))
@@ -64,34 +64,34 @@ class Measured:
         """D at a feasible point, −inf if there is none."""
         if not self.problem.has_dual:
             return -np.inf
-        return dual_value(self.problem, self.look, self.g, self.slope)
+        return dual_value(self.problem, self.loss_at, self.g, self.slope)
 
 
-def measure(problem: Problem, x: Array, look: Look) -> Measured:
+def measure(problem: Problem, x: Array, loss_at: LossAt) -> Measured:
     """All columns at x, where z = Xx + c + offset was computed afresh: one pass at most."""
-    return judge(problem, x, look, problem.gradient(look.slopes, x))
+    return judge(problem, x, loss_at, problem.gradient(loss_at.slopes, x))
 
 
-def judge(problem: Problem, x: Array, look: Look, gradient: Gradient) -> Measured:
+def judge(problem: Problem, x: Array, loss_at: LossAt, gradient: Gradient) -> Measured:
     """What the slopes φ'(z) and the gradient Xᵀ(sφ') say under this penalty."""
     distances, largest, r, finite = problem.penalty.check(x, gradient.g)
     if not finite:
         problem.design.refuse()
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
-    slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
-    distance, objective = max(largest, abs(slope)), look.value + r
-    return Measured(problem, look, gradient, slope, distances, distance, objective)
+    slope = float(loss_at.slopes.sum()) if problem.fit_intercept else 0.0
+    distance, objective = max(largest, abs(slope)), loss_at.value + r
+    return Measured(problem, loss_at, gradient, slope, distances, distance, objective)
 
 
-def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
+def dual_value(problem: Problem, loss_at: LossAt, g: Array, slope: float) -> float:
     """D(θ) = Σ s_i (θ_i offset_i − φ*(y_i, θ_i)) − r*(−Xᵀ(sθ)) at a θ made feasible from u = φ'(z).
 
     With an intercept, Σ s_i θ_i = 0 is required: u is centred first. Then it is shrunk until
     Xᵀ(sθ) lies in the domain of r*.
     """
-    size = float(problem.s @ np.abs(look.u)) if problem.fit_intercept else 0.0
+    size = float(problem.s @ np.abs(loss_at.u)) if problem.fit_intercept else 0.0
     moved = problem.fit_intercept and abs(slope) > 1e-15 * size
-    u = centred(look.u, slope, problem.s) if moved else look.u
+    u = centred(loss_at.u, slope, problem.s) if moved else loss_at.u
     if moved and abs(slope) > 1e-13 * size:
         g = problem.pulls(problem.s * u)
     over = problem.excess(g)
@@ -100,7 +100,7 @@ def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
         conjugates = np.asarray(problem.loss.conjugate(problem.y, shrink * u), np.float64)  # type: ignore[attr-defined]
         value = -float(problem.s @ conjugates)
     else:
-        value = look.dual(shrink)
+        value = loss_at.dual(shrink)
     if problem.has_offset:
         value += shrink * float(problem.s @ (u * problem.offset))
     value -= problem.conjugate(g, shrink)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.design import Design, as_design
 from cyclade.linear.losses import Loss
-from cyclade.linear.softening import softer
+from cyclade.linear.panels.protocols import Design, as_design
 from cyclade.linear.solve import (
     Solution,
     as_data,
@@ -23,6 +22,7 @@ from cyclade.linear.solve import (
     printer,
     solve,
 )
+from cyclade.linear.starts.softening import softer
 from cyclade.linear.threads import one_thread
 
 Array = NDArray[Any]
@@ -136,16 +136,16 @@ def _path(
             intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip
         return result
-    from cyclade.linear.companion import Companion
-    from cyclade.linear.compiled import compiled
-    from cyclade.linear.follow import Follower
-    from cyclade.linear.gradient import Reader
     from cyclade.linear.kernels.strong import put
+    from cyclade.linear.penalty_bound import bind
     from cyclade.linear.problem import Problem
-    from cyclade.linear.working_sets import begin, minimise, turn
+    from cyclade.linear.screening import Reader
+    from cyclade.linear.starts.companion import Companion
+    from cyclade.linear.starts.predictor import Predictor
+    from cyclade.linear.working_set import begin, minimise, rebase
 
     problem = Problem(
-        design, y, s, b, loss, compiled(penalty, design.p), fit_intercept,
+        design, y, s, b, loss, bind(penalty, design.p), fit_intercept,
         reader=Reader(design, many=True),
     )  # fmt: skip
     if lams is None:
@@ -161,15 +161,15 @@ def _path(
     fits: list[tuple[float, float, Certificate, int]] = []
     state = begin(problem.at(penalty.scaled(float(lams[0]))), x0, c0)
     state.on_path = True
-    follower = Follower(problem)
+    predictor = Predictor(problem)
     bent = not problem.penalty.convex and hasattr(penalty, "straighter")
     companion = Companion(state, float(lams[-1])) if bent else None
     for lam, coef in zip(lams, coefs.T, strict=True):
         at = penalty.scaled(float(lam))
         problem = problem.at(at)
         state.passes, state.history = 0, []
-        if not follower.follow(problem, state, max_passes):
-            turn(problem, state)
+        if not predictor.follow(problem, state, max_passes):
+            rebase(problem, state)
         if companion is not None:
             state = companion.better(problem, state, at, max_passes)
         certificate = minimise(problem, state, tol, max_passes, printer(verbose))
@@ -196,9 +196,9 @@ def as_path(lams: Array, fits: list[Solution]) -> PathResult:
 
 def null_gradient(problem: Any) -> Array:
     """The gradient in x of the smooth part at x = 0 and the best intercept."""
-    look = problem.look(np.zeros(problem.design.n) + problem.offset)
-    look = problem.look(look.z + problem.best_shift(look))
-    return np.asarray(problem.design.correlate(look.slopes))
+    loss_at = problem.loss_at(np.zeros(problem.design.n) + problem.offset)
+    loss_at = problem.loss_at(loss_at.z + problem.best_shift(loss_at))
+    return np.asarray(problem.design.correlate(loss_at.slopes))
 
 
 def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.compiled import Compiled, compiled
-from cyclade.linear.design import Design
-from cyclade.linear.gradient import Gradient, Reader
-from cyclade.linear.look import Look, look
+from cyclade.linear.loss_at import LossAt, loss_at
 from cyclade.linear.losses import Loss
+from cyclade.linear.panels.protocols import Design
 from cyclade.linear.penalties import formulas
+from cyclade.linear.penalty_bound import BoundPenalty, bind
+from cyclade.linear.screening import Gradient, Reader
 
 Array = NDArray[Any]
 
@@ -29,7 +29,7 @@ class Problem:
     s: Array
     offset: Array
     loss: Loss
-    penalty: Compiled
+    penalty: BoundPenalty
     fit_intercept: bool
     null: float | None = None  # what `scale_of_gap` found: it is the same for every penalty
     reader: Reader | None = None  # of gradients, which are foretold from those under any penalty
@@ -38,10 +38,10 @@ class Problem:
         """Xᵀv; at a point x, columns that surely rest need not have been read."""
         if self.reader is None:
             self.reader = Reader(self.design)
-        return self.reader.at(v, x, self.penalty.still)
+        return self.reader.at(v, x, self.penalty.zero_threshold)
 
     @cached_property
-    def names(self) -> Array:
+    def cols(self) -> Array:
         """All coordinates."""
         return np.arange(self.design.p)
 
@@ -59,7 +59,7 @@ class Problem:
     def dual_limits(self) -> tuple[Array, Array]:
         """How far v_j may go below and above zero with r_j*(v_j) finite."""
         if self.penalty.is_norm:
-            return self.penalty.still, self.penalty.still
+            return self.penalty.zero_threshold, self.penalty.zero_threshold
         kind, table = self.penalty.parameters
         down = up = np.broadcast_to(table[:, 0], self.design.p)
         if kind == formulas.BOXED:
@@ -96,14 +96,14 @@ class Problem:
         """The same problem with another penalty."""
         other = Problem(
             self.design, self.y, self.s, self.offset, self.loss,
-            compiled(penalty, self.design.p), self.fit_intercept, self.null, self.reader,
+            bind(penalty, self.design.p), self.fit_intercept, self.null, self.reader,
         )  # fmt: skip
         other.has_offset = self.has_offset
         return other
 
-    def look(self, z: Array) -> Look:
+    def loss_at(self, z: Array) -> LossAt:
         """The loss around z."""
-        return look(self.loss, self.y, self.s, z)
+        return loss_at(self.loss, self.y, self.s, z)
 
     def predict(self, x: Array, c: float, support: Array | None = None) -> Array:
         """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""
@@ -114,13 +114,13 @@ class Problem:
             z += c
         return z
 
-    def stand(self, x: Array, c: float) -> tuple[Look, float]:
+    def stand(self, x: Array, c: float) -> tuple[LossAt, float]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
-        look = self.look(self.predict(x, c))
-        shift = self.best_shift(look)
-        return (self.look(look.z + shift), c + shift) if shift != 0.0 else (look, c)
+        loss_at = self.loss_at(self.predict(x, c))
+        shift = self.best_shift(loss_at)
+        return (self.loss_at(loss_at.z + shift), c + shift) if shift != 0.0 else (loss_at, c)
 
-    def best_shift(self, here: Look) -> float:
+    def best_shift(self, here: LossAt) -> float:
         """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton on one number."""
         if not self.fit_intercept:
             return 0.0
@@ -134,7 +134,7 @@ class Problem:
                 bend = max(float(self.s @ self.loss.majoriser(self.y, here.z)), 1e-300)
             d = -slope / bend
             for _ in range(40):
-                there = self.look(z + (total + d))
+                there = self.loss_at(z + (total + d))
                 if there.value <= here.value + 1e-15 * abs(here.value):
                     break
                 d *= 0.5

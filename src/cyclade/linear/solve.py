@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.design import Design, as_design
 from cyclade.linear.losses import Loss
-from cyclade.linear.softening import ROUGH, softer
+from cyclade.linear.panels.protocols import Design, as_design
+from cyclade.linear.starts.softening import ROUGH, softer
 from cyclade.linear.threads import one_thread
 
 Array = NDArray[Any]
@@ -152,12 +152,12 @@ def _fit(
             coef=start[0], intercept=start[1], tol=tol, max_passes=max_passes, verbose=verbose,
         )  # fmt: skip
         return solution
-    from cyclade.linear.compiled import compiled
-    from cyclade.linear.continuation import approach
+    from cyclade.linear.penalty_bound import bind
     from cyclade.linear.problem import Problem
-    from cyclade.linear.working_sets import begin, minimise
+    from cyclade.linear.starts.continuation import approach
+    from cyclade.linear.working_set import begin, minimise
 
-    problem = Problem(design, y, s, b, loss, compiled(penalty, design.p), fit_intercept)
+    problem = Problem(design, y, s, b, loss, bind(penalty, design.p), fit_intercept)
     x0 = np.zeros(design.p) if start[0] is None else start[0]
     state = begin(problem, x0, float(start[1] or 0.0) if fit_intercept else 0.0)
     if not x0.any():
@@ -194,7 +194,7 @@ def own_engine(loss: Loss, penalty: Any, y: Array) -> tuple[Any, Any] | None:
 
         return solve_blocks, path_blocks
     if isinstance(penalty, penalties.Slope):
-        from cyclade.linear.slope import path_slope, solve_slope
+        from cyclade.linear.sorted_l1 import path_slope, solve_slope
 
         return solve_slope, path_slope
     return None

@@ -65,16 +65,16 @@ class SharedRows:
         """Pad to eights, and make the products of the columns of each eight."""
         self.count = blocks.size
         full = -(-blocks.size // rows.WIDTH) * rows.WIDTH
-        self.names = np.concatenate([blocks, np.full(full - blocks.size, blocks[-1])])
-        self.its_lines = self.columns.lines[self.names]
+        self.cols = np.concatenate([blocks, np.full(full - blocks.size, blocks[-1])])
+        self.its_lines = self.columns.lines[self.cols]
         A = self.columns.A
         self.G = np.empty((full // rows.WIDTH, rows.WIDTH, rows.WIDTH), A.dtype)
-        rows.grams(A, self.its_lines, self.names, self.sums, self.G)
+        rows.grams(A, self.its_lines, self.cols, self.sums, self.G)
 
     def cycles(self, table: Array, most: int, enough: float, past: Past) -> tuple[int, float]:
         """Cycle over the chosen rows."""
         done, largest = rows.shared_cycles(
-            self.columns.A, self.R, self.x, self.L, self.sums, self.its_lines, self.names,
+            self.columns.A, self.R, self.x, self.L, self.sums, self.its_lines, self.cols,
             self.count, self.G, table[:, 0], most, enough, *past,
         )  # fmt: skip
         return int(done), float(largest)

@@ -98,7 +98,7 @@ def squares(A: Any, lines: Any, blocks: Any, sums: Any, L: Any) -> None:
 
 
 @reductions
-def grams(A: Any, lines: Any, names: Any, sums: Any, G: Any) -> None:
+def grams(A: Any, lines: Any, cols: Any, sums: Any, G: Any) -> None:
     """G_b = the products of each eight columns (less their centre), above the diagonal."""
     n = A.shape[1]
     for b in range(G.shape[0]):
@@ -108,17 +108,17 @@ def grams(A: Any, lines: Any, names: Any, sums: Any, G: Any) -> None:
                 c, s = A[lines[WIDTH * b + h]], A[0, 0] * 0
                 for i in range(n):
                     s += a[i] * c[i]
-                G[b, k, h] = s - sums[names[WIDTH * b + k]] * sums[names[WIDTH * b + h]] / n
+                G[b, k, h] = s - sums[cols[WIDTH * b + k]] * sums[cols[WIDTH * b + h]] / n
 
 
 @compiled
 def shared_cycles(
-    A: Any, R: Any, x: Any, L: Any, sums: Any, lines: Any, names: Any, count: int, G: Any,
+    A: Any, R: Any, x: Any, L: Any, sums: Any, lines: Any, cols: Any, count: int, G: Any,
     lam: Any, most: int, enough: float, past_x: Any, past_R: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over `count` rows, eight at a time, until no ‖δ_j‖ L_j exceeds `enough`.
 
-    `names` are rows of x and `lines` their rows of A, both padded to a multiple of eight; G holds
+    `cols` are rows of x and `lines` their rows of A, both padded to a multiple of eight; G holds
     the products of the columns of each eight. The last entry of R_t is a shift (see `dense`).
     """
     T, n = R.shape[0], A.shape[1]
@@ -130,7 +130,7 @@ def shared_cycles(
             dots(A, lines, WIDTH * b, R, g)
             moved = False
             for k in range(WIDTH):
-                j = names[WIDTH * b + k]
+                j = cols[WIDTH * b + k]
                 for t in range(T):
                     d[k, t] = 0
                 if WIDTH * b + k >= count:
@@ -159,7 +159,7 @@ def shared_cycles(
             if moved:
                 subtract(A, lines, WIDTH * b, d, R)
                 for k in range(WIDTH):
-                    share = sums[names[WIDTH * b + k]] / n
+                    share = sums[cols[WIDTH * b + k]] / n
                     for t in range(T):
                         R[t, n] += d[k, t] * share
         done += 1

@@ -15,7 +15,7 @@ from cyclade.linear.estimators.generalized import PairClassifier, PairRegressor,
 from cyclade.linear.estimators.values import Fit, Problem
 from cyclade.linear.losses.base import Array
 from cyclade.linear.path import PathResult
-from cyclade.linear.stochastic import RowStream, solve_rows
+from cyclade.linear.stochastic.fit import RowStream, solve_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Self

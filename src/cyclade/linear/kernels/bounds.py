@@ -1,4 +1,4 @@
-"""Bounds on a gradient from an earlier one: see `cyclade.linear.gradient`."""
+"""Bounds on a gradient from an earlier one: see `cyclade.linear.screening`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cyclade.linear.kernels.jit import compiled, reductions
 
 
 @reductions
-def foretell(v: Any, v0: Any, g0: Any, rounding: float, out: Any) -> float:
+def bound_gradient(v: Any, v0: Any, g0: Any, rounding: float, out: Any) -> float:
     """out = c g0 with c = v·v0 / ‖v0‖²; ‖v − c v0‖ comes back, and `rounding` parts of ‖v‖ more."""
     along, size, whole = 0.0, 0.0, 0.0
     for i in range(v.shape[0]):
@@ -28,14 +28,14 @@ def foretell(v: Any, v0: Any, g0: Any, rounding: float, out: Any) -> float:
 
 
 @compiled
-def doubtful(
-    g: Any, norms: Any, error: float, known: Any, x: Any, still: Any, part: float, out: Any
+def undecided(
+    g: Any, norms: Any, error: float, known: Any, x: Any, zero_threshold: Any, part: float, out: Any
 ) -> int:
     """Names of columns not known, with x_j ≠ 0 or |g_j| + error ‖a_j‖ not below part · still_j."""
     many = 0
     for first in range(0, g.shape[0], STRIP):
         gs, sizes = g[first : first + STRIP], norms[first : first + STRIP]
-        xs, limits = x[first : first + STRIP], still[first : first + STRIP]
+        xs, limits = x[first : first + STRIP], zero_threshold[first : first + STRIP]
         few = 0
         for i in range(gs.shape[0]):
             calm = (xs[i] == 0.0) & (abs(gs[i]) + error * sizes[i] < part * limits[i])

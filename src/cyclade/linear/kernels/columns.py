@@ -1,7 +1,7 @@
 """Loops over coordinates, once per check: sums and distances of a penalty.
 
-`still` holds, for each coordinate, the largest |g| at which a zero surely stays zero; coordinates
-at rest, which are most of them, cost one comparison.
+`zero_threshold` holds, for each coordinate, the largest |g| at which a zero surely stays zero.
+Zero coordinates below it, which are most of them, cost one comparison.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ STRIP = 64  # coordinates: if all are at rest that is seen by vector instruction
 
 
 @compiled
-def total(parameters: Any, names: Any, x: Any) -> float:
+def total(parameters: Any, cols: Any, x: Any) -> float:
     """Σ_k r_j(x_k) over the coordinates j = names[k]."""
     out = 0.0
-    for k in range(names.shape[0]):
-        out += value(parameters, x[k], names[k])
+    for k in range(cols.shape[0]):
+        out += value(parameters, x[k], cols[k])
     return out
 
 
 @compiled
-def distances(parameters: Any, names: Any, x: Any, g: Any, still: Any, out: Any) -> None:
+def distances(parameters: Any, cols: Any, x: Any, g: Any, zero_threshold: Any, out: Any) -> None:
     """out_k = dist(−g_k, ∂r_j(x_k)) for the coordinates j = names[k]."""
-    for k in range(names.shape[0]):
-        j = names[k]
-        if x[k] == 0.0 and abs(g[k]) <= still[j]:
+    for k in range(cols.shape[0]):
+        j = cols[k]
+        if x[k] == 0.0 and abs(g[k]) <= zero_threshold[j]:
             out[k] = 0.0
         else:
             out[k] = distance(parameters, x[k], g[k], j)
@@ -38,7 +38,7 @@ def distances(parameters: Any, names: Any, x: Any, g: Any, still: Any, out: Any)
 
 @compiled
 def check(
-    parameters: Any, x: Any, g: Any, still: Any, zeros: bool, out: Any
+    parameters: Any, x: Any, g: Any, zero_threshold: Any, zeros: bool, out: Any
 ) -> tuple[float, float, bool]:
     """`distances` and `total` over all coordinates, in one pass.
 
@@ -48,7 +48,7 @@ def check(
     largest, r, clean = 0.0, 0.0, 0.0
     for first in range(0, x.shape[0], STRIP):
         xs, gs = x[first : first + STRIP], g[first : first + STRIP]
-        limits, far = still[first : first + STRIP], out[first : first + STRIP]
+        limits, far = zero_threshold[first : first + STRIP], out[first : first + STRIP]
         restless = 0
         for i in range(xs.shape[0]):
             calm = (xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf)
@@ -72,7 +72,7 @@ def check(
 
 @compiled
 def sort_out(
-    x: Any, distances: Any, g: Any, still: Any, near: float, support: Any, violating: Any,
+    x: Any, distances: Any, g: Any, zero_threshold: Any, near: float, support: Any, violating: Any,
     close: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Names by what they are, and how many of each: x_j ≠ 0; at rest but violating; nearly so.
@@ -87,7 +87,7 @@ def sort_out(
         elif distances[j] > 0.0:
             violating[worse] = j
             worse += 1
-        elif abs(g[j]) > near * still[j] and still[j] > 0.0:
+        elif abs(g[j]) > near * zero_threshold[j] and zero_threshold[j] > 0.0:
             close[nearly] = j
             nearly += 1
     return inside, worse, nearly

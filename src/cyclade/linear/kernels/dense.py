@@ -121,13 +121,13 @@ def subtract(A: Any, R: Any, order: Any, b: int, d: Any) -> None:
 
 @compiled
 def cycles(
-    A: Any, R: Any, x: Any, L: Any, names: Any, order: Any, G: Any, parameters: Any,
+    A: Any, R: Any, x: Any, L: Any, cols: Any, order: Any, G: Any, parameters: Any,
     most: int, enough: float,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over `order` until no column moves by more than `enough` (in |δ_j| L_j).
 
     Returns the number of cycles and the largest move of the last. `order` is padded to a multiple
-    of eight with a column whose L is zero; `names` maps columns of the panel to coordinates.
+    of eight with a column whose L is zero; `cols` maps columns of the panel to coordinates.
     """
     g, d = np.empty(8, A.dtype), np.empty(8, A.dtype)
     done, largest = 0, np.inf
@@ -140,7 +140,7 @@ def cycles(
                 j = order[8 * b + k]
                 d[k] = 0
                 if L[j] > 0.0:
-                    new = prox(parameters, x[j] + g[k] / L[j], 1.0 / L[j], names[j])
+                    new = prox(parameters, x[j] + g[k] / L[j], 1.0 / L[j], cols[j])
                     d[k] = new - x[j]
                     if d[k] != 0:
                         x[j] += d[k]

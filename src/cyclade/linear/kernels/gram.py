@@ -33,14 +33,14 @@ def subtract_four(c: Any, G: Any, at: Any, d: Any) -> None:
 
 @compiled
 def cycles(
-    G: Any, c: Any, x: Any, L: Any, names: Any, parameters: Any, most: int, enough: float
+    G: Any, c: Any, x: Any, L: Any, cols: Any, parameters: Any, most: int, enough: float
 ) -> tuple[int, float]:
     """Cycle over all columns of G until no |δ_j| L_j exceeds `enough`."""
     done, largest = 0, np.inf
     while done < most and largest > enough:
         largest = 0.0
         for j in range(x.shape[0]):
-            new = prox(parameters, x[j] + c[j] / L[j], 1.0 / L[j], names[j])
+            new = prox(parameters, x[j] + c[j] / L[j], 1.0 / L[j], cols[j])
             d = new - x[j]
             if d != 0.0:
                 x[j] = new

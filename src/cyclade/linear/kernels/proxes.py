@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclade.linear.compiled import compiled as known
 from cyclade.linear.kernels.jit import compiled, rebound
 from cyclade.linear.kernels.shipped import prox
+from cyclade.linear.penalty_bound import bind as known
 
 
 @compiled

@@ -1,7 +1,7 @@
 """A quadratic model of few columns, minimised in one call: cycles, and Newton steps on the support.
 
-The text is `Gram.minimise` of `cyclade.linear.gram` once more, without its detours through NumPy:
-along a path a model of a hundred columns is minimised in less time than ten of those take.
+The same method as `Gram.minimise` of `cyclade.linear.subproblem.gram`, without NumPy calls: along a
+path a model of a hundred columns takes less time than ten such calls.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def solve(F: Any, b: Any) -> None:
 
 
 @compiled
-def ahead(x: Any, before: Any, times: float, names: Any, G: Any, c: Any, new: Any) -> None:
-    """new = x + times (x − before) on `names`, and c ← c − G (new − x); zero is not crossed.
+def ahead(x: Any, before: Any, times: float, cols: Any, G: Any, c: Any, new: Any) -> None:
+    """new = x + times (x − before) on `cols`, and c ← c − G (new − x); zero is not crossed.
 
     Along a path coefficients go on about as they went: a better start than where they are.
     """
-    for k in range(names.shape[0]):
-        j = names[k]
+    for k in range(cols.shape[0]):
+        j = cols[k]
         new[k] = x[j]
         if x[j] != 0.0 and x[j] != before[j]:
             there = x[j] + times * (x[j] - before[j])
@@ -68,8 +68,8 @@ def ahead(x: Any, before: Any, times: float, names: Any, G: Any, c: Any, new: An
 
 @compiled
 def minimise(
-    G: Any, c: Any, x: Any, L: Any, names: Any, parameters: Any, still: Any, goal: float, most: int,
-    exact: bool,
+    G: Any, c: Any, x: Any, L: Any, cols: Any, parameters: Any, zero_threshold: Any, goal: float,
+    most: int, exact: bool,
 ) -> int:  # fmt: skip
     """Minimise ½ xᵀGx − bᵀx + r(x), with c = b − Gx, until no |δ_j| L_j exceeds `goal`.
 
@@ -90,9 +90,9 @@ def minimise(
                     v -= moves[a] * G[j, at[a]]
                 v = x[j] + t[j] * v
                 if plain:  # by far the most common, and cheaper without a call
-                    u = soft_threshold(v, t[j] * still[names[j]])
+                    u = soft_threshold(v, t[j] * zero_threshold[cols[j]])
                 else:
-                    u = prox(parameters, v, t[j], names[j])
+                    u = prox(parameters, v, t[j], cols[j])
                 d = u - x[j]
                 if d != 0.0:
                     x[j] = u
@@ -115,12 +115,12 @@ def minimise(
             for a in range(S.shape[0]):  # r' and r'' where r is smooth; see Compiled.derivatives
                 j = S[a]
                 h = 1e-6 * abs(x[j])
-                ahead = distance(parameters, x[j] + h, 0.0, names[j])
-                behind = distance(parameters, x[j] - h, 0.0, names[j])
+                ahead = distance(parameters, x[j] + h, 0.0, cols[j])
+                behind = distance(parameters, x[j] - h, 0.0, cols[j])
                 bend = np.copysign((ahead - behind) / (2.0 * h), x[j] * (ahead - behind))
                 if np.isfinite(bend) and (behind != 0.0 or ahead == 0.0):
                     S[m], full[m] = j, bend
-                    slope[m] = np.copysign(distance(parameters, x[j], 0.0, names[j]), x[j])
+                    slope[m] = np.copysign(distance(parameters, x[j], 0.0, cols[j]), x[j])
                     m += 1
             S = S[:m]
             H = np.empty((m, m))
@@ -136,8 +136,8 @@ def minimise(
             first, r = 1.0, 0.0
             for a in range(m):
                 j = S[a]
-                r += value(parameters, x[j], names[j])
-                if still[names[j]] != 0.0 and (x[j] + full[a]) * x[j] < 0.0:
+                r += value(parameters, x[j], cols[j])
+                if zero_threshold[cols[j]] != 0.0 and (x[j] + full[a]) * x[j] < 0.0:
                     first = min(first, -x[j] / full[a])
             lower, left = False, False
             for attempt in range(len(LENGTHS) + 1):
@@ -146,9 +146,9 @@ def minimise(
                 for a in range(m):
                     j = S[a]
                     new[a] = x[j] + part * full[a]
-                    if still[names[j]] != 0.0 and new[a] * x[j] < 1e-14 * x[j] * x[j]:
+                    if zero_threshold[cols[j]] != 0.0 and new[a] * x[j] < 1e-14 * x[j] * x[j]:
                         new[a], left = 0.0, True
-                    change += value(parameters, new[a], names[j])
+                    change += value(parameters, new[a], cols[j])
                     subtract(Gd, G[j], x[j] - new[a])
                 for a in range(m):
                     change += (new[a] - x[S[a]]) * (0.5 * Gd[S[a]] - c[S[a]])

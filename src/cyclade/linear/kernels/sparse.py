@@ -86,7 +86,7 @@ def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
 
 @compiled
 def cycles(
-    data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, names: Any,
+    data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, cols: Any,
     order: Any, parameters: Any, shift: float, w: float, most: int, enough: float,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Cycle over `order` until no column moves by more than `enough` (in |δ_j| L_j).
@@ -105,7 +105,7 @@ def cycles(
             first, last = starts[j], starts[j + 1]
             g = dot(data, rows, first, last, R) + shift * sums[j]
             t = 1.0 / L[j]
-            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, names[j]) - x[j])
+            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:
                 x[j] += d
                 shift += d * sums[j] / mass

@@ -8,24 +8,24 @@ from cyclade.linear.kernels.jit import compiled
 
 
 @compiled
-def strong(x: Any, g: Any, still: Any, before: Any, stride: float, out: Any) -> int:
+def strong(x: Any, g: Any, zero_threshold: Any, before: Any, stride: float, out: Any) -> int:
     """Names with x_j ≠ 0 or |g_j| > still_j − (before_j − still_j), and how many they are.
 
-    `still` holds the thresholds at the new λ, `before` those at the last; −1 if any of them has
-    come down to less than the part `stride`.
+    `zero_threshold` holds the thresholds at the new λ, `before` those at the last; −1 if any of
+    them has come down to less than the part `stride`.
     """
     many = 0
     for j in range(x.shape[0]):
-        if still[j] < stride * before[j]:
+        if zero_threshold[j] < stride * before[j]:
             return -1
-        if x[j] != 0.0 or abs(g[j]) > 2.0 * still[j] - before[j]:
+        if x[j] != 0.0 or abs(g[j]) > 2.0 * zero_threshold[j] - before[j]:
             out[many] = j
             many += 1
     return many
 
 
 @compiled
-def pulled(x: Any, g: Any, still: Any, part: float, out: Any) -> tuple[int, int]:
+def pulled(x: Any, g: Any, zero_threshold: Any, part: float, out: Any) -> tuple[int, int]:
     """Names with x_j ≠ 0, or at rest with |g_j| − still_j > part · max; how many, and at rest.
 
     The maximum is over the names at rest, and at least 0.
@@ -33,11 +33,11 @@ def pulled(x: Any, g: Any, still: Any, part: float, out: Any) -> tuple[int, int]
     top = 0.0
     for j in range(x.shape[0]):
         if x[j] == 0.0:
-            top = max(top, abs(g[j]) - still[j])
+            top = max(top, abs(g[j]) - zero_threshold[j])
     many, resting = 0, 0
     for j in range(x.shape[0]):
         at_rest = x[j] == 0.0
-        if not at_rest or abs(g[j]) - still[j] > part * top:
+        if not at_rest or abs(g[j]) - zero_threshold[j] > part * top:
             out[many] = j
             many += 1
             resting += at_rest
@@ -45,14 +45,16 @@ def pulled(x: Any, g: Any, still: Any, part: float, out: Any) -> tuple[int, int]
 
 
 @compiled
-def drawn(x: Any, g: Any, still: Any, part: float, support: Any, close: Any) -> tuple[int, int]:
+def drawn(
+    x: Any, g: Any, zero_threshold: Any, part: float, support: Any, close: Any
+) -> tuple[int, int]:
     """Names with x_j ≠ 0, and at rest with |g_j| > part · still_j; how many of each."""
     inside, many = 0, 0
     for j in range(x.shape[0]):
         if x[j] != 0.0:
             support[inside] = j
             inside += 1
-        elif abs(g[j]) > part * still[j]:
+        elif abs(g[j]) > part * zero_threshold[j]:
             close[many] = j
             many += 1
     return inside, many

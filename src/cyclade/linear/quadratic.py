@@ -1,0 +1,190 @@
+"""Quadratic models of the loss, and the safeguarded steps they give.
+
+At z the loss is replaced by  Σ s_i [φ'_i (z'_i − z_i) + ½ w_i (z'_i − z_i)²].  Kernels then see a
+least-squares problem with weights and never the loss. For the squared loss the model is exact; for
+convex losses w = φ'' (Newton); for nonconvex ones φ'' where it is large enough, and a fraction of
+the half-quadratic weight where it is not.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.loss_at import LossAt
+from cyclade.linear.losses import Squared
+from cyclade.linear.panels.protocols import Panel
+from cyclade.linear.problem import Problem
+
+Array = NDArray[Any]
+
+LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
+# Of a majoriser's weights, for a loss that may be linear in parts: φ'' = 0 says nothing there. For
+# other convex losses φ'' is right however small; a floor costs models where classes are far apart.
+FLOOR_FLAT = 1e-4
+
+
+class Model:
+    """½‖R‖² with R = √w (t − z'): the loss around z, in the form the panels take."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        loss_at: LossAt,
+        damping: float,
+        trust: float,
+        w: Array | None = None,
+    ) -> None:
+        """At z, with the curvature there unless the weights w are given."""
+        s = problem.s
+        self.problem, self.loss_at, self.z = problem, loss_at, loss_at.z
+        self.exact = type(problem.loss) is Squared
+        self.slopes = loss_at.slopes
+        # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
+        if w is None:
+            w = np.maximum(s, LEAST / s.size) * curvatures(loss_at, damping, trust)
+        self.w = w
+        self.mass = float(self.w.sum())
+
+    @cached_property
+    def root(self) -> Array:
+        """√w."""
+        return np.asarray(np.sqrt(self.w))
+
+    @cached_property
+    def R(self) -> Array:
+        """√w (t − z), at z."""
+        return np.asarray(-self.slopes / self.root)
+
+    def second(self) -> Array:
+        """s φ'' at z, whatever its sign."""
+        return np.asarray(self.problem.s * self.loss_at.second)
+
+    def panel(self, W: Array) -> Panel:
+        """The columns W under this model's weights, with the intercept profiled out."""
+        return self.problem.design.panel(W, self.w, self.problem.fit_intercept)
+
+    def start(self) -> Array:
+        """R at z, or at the best intercept if there is one."""
+        if not self.problem.fit_intercept:
+            return self.R
+        return np.asarray(self.R - self.root * (float(self.root @ self.R) / self.mass))
+
+    def move(self, panel: Panel, dx: Array) -> tuple[Array, float]:
+        """What z and the intercept change by, once a panel has moved its coefficients by dx."""
+        dz = (self.R - panel.residual()) / self.root
+        if not self.problem.fit_intercept:
+            return dz, 0.0
+        return dz, float(self.w @ dz) / self.mass - float(panel.means @ dx)
+
+
+def curvatures(loss_at: LossAt, damping: float, trust: float) -> Array:
+    """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
+    loss, y, z = loss_at.loss, loss_at.y, loss_at.z
+    if type(loss) is Squared:
+        return np.ones_like(z)
+    if not loss.convex:
+        w = np.maximum(loss_at.second, trust * loss.majoriser(y, z))
+    elif loss.flat and np.isfinite(loss.bound):
+        w = np.maximum(loss_at.second, FLOOR_FLAT * loss.bound)
+    else:
+        w = loss_at.second
+    if damping > 1.0:
+        upper = loss.majoriser(y, z)
+        bounded = np.isfinite(upper)
+        upper = np.where(bounded, np.maximum(upper, w), 0.0)
+        w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
+    return np.maximum(w, LEAST * float(np.max(w, initial=1e-300)))
+
+
+def step_length(
+    model: Model, W: Array, x: Array, dx: Array, end: LossAt, at_most: int = 8
+) -> tuple[float, LossAt]:
+    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants, 0 if none; the loss there.
+
+    `end` is the loss at t = 1.
+    """
+    problem, here = model.problem, model.loss_at
+    r = problem.penalty.total(W, x)
+    F = here.value + r
+    dz = end.z - here.z
+    slope = float(model.slopes @ dz) + problem.penalty.total(W, x + dx) - r
+    t, there = 1.0, end
+    for _ in range(at_most):
+        tried = there.value + problem.penalty.total(W, x + t * dx)
+        if tried <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
+            return t, there
+        t *= 0.5
+        there = problem.loss_at(here.z + t * dz)
+    return 0.0, here
+
+
+def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:
+    """A Newton step of F itself on the support S, with φ'' as it is, negative entries included.
+
+    Where the support and its signs are right this converges quadratically, however dependent the
+    columns are. Where that Hessian is not positive definite the model's own weights are used, and
+    longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
+    at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept
+    moves by, or None if F does not fall or S is eps-stationary already.
+    """
+    problem, k = model.problem, S.size
+    slope, bend = problem.penalty.derivatives(S, x)
+    if not np.isfinite(bend).all():
+        return None
+    panel = model.panel(S)
+    panel.start(model.R, x)
+    downhill = np.append(panel.correlations() - slope, -model.slopes.sum())
+    if float(np.abs(downhill[:k]).max()) <= eps:
+        return None
+    for second in (model.second(), model.w):
+        step = solve_positive(
+            *_hessian(panel, model, second, bend), downhill, problem.fit_intercept
+        )
+        if step is not None:
+            break
+    else:
+        return None
+    F = model.loss_at.value + problem.penalty.total(S, x)
+    kinked = problem.penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
+    best, t = None, 1.0
+    while 2.0**-3 < t < 2.0**9:
+        dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
+        dc = t * float(step[k])
+        dz = panel.product(dx) / model.root + dc
+        there = problem.loss_at(model.z + dz)
+        tried = there.value + problem.penalty.total(S, x + dx)
+        if tried < F:
+            best, F = (dx, there, dc - float(panel.means @ dx)), tried
+            t *= 2.0
+        elif best is None and t <= 1.0:
+            t *= 0.5
+        else:
+            break
+    return best
+
+
+def _hessian(panel: Panel, model: Model, second: Array, bend: Array) -> tuple[Array, Array, float]:
+    """Of F in (x_S, c): the block of x, the column of c, and the corner."""
+    H, column = panel.curved_products(second / model.w)
+    H.flat[:: bend.size + 1] += bend + 1e-13 * panel.L[: bend.size]
+    return H, column, float(second.sum())
+
+
+def solve_positive(
+    H: Array, column: Array, corner: float, downhill: Array, bordered: bool
+) -> Array | None:
+    """The Newton step, with a last entry for the intercept (zero without); None if not convex."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    if bordered:
+        H = np.block([[H, column[:, None]], [column[None], np.array([[corner]])]])
+    try:
+        factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    step = cho_solve(factor, downhill[: len(H)], check_finite=False)
+    return step if bordered else np.append(step, 0.0)

@@ -1,0 +1,178 @@
+"""The smooth part of a linear model, as `cyclade.core` takes it.
+
+    f(x, c) = (1/Σ_i s_i) Σ_i s_i φ(y_i, z_i),   z = X x + c + offset
+
+The point is one vector: the coefficients (row by row where there are T outputs), then the
+intercept. `Features` cuts it into blocks; `LinearOracle` makes sweeps over samples of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.blocks import Layout, Point
+from cyclade.linear.stochastic.sweep import LinearSweep, Rows
+from cyclade.partitions import cuts
+from cyclade.samplers import ALL, Batch, Sample
+
+
+class Features:
+    """How p features, and perhaps an intercept, with T outputs each, are cut into blocks.
+
+    `blocks` is "coordinates", a number of blocks, a list of sizes, or a list of index lists, over
+    the features; the intercept is a block of its own at the end. With `joined`, everything is one
+    block (PAGE and SGD).
+
+    Example
+    -------
+    >>> features = Features(5, blocks=2, fit_intercept=True)
+    >>> features.members
+    [slice(0, 3, None), slice(3, 5, None), slice(5, 6, None)]
+    >>> features.layout
+    Layout(m=3, sizes=(3, 2, 1), names=('0', '1', '2'))
+    """
+
+    def __init__(
+        self,
+        p: int,
+        blocks: Any = "coordinates",
+        *,
+        fit_intercept: bool = False,
+        outputs: int | None = None,
+        joined: bool = False,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.p, self.fit_intercept, self.outputs, self.dtype = p, fit_intercept, outputs, dtype
+        self.width = 1 if outputs is None else outputs
+        rows = p + fit_intercept
+        self.members: list[Any] = (
+            [slice(0, p)] if joined else [index for index, _ in cuts(blocks, p)]
+        )
+        if fit_intercept and joined:
+            self.members = [slice(0, rows)]
+        elif fit_intercept:
+            self.members.append(slice(p, rows))
+        self.layout = Layout.of(np.zeros(rows * self.width, dtype), self._flat())
+        sizes = [size // self.width for size in self.layout.sizes]
+        self.shapes: list[tuple[int, ...]] = [
+            (size,) if outputs is None else (size, outputs) for size in sizes
+        ]
+
+    def point(self, coef: Any = None, intercept: Any = None) -> Point:
+        """The point (x, c), zero where it is not given."""
+        flat, body = np.zeros(self.layout.d, self.dtype), self.p * self.width
+        if coef is not None:
+            flat[:body] = np.reshape(coef, -1)
+        if intercept is not None:
+            flat[body:] = np.reshape(intercept, -1)
+        return self.layout.point(flat)
+
+    def read(self, x: Point) -> tuple[Array, Array | None]:
+        """The coefficients, (p,) or (p, T), and the intercept, (1,) or (T,): views of the point."""
+        flat, body = x.view(), self.p * self.width
+        shape = (self.p,) if self.outputs is None else (self.p, self.outputs)
+        return flat[:body].reshape(shape), flat[body:] if self.fit_intercept else None
+
+    def sets(self) -> list[Array]:
+        """The features of each block, as index arrays (p is the intercept)."""
+        everything = np.arange(self.p + 1)
+        return [everything[member] for member in self.members]
+
+    def _flat(self) -> list[Any]:
+        """The blocks of the flat point: sizes where all are runs, else index lists."""
+        if all(isinstance(member, slice) for member in self.members):
+            return [(m.stop - m.start) * self.width for m in self.members]
+        across = np.arange(self.width)
+        return [(index[:, None] * self.width + across).ravel() for index in self.sets()]
+
+
+class LinearOracle:
+    """f over the rows of (X, y): sweeps hold z = Xx on the rows they see.
+
+    Parameters
+    ----------
+    X:
+        An (n, p) array or SciPy sparse matrix. Dense X is never copied whole; sparse X is kept by
+        rows (for sampling) and, once a sweep sees every row, by columns too.
+    y, sample_weight, offset:
+        n labels, n weights s_i ≥ 0 (default 1) and n offsets (or (n, T)).
+    loss:
+        φ, as `cyclade.linear.losses` has them.
+    features:
+        The blocks.
+    total:
+        What the sum over rows is divided by; Σ_i s_i unless given.
+
+    A sample S of the rows stands for f_S = (n / |S|) Σ_{i∈S} (s_i / total) φ(y_i, z_i), whose
+    expectation is f. A `Batch` of a stream holds (X, y, weights, offsets) of its own rows, and f_S
+    is their weighted mean.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> from cyclade.linear.losses import Squared
+    >>> from cyclade.samplers import ALL
+    >>> features = Features(2, "coordinates")
+    >>> oracle = LinearOracle(np.eye(2), np.array([2.0, 4.0]), Squared(), features)
+    >>> at = oracle.sweep(features.point(), ALL)
+    >>> at.grad(1)
+    array([-2.])
+    >>> at.set(1, np.array([4.0]))
+    >>> at.grad(1), at.value()
+    (array([0.]), 1.0)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        loss: Any,
+        features: Features,
+        *,
+        sample_weight: Array | None = None,
+        offset: Array | None = None,
+        total: float | None = None,
+    ) -> None:
+        self.loss, self.features = loss, features
+        self.X = X if isinstance(X, np.ndarray) else X.tocsr()
+        self.n = float(X.shape[0])
+        weight = np.ones(len(y), features.dtype) if sample_weight is None else sample_weight
+        self.weight = weight / (float(weight.sum()) if total is None else total)
+        self.y, self.offset = y, offset
+        self._everything: Rows | None = None
+        self._last: tuple[Sample, Rows] | None = None
+
+    def sweep(self, x: Any, sample: Sample) -> LinearSweep:
+        """A sweep from `x` on the rows in `sample`."""
+        rows = self.rows(sample)
+        z = rows.predict(*self.features.read(x))
+        return LinearSweep(x, rows, self.loss, self.features.shapes, z)
+
+    def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
+        """f_S(x), and ∇f_S(x) by blocks."""
+        at = self.sweep(x, sample)
+        return at.value(), [at.grad(j) for j in range(self.features.layout.m)]
+
+    def rows(self, sample: Sample) -> Rows:
+        """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
+        if sample is ALL:
+            if self._everything is None:
+                self._everything = Rows(
+                    self.X, self.y, self.weight, self.offset, self.features.members
+                )
+            return self._everything
+        if self._last is None or self._last[0] is not sample:
+            self._last = (sample, self._taken(sample))
+        return self._last[1]
+
+    def _taken(self, sample: Sample) -> Rows:
+        members = self.features.members
+        if isinstance(sample, Batch):
+            X, y, weight, offset = sample.data
+            return Rows(X, y, weight / weight.sum(), offset, members)
+        weight = self.weight[sample] * (self.n / len(sample))
+        offset = None if self.offset is None else self.offset[sample]
+        return Rows(self.X[sample], self.y[sample], weight, offset, members)
