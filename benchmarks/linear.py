@@ -286,9 +286,11 @@ class Run:
 class Served:
     """A worker that waits to be asked for one more fit."""
 
-    def __init__(self, run: Run, adapter: str, line: Line) -> None:
+    def __init__(
+        self, run: Run, adapter: str, line: Line, environment: dict[str, str] = ENVIRONMENT
+    ) -> None:
         self.process = subprocess.Popen(
-            run.command(adapter, line, "--serve"), env=ENVIRONMENT, text=True,
+            run.command(adapter, line, "--serve"), env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         text = self._answer()
