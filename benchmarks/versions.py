@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
+    parser.add_argument("--half", help="kinds of data, as in linear.py")
     parser.add_argument("--only", nargs="*", default=[], help="as: lasso|logistic dense /10")
     parser.add_argument("--without", nargs="*", default=[], help="lines to leave out, by name")
     parser.add_argument("--duel", type=int, default=5, metavar="ROUNDS")
