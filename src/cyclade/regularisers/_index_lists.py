@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from cyclade._checks import require, shown
+from cyclade._checks import listed, require, shown
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -17,15 +18,12 @@ def index_lists(owner: str, groups: Any, accepted: str, noun: str = "index") -> 
 
     Messages start with the class `owner` and call an index a `noun`.
     """
-    require(
-        hasattr(groups, "__iter__") and not isinstance(groups, (str, bytes)),
-        f"{owner}: groups", groups, accepted,
-    )  # fmt: skip
-    listed = list(groups)
-    if not listed:
+    given = list(groups) if isinstance(groups, Iterator) else groups
+    lists = listed(f"{owner}: groups", given, accepted)
+    if not lists:
         raise ValueError(f"{owner}: groups must not be empty")
-    members = _all_at_once(listed) or [
-        _vector(f"{owner}: groups[{number}]", group) for number, group in enumerate(listed)
+    members = _all_at_once(lists) or [
+        _vector(f"{owner}: groups[{number}]", group) for number, group in enumerate(lists)
     ]
     found, counts = np.unique(np.concatenate(members), return_counts=True)
     if (counts > 1).any():
