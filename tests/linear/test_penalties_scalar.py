@@ -204,9 +204,11 @@ def test_total_sums_over_coordinates():
     assert WeightedL1(0.5, [1.0, 2.0]).total(np.array([2.0, -3.0])) == pytest.approx(4.0)
 
 
-def test_get_finds_every_name():
+def test_get_finds_every_name_and_every_scalar_penalty_is_tested_here():
     options = {"weighted_l1": {"weights": [1.0]}, "group_l2": {"groups": 1}}
     options |= {"sparse_group": {"groups": 1, "l1_ratio": 0.5}}
     for name in penalties.BY_NAME:
         assert penalties.get(name, 0.3, **options.get(name, {})).lam == 0.3
     assert penalties.get("nonnegative_l1", 1.0).positive
+    scalar = [*penalties.scalar.__all__, *penalties.nonconvex.__all__]
+    assert {type(penalty).__name__ for penalty in PENALTIES.values()} == {*scalar} - {"ConcavePart"}

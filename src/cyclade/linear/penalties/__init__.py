@@ -16,8 +16,8 @@ duality gap, it becomes a `ShippedScalar` instead: its formulas are a new `kind`
 its class holds the table of its numbers. A penalty of your own needs neither step: give the object
 to `solve` or an estimator.
 
-A penalty on groups gives the same three methods for one block. What solvers of groups know is
-l2 + ν l1 on a block, so a class of `block` only chooses the blocks and their factors.
+A penalty on groups is a `BlockPenalty`, λ_k‖x‖_2 + ν‖x‖_1 on every block, which is what the
+solvers know: its class in `block` chooses the blocks and their weights.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cyclade.linear.penalties import block, nonconvex, scalar, slope
-from cyclade.linear.penalties.base import BlockPenalty, ScalarPenalty, ShippedScalar
+from cyclade.linear.penalties.base import ScalarPenalty, ShippedScalar
 from cyclade.linear.penalties.block import *  # noqa: F403
 from cyclade.linear.penalties.nonconvex import *  # noqa: F403
 from cyclade.linear.penalties.scalar import *  # noqa: F403
@@ -37,7 +37,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def get(name: str, lam: float, **options: Any) -> ShippedScalar | BlockPenalty | slope.Slope:
+def get(name: str, lam: float, **options: Any) -> ShippedScalar | block.BlockPenalty | slope.Slope:
     """The penalty with this name at λ = `lam`; `options` are its other arguments.
 
     Examples
@@ -50,11 +50,11 @@ def get(name: str, lam: float, **options: Any) -> ShippedScalar | BlockPenalty |
     if name not in BY_NAME:
         raise ValueError(f"penalty must be one of {', '.join(BY_NAME)}, got {name!r}")
     try:
-        penalty: ShippedScalar | BlockPenalty | slope.Slope = BY_NAME[name](lam, **options)
+        penalty: ShippedScalar | block.BlockPenalty | slope.Slope = BY_NAME[name](lam, **options)
     except TypeError as error:
         raise TypeError(f"penalty {name!r} cannot be built from these options: {error}") from None
     return penalty
 
 
-__all__ = ["BlockPenalty", "ScalarPenalty", "ShippedScalar", "get"]
+__all__ = ["ScalarPenalty", "ShippedScalar", "get"]
 __all__ += block.__all__ + nonconvex.__all__ + scalar.__all__ + slope.__all__

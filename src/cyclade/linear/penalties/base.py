@@ -1,12 +1,10 @@
-"""What a penalty is: a value, a prox and a distance, for one coordinate or for one block."""
+"""What a penalty on single coordinates is: a value, a prox and a distance."""
 
 from __future__ import annotations
 
 import abc
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from cyclade._checks import non_negative
 from cyclade.linear.penalties import formulas
@@ -65,7 +63,7 @@ class ScalarPenalty(abc.ABC):
         return float(sum(self.value(float(xj), j) for j, xj in enumerate(x)))
 
 
-class AtLam:
+class AtLam(abc.ABC):
     """A penalty with a λ, and the same penalty at another λ."""
 
     lam: float
@@ -133,42 +131,3 @@ class ShippedScalar(AtLam, ScalarPenalty):
                 f"{p} columns"
             )
         return self._table
-
-
-class BlockPenalty(AtLam, abc.ABC):
-    """A penalty r(x) = Σ_k r_k(x_{G_k}) on disjoint groups of coordinates, or rows of a matrix.
-
-    `value`, `prox` and `distance` act on the block with number k.
-    """
-
-    convex: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def value(self, x: Array, k: int) -> float:
-        """r_k(x) of the block x."""
-
-    @abc.abstractmethod
-    def prox(self, u: Array, t: float, k: int) -> Array:
-        """The minimiser over v of r_k(v) + ‖v − u‖² / (2t)."""
-
-    @abc.abstractmethod
-    def distance(self, x: Array, g: Array, k: int) -> float:
-        """The distance from −g to ∂r_k(x)."""
-
-    @abc.abstractmethod
-    def partition(self, p: int) -> tuple[Array, Array]:
-        """The blocks of p coordinates: `order, starts`; block k is order[starts[k]:starts[k+1]].
-
-        It raises ValueError if the groups do not partition 0, …, p − 1.
-        """
-
-    @abc.abstractmethod
-    def parameters(self, p: int) -> Array:
-        """The table the kernels read: one row of float64 numbers per block."""
-
-    def total(self, x: Array) -> float:
-        """r(x), summed over the blocks."""
-        x = np.asarray(x)
-        order, starts = self.partition(len(x))
-        blocks = np.split(x[order], starts[1:-1])
-        return float(sum(self.value(block, k) for k, block in enumerate(blocks)))

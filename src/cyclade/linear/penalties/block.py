@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from cyclade.linear.penalties.base import Array, BlockPenalty
+from cyclade.linear.penalties.base import Array, AtLam
 from cyclade.linear.penalties.checks import (
     Groups,
     fraction,
@@ -18,28 +20,39 @@ from cyclade.linear.penalties.checks import (
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink
 
-__all__ = ["GroupL2", "Rows", "SparseGroup"]
+__all__ = ["BlockPenalty", "GroupL2", "Rows", "SparseGroup"]
 
 
-class _L2Block(BlockPenalty):
-    """λ ((1 − ρ) w_k ‖x‖_2 + ρ ‖x‖_1) on block k: what all penalties of this file are."""
+class BlockPenalty(AtLam):
+    """λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1) on disjoint groups of coordinates, or rows.
 
+    `value`, `prox` and `distance` act on the block with number k. ρ is `l1_ratio`, and the weights
+    w_k are 1 unless a subclass says otherwise.
+    """
+
+    convex: ClassVar[bool] = True
     l1_ratio: float = 0.0
 
-    def _weight(self, k: int) -> float:
-        """w_k."""
-        return 1.0
+    @abc.abstractmethod
+    def partition(self, p: int) -> tuple[Array, Array]:
+        """The blocks of p coordinates: `order, starts`; block k is order[starts[k]:starts[k+1]].
+
+        It raises ValueError if the groups do not partition 0, …, p − 1.
+        """
 
     def group_weights(self, p: int) -> Array:
         """w_k for the blocks of p features."""
         return np.ones(p)
+
+    def _weight(self, k: int) -> float:
+        return 1.0
 
     def _levels(self, k: int) -> tuple[float, float]:
         """The factors of the two norms on block k."""
         return self.lam * (1.0 - self.l1_ratio) * self._weight(k), self.lam * self.l1_ratio
 
     def parameters(self, p: int) -> Array:
-        """The factors of the two norms, a row for every block."""
+        """The table the kernels read: the factors of the two norms, a row for every block."""
         weights = self.group_weights(p)
         l1 = np.full_like(weights, self.lam * self.l1_ratio)
         return np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
@@ -64,8 +77,15 @@ class _L2Block(BlockPenalty):
             return float(np.linalg.norm(l1_residual(x, g + (l2 / norm) * x, l1)))
         return max(float(np.linalg.norm(soft_threshold(g, l1))) - l2, 0.0)
 
+    def total(self, x: Array) -> float:
+        """r(x), summed over the blocks."""
+        x = np.asarray(x)
+        order, starts = self.partition(len(x))
+        blocks = np.split(x[order], starts[1:-1])
+        return float(sum(self.value(block, k) for k, block in enumerate(blocks)))
 
-class GroupL2(_L2Block):
+
+class GroupL2(BlockPenalty):
     """The group lasso, r(x) = λ Σ_k w_k ‖x_{G_k}‖_2.
 
     `groups` is a list of lists of feature numbers that partition the features, or a number s for
@@ -176,7 +196,7 @@ class SparseGroup(GroupL2):
         return [*super()._shown(), f"l1_ratio={self.l1_ratio:g}"]
 
 
-class Rows(_L2Block):
+class Rows(BlockPenalty):
     """The multi-task penalty, r(x) = λ Σ_j ‖x_j‖_2 over the rows of a (p, T) matrix.
 
     Examples
