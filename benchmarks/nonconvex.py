@@ -1,12 +1,14 @@
 """Nonconvex penalties: does a fit end lower than skglm's, or higher?
 
-    python benchmarks/nonconvex.py [--penalties mcp scad] [--problems 60] [--every]
+    python benchmarks/nonconvex.py [--penalties mcp scad] [--problems 60] [--first 0] [--every]
+    python benchmarks/nonconvex.py --hops 2 0.5
 
 Sixty seeded least-squares problems: correlated, tall, wide and text-like designs, with λ from
 λ_max/3 to λ_max/100. Columns are scaled to mean square 1. Both solvers start at zero and stop at
 the same distance to stationarity; F is computed here. "same" is within 1 %. Without skglm the other
 side is a literal cyclic descent (`literal_descent`), from zero and from the lasso's solution, of
-which the lower counts.
+which the lower counts. With `--hops` our fit is followed by hops: from the solution to that
+multiple of λ and back, both roughly, and the lower of the two points is kept.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ import scipy.sparse as sp
 from cyclade.linear import penalties, solve
 
 TOLERANCE = 1e-5  # of λ, on the distance to stationarity
+ROUGH = 0.1  # the same, for points that are only compared
 SAME = 0.01
 RATIOS = (3.0, 10.0, 30.0, 100.0)
 SHAPES: dict[str, dict[str, Any]] = {"mcp": {"gamma": 3.0}, "scad": {"gamma": 3.7}}
@@ -85,6 +89,21 @@ def ours(problem: Problem, name: str) -> Any:
     ).coef
 
 
+def with_hops(problem: Problem, name: str, factors: list[float]) -> Any:
+    """A rough fit, hops from the best point so far to other λ and back, and a precise end."""
+    penalty = problem.penalty(name)
+
+    def fit(at: Any, tol: float, coef: Any = None) -> Any:
+        return solve(problem.X, problem.y, "squared", at, tol=tol, coef=coef, fit_intercept=False)
+
+    best = fit(penalty, ROUGH)
+    for factor in factors:
+        away = fit(penalty.scaled(factor * problem.lam), ROUGH, best.coef)
+        back = fit(penalty, ROUGH, away.coef)
+        best = min(best, back, key=lambda found: found.objective)
+    return fit(penalty, TOLERANCE, best.coef).coef
+
+
 def skglm_fit(problem: Problem, name: str) -> Any:
     """AndersonCD, from zero."""
     from skglm.datafits import Quadratic
@@ -126,14 +145,14 @@ def _descend(X: Any, y: Any, penalty: Any, x: Any) -> Any:
     return x
 
 
-def compare(name: str, seeds: range, peer: Any, every: bool) -> None:
+def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> None:
     """Print how often ours ends lower, same and higher, and where it is higher."""
     counts: Counter[str] = Counter()
     seconds = np.zeros(2)
     for seed in seeds:
         problem = make(seed)
         penalty, found = problem.penalty(name), []
-        for k, solver in enumerate((ours, peer)):
+        for k, solver in enumerate((us, peer)):
             start = time.process_time()
             x = solver(problem, name)
             seconds[k] += time.process_time() - start
@@ -152,10 +171,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--penalties", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--problems", type=int, default=60)
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first problem")
+    parser.add_argument("--hops", type=float, nargs="+", default=[], help="multiples of λ")
     parser.add_argument("--every", action="store_true", help="a line for every problem")
     parser.add_argument("--literal", action="store_true", help="against the literal descent")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # skglm warns where it stops early; F is compared anyway
+    us: Any = partial(with_hops, factors=arguments.hops) if arguments.hops else ours
     peer: Any = literal_descent
     if not arguments.literal:
         try:
@@ -166,8 +188,9 @@ def main() -> None:
             print("skglm is not installed: the other side is a literal descent")
     for name in arguments.penalties:
         for seed in (0, 3):  # compiled before the clock runs
-            ours(make(seed), name), peer(make(seed), name)
-        compare(name, range(arguments.problems), peer, arguments.every)
+            us(make(seed), name), peer(make(seed), name)
+        seeds = range(arguments.first, arguments.first + arguments.problems)
+        compare(name, seeds, us, peer, arguments.every)
 
 
 if __name__ == "__main__":
