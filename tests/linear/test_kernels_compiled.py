@@ -49,8 +49,7 @@ def data():
     return X, X[:, 0] - X[:, 1] + 0.1 * rng.standard_normal(50)
 
 
-@pytest.mark.parametrize("kind", [Mine, WithThreshold])
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("kind", "storage"), [(Mine, np.asarray), (WithThreshold, sp.csr_matrix)])
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_a_written_penalty_gives_what_the_shipped_one_gives(kind, storage, loss):
     X, y = data()

@@ -138,7 +138,7 @@ def bind(penalty: Any, p: int) -> BoundPenalty:
         parameters = _state(penalty)
     zero_threshold = np.full(p, -1.0)
     if shipped and len(parameters[1]) == 1:  # the same for all: no kernel is needed
-        zero_threshold[:] = formulas.threshold(*parameters, 0)
+        zero_threshold[:] = formulas.threshold(parameters, 0)
     elif "thresholds" in functions:
         functions["thresholds"](parameters, zero_threshold)
     return BoundPenalty(

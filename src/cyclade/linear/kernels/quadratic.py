@@ -12,8 +12,7 @@ import numpy as np
 
 from cyclade.linear.kernels.gram import subtract, subtract_four
 from cyclade.linear.kernels.jit import compiled, reductions
-from cyclade.linear.kernels.shipped import distance, prox, value
-from cyclade.linear.penalties.compiled import soft_threshold
+from cyclade.linear.kernels.shipped import distance, prox, soft_threshold, value
 from cyclade.linear.penalties.formulas import L1
 
 IN_A_ROW = 8  # Newton steps, while coordinates leave the support

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cyclade.linear.penalties.base import Array
-from cyclade.linear.penalties.checks import above, finite_number, nonnegative_vector
+from cyclade.linear.penalties.base import Array, AtLam
+from cyclade.linear.penalties.checks import above, nonnegative_vector
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+__all__ = ["Slope"]
 
 SHAPES = ("bh", "oscar")
 
 
-class Slope:
+class Slope(AtLam):
     """The sorted l1 norm, r(x) = λ Σ_k w_k |x|_(k) with |x|_(1) ≥ |x|_(2) ≥ … and w_1 ≥ w_2 ≥ ….
 
     Coefficients of nearly equal effect are drawn together to exactly equal size (clusters), and
@@ -50,7 +47,7 @@ class Slope:
     def __init__(
         self, lam: float, weights: str | Sequence[float] | Array | None = None, q: float = 0.1
     ) -> None:
-        self.lam = finite_number("Slope", "lam", lam)
+        self._set_lam(lam)
         self.q = above("Slope", "q", q, 0.0, "a rate of false discoveries")
         if self.q >= 1.0:
             raise ValueError(f"Slope: q must lie strictly between 0 and 1, got {q!r}")
@@ -129,12 +126,6 @@ class Slope:
         """r*(v): zero in the unit ball of the dual norm, else infinite."""
         return 0.0 if self.dual_norm(v) <= 1.0 else np.inf
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ; the weights were checked and are shared."""
-        other = copy(self)
-        other.lam = finite_number("Slope", "lam", lam)
-        return other
-
     def lam_max(self, g0: Array) -> float:
         """The dual norm of g0 at λ = 1; the largest over columns where g0 has several."""
         from cyclade.linear.sorted_l1.sorting import dual_norm
@@ -143,11 +134,11 @@ class Slope:
         columns = g0.reshape(g0.shape[0], -1).T
         return max(dual_norm(column, self.shape(g0.shape[0])) for column in columns)
 
-    def __repr__(self) -> str:
+    def _shown(self) -> list[str]:
         if not isinstance(self.weights, str):
-            return f"Slope({self.lam:g}, weights=<{self.weights.size}>)"
-        more = f", q={self.q:g}" if self.weights == "bh" else ""
-        return f"Slope({self.lam:g}, weights={self.weights!r}{more})"
+            return [f"weights=<{self.weights.size}>"]
+        rate = [f"q={self.q:g}"] if self.weights == "bh" else []
+        return [f"weights={self.weights!r}", *rate]
 
 
 def _weights(name: str, q: float, p: int) -> Array:
@@ -159,3 +150,6 @@ def _weights(name: str, q: float, p: int) -> Array:
 
     quantiles = -ndtri(k * (q / (2 * p)))
     return np.asarray(quantiles / quantiles[0])
+
+
+PENALTIES: dict[str, Callable[..., Slope]] = {"slope": Slope}
