@@ -14,11 +14,11 @@ from cyclade.core import iterate, start
 from cyclade.linear import solve
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
+from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.fit import solve_rows
 from cyclade.linear.stochastic.lipschitz import diagonal, exact
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
-from cyclade.linear.stochastic.setup import Early
 from cyclade.orders import Forward
 from cyclade.samplers import ALL, Page
 from cyclade.steps import Fixed
@@ -107,7 +107,7 @@ def test_it_is_core_iterate_and_nothing_else() -> None:
         X, y, "squared", L1(0.02), b=200, b_small=20, p=0.2, blocks=4, steps=steps, seed=7, tol=0.0,
         epochs=3,
     )  # fmt: skip
-    sampler = Early(Page(600, 200, 20, 0.2), 1)
+    sampler = EarlyRefresh(Page(600, 200, 20, 0.2), 1)
     state = start(oracle, features.point(), sampler, np.random.default_rng(7))
     run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
     for _ in range(fit.cycles):
@@ -117,12 +117,12 @@ def test_it_is_core_iterate_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("draws", [1, 3])
 def test_early_cycles_refresh_for_sure(draws: int) -> None:
-    sampler, rng = Early(Page(600, 200, 20, 1e-9), draws), np.random.default_rng(0)
+    sampler, rng = EarlyRefresh(Page(600, 200, 20, 1e-9), draws), np.random.default_rng(0)
     coins = [sampler.draw(rng) for _ in range(70 * draws)]
     refreshed = {i // draws + 1 for i, (sample, coin) in enumerate(coins) if coin}
     assert refreshed == {8, 64}
     assert {sampler.size(sample) for sample, coin in coins if coin} == {200.0}
-    later = Early(Page(600, 200, 20, 1e-9), draws, done=8)
+    later = EarlyRefresh(Page(600, 200, 20, 1e-9), draws, done=8)
     assert not any(later.draw(rng)[1] for _ in range(55 * draws))
 
 

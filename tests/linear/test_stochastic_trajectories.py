@@ -15,11 +15,11 @@ from rows_cases import Case, function
 from cyclade import reference
 from cyclade.core import iterate, start
 from cyclade.linear.penalties import L1, GroupL2
+from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
 from cyclade.linear.stochastic.lipschitz import diagonal
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
-from cyclade.linear.stochastic.setup import Early, default_eta, is_early
 from cyclade.linear.stochastic.steps import RowSteps, falling
 from cyclade.linear.stochastic.sweep import Rows
 from cyclade.methods import as_method, make_sampler
@@ -33,7 +33,11 @@ PENALTY = L1(0.02)
 
 def _sampler(method: Any, m: int, n: int, b: int | None) -> Any:
     sampler = make_sampler(method, FiniteSum(n), b, None, None)
-    return Early(sampler, m if method.resample == "block" else 1) if sampler.recursive else sampler
+    return (
+        EarlyRefresh(sampler, m if method.resample == "block" else 1)
+        if sampler.recursive
+        else sampler
+    )
 
 
 class Sizes:
@@ -72,9 +76,10 @@ def test_every_cycle_of_a_fit_is_the_papers(loss: str, method: str, order: str) 
     def grad(x: np.ndarray, sample: Any, j: int) -> np.ndarray:
         return jac(x, np.arange(n) if sample is ALL else sample)[index[j]]
 
+    eta = falling(1.0, n / small) if chosen.draws == "minibatch" else 1.0
     twin = reference.run(
-        grad, np.zeros(12), index, r.prox, Sizes(Lambda, default_eta(chosen, n / small)), sampler,
-        as_order(order, m), K=fit.cycles, resample=chosen.resample, rng=np.random.default_rng(5),
+        grad, np.zeros(12), index, r.prox, Sizes(Lambda, eta), sampler, as_order(order, m),
+        K=fit.cycles, resample=chosen.resample, rng=np.random.default_rng(5),
     )  # fmt: skip
 
     def F(x: np.ndarray) -> float:
@@ -107,7 +112,7 @@ class InOrder:
 
     def draw(self, rng: np.random.Generator) -> tuple[Batch, bool]:
         fallen = not self.recursive or rng.random() < self.b_small / (self.b + self.b_small)
-        refresh = bool(fallen or is_early(self.drawn // self.draws + 1))
+        refresh = bool(fallen or self.drawn // self.draws + 1 in (8, 64))
         self.drawn += 1
         return self.take(self.b if refresh else self.b_small), refresh
 
@@ -180,7 +185,7 @@ def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any) -> None
     sampler, m = _sampler(chosen, features.layout.m, n, b), features.layout.m
     small = float(getattr(make_sampler(chosen, FiniteSum(n), b, None, None), "b_small", b or n))
     steps = RowSteps(case.loss.bound, m, small, float(n), 1, isinstance(penalty, GroupL2), 0.7)
-    steps.measure(oracle.rows(ALL))
+    steps.prepare(oracle.sweep(features.point(), ALL))
     state = start(oracle, features.point(), sampler, np.random.default_rng(5))
     r = by_blocks(penalty, features, fast=True)
     run = iterate(state, oracle, r, steps, sampler, as_order("random", m), chosen.resample)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.linear.certificate import Certificate, measure
 from cyclade.linear.penalties import BlockPenalty
@@ -22,34 +21,35 @@ Certify = Callable[[Point], tuple[float, Certificate]]
 
 
 def certifier(
-    oracle: LinearOracle, design: Any, y: Array, s: Array, offset: Array | None, loss: Any,
-    penalty: Any, r: Separable, tol: float,
-) -> tuple[Literal["gap", "distance"], Certify]:  # fmt: skip
+    oracle: LinearOracle, design: Any, penalty: Any, r: Separable, tol: float
+) -> tuple[Literal["gap", "distance"], Certify]:
     """What is measured, and the function x → (F(x), certificate).
 
     With one output and a penalty on coordinates it is what `solve` measures: the duality gap where
     there is a dual, else the largest dist(∂F, 0)_j. With groups or several outputs it is the
     largest distance of a block of features.
     """
-    features = oracle.features
+    features, loss, rows = oracle.features, oracle.loss, oracle.rows(ALL)
     if isinstance(penalty, BlockPenalty) or features.outputs is not None:
         goal = tol * float(getattr(penalty, "lam", 0.0) or 1.0)
         return "distance", lambda x: _by_blocks(x, oracle, r, goal)
-    zero = np.zeros(design.n) if offset is None else offset
-    problem = Problem(design, y, s, zero, loss, bind(penalty, design.p), features.fit_intercept)
-    gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
-    at_zero = problem.design.correlate(s * loss.gradient(y, zero))
-    distance_goal = tol * scale_of_distance(problem, at_zero)
+    zero = np.zeros(rows.n) if rows.offset is None else rows.offset
+    bound = bind(penalty, rows.p)
+    problem = Problem(design, rows.y, rows.weight, zero, loss, bound, features.fit_intercept)
+    if problem.has_dual:
+        goal = tol * scale_of_gap(problem)
+    else:
+        at_zero = design.correlate(rows.weight * loss.gradient(rows.y, zero))
+        goal = tol * scale_of_distance(problem, at_zero)
 
     def certify(x: Point) -> tuple[float, Certificate]:
         coef, c = features.read(x)
-        intercept = 0.0 if c is None else float(c[0])
-        loss_at = problem.loss_at(problem.predict(coef, intercept))
-        found = measure(problem, coef.astype(np.float64), loss_at)
+        loss_at = problem.loss_at(problem.predict(coef, 0.0 if c is None else float(c[0])))
+        found = measure(problem, coef, loss_at)
         if problem.has_dual:
             gap = max(found.objective - found.dual, 0.0)
-            return found.objective, Certificate("gap", gap, gap_goal)
-        return found.objective, Certificate("distance", found.distance, distance_goal)
+            return found.objective, Certificate("gap", gap, goal)
+        return found.objective, Certificate("distance", found.distance, goal)
 
     return "gap" if problem.has_dual else "distance", certify
 

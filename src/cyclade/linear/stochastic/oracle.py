@@ -48,17 +48,13 @@ class Features:
         self.p, self.fit_intercept, self.outputs, self.dtype = p, fit_intercept, outputs, dtype
         self.width = 1 if outputs is None else outputs
         rows = p + fit_intercept
-        self.members: list[Any] = (
-            [slice(0, p)] if joined else [index for index, _ in cuts(blocks, p)]
-        )
-        if fit_intercept and joined:
-            self.members = [slice(0, rows)]
-        elif fit_intercept:
-            self.members.append(slice(p, rows))
+        self.members: list[Any] = [slice(0, rows)]
+        if not joined:
+            self.members = [index for index, _ in cuts(blocks, p)]
+            self.members += [slice(p, rows)] * fit_intercept
         self.layout = Layout.of(np.zeros(rows * self.width, dtype), self._flat())
-        sizes = [size // self.width for size in self.layout.sizes]
         self.shapes: list[tuple[int, ...]] = [
-            (size,) if outputs is None else (size, outputs) for size in sizes
+            (size,) if outputs is None else (size // outputs, outputs) for size in self.layout.sizes
         ]
 
     def point(self, coef: Any = None, intercept: Any = None) -> Point:
@@ -75,6 +71,13 @@ class Features:
         flat, body = x.view(), self.p * self.width
         shape = (self.p,) if self.outputs is None else (self.p, self.outputs)
         return flat[:body].reshape(shape), flat[body:] if self.fit_intercept else None
+
+    def fitted(self, x: Point, dtype: Any) -> tuple[Array, Any]:
+        """Coefficients and intercept (a number, or (T,); 0 where none is fitted), as copies."""
+        coef, c = self.read(x)
+        if self.outputs is None:
+            return coef.astype(dtype), 0.0 if c is None else float(c[0])
+        return coef.astype(dtype), np.zeros(self.width) if c is None else c.astype(dtype)
 
     def sets(self) -> list[Array]:
         """The features of each block, as index arrays (p is the intercept)."""
@@ -142,7 +145,7 @@ class LinearOracle:
         weight = np.ones(len(y), features.dtype) if sample_weight is None else sample_weight
         self.weight = weight / (float(weight.sum()) if total is None else total)
         self.y, self.offset = y, offset
-        self._everything: Rows | None = None
+        self._all: Rows | None = None
         self._last: tuple[Sample, Rows] | None = None
 
     def sweep(self, x: Any, sample: Sample) -> LinearSweep:
@@ -159,20 +162,20 @@ class LinearOracle:
     def rows(self, sample: Sample) -> Rows:
         """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
         if sample is ALL:
-            if self._everything is None:
-                self._everything = Rows(
-                    self.X, self.y, self.weight, self.offset, self.features.members
-                )
-            return self._everything
+            if self._all is None:
+                self._all = self._rows(self.X, self.y, self.weight, self.offset)
+            return self._all
         if self._last is None or self._last[0] is not sample:
             self._last = (sample, self._taken(sample))
         return self._last[1]
 
     def _taken(self, sample: Sample) -> Rows:
-        members = self.features.members
         if isinstance(sample, Batch):
             X, y, weight, offset = sample.data
-            return Rows(X, y, weight / weight.sum(), offset, members)
+            return self._rows(X, y, weight / weight.sum(), offset)
         weight = self.weight[sample] * (self.n / len(sample))
         offset = None if self.offset is None else self.offset[sample]
-        return Rows(self.X[sample], self.y[sample], weight, offset, members)
+        return self._rows(self.X[sample], self.y[sample], weight, offset)
+
+    def _rows(self, X: Any, y: Array, weight: Array, offset: Array | None) -> Rows:
+        return Rows(X, y, weight, offset, self.features.members)
