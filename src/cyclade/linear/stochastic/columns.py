@@ -1,8 +1,7 @@
-"""Columns A_j of one block on the rows in hand. Only these classes know how X is stored."""
+"""The columns A_j of one block on some rows: dense, sparse, and with the intercept's ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,43 +33,23 @@ class Columns(Protocol):
         """The columns with every entry squared."""
 
 
-def cutter(X: Any) -> Callable[[Any], Columns]:
-    """A function from features (a slice or indices) to columns; p itself is the intercept.
+def columns_of(X: Any, features: Any) -> Columns:
+    """Columns of X, an array or a CSC matrix, by a slice or indices; p itself is the intercept.
 
     Example
     -------
-    >>> import numpy as np
-    >>> cut = cutter(np.array([[1.0, 2.0], [3.0, 4.0]]))
-    >>> cut(slice(1, 3)).back(np.ones(2))  # the second column and the intercept
+    >>> columns_of(np.array([[1.0, 2.0], [3.0, 4.0]]), slice(1, 3)).back(np.ones(2))
     array([6., 2.])
     """
-    cut, p = _dense_cutter(X) if isinstance(X, np.ndarray) else _sparse_cutter(X), X.shape[1]
-
-    def with_intercept(features: Any) -> Columns:
-        if not isinstance(features, slice) or features.stop <= p:
-            return cut(features)
-        return _WithOnes(cut(slice(features.start, p)))
-
-    return with_intercept
-
-
-def _dense_cutter(X: Array) -> Callable[[Any], Columns]:
-    return lambda features: _Dense(X[:, features])
-
-
-def _sparse_cutter(X: Any) -> Callable[[Any], Columns]:
-    by_columns, n = X.tocsc(), X.shape[0]
-    ends = by_columns.indptr
-
-    def cut(features: Any) -> Columns:
-        if isinstance(features, slice):
-            part = slice(ends[features.start], ends[features.stop])
-            counts = np.diff(ends[features.start : features.stop + 1])
-            return _Sparse(by_columns.data[part], by_columns.indices[part], counts, n)
-        chosen = by_columns[:, features]
-        return _Sparse(chosen.data, chosen.indices, np.diff(chosen.indptr), n)
-
-    return cut
+    (n, p), run = X.shape, isinstance(features, slice)
+    if run and features.stop > p:
+        return _WithOnes(columns_of(X, slice(features.start, p)))
+    if isinstance(X, np.ndarray):
+        return _Dense(X[:, features])
+    A = X if run else X[:, features]
+    ends = A.indptr[features.start : features.stop + 1] if run else A.indptr
+    entries = slice(ends[0], ends[-1])
+    return _Sparse(A.data[entries], A.indices[entries], np.diff(ends), n)
 
 
 class _Dense:

@@ -1,18 +1,12 @@
 """The stochastic methods on the rows of a linear model, for n too large for many passes.
 
-`solve_rows` runs VRO-CCD, VR-CCD, SCCD, PAGE, SGD (or P-CCD) on a table. `RowStream` takes rows as
-they come. Both are arguments to `cyclade.run.Runner`, which stops, records and resumes; blocks and
-steps have defaults made from the data.
-
-For estimators: ``RowStream(...).partial_fit(X, y, sample_weight)`` keeps everything between calls;
-read `coef` and `intercept` after any call; `copy.deepcopy`, `pickle` and ``get_state()`` /
-``set_state()`` all resume exactly. Labels must be what the loss takes (−1 and 1, or class codes
-0, …, T − 1 with ``outputs=T``), so encode classes before.
+`solve_rows` takes a table, `RowStream` (stream.py) rows as they come. Both are arguments to
+`cyclade.run.Runner`, which stops, records and resumes. Labels must be what the loss takes: −1 and
+1, or class codes 0, …, T − 1.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,19 +15,18 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
-from cyclade.blocks import Point
 from cyclade.linear import losses
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.solve import as_data, as_penalty, as_start
-from cyclade.linear.stochastic.certificates import Certify, certifier
+from cyclade.linear.solve import as_penalty, as_start
+from cyclade.linear.stochastic.certificates import Certifier
 from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.setup import Model, count_outputs, default_blocks, shaped_offset
+from cyclade.linear.stochastic.setup import Model, as_targets, default_blocks
 from cyclade.linear.stochastic.stream import RowStream
 from cyclade.methods import as_method, make_sampler
 from cyclade.run import Runner
-from cyclade.run_parts import Carried, EverySamples, Limits, Measured, Report
+from cyclade.run_parts import Carried, EverySamples, Limits, Report
 from cyclade.samplers import ALL, FiniteSum, Page
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]
@@ -149,9 +142,7 @@ def solve_rows(
     """
     loss, penalty, chosen = losses.get(loss), as_penalty(penalty, lam), as_method(method, True)
     design = as_design(X)
-    y, s, offset = as_data(design, y, loss, sample_weight, offset)
-    outputs = count_outputs(loss, y, outputs)
-    offset = shaped_offset(offset, outputs)
+    y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
     coef, intercept = as_start(design, y, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
@@ -174,12 +165,13 @@ def solve_rows(
     rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
     oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
     setup = model.setup(oracle, sampler, steps, order, ALL)
-    kind, certify = certifier(oracle, design, penalty, setup.reg, tol)
-    setup.measure = _measure(certify)
+    certifier = Certifier(oracle, design, penalty, setup.reg, tol)
+    setup.measure = certifier.measure
     if carried is None:
         carried = model.begin(setup, ALL, seed, coef, intercept, float(n))
     else:
         steps.recall(carried.steps)
+    kind = certifier.kind
     told = None if callback is None else _at_evaluations(callback, carried, kind)
     ending = Runner(
         setup, carried, Limits(max_samples=epochs * n), EverySamples(every * n), told
@@ -187,25 +179,11 @@ def solve_rows(
     if ending.interrupted:
         raise KeyboardInterrupt
     return RowsSolution(
-        *features.fitted(ending.x, design.given), *certify(ending.x), carried.gradients / n,
+        *features.fitted(ending.x, design.given), *certifier(ending.x), carried.gradients / n,
         carried.state.k, chosen.name, ending.message,
         [_row(carried, i, kind) for i in range(len(carried.history["cycle"]))],
         carried if ending.resumable else None,
     )  # fmt: skip
-
-
-def _measure(certify: Certify) -> Callable[[Point], Measured]:
-    """`certify` as a `Runner` takes it: a gap or a distance, with a tolerance of its own."""
-
-    def measure(x: Point) -> Measured:
-        try:
-            objective, found = certify(x)
-        except FloatingPointError:  # the gradient overflowed: a run that diverged
-            return Measured(math.inf, math.inf, math.inf, math.inf)
-        reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
-        return Measured(objective, objective, found.value, found.value, reached=reached)
-
-    return measure
 
 
 def _at_evaluations(

@@ -36,15 +36,9 @@ class Features:
     """
 
     def __init__(
-        self,
-        p: int,
-        blocks: Any = "coordinates",
-        *,
-        fit_intercept: bool = False,
-        outputs: int | None = None,
-        joined: bool = False,
-        dtype: Any = np.float64,
-    ) -> None:
+        self, p: int, blocks: Any = "coordinates", *, fit_intercept: bool = False,
+        outputs: int | None = None, joined: bool = False, dtype: Any = np.float64,
+    ) -> None:  # fmt: skip
         self.p, self.fit_intercept, self.outputs, self.dtype = p, fit_intercept, outputs, dtype
         self.width = 1 if outputs is None else outputs
         rows = p + fit_intercept
@@ -93,25 +87,14 @@ class Features:
 
 
 class LinearOracle:
-    """f over the rows of (X, y): sweeps hold z = Xx on the rows they see.
-
-    Parameters
-    ----------
-    X:
-        An (n, p) array or SciPy sparse matrix. Dense X is never copied whole; sparse X is kept by
-        rows (for sampling) and, once a sweep sees every row, by columns too.
-    y, sample_weight, offset:
-        n labels, n weights s_i ≥ 0 (default 1) and n offsets (or (n, T)).
-    loss:
-        φ, as `cyclade.linear.losses` has them.
-    features:
-        The blocks.
-    total:
-        What the sum over rows is divided by; Σ_i s_i unless given.
+    """f over the rows of (X, y), X an array or a SciPy sparse matrix; sweeps hold z = Xx.
 
     A sample S of the rows stands for f_S = (n / |S|) Σ_{i∈S} (s_i / total) φ(y_i, z_i), whose
-    expectation is f. A `Batch` of a stream holds (X, y, weights, offsets) of its own rows, and f_S
-    is their weighted mean.
+    expectation is f; `total` is Σ_i s_i unless given. A `Batch` of a stream holds (X, y, weights,
+    offsets) of its own rows, and f_S is their weighted mean.
+
+    Dense X is never copied whole; sparse X is kept by rows (for sampling) and, once a sweep sees
+    every row, by columns too.
 
     Example
     -------
@@ -129,16 +112,9 @@ class LinearOracle:
     """
 
     def __init__(
-        self,
-        X: Any,
-        y: Array,
-        loss: Any,
-        features: Features,
-        *,
-        sample_weight: Array | None = None,
-        offset: Array | None = None,
-        total: float | None = None,
-    ) -> None:
+        self, X: Any, y: Array, loss: Any, features: Features, *,
+        sample_weight: Array | None = None, offset: Array | None = None, total: float | None = None,
+    ) -> None:  # fmt: skip
         self.loss, self.features = loss, features
         self.X = X if isinstance(X, np.ndarray) else X.tocsr()
         self.n = float(X.shape[0])

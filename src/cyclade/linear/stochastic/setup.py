@@ -12,6 +12,7 @@ from cyclade._arrays import Array
 from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.linear.penalties import L1, BlockPenalty
+from cyclade.linear.solve import as_data, solve
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
 from cyclade.linear.stochastic.steps import RowSteps, falling
@@ -86,24 +87,25 @@ def default_blocks(penalty: Any, p: int) -> Any:
     return [np.concatenate([groups[k] for k in part]) for part in parts]
 
 
-def count_outputs(loss: Any, y: Array, outputs: int | None) -> int | None:
-    """T, or None where z is a vector."""
+def as_targets(
+    design: Any, y: Any, loss: Any, sample_weight: Any, offset: Any, outputs: int | None
+) -> tuple[Array, Array, Array | None, int | None]:
+    """Checked y, weights that sum to one, offsets in the shape of z (None: zero), and T.
+
+    T is None where z is a vector. `outputs` is the number of classes that y might not show.
+    """
+    y, s, shifts = as_data(design, y, loss, sample_weight, offset)
     if loss.target == "classes":
-        return max(int(y.max()) + 1, outputs or 0)
-    return int(y.shape[1]) if y.ndim == 2 else None
-
-
-def shaped_offset(offset: Array, outputs: int | None) -> Array | None:
-    """The offset in the shape of z, or None where it is zero."""
-    if not offset.any():
-        return None
-    return offset[:, None] if outputs is not None and offset.ndim == 1 else offset
+        outputs = max(int(y.max()) + 1, outputs or 0)
+    else:
+        outputs = int(y.shape[1]) if y.ndim == 2 else None
+    if not shifts.any():
+        return y, s, None, outputs
+    return y, s, shifts[:, None] if outputs is not None and shifts.ndim == 1 else shifts, outputs
 
 
 def _null_intercept(loss: Any, rows: Rows) -> Any:
     """The best intercept at x = 0 where φ'' has no bound: far from it, steps would be tiny."""
-    from cyclade.linear.solve import solve
-
     if math.isfinite(loss.bound) or rows.y.ndim > 1:
         return None
     nothing = np.zeros((rows.n, 1))

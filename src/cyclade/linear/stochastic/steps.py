@@ -49,7 +49,7 @@ class RowSteps(Rated):
 
     def current(self, j: int) -> Array:
         """η Λ_j^{−1}."""
-        return self.rate / self.metric(j)
+        return self.rate / self.beta / self.D[j]
 
     def metric(self, j: int) -> Array:
         """Λ_j."""

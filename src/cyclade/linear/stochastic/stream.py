@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.linear import losses
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.solve import as_data, as_penalty
+from cyclade.linear.solve import as_penalty
 from cyclade.linear.stochastic.draws import Queue
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.setup import Model, count_outputs, default_blocks, shaped_offset
+from cyclade.linear.stochastic.setup import Model, as_targets, default_blocks
 from cyclade.linear.stochastic.tuning import TUNING
 from cyclade.methods import as_method
 from cyclade.run import Runner
@@ -22,6 +23,7 @@ from cyclade.run_parts import Carried, EveryCycles, Limits
 from cyclade.samplers import page_defaults
 
 
+@dataclass(eq=False, repr=False)
 class RowStream:
     """A linear model fitted to rows as they come, each used once.
 
@@ -68,60 +70,55 @@ class RowStream:
     (array([1.9, 0. , 0. , 0. , 0. ]), 1.0)
     """
 
-    def __init__(
-        self,
-        loss: Any = "squared",
-        penalty: Any = "l1",
-        *,
-        lam: float | None = None,
-        method: str = "VRO-CCD",
-        fit_intercept: bool = True,
-        b: int | None = None,
-        b_small: int | None = None,
-        p: float | None = None,
-        blocks: Any = None,
-        eta: float | None = None,
-        order: Any = "forward",
-        outputs: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.loss, self.penalty = losses.get(loss), as_penalty(penalty, lam)
-        self.method = as_method(method, True)
+    loss: Any = "squared"
+    penalty: Any = "l1"
+    _: KW_ONLY
+    lam: float | None = None
+    method: Any = "VRO-CCD"
+    fit_intercept: bool = True
+    b: int | None = None
+    b_small: int | None = None
+    p: float | None = None
+    blocks: Any = None
+    eta: float | None = None
+    order: Any = "forward"
+    outputs: int | None = None
+    seed: int = 0
+    rows_used: int = field(default=0, init=False)
+    _model: Model | None = field(default=None, init=False)
+    _queue: Queue | None = field(default=None, init=False)
+    _carried: Carried | None = field(default=None, init=False)
+    _dtype: Any = field(default=None, init=False)
+    _sparse: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.loss, self.penalty = losses.get(self.loss), as_penalty(self.penalty, self.lam)
+        self.method = as_method(self.method, True)
         if self.method.deterministic:
             raise ValueError("method: P-CCD needs all rows at once; use solve, or VRO-CCD here")
-        for name, size in (("b", b), ("b_small", b_small)):
+        for name, size in (("b", self.b), ("b_small", self.b_small)):
             if size is not None and (int(size) != size or size < 1):
                 raise ValueError(f"{name}: must be a whole number of rows >= 1, got {size!r}")
-        if p is not None and not 0.0 < p <= 1.0:
-            raise ValueError(f"p: must be in (0, 1], got {p}")
-        self.fit_intercept, self.outputs, self.seed = fit_intercept, outputs, seed
-        self.b, self.b_small, self.p = b, b_small, p
-        self.blocks, self.eta, self.order = blocks, eta, order
-        self.rows_used = 0
-        self._model: Model | None = None
-        self._queue: Queue | None = None
-        self._carried: Carried | None = None
-        self._dtype: Any = None
-        self._sparse = False
+        if self.p is not None and not 0.0 < self.p <= 1.0:
+            raise ValueError(f"p: must be in (0, 1], got {self.p}")
 
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None
     ) -> RowStream:
         """Take these rows, and make as many cycles as they (with those waiting) allow."""
-        design = as_design(X)
-        y, s, offset = as_data(design, y, self.loss, sample_weight, offset)
-        sparse = callable(getattr(X, "tocsr", None))
+        design, sparse = as_design(X), callable(getattr(X, "tocsr", None))
+        known = self.outputs if self._model is None else self._model.features.outputs
+        y, s, shifts, outputs = as_targets(design, y, self.loss, sample_weight, offset, known)
         if self._model is None or self._queue is None:
             self._dtype, self._sparse = design.given, sparse
-            self._model, self._queue = self._first(design, y)
+            self._model, self._queue = self._first(design, outputs)
         features = self._model.features
         if design.p != features.p:
             raise ValueError(f"X: has {design.p} columns, but earlier rows had {features.p}")
-        if count_outputs(self.loss, y, features.outputs) != features.outputs:
+        if outputs != features.outputs:
             raise ValueError(f"y: must have {features.outputs or 1} outputs or classes, as before")
-        shifts = shaped_offset(offset, features.outputs)
         if shifts is None:
-            shifts = np.zeros((design.n,) if features.outputs is None else (design.n, 1))
+            shifts = np.zeros((design.n,) if outputs is None else (design.n, 1))
         kept = slice(None) if (s > 0).all() else np.flatnonzero(s)
         # s sums to one over this call; in a batch, rows of several calls weigh as they were given.
         total = design.n if sample_weight is None else float(np.sum(sample_weight))
@@ -129,12 +126,12 @@ class RowStream:
         self._run(self._model, self._queue)
         return self
 
-    def _first(self, design: Any, y: Array) -> tuple[Model, Queue]:
+    def _first(self, design: Any, outputs: int | None) -> tuple[Model, Queue]:
         """The first call settles blocks and batches."""
         blocks = default_blocks(self.penalty, design.p) if self.blocks is None else self.blocks
         features = Features(
-            design.p, blocks, fit_intercept=self.fit_intercept,
-            outputs=count_outputs(self.loss, y, self.outputs), joined=self.method.one_block,
+            design.p, blocks, fit_intercept=self.fit_intercept, outputs=outputs,
+            joined=self.method.one_block,
         )  # fmt: skip
         model = Model(self.loss, self.penalty, self.method, features)
         b = min(TUNING.stream_batch, design.n) if self.b is None else self.b
@@ -200,11 +197,11 @@ class RowStream:
 
     def get_state(self) -> dict[str, Any]:
         """Everything, as a dict that pickles; `set_state` goes on from it exactly."""
-        return copy.deepcopy(vars(self))
+        return copy.deepcopy({one.name: getattr(self, one.name) for one in fields(self)})
 
     def set_state(self, state: dict[str, Any]) -> RowStream:
         """Go on from what `get_state` gave."""
-        if not isinstance(state, dict) or set(state) != set(vars(self)):
+        if not isinstance(state, dict) or set(state) != {one.name for one in fields(self)}:
             raise ValueError("state: must be what get_state() of a RowStream gave")
         vars(self).update(copy.deepcopy(state))
         return self

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.blocks import Point
-from cyclade.linear.stochastic.columns import Columns, cutter
+from cyclade.linear.stochastic.columns import Columns, columns_of
 
 
 class Rows:
@@ -20,21 +21,23 @@ class Rows:
     """
 
     def __init__(
-        self, X: Array, y: Array, weight: Array, offset: Array | None, members: Sequence[Any]
+        self, X: Any, y: Array, weight: Array, offset: Array | None, members: Sequence[Any]
     ) -> None:
         self.X, self.y, self.weight, self.offset = X, y, weight, offset
         self.n, self.p = X.shape
         self._members = members
         self._columns: list[Columns | None] = [None] * len(members)
-        self._cut: Callable[[Any], Columns] | None = None
 
     def columns(self, j: int) -> Columns:
         """The columns of block j."""
         found = self._columns[j]
         if found is None:
-            self._cut = self._cut or cutter(self.X)
-            found = self._columns[j] = self._cut(self._members[j])
+            found = self._columns[j] = columns_of(self._by_columns, self._members[j])
         return found
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        return self.X if isinstance(self.X, np.ndarray) else self.X.tocsc()
 
     def predict(self, coef: Array, intercept: Array | None) -> Array:
         """z = X_S x + c + offset, freshly computed."""
