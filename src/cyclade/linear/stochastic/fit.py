@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses
@@ -162,8 +160,7 @@ def solve_rows(
         sampler = EarlyRefresh(sampler, model.draws, 0 if carried is None else carried.state.k)
     if steps is None:
         steps = model.steps(small, float(n), eta, n / small, large=float(n))
-    rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
-    oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
+    oracle = LinearOracle(X, y, loss, features, sample_weight=s, offset=offset)
     setup = model.setup(oracle, sampler, steps, order, ALL)
     certifier = Certifier(oracle, design, penalty, setup.reg, tol)
     setup.measure = certifier.measure

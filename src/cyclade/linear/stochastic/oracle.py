@@ -86,6 +86,18 @@ class Features:
         return [(index[:, None] * self.width + across).ravel() for index in self.sets()]
 
 
+def as_rows(X: Any) -> Any:
+    """X by rows, in floating point: an array, or a CSR matrix without duplicate entries."""
+    sparse = callable(getattr(X, "tocsr", None))
+    rows: Any = X.tocsr() if sparse else np.asarray(X)
+    if rows.dtype.kind != "f":  # squares of small integers would overflow
+        rows = rows.astype(np.float64)
+    if sparse and not rows.has_canonical_format:
+        rows = rows.copy()  # X is the caller's
+        rows.sum_duplicates()
+    return rows
+
+
 class LinearOracle:
     """f over the rows of (X, y), X an array or a SciPy sparse matrix; sweeps hold z = Xx.
 
@@ -116,7 +128,7 @@ class LinearOracle:
         sample_weight: Array | None = None, offset: Array | None = None, total: float | None = None,
     ) -> None:  # fmt: skip
         self.loss, self.features = loss, features
-        self.X = X if isinstance(X, np.ndarray) else X.tocsr()
+        self.X = as_rows(X)
         self.n = float(X.shape[0])
         weight = np.ones(len(y), features.dtype) if sample_weight is None else sample_weight
         self.weight = weight / (float(weight.sum()) if total is None else total)

@@ -14,7 +14,7 @@ from cyclade.linear import losses
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.solve import as_penalty
 from cyclade.linear.stochastic.draws import Queue
-from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.oracle import Features, LinearOracle, as_rows
 from cyclade.linear.stochastic.setup import Model, as_targets, default_blocks
 from cyclade.linear.stochastic.tuning import TUNING
 from cyclade.methods import as_method
@@ -140,11 +140,13 @@ class RowStream:
 
     def _stored(self, X: Any, sparse: bool) -> Any:
         """A copy of the rows, dense or CSR as the first ones were."""
-        if not self._sparse:
-            return X.toarray() if sparse else np.array(X)
-        from scipy.sparse import csr_matrix
+        if sparse and not self._sparse:
+            return as_rows(X.toarray())
+        if self._sparse and not sparse:
+            from scipy.sparse import csr_matrix
 
-        return csr_matrix(X, copy=True)
+            X = csr_matrix(X)
+        return as_rows(X).copy()
 
     def _run(self, model: Model, queue: Queue) -> None:
         """All cycles that the waiting rows allow."""
