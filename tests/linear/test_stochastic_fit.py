@@ -19,6 +19,7 @@ from cyclade.linear.stochastic.fit import solve_rows
 from cyclade.linear.stochastic.lipschitz import diagonal, exact
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.setup import null_intercept
 from cyclade.orders import Forward
 from cyclade.samplers import ALL, Page
 from cyclade.steps import Fixed
@@ -103,7 +104,8 @@ def test_it_is_core_iterate_and_nothing_else() -> None:
         epochs=3,
     )  # fmt: skip
     sampler = EarlyRefresh(Page(600, 200, 20, 0.2), 1)
-    state = start(oracle, features.point(), sampler, np.random.default_rng(7))
+    x0 = features.point(None, null_intercept(Squared(), oracle.rows(ALL)))
+    state = start(oracle, x0, sampler, np.random.default_rng(7))
     run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
     for _ in range(fit.cycles):
         next(run)
@@ -147,6 +149,34 @@ def test_integers_do_not_overflow() -> None:
     ]
     for fit in fits[:2]:
         np.testing.assert_allclose(fit.coef, fits[2].coef, atol=1e-12)
+
+
+def test_the_intercept_begins_at_the_null_model() -> None:
+    X, y = data()
+    s = np.random.default_rng(1).uniform(0.2, 3.0, size=600)
+    begun = solve_rows(X, y, "squared", L1(0.02), sample_weight=s, epochs=0)
+    assert begun.intercept == pytest.approx(float(np.average(y, weights=s)))
+    signs = np.where(y > 1, 1.0, -1.0)
+    begun = solve_rows(X, signs, "logistic", L1(0.02), epochs=0)
+    ratio = float((signs > 0).sum() / (signs < 0).sum())
+    assert begun.intercept == pytest.approx(np.log(ratio))
+    one_class = solve_rows(X, np.ones(600), "logistic", L1(0.02), epochs=0)
+    assert one_class.intercept == 0.0
+    given = solve_rows(X, y, "squared", L1(0.02), coef=np.zeros(15), epochs=0)
+    assert given.intercept == 0.0
+
+
+@pytest.mark.parametrize("constant", [1.0, 5.0, 100.0])
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD"])
+def test_constant_columns_do_not_hold_a_fit_up(method: str, constant: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 6))
+    y = X[:, 0] - X[:, 1] + 1.0 + 0.1 * rng.normal(size=100)
+    X[:, 3] = constant  # the intercept does the same without a penalty
+    fit = solve_rows(X, y, "squared", L1(0.01), method=method, epochs=50)
+    assert fit.certificate.reached
+    best = solve(X, y, "squared", L1(0.01), tol=1e-10).objective
+    assert best - 1e-9 <= fit.objective <= best + fit.certificate.value
 
 
 def test_diagonals_bound_samples_on_average() -> None:

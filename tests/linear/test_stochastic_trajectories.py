@@ -20,6 +20,7 @@ from cyclade.linear.stochastic.fit import RowStream, solve_rows
 from cyclade.linear.stochastic.lipschitz import diagonal
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.setup import null_intercept
 from cyclade.linear.stochastic.steps import RowSteps, falling
 from cyclade.linear.stochastic.sweep import Rows
 from cyclade.methods import as_method, make_sampler
@@ -77,8 +78,9 @@ def test_every_cycle_of_a_fit_is_the_papers(loss: str, method: str, order: str) 
         return jac(x, np.arange(n) if sample is ALL else sample)[index[j]]
 
     eta = falling(1.0, n / small) if chosen.draws == "minibatch" else 1.0
+    x0 = np.append(np.zeros(11), null_intercept(case.loss, everything))
     twin = reference.run(
-        grad, np.zeros(12), index, r.prox, Sizes(Lambda, eta), sampler, as_order(order, m),
+        grad, x0, index, r.prox, Sizes(Lambda, eta), sampler, as_order(order, m),
         K=fit.cycles, resample=chosen.resample, rng=np.random.default_rng(5),
     )  # fmt: skip
 
@@ -128,10 +130,12 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
     recursive = chosen.draws == "page"
     small, large = (6, b) if recursive else (b, 2 * b)
 
-    def measured(batch: Batch, j: int) -> np.ndarray:
+    def as_rows(batch: Batch) -> Rows:
         X, y, s, offset = batch.data
-        rows = Rows(X, y, s / s.sum(), offset, features.members)
-        return diagonal(rows, j, case.loss.bound, float(small), n=np.inf)
+        return Rows(X, y, s / s.sum(), offset, features.members)
+
+    def measured(batch: Batch, j: int) -> np.ndarray:
+        return diagonal(as_rows(batch), j, case.loss.bound, float(small), n=np.inf)
 
     draws = m if chosen.resample == "block" else 1
     first = InOrder(data, recursive, b, small, draws).take(b)
@@ -148,8 +152,9 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
         begun = begun or j == m - 1
         return np.append(X.T @ slopes, slopes.sum())[index[j]]
 
+    x0 = np.append(np.zeros(11), null_intercept(case.loss, as_rows(first)))
     twin = reference.run(
-        grad, np.zeros(12), index, by_blocks(PENALTY, features).prox,
+        grad, x0, index, by_blocks(PENALTY, features).prox,
         Sizes(Lambda, falling(1.0, 64.0) if not recursive else 1.0),
         InOrder(data, recursive, b, small, draws), as_order(order, m), K=K,
         resample=chosen.resample, rng=np.random.default_rng(6),
@@ -186,7 +191,8 @@ def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any) -> None
     small = float(getattr(make_sampler(chosen, FiniteSum(n), b, None, None), "b_small", b or n))
     steps = RowSteps(case.loss.bound, m, small, float(n), 1, isinstance(penalty, GroupL2), 0.7)
     steps.prepare(oracle.sweep(features.point(), ALL))
-    state = start(oracle, features.point(), sampler, np.random.default_rng(5))
+    x0 = features.point(None, null_intercept(case.loss, oracle.rows(ALL)))
+    state = start(oracle, x0, sampler, np.random.default_rng(5))
     r = by_blocks(penalty, features, fast=True)
     run = iterate(state, oracle, r, steps, sampler, as_order("random", m), chosen.resample)
     for _ in range(fit.cycles):

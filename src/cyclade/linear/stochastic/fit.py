@@ -97,7 +97,8 @@ def solve_rows(
     Parameters
     ----------
     X, y, loss, penalty, lam, sample_weight, offset, fit_intercept, coef, intercept:
-        As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR.
+        As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR. Without a start, the
+        intercept begins at its best value for x = 0 (at 0 with several outputs).
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
     b, b_small, p:

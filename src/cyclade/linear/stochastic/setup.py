@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +66,9 @@ class Model:
     ) -> Carried:  # fmt: skip
         """A run at its start; steps are prepared on the rows of the sample `first`."""
         oracle: LinearOracle = setup.oracle.oracle
-        if self.features.fit_intercept and coef is None and intercept is None:
-            intercept = _null_intercept(self.loss, oracle.rows(first))
+        one_output = self.features.outputs is None
+        if self.features.fit_intercept and one_output and coef is None and intercept is None:
+            intercept = null_intercept(self.loss, oracle.rows(first))
         x0 = self.features.point(coef, intercept)
         setup.steps.prepare(oracle.sweep(x0.copy(), first))
         state, best = start(setup.oracle, x0, setup.sampler, np.random.default_rng(seed)), Best()
@@ -104,9 +104,14 @@ def as_targets(
     return y, s, shifts[:, None] if outputs is not None and shifts.ndim == 1 else shifts, outputs
 
 
-def _null_intercept(loss: Any, rows: Rows) -> Any:
-    """The best intercept at x = 0 where φ'' has no bound: far from it, steps would be tiny."""
-    if math.isfinite(loss.bound) or rows.y.ndim > 1:
+def null_intercept(loss: Any, rows: Rows) -> Any:
+    """The best intercept at x = 0, or None where there is none: a single class.
+
+    From there a column that is constant, or nearly so, has no gradient to begin with. Started at
+    zero it would share the intercept's way, and the penalty would bring it back slowly. Where φ''
+    has no bound, steps far from this intercept would be tiny.
+    """
+    if loss.target == "signs" and np.ptp(rows.y) == 0:
         return None
     nothing = np.zeros((rows.n, 1))
     return solve(
