@@ -126,10 +126,12 @@ class _WithOnes:
         self.columns, self.size = columns, columns.size + 1
 
     def back(self, r: Array) -> Array:
-        return np.concatenate([self.columns.back(r), r.sum(axis=0, keepdims=True)])
+        ones = r.sum(axis=0, keepdims=True)
+        return ones if self.size == 1 else np.concatenate([self.columns.back(r), ones])
 
     def move(self, z: Array, du: Array) -> Any:
-        self.columns.move(z, du[:-1])
+        if self.size > 1:
+            self.columns.move(z, du[:-1])
         z += du[-1:]
         return EVERY_ROW
 

@@ -39,11 +39,11 @@ class RowSteps(Rated):
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
         """g^j and η Λ_j^{−1}, with Λ_j raised by what the sample shows."""
-        is_large = now.rows.n >= self.large
         if not self.bounded:
             here = now.largest_curvature()
-            self.beta = here if is_large and j == 0 and here > 0 else max(self.beta, here)
-        elif self.stream and is_large:
+            fresh = j == 0 and now.rows.n >= self.large and here > 0
+            self.beta = here if fresh else max(self.beta, here)
+        elif self.stream and now.rows.n >= self.large:
             self.D[j] = np.maximum(self.D[j], self._diagonal(now.rows, j))
         return gj, self.current(j)
 
