@@ -53,6 +53,13 @@ class Case:
         self.offset = 0.2 * rng.normal(size=(n, T) if T else n)
 
 
+def halved(X: Array, stored: str) -> Any:
+    """X as a sparse matrix that stores every entry as two equal halves."""
+    whole = sp.csr_matrix(X) if stored == "csr" else sp.csc_matrix(X)
+    parts = np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr
+    return type(whole)(parts, shape=X.shape)
+
+
 def function(case: Case, features: Features, weighted: bool) -> tuple[Any, Any]:
     """f and its gradient on rows idx of the flat point, written out."""
     n = len(case.y)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any, Literal
 
 import numpy as np
 
-from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.linear.certificate import Certificate, measure
 from cyclade.linear.penalties import BlockPenalty
@@ -16,49 +15,63 @@ from cyclade.linear.problem import Problem
 from cyclade.linear.stochastic.oracle import LinearOracle
 from cyclade.linear.stochastic.separable import Separable
 from cyclade.linear.stopping import scale_of_distance, scale_of_gap
+from cyclade.run_parts import Measured
 from cyclade.samplers import ALL
 
-Certify = Callable[[Point], tuple[float, Certificate]]
 
-
-def certifier(
-    oracle: LinearOracle, design: Any, y: Array, s: Array, offset: Array | None, loss: Any,
-    penalty: Any, r: Separable, tol: float,
-) -> tuple[Literal["gap", "distance"], Certify]:  # fmt: skip
-    """What is measured, and the function x → (F(x), certificate).
+class Certifier:
+    """Maps x to F(x) and its certificate.
 
     With one output and a penalty on coordinates it is what `solve` measures: the duality gap where
     there is a dual, else the largest dist(∂F, 0)_j. With groups or several outputs it is the
     largest distance of a block of features.
     """
-    features = oracle.features
-    if isinstance(penalty, BlockPenalty) or features.outputs is not None:
-        goal = tol * float(getattr(penalty, "lam", 0.0) or 1.0)
-        return "distance", lambda x: _by_blocks(x, oracle, r, goal)
-    zero = np.zeros(design.n) if offset is None else offset
-    problem = Problem(design, y, s, zero, loss, bind(penalty, design.p), features.fit_intercept)
-    gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
-    at_zero = problem.design.correlate(s * loss.gradient(y, zero))
-    distance_goal = tol * scale_of_distance(problem, at_zero)
 
-    def certify(x: Point) -> tuple[float, Certificate]:
-        coef, c = features.read(x)
-        intercept = 0.0 if c is None else float(c[0])
-        loss_at = problem.loss_at(problem.predict(coef, intercept))
-        found = measure(problem, coef.astype(np.float64), loss_at)
+    def __init__(
+        self, oracle: LinearOracle, design: Any, penalty: Any, r: Separable, tol: float
+    ) -> None:
+        self.oracle, self.r = oracle, r
+        self.problem: Problem | None = None
+        self.kind: Literal["gap", "distance"] = "distance"
+        features, loss, rows = oracle.features, oracle.loss, oracle.rows(ALL)
+        if isinstance(penalty, BlockPenalty) or features.outputs is not None:
+            self.tolerance = tol * float(getattr(penalty, "lam", 0.0) or 1.0)
+            return
+        zero = np.zeros(rows.n) if rows.offset is None else rows.offset
+        bound = bind(penalty, rows.p)
+        problem = Problem(design, rows.y, rows.weight, zero, loss, bound, features.fit_intercept)
+        self.problem = problem
         if problem.has_dual:
-            gap = max(found.objective - found.dual, 0.0)
-            return found.objective, Certificate("gap", gap, gap_goal)
-        return found.objective, Certificate("distance", found.distance, distance_goal)
+            self.kind, self.tolerance = "gap", tol * scale_of_gap(problem)
+        else:
+            at_zero = design.correlate(rows.weight * loss.gradient(rows.y, zero))
+            self.tolerance = tol * scale_of_distance(problem, at_zero)
 
-    return "gap" if problem.has_dual else "distance", certify
+    def __call__(self, x: Point) -> tuple[float, Certificate]:
+        """F(x) and its certificate."""
+        problem = self.problem
+        objective, value = self._by_blocks(x) if problem is None else self._by_columns(problem, x)
+        return objective, Certificate(self.kind, value, self.tolerance)
 
+    def measure(self, x: Point) -> Measured:
+        """F and the certificate, as a `Runner` takes them."""
+        try:
+            objective, found = self(x)
+        except FloatingPointError:  # the gradient overflowed: a run that diverged
+            return Measured(math.inf, math.inf, math.inf, math.inf)
+        reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
+        return Measured(objective, objective, found.value, found.value, reached=reached)
 
-def _by_blocks(
-    x: Point, oracle: LinearOracle, r: Separable, goal: float
-) -> tuple[float, Certificate]:
-    value, gradient = oracle.evaluate(x, ALL)
-    blocks = list(enumerate(x.blocks()))
-    objective = value + sum(r.value(j, u) for j, u in blocks)
-    largest = max(r.distance(j, u, gradient[j]) for j, u in blocks)
-    return float(objective), Certificate("distance", largest, goal)
+    def _by_columns(self, problem: Problem, x: Point) -> tuple[float, float]:
+        coef, c = self.oracle.features.read(x)
+        z = problem.predict(coef, 0.0 if c is None else float(c[0]))
+        found = measure(problem, coef, problem.loss_at(z))
+        if problem.has_dual:
+            return found.objective, max(found.objective - found.dual, 0.0)
+        return found.objective, found.distance
+
+    def _by_blocks(self, x: Point) -> tuple[float, float]:
+        value, gradient = self.oracle.evaluate(x, ALL)
+        blocks = list(enumerate(x.blocks()))
+        objective = value + sum(self.r.value(j, u) for j, u in blocks)
+        return float(objective), max(self.r.distance(j, u, gradient[j]) for j, u in blocks)

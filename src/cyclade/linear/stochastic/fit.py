@@ -1,53 +1,30 @@
 """The stochastic methods on the rows of a linear model, for n too large for many passes.
 
-`solve_rows` runs VRO-CCD, VR-CCD, SCCD, PAGE, SGD (or P-CCD) on a table. `RowStream` takes rows as
-they come. Both are arguments to `cyclade.run.Runner`, which stops, records and resumes; blocks and
-steps have defaults made from the data.
-
-For estimators: ``RowStream(...).partial_fit(X, y, sample_weight)`` keeps everything between calls;
-read `coef` and `intercept` after any call; `copy.deepcopy`, `pickle` and ``get_state()`` /
-``set_state()`` all resume exactly. Labels must be what the loss takes (−1 and 1, or class codes
-0, …, T − 1 with ``outputs=T``), so encode classes before.
+`solve_rows` takes a table, `RowStream` (stream.py) rows as they come. Both are arguments to
+`cyclade.run.Runner`, which stops, records and resumes. Labels must be what the loss takes: −1 and
+1, or class codes 0, …, T − 1.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
-from cyclade.blocks import Point
-from cyclade.core import start
-from cyclade.counting import Counting
 from cyclade.linear import losses
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.solve import as_data, as_penalty, as_start
-from cyclade.linear.stochastic.certificates import Certify, certifier
+from cyclade.linear.solve import as_penalty, as_start
+from cyclade.linear.stochastic.certificates import Certifier
+from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.separable import by_blocks
-from cyclade.linear.stochastic.setup import (
-    Early,
-    count_outputs,
-    default_blocks,
-    default_eta,
-    make_steps,
-    null_intercept,
-    read_point,
-    shaped_offset,
-)
-from cyclade.linear.stochastic.steps import RowSteps
+from cyclade.linear.stochastic.setup import Model, as_targets, default_blocks
 from cyclade.linear.stochastic.stream import RowStream
 from cyclade.methods import as_method, make_sampler
-from cyclade.orders import Greedy, Random, as_order
-from cyclade.returned_iterate import Best
 from cyclade.run import Runner
-from cyclade.run_parts import Carried, EverySamples, Limits, Measured, Report, Setup
+from cyclade.run_parts import Carried, EverySamples, Limits, Report
 from cyclade.samplers import ALL, FiniteSum, Page
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]
@@ -120,13 +97,14 @@ def solve_rows(
     Parameters
     ----------
     X, y, loss, penalty, lam, sample_weight, offset, fit_intercept, coef, intercept:
-        As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR.
+        As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR. Without a start, the
+        intercept begins at its best value for x = 0 (at 0 with several outputs).
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
     b, b_small, p:
         Large and small batch, and the probability of a large one. Defaults as in the paper: b = n,
         b' = ⌊√b⌋, p = b'/(b + b'); 128 for SCCD and SGD. Cycles 8 and 64 take a large sample for
-        sure (`row_setup.is_early` says why).
+        sure (`tuning.Tuning.early_refreshes` says why).
     blocks:
         Of the features: a number, sizes or index lists. Default: 10 runs of columns (of whole
         groups, for a penalty on groups). The intercept is a block of its own. PAGE and SGD move
@@ -142,7 +120,7 @@ def solve_rows(
         T, the number of classes, where y might not show all of them.
     epochs, tol, every:
         Stop after so many times n component gradients, or when the certificate is within `tol`
-        (as in `solve`), which is looked at every so many epochs, over all rows.
+        (as in `solve`), which is measured every so many epochs, over all rows.
     seed:
         Same seed, same trajectory.
     callback:
@@ -163,77 +141,47 @@ def solve_rows(
     """
     loss, penalty, chosen = losses.get(loss), as_penalty(penalty, lam), as_method(method, True)
     design = as_design(X)
-    y, s, offset = as_data(design, y, loss, sample_weight, offset)
-    outputs = count_outputs(loss, y, outputs)
-    offset = shaped_offset(offset, outputs)
+    y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
     coef, intercept = as_start(design, y, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
     if not every > 0:
         raise ValueError(f"every: must be a positive number of epochs, got {every}")
-    n = design.n
+    if steps is not None and eta is not None:
+        raise ValueError("eta: it is part of the Steps object given as steps")
+    n, blocks = design.n, default_blocks(penalty, design.p) if blocks is None else blocks
     features = Features(
-        design.p, default_blocks(penalty, design.p) if blocks is None else blocks,
-        fit_intercept=fit_intercept, outputs=outputs, joined=chosen.one_block,
-    )  # fmt: skip
-    source = FiniteSum(n)
+        design.p, blocks, fit_intercept=fit_intercept, outputs=outputs, joined=chosen.one_block
+    )
+    model, source = Model(loss, penalty, chosen, features), FiniteSum(n)
     carried = None if resume is None else as_carried(resume, chosen, features.layout, source)
-    rows = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
-    oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
     sampler = make_sampler(chosen, source, b, b_small, p)
     small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
     if isinstance(sampler, Page):
-        draws = features.layout.m if chosen.resample == "block" else 1
-        sampler = Early(sampler, draws, 0 if carried is None else carried.state.k)
+        sampler = EarlyRefresh(sampler, model.draws, 0 if carried is None else carried.state.k)
     if steps is None:
-        eta = default_eta(chosen, n / small) if eta is None else eta
-        steps = make_steps(RowSteps, loss, features, penalty, small, float(n), eta, float(n))
-    elif eta is not None:
-        raise ValueError("eta: it is part of the Steps object given as steps")
-    r = by_blocks(penalty, features, fast=True)
-    counting = Counting(oracle, sampler, features.layout.shares())
-    kind, certify = certifier(oracle, design, y, s, offset, loss, penalty, r, tol)
+        steps = model.steps(small, float(n), eta, n / small, large=float(n))
+    oracle = LinearOracle(X, y, loss, features, sample_weight=s, offset=offset)
+    setup = model.setup(oracle, sampler, steps, order, ALL)
+    certifier = Certifier(oracle, design, penalty, setup.reg, tol)
+    setup.measure = certifier.measure
     if carried is None:
-        if fit_intercept and coef is None and intercept is None:
-            intercept = null_intercept(loss, y, s, offset)
-        x0 = features.point(coef, intercept)
-        steps.prepare(oracle.sweep(x0.copy(), ALL))
-        state, best = start(counting, x0, sampler, np.random.default_rng(seed)), Best()
-        carried = Carried(chosen.name, state, {}, best, best, ALL, n=float(n))
-        carried.gradients = counting.gradients
+        carried = model.begin(setup, ALL, seed, coef, intercept, float(n))
     else:
         steps.recall(carried.steps)
-    turns = as_order(order, features.layout.m)
-    setup = Setup(
-        counting, r, steps, sampler, turns, ALL, chosen.resample,
-        visits_all=not isinstance(turns, Random | Greedy), measure=_measure(certify),
-    )  # fmt: skip
+    kind = certifier.kind
     told = None if callback is None else _at_evaluations(callback, carried, kind)
-    pace = EverySamples(every * n)
-    ending = Runner(setup, carried, Limits(max_samples=epochs * n), pace, told).run()
+    ending = Runner(
+        setup, carried, Limits(max_samples=epochs * n), EverySamples(every * n), told
+    ).run()
     if ending.interrupted:
         raise KeyboardInterrupt
-    objective, certificate = certify(ending.x)
     return RowsSolution(
-        *read_point(features, ending.x, design.given), objective, certificate,
-        carried.gradients / n, carried.state.k, chosen.name, ending.message,
+        *features.fitted(ending.x, design.given), *certifier(ending.x), carried.gradients / n,
+        carried.state.k, chosen.name, ending.message,
         [_row(carried, i, kind) for i in range(len(carried.history["cycle"]))],
         carried if ending.resumable else None,
     )  # fmt: skip
-
-
-def _measure(certify: Certify) -> Callable[[Point], Measured]:
-    """`certify` as a `Runner` takes it: a gap or a distance, with a tolerance of its own."""
-
-    def measure(x: Point) -> Measured:
-        try:
-            objective, found = certify(x)
-        except FloatingPointError:  # the gradient overflowed: a run that diverged
-            return Measured(math.inf, math.inf, math.inf, math.inf)
-        reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
-        return Measured(objective, objective, found.value, found.value, reached=reached)
-
-    return measure
 
 
 def _at_evaluations(

@@ -7,32 +7,26 @@ import math
 import numpy as np
 
 from cyclade._arrays import Array
-from cyclade.linear.stochastic.sweep import Columns, Rows
+from cyclade.linear.stochastic.columns import Columns
+from cyclade.linear.stochastic.sweep import Rows
+from cyclade.linear.stochastic.tuning import TUNING
 from cyclade.steps import power_iteration
-
-LARGEST_GRAM = 1024
-TO_SPARE = 1.02  # power iteration finds a norm from below
 
 
 def exact(rows: Rows, bound: float, m: int) -> list[float]:
     """L_j = bound · λ_max(A_jᵀ diag(w) A_j) of each block, where `bound` is the supremum of φ''.
 
-    A block on which f is flat bounds nothing; any step will do, and its L_j is 1. Blocks of more
-    than 1,024 columns are measured by power iteration, with 2 % to spare.
+    Where f is flat in a block, L_j is 1: any step will do. Blocks of more than 1,024 columns are
+    measured by power iteration, with a margin of 2 %.
     """
     _need_finite(bound)
-    return [_or_one(bound * norm) for norm in norms(rows, m)]
+    return [bound * norm or 1.0 for norm in norms(rows, m)]
 
 
 def norms(rows: Rows, m: int) -> list[float]:
     """λ_max(A_jᵀ diag(w) A_j) of each block."""
-    found = []
-    for j in range(m):
-        columns = rows.columns(j)
-        squares = columns.moments(rows.weight, 2)
-        one = len(squares) == 1
-        found.append(float(squares[0]) if one else _norm(columns, rows, np.ones_like(squares)))
-    return found
+    blocks = [rows.columns(j) for j in range(m)]
+    return [_norm(columns, rows, np.ones(columns.size)) for columns in blocks]
 
 
 def diagonal(
@@ -54,34 +48,35 @@ def diagonal(
     outputs of each feature; with `even`, D = I (penalties on groups need that).
     """
     _need_finite(bound)
-    columns = rows.columns(j)
+    columns, weight = rows.columns(j), rows.weight
+    squared, squares = columns.squared(), columns.diagonal(weight)
     sigma = 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
-    squares = columns.moments(rows.weight, 2)
     if even:
         scale = np.ones_like(squares)
     else:
         squares = np.where(squares > 0, squares, 1.0)  # an empty column has nothing to bound
-        scale = squares + sigma * columns.moments(rows.weight, 4) / squares
-    together = _norm(columns, rows, scale)
-    alone = float((rows.n * rows.weight * columns.row_squares(1.0 / scale)).max())
-    factor = _or_one(bound * ((1.0 - sigma) * together + sigma * alone))
-    return np.repeat(factor * scale, width).astype(rows.weight.dtype)
+        scale = squares + sigma * squared.diagonal(weight) / squares
+    row_norms = np.zeros(rows.n, scale.dtype)
+    squared.move(row_norms, 1.0 / scale)
+    of_a_row = float((rows.n * weight * row_norms).max())
+    factor = bound * ((1.0 - sigma) * _norm(columns, rows, scale) + sigma * of_a_row) or 1.0
+    return np.repeat(factor * scale, width).astype(weight.dtype)
 
 
 def _norm(columns: Columns, rows: Rows, scale: Array) -> float:
     """λ_max of A_jᵀ W A_j with rows and columns divided by √scale."""
-    root = np.sqrt(scale)
-    if len(root) <= LARGEST_GRAM:
-        gram = columns.gram(rows.weight) / np.outer(root, root)
-        return float(np.linalg.eigvalsh(gram)[-1])
+    root, weight = np.sqrt(scale), rows.weight
+    if columns.size <= TUNING.gram_columns:
+        gram = columns.gram(weight) / np.outer(root, root)
+        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
 
     def apply(v: Array) -> Array:
         z = np.zeros(rows.n, v.dtype)
         columns.move(z, v / root)
-        return columns.back(rows.weight * z) / root
+        return columns.back(weight * z) / root
 
-    start = np.random.default_rng(0).standard_normal(len(root))
-    return TO_SPARE * power_iteration(apply, start, 60)[0]
+    start = np.random.default_rng(0).standard_normal(columns.size)
+    return TUNING.power_margin * power_iteration(apply, start, TUNING.power_iterations)[0]
 
 
 def _need_finite(bound: float) -> None:
@@ -89,7 +84,3 @@ def _need_finite(bound: float) -> None:
         raise ValueError(
             "the loss has no finite bound on its second derivative, so there is no L_j: give steps"
         )
-
-
-def _or_one(value: float) -> float:
-    return value if value > 0 else 1.0

@@ -36,29 +36,19 @@ class Features:
     """
 
     def __init__(
-        self,
-        p: int,
-        blocks: Any = "coordinates",
-        *,
-        fit_intercept: bool = False,
-        outputs: int | None = None,
-        joined: bool = False,
-        dtype: Any = np.float64,
-    ) -> None:
+        self, p: int, blocks: Any = "coordinates", *, fit_intercept: bool = False,
+        outputs: int | None = None, joined: bool = False, dtype: Any = np.float64,
+    ) -> None:  # fmt: skip
         self.p, self.fit_intercept, self.outputs, self.dtype = p, fit_intercept, outputs, dtype
         self.width = 1 if outputs is None else outputs
         rows = p + fit_intercept
-        self.members: list[Any] = (
-            [slice(0, p)] if joined else [index for index, _ in cuts(blocks, p)]
-        )
-        if fit_intercept and joined:
-            self.members = [slice(0, rows)]
-        elif fit_intercept:
-            self.members.append(slice(p, rows))
+        self.members: list[Any] = [slice(0, rows)]
+        if not joined:
+            self.members = [index for index, _ in cuts(blocks, p)]
+            self.members += [slice(p, rows)] * fit_intercept
         self.layout = Layout.of(np.zeros(rows * self.width, dtype), self._flat())
-        sizes = [size // self.width for size in self.layout.sizes]
         self.shapes: list[tuple[int, ...]] = [
-            (size,) if outputs is None else (size, outputs) for size in sizes
+            (size,) if outputs is None else (size // outputs, outputs) for size in self.layout.sizes
         ]
 
     def point(self, coef: Any = None, intercept: Any = None) -> Point:
@@ -76,6 +66,13 @@ class Features:
         shape = (self.p,) if self.outputs is None else (self.p, self.outputs)
         return flat[:body].reshape(shape), flat[body:] if self.fit_intercept else None
 
+    def fitted(self, x: Point, dtype: Any) -> tuple[Array, Any]:
+        """Coefficients and intercept (a number, or (T,); 0 where none is fitted), as copies."""
+        coef, c = self.read(x)
+        if self.outputs is None:
+            return coef.astype(dtype), 0.0 if c is None else float(c[0])
+        return coef.astype(dtype), np.zeros(self.width) if c is None else c.astype(dtype)
+
     def sets(self) -> list[Array]:
         """The features of each block, as index arrays (p is the intercept)."""
         everything = np.arange(self.p + 1)
@@ -89,26 +86,27 @@ class Features:
         return [(index[:, None] * self.width + across).ravel() for index in self.sets()]
 
 
-class LinearOracle:
-    """f over the rows of (X, y): sweeps hold z = Xx on the rows they see.
+def as_rows(X: Any) -> Any:
+    """X by rows, in floating point: an array, or a CSR matrix without duplicate entries."""
+    sparse = callable(getattr(X, "tocsr", None))
+    rows: Any = X.tocsr() if sparse else np.asarray(X)
+    if rows.dtype.kind != "f":  # squares of small integers would overflow
+        rows = rows.astype(np.float64)
+    if sparse and not rows.has_canonical_format:
+        rows = rows.copy()  # X is the caller's
+        rows.sum_duplicates()
+    return rows
 
-    Parameters
-    ----------
-    X:
-        An (n, p) array or SciPy sparse matrix. Dense X is never copied whole; sparse X is kept by
-        rows (for sampling) and, once a sweep sees every row, by columns too.
-    y, sample_weight, offset:
-        n labels, n weights s_i ≥ 0 (default 1) and n offsets (or (n, T)).
-    loss:
-        φ, as `cyclade.linear.losses` has them.
-    features:
-        The blocks.
-    total:
-        What the sum over rows is divided by; Σ_i s_i unless given.
+
+class LinearOracle:
+    """f over the rows of (X, y), X an array or a SciPy sparse matrix; sweeps hold z = Xx.
 
     A sample S of the rows stands for f_S = (n / |S|) Σ_{i∈S} (s_i / total) φ(y_i, z_i), whose
-    expectation is f. A `Batch` of a stream holds (X, y, weights, offsets) of its own rows, and f_S
-    is their weighted mean.
+    expectation is f; `total` is Σ_i s_i unless given. A `Batch` of a stream holds (X, y, weights,
+    offsets) of its own rows, and f_S is their weighted mean.
+
+    Dense X is never copied whole; sparse X is kept by rows (for sampling) and, once a sweep sees
+    every row, by columns too.
 
     Example
     -------
@@ -126,23 +124,16 @@ class LinearOracle:
     """
 
     def __init__(
-        self,
-        X: Any,
-        y: Array,
-        loss: Any,
-        features: Features,
-        *,
-        sample_weight: Array | None = None,
-        offset: Array | None = None,
-        total: float | None = None,
-    ) -> None:
+        self, X: Any, y: Array, loss: Any, features: Features, *,
+        sample_weight: Array | None = None, offset: Array | None = None, total: float | None = None,
+    ) -> None:  # fmt: skip
         self.loss, self.features = loss, features
-        self.X = X if isinstance(X, np.ndarray) else X.tocsr()
+        self.X = as_rows(X)
         self.n = float(X.shape[0])
         weight = np.ones(len(y), features.dtype) if sample_weight is None else sample_weight
         self.weight = weight / (float(weight.sum()) if total is None else total)
         self.y, self.offset = y, offset
-        self._everything: Rows | None = None
+        self._all: Rows | None = None
         self._last: tuple[Sample, Rows] | None = None
 
     def sweep(self, x: Any, sample: Sample) -> LinearSweep:
@@ -159,20 +150,20 @@ class LinearOracle:
     def rows(self, sample: Sample) -> Rows:
         """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
         if sample is ALL:
-            if self._everything is None:
-                self._everything = Rows(
-                    self.X, self.y, self.weight, self.offset, self.features.members
-                )
-            return self._everything
+            if self._all is None:
+                self._all = self._rows(self.X, self.y, self.weight, self.offset)
+            return self._all
         if self._last is None or self._last[0] is not sample:
             self._last = (sample, self._taken(sample))
         return self._last[1]
 
     def _taken(self, sample: Sample) -> Rows:
-        members = self.features.members
         if isinstance(sample, Batch):
             X, y, weight, offset = sample.data
-            return Rows(X, y, weight / weight.sum(), offset, members)
+            return self._rows(X, y, weight / weight.sum(), offset)
         weight = self.weight[sample] * (self.n / len(sample))
         offset = None if self.offset is None else self.offset[sample]
-        return Rows(self.X[sample], self.y[sample], weight, offset, members)
+        return self._rows(self.X[sample], self.y[sample], weight, offset)
+
+    def _rows(self, X: Any, y: Array, weight: Array, offset: Array | None) -> Rows:
+        return Rows(X, y, weight, offset, self.features.members)

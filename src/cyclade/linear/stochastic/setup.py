@@ -1,115 +1,119 @@
-"""What `solve_rows` and `RowStream` share: blocks, steps and shapes by default."""
+"""What `solve_rows` and `RowStream` share: a model, its defaults, and how a run begins."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cyclade._arrays import Array
-from cyclade.linear.penalties import BlockPenalty
-from cyclade.linear.stochastic.oracle import Features
-from cyclade.linear.stochastic.steps import Curving, Growing, RowSteps, falling
+from cyclade.core import start
+from cyclade.counting import Counting
+from cyclade.linear.penalties import L1, BlockPenalty
+from cyclade.linear.solve import as_data, solve
+from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.steps import RowSteps, falling
+from cyclade.linear.stochastic.sweep import Rows
+from cyclade.linear.stochastic.tuning import TUNING
 from cyclade.methods import Method
-from cyclade.samplers import Page, Sample
+from cyclade.orders import Greedy, Random, as_order
+from cyclade.returned_iterate import Best
+from cyclade.run_parts import Carried, Setup
+from cyclade.samplers import Sample, Sampler
 
-BLOCKS = 10
-"""How many blocks the features are cut into unless that is said."""
+
+@dataclass
+class Model:
+    """A loss, a penalty and a method on the features of a linear model."""
+
+    loss: Any
+    penalty: Any
+    method: Method
+    features: Features
+
+    @property
+    def draws(self) -> int:
+        """Samples drawn in a cycle."""
+        return self.features.layout.m if self.method.resample == "block" else 1
+
+    def steps(self, b_small: float, n: float, eta: Any, per_epoch: float, large: float) -> RowSteps:
+        """Steps for samples of b' out of n rows; η is 1 unless given, falling for SCCD and SGD."""
+        if eta is None:
+            eta = falling(1.0, per_epoch) if self.method.draws == "minibatch" else 1.0
+        even, features = isinstance(self.penalty, BlockPenalty), self.features
+        return RowSteps(
+            self.loss.bound, features.layout.m, b_small, n, features.width, even, eta, large
+        )
+
+    def setup(
+        self, oracle: LinearOracle, sampler: Sampler, steps: Any, order: Any,
+        evaluation_sample: Sample,
+    ) -> Setup:  # fmt: skip
+        """What a `Runner` runs."""
+        turns = as_order(order, self.features.layout.m)
+        return Setup(
+            Counting(oracle, sampler, self.features.layout.shares()),
+            by_blocks(self.penalty, self.features, fast=True), steps, sampler, turns,
+            evaluation_sample, self.method.resample,
+            visits_all=not isinstance(turns, Random | Greedy),
+        )  # fmt: skip
+
+    def begin(
+        self, setup: Setup, first: Sample, seed: int, coef: Any = None, intercept: Any = None,
+        n: float = 1.0,
+    ) -> Carried:  # fmt: skip
+        """A run at its start; steps are prepared on the rows of the sample `first`."""
+        oracle: LinearOracle = setup.oracle.oracle
+        one_output = self.features.outputs is None
+        if self.features.fit_intercept and one_output and coef is None and intercept is None:
+            intercept = null_intercept(self.loss, oracle.rows(first))
+        x0 = self.features.point(coef, intercept)
+        setup.steps.prepare(oracle.sweep(x0.copy(), first))
+        state, best = start(setup.oracle, x0, setup.sampler, np.random.default_rng(seed)), Best()
+        carried = Carried(self.method.name, state, {}, best, best, setup.evaluation_sample, n=n)
+        carried.gradients = setup.oracle.gradients
+        return carried
 
 
-def default_blocks(penalty: Any, p: int, count: int = BLOCKS) -> Any:
-    """`count` runs of columns; for a penalty on groups, `count` sets of whole groups."""
+def default_blocks(penalty: Any, p: int) -> Any:
+    """Runs of columns; for a penalty on groups, sets of whole groups."""
     if not isinstance(penalty, BlockPenalty):
-        return min(count, p)
+        return min(TUNING.blocks, p)
     order, starts = penalty.partition(p)
     groups = np.split(order, starts[1:-1])
-    parts = np.array_split(np.arange(len(groups)), min(count, len(groups)))
+    parts = np.array_split(np.arange(len(groups)), min(TUNING.blocks, len(groups)))
     return [np.concatenate([groups[k] for k in part]) for part in parts]
 
 
-def is_early(k: int) -> bool:
-    """Whether cycle k (from 1) takes a large sample whatever the coin says: cycles 8 and 64.
+def as_targets(
+    design: Any, y: Any, loss: Any, sample_weight: Any, offset: Any, outputs: int | None
+) -> tuple[Array, Array, Array | None, int | None]:
+    """Checked y, weights that sum to one, offsets in the shape of z (None: zero), and T.
 
-    The first cycles move far, and what they add to the error of a recursive gradient stays until it
-    is refreshed: by chance, about √n cycles later. Two sure refreshes take that out.
+    T is None where z is a vector. `outputs` is the number of classes that y might not show.
     """
-    return k in (8, 64)
-
-
-class Early:
-    """A sampler of the recursive methods with early refreshes; the rest is the one it wraps."""
-
-    recursive = True
-
-    def __init__(self, page: Page, draws: int, done: int = 0) -> None:
-        self.page, self.draws = page, draws  # draws a cycle
-        self.drawn = done * draws
-
-    def large(self, rng: np.random.Generator) -> Sample:
-        """b rows."""
-        return self.page.large(rng)
-
-    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
-        """As the coin says, or a large sample early on."""
-        sample, refresh = self.page.draw(rng)
-        self.drawn += 1
-        if not refresh and is_early(-(-self.drawn // self.draws)):
-            return self.page.large(rng), True
-        return sample, refresh
-
-    def size(self, sample: Sample) -> float:
-        """How many rows."""
-        return self.page.size(sample)
-
-
-def make_steps(
-    kind: type[RowSteps], loss: Any, features: Features, penalty: Any, b_small: float, n: float,
-    eta: Any, large: float,
-) -> RowSteps:  # fmt: skip
-    """Λ_j from the rows; where φ'' has no bound, from what is met. Samples of `large` rows tell."""
-    even, bounded = isinstance(penalty, BlockPenalty), math.isfinite(loss.bound)
-    bound = loss.bound if bounded else 1.0
-    steps = (kind if bounded else Curving)(
-        bound, features.layout.m, b_small, n, features.width, even, eta
-    )
-    if isinstance(steps, (Growing, Curving)):
-        steps.large = large
-    return steps
-
-
-def null_intercept(loss: Any, y: Array, s: Array, offset: Array | None) -> Any:
-    """Where to begin if φ'' has no bound: far from the best intercept steps would be of no use."""
-    from cyclade.linear.penalties import L1
-    from cyclade.linear.solve import solve
-
-    if math.isfinite(loss.bound) or y.ndim > 1:
-        return None
-    return solve(np.zeros((len(y), 1)), y, loss, L1(1.0), sample_weight=s, offset=offset).intercept
-
-
-def default_eta(method: Method, cycles_per_epoch: float) -> Any:
-    """1, falling where gradients stay noisy."""
-    return falling(1.0, cycles_per_epoch) if method.draws == "minibatch" else 1.0
-
-
-def count_outputs(loss: Any, y: Array, outputs: int | None) -> int | None:
-    """T, or None where z is a vector."""
+    y, s, shifts = as_data(design, y, loss, sample_weight, offset)
     if loss.target == "classes":
-        return max(int(y.max()) + 1, outputs or 0)
-    return int(y.shape[1]) if y.ndim == 2 else None
+        outputs = max(int(y.max()) + 1, outputs or 0)
+    else:
+        outputs = int(y.shape[1]) if y.ndim == 2 else None
+    if not shifts.any():
+        return y, s, None, outputs
+    return y, s, shifts[:, None] if outputs is not None and shifts.ndim == 1 else shifts, outputs
 
 
-def shaped_offset(offset: Array, outputs: int | None) -> Array | None:
-    """The offset in the shape of z, or None where it is zero."""
-    if not offset.any():
+def null_intercept(loss: Any, rows: Rows) -> Any:
+    """The best intercept at x = 0, or None where there is none: a single class.
+
+    From there a column that is constant, or nearly so, has no gradient to begin with. Started at
+    zero it would share the intercept's way, and the penalty would bring it back slowly. Where φ''
+    has no bound, steps far from this intercept would be tiny.
+    """
+    if loss.target == "signs" and np.ptp(rows.y) == 0:
         return None
-    return offset[:, None] if outputs is not None and offset.ndim == 1 else offset
-
-
-def read_point(features: Features, x: Any, dtype: Any) -> tuple[Array, Any]:
-    """Coefficients and intercept, as copies."""
-    coef, c = features.read(x)
-    if features.outputs is None:
-        return coef.astype(dtype), 0.0 if c is None else float(c[0])
-    return coef.astype(dtype), np.zeros(features.outputs) if c is None else c.astype(dtype)
+    nothing = np.zeros((rows.n, 1))
+    return solve(
+        nothing, rows.y, loss, L1(1.0), sample_weight=rows.weight, offset=rows.offset
+    ).intercept

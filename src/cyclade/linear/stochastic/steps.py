@@ -15,97 +15,60 @@ from cyclade.steps import Eta, Rated
 
 
 class RowSteps(Rated):
-    """η Λ_j^{−1} with Λ_j from `diagonal`, measured on the rows at the start."""
+    """η Λ_j^{−1} with Λ_j = β D_j, D_j from `diagonal` and β the bound on φ''.
 
-    def __init__(
-        self, bound: float, m: int, b_small: float, n: float, width: int, even: bool, eta: Eta
-    ) -> None:
-        self.blocks = m
-        self._measure: Callable[[Rows, int], Array] = lambda rows, j: diagonal(
-            rows, j, bound, b_small, n=n, width=width, even=even
-        )
-        self.Lambda: list[Array] = []
-        super().__init__(eta)
+    D_j is measured on the rows at the start. On a stream (n = ∞), a sample of at least `large` rows
+    that shows more curvature raises D_j for good.
 
-    def measure(self, rows: Rows) -> None:
-        """Take Λ_j from these rows."""
-        self.Lambda = [self._measure(rows, j) for j in range(self.blocks)]
-
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
-        """g^j and η Λ_j^{−1}."""
-        return gj, self.current(j)
-
-    def current(self, j: int) -> Array:
-        """η Λ_j^{−1}."""
-        return self.rate / self.Lambda[j]
-
-    def metric(self, j: int) -> Array:
-        """Λ_j."""
-        return self.Lambda[j]
-
-    def prepare(self, at_x0: Any) -> None:
-        """Measure the rows of the sweep at x_0."""
-        self.measure(at_x0.rows)
-
-    def memory(self) -> dict[str, Any]:
-        """The Λ_j so far."""
-        return super().memory() | {"Lambda": list(self.Lambda)}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Go on from these Λ_j."""
-        super().recall(memory)
-        self.Lambda = list(memory["Lambda"])
-
-
-class Growing(RowSteps):
-    """`RowSteps` on a stream: a large sample that shows more curvature raises Λ_j for good."""
-
-    large: int  # the size from which samples are measured
-
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
-        """g^j and η Λ_j^{−1}; on a large sample Λ_j is looked at first."""
-        if now.rows.n >= self.large:
-            self.Lambda[j] = np.maximum(self.Lambda[j], self._measure(now.rows, j))
-        return gj, self.current(j)
-
-
-class Curving(RowSteps):
-    """`RowSteps` for a φ'' without bound: in its place, the largest since the last large sample.
-
-    Where a step went too far, φ'' is large and the next steps are short, so that they lead back.
+    Where φ'' has no bound, β is the largest φ'' met since the last large sample. Where a step went
+    too far, φ'' is large and the next steps are short, so that they lead back.
     """
 
-    large: float  # the size from which a sample tells what φ'' is now
-    bend = 1.0
+    def __init__(
+        self, bound: float, m: int, b_small: float, n: float, width: int, even: bool, eta: Eta,
+        large: float = math.inf,
+    ) -> None:  # fmt: skip
+        super().__init__(eta)
+        self.m, self.large = m, large
+        self.bounded, self.stream = math.isfinite(bound), math.isinf(n)
+        self.beta = bound if self.bounded else 1.0
+        self._diagonal: Callable[[Rows, int], Array] = lambda rows, j: diagonal(
+            rows, j, 1.0, b_small, n=n, width=width, even=even
+        )
+        self.D: list[Array] = []
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
-        """g^j and η Λ_j^{−1}, with φ'' where the block is."""
-        here = now.most_curved()
-        fresh = j == 0 and now.rows.n >= self.large
-        self.bend = here if fresh and here > 0 else max(self.bend, here)
+        """g^j and η Λ_j^{−1}, with Λ_j raised by what the sample shows."""
+        if not self.bounded:
+            here = now.largest_curvature()
+            fresh = j == 0 and now.rows.n >= self.large and here > 0
+            self.beta = here if fresh else max(self.beta, here)
+        elif self.stream and now.rows.n >= self.large:
+            self.D[j] = np.maximum(self.D[j], self._diagonal(now.rows, j))
         return gj, self.current(j)
 
     def current(self, j: int) -> Array:
         """η Λ_j^{−1}."""
-        return super().current(j) / self.bend
+        return self.rate / self.beta / self.D[j]
 
     def metric(self, j: int) -> Array:
         """Λ_j."""
-        return self.bend * self.Lambda[j]
+        return self.beta * self.D[j]
 
     def prepare(self, at_x0: Any) -> None:
-        """Measure the rows of the sweep at x_0, and φ'' there."""
-        super().prepare(at_x0)
-        self.bend = at_x0.most_curved() or 1.0
+        """Measure D_j on the rows of the sweep at x_0; where φ'' has no bound, β too."""
+        self.D = [self._diagonal(at_x0.rows, j) for j in range(self.m)]
+        if not self.bounded:
+            self.beta = at_x0.largest_curvature() or 1.0
 
     def memory(self) -> dict[str, Any]:
-        """The Λ_j so far."""
-        return super().memory() | {"bend": self.bend}
+        """Λ_j so far."""
+        return super().memory() | {"D": list(self.D), "beta": self.beta}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from these Λ_j."""
         super().recall(memory)
-        self.bend = memory["bend"]
+        self.D, self.beta = list(memory["D"]), memory["beta"]
 
 
 def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
