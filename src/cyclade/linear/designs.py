@@ -61,7 +61,7 @@ class DenseDesign:
         self.by_columns = bool(X.flags.f_contiguous)  # else columns are picked from rows
 
     @cached_property
-    def storage(self) -> tuple[Any, ...]:
+    def storage(self) -> tuple[bool, Array, Array, Array, Array]:
         """(dense, A, data, rows, at) as in `kernels.storage`; A is a copy if X is by rows."""
         XT = self.X.T if self.by_columns else np.ascontiguousarray(self.X.T)
         nothing = np.empty(0, self.dtype)
@@ -77,7 +77,9 @@ class DenseDesign:
         check_finite(self.X)
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv."""
+        """Xᵀv, of one v or of several as columns."""
+        if v.ndim == 2:  # one product reads X once
+            return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
             return self.correlate_some(self.cols, v)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller looks at what comes out
@@ -105,7 +107,12 @@ class DenseDesign:
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx: from the support alone while that is small."""
+        """Xx, of one x or of several as columns: from the support alone while that is small."""
+        if x.ndim == 2:
+            support = np.flatnonzero(x.any(axis=1))
+            few = 4 * support.size < self.p
+            X, x = (self.X[:, support], x[support]) if few else (self.X, x)
+            return np.asarray(X @ x.astype(self.dtype), np.float64)
         support = np.flatnonzero(x) if support is None else support
         if support.size and (4 * support.size > self.p or not self.by_columns):
             return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
@@ -148,9 +155,7 @@ class SparseDesign:
             X = X.copy()
             X.sum_duplicates()
         self.data = as_floats(X.data)
-        self.given, self.data = self.data.dtype, precise(
-            self.data, self.data.size, uneven, tuning
-        )
+        self.given, self.data = self.data.dtype, precise(self.data, self.data.size, uneven, tuning)
         check_shape(X.shape)
         self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
         self.starts = X.indptr.astype(np.uint64)  # one kind of kernel for all
@@ -163,7 +168,7 @@ class SparseDesign:
         return np.arange(self.p)
 
     @cached_property
-    def storage(self) -> tuple[Any, ...]:
+    def storage(self) -> tuple[bool, Array, Array, Array, Array]:
         """(dense, A, data, rows, at) as in `kernels.storage`."""
         return False, np.empty((0, 0), self.dtype), self.data, self.rows, self.starts
 
@@ -172,7 +177,9 @@ class SparseDesign:
         check_finite(self.data)
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv."""
+        """Xᵀv, of one v or of several as columns."""
+        if v.ndim == 2:
+            return np.stack([self.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
         return self.correlate_some(self.cols, v)
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
@@ -199,7 +206,9 @@ class SparseDesign:
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx from the support."""
+        """Xx, of one x or of several as columns: from the support."""
+        if x.ndim == 2:
+            return np.stack([self.predict(np.ascontiguousarray(t)) for t in x.T], axis=1)
         z = np.zeros(self.n)
         support = np.flatnonzero(x) if support is None else support
         sparse.add_columns(

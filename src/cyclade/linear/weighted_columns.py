@@ -55,9 +55,7 @@ class Columns(abc.ABC):
 class DenseColumns(Columns):
     """The columns one after another, less their means if an intercept makes up for it."""
 
-    def __init__(
-        self, X: Array, cols: Array, centred: bool, tuning: Tuning = DEFAULT
-    ) -> None:
+    def __init__(self, X: Array, cols: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         self.cols, self.tuning, n = cols, tuning, X.shape[0]
         self.centres, self.sizes = np.zeros(cols.size), np.full(cols.size, n)
         if not centred and cols.size == X.shape[1] and X.flags.f_contiguous:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, inner
-from cyclade.linear.kernels.linalg import factor, subtract, subtract_four, substitute
+from cyclade.linear.kernels.linalg import factor, substitute, subtract, subtract_four
 from cyclade.linear.kernels.shipped import distance, prox, value
 
 NEWTON_STEPS = 8  # in a row, while coordinates leave the support

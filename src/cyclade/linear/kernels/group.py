@@ -1,7 +1,7 @@
 """Cyclic descent over groups of columns, dense or sparse, with an exact or proximal step on each.
 
 The problem is  min over x of ½‖R‖² + Σ_k λ_k‖x_k‖_2 + ν_k‖x_k‖_1,  R = t − Aᵀx.  The columns of
-group k lie side by side in A, from place[k] on, and its coefficients are x[starts[k]:starts[k + 1]].
+group k lie side by side in A from place[k] on; its coefficients are x[starts[k]:starts[k + 1]].
 
 With b = g + H x (g = A_k R minus the gradient at x, H = A_k A_kᵀ the Hessian of the group) the
 problem on one group is

@@ -14,9 +14,7 @@ from cyclade.linear.kernels.jit import reductions
 
 
 @reductions
-def dot(
-    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, j: int, R: Any
-) -> float:
+def dot(dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, j: int, R: Any) -> float:
     """a_j · R."""
     s = R[0] * 0
     if dense:

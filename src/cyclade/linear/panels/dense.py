@@ -74,7 +74,7 @@ class DensePanel:
         return np.arange(first, last)
 
     @property
-    def storage(self) -> tuple[Any, ...]:
+    def storage(self) -> tuple[bool, Array, Array, Array, Array, Array, float]:
         """The columns as `kernels.storage` takes them."""
         nothing = np.empty(0, self.dtype)
         return True, self.A, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64), nothing, 1.0
@@ -115,9 +115,7 @@ class DensePanel:
         dense.grams(self.A, padded, kept, G)
         self.order, self.G = padded, G
 
-    def cycles(
-        self, penalty: BoundPenalty, max_cycles: int, tolerance: float
-    ) -> tuple[int, float]:
+    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
         """Cycle over the chosen columns."""
         done, largest = penalty.functions["dense_cycles"](
             self.A, self.R, self.x, self.L, self.cols, self.order, self.G, penalty.parameters,

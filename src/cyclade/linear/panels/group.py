@@ -106,9 +106,7 @@ class GroupPanel:
     def _bound(self, at: Array) -> float:
         """A bound on the largest eigenvalue of A Aᵀ over the columns `at`."""
         columns = self.columns
-        return largest_eigenvalue(
-            lambda v: columns.correlate(at, columns.product(v, at)), at.size
-        )
+        return largest_eigenvalue(lambda v: columns.correlate(at, columns.product(v, at)), at.size)
 
     def start(self, R: Array, x: Array) -> None:
         """Begin at x with residual R."""
@@ -205,6 +203,7 @@ class OutputPanel:
         self, design: Any, W: Array, centred: bool, entrywise: bool, parameters: Any
     ) -> None:
         self.design, self.centred = design, centred
+        self.storage: tuple[bool, Array, Array, Array, Array] = design.storage
         self.entrywise, self.parameters = entrywise, parameters
         shape = (design.p, W.shape[1])
         self.D, self.sums, self.means = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -220,10 +219,10 @@ class OutputPanel:
             return
         self.known[new] = True
         if self.dense:
-            A = self.design.storage[1][new]
+            A = self.storage[1][new]
             self.sums[new], self.D[new] = A @ self.W.T, (A * A) @ self.W.T
         else:
-            rows.sparse_moments(*self.design.storage[2:], new, self.W, self.sums, self.D)
+            rows.sparse_moments(*self.storage[2:], new, self.W, self.sums, self.D)
         if self.centred:
             mass = self.W.sum(axis=1 if self.dense else 0)
             self.means[new] = self.sums[new] / np.maximum(mass, np.finfo(self.W.dtype).tiny)
@@ -242,7 +241,7 @@ class OutputPanel:
     def slopes(self, blocks: Array) -> Array:
         """A U."""
         out = np.zeros(self.x.shape)
-        rows.weighted_dots(*self.design.storage, blocks, self.R, self.sums, out)
+        rows.weighted_dots(*self.storage, blocks, self.R, self.sums, out)
         return out.ravel()
 
     def choose(self, blocks: Array) -> None:
@@ -254,7 +253,7 @@ class OutputPanel:
     ) -> tuple[int, float]:
         """Cycle over the chosen rows."""
         done, largest = rows.weighted_cycles(
-            *self.design.storage, self.W, self.R, self.x, self.D, self.sums, self.means,
+            *self.storage, self.W, self.R, self.x, self.D, self.sums, self.means,
             self.chosen, table[:, 0], self.parameters, self.entrywise, max_cycles, tolerance, *past,
         )  # fmt: skip
         return int(done), float(largest)

@@ -68,7 +68,7 @@ class SparsePanel:
         return sums, np.maximum(L - sums**2 / self.mass, least)
 
     @property
-    def storage(self) -> tuple[Any, ...]:
+    def storage(self) -> tuple[bool, Array, Array, Array, Array, Array, float]:
         """The columns as `kernels.storage` takes them."""
         A = np.empty((0, 0), self.dtype)
         return False, A, self.data, self.rows, self.starts, self.sums, self.mass
@@ -93,9 +93,7 @@ class SparsePanel:
         """The columns to cycle over."""
         self.order = np.asarray(order, np.int64)
 
-    def cycles(
-        self, penalty: BoundPenalty, max_cycles: int, tolerance: float
-    ) -> tuple[int, float]:
+    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
         """Cycle over the chosen columns."""
         done, largest = penalty.functions["sparse_cycles"](
             self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,

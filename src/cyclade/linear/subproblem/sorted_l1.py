@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from cyclade.linear.kernels import clusters, linalg
 from cyclade.linear.kernels.sorted_l1 import prox, sorted_residuals
+from cyclade.linear.panels.dense import DensePanel
+from cyclade.linear.panels.sparse import SparsePanel
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, next_damping, step_length
 from cyclade.linear.state import State
@@ -66,23 +68,24 @@ def distance_on(problem: Problem, state: State, W: Array) -> float:
     else:
         g = problem.design.correlate_some(W, loss_at.slopes)
     far = problem.penalty.distances(W, state.x[W], g)
-    return max(float(far.max()), abs(problem.slope(loss_at)))
+    return max(float(far.max()), abs(float(problem.slope(loss_at))))
 
 
 def descent_over(problem: Problem, state: State, W: Array, w: Array, lam: Array) -> Descent:
-    """Over the columns W under weights w, in float64 whatever X is; of an exact model it is kept."""
+    """Over the columns W under weights w, in float64 whatever X is; kept if the model is exact."""
     kept = state.kept.get("clusters") if problem.loss.quadratic else None
     if kept is None or not (np.array_equal(kept[0], W) and np.array_equal(kept[1].lam, lam)):
         panel = problem.design.panel(W, w, problem.fit_intercept, np.float64)
         kept = state.kept["clusters"] = W, Descent(panel, lam, problem.tuning)
-    return kept[1]  # type: ignore[no-any-return]
+    return kept[1]
 
 
 class Descent:
     """A panel with the sequence λ_1 ≥ … ≥ λ_k of its k columns."""
 
     def __init__(self, panel: Any, lam: Array, tuning: Tuning = DEFAULT) -> None:
-        self.panel, self.lam, self.tuning, k = panel, lam, tuning, lam.size
+        self.panel: DensePanel | SparsePanel = panel
+        self.lam, self.tuning, k = lam, tuning, lam.size
         self.Lam = np.concatenate([[0.0], np.cumsum(lam)])
         self.k, self.every = k, np.arange(k)
         self.bound = float(panel.L[:k].max())  # of ‖A d‖² / ‖d‖²: grows when it proves too small
