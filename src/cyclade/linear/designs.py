@@ -78,7 +78,9 @@ class DenseDesign:
         check_finite(self.X)
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv."""
+        """Xᵀv, of one v or of several as columns."""
+        if v.ndim == 2:  # one product reads X once
+            return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         if self.X.flags.f_contiguous and self.n * self.dtype.itemsize <= SHORT:
             return self.correlate_some(self.cols, v)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller looks at what comes out
@@ -111,7 +113,12 @@ class DenseDesign:
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx: from the support alone while that is small."""
+        """Xx, of one x or of several as columns: from the support alone while that is small."""
+        if x.ndim == 2:
+            support = np.flatnonzero(x.any(axis=1))
+            few = 4 * support.size < self.p
+            X, x = (self.X[:, support], x[support]) if few else (self.X, x)
+            return np.asarray(X @ x.astype(self.dtype), np.float64)
         support = np.flatnonzero(x) if support is None else support
         if support.size and (4 * support.size > self.p or not self.X.flags.f_contiguous):
             return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
@@ -162,7 +169,9 @@ class SparseDesign:
         check_finite(self.data)
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv."""
+        """Xᵀv, of one v or of several as columns."""
+        if v.ndim == 2:
+            return np.stack([self.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
         out = np.empty(self.p)
         sparse.products(self.data, self.rows, self.starts, v.astype(self.dtype, copy=False), out)
         return out
@@ -193,7 +202,9 @@ class SparseDesign:
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx from the support."""
+        """Xx, of one x or of several as columns: from the support."""
+        if x.ndim == 2:
+            return np.stack([self.predict(np.ascontiguousarray(t)) for t in x.T], axis=1)
         z = np.zeros(self.n)
         support = np.flatnonzero(x) if support is None else support
         sparse.add_columns(

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from cyclade.linear.blocks.extrapolation import combine, weights
 from cyclade.linear.blocks.panels import Panel, Past
-from cyclade.linear.blocks.regs import Reg
 from cyclade.linear.blocks.steps import copy_blocks
 
 Array = NDArray[Any]
@@ -42,11 +41,11 @@ class Descent:
         panel = self.panel
         slopes = panel.slopes(blocks)
         x = panel.x.reshape(-1)
-        return np.asarray(self.unit * self.reg.distances(x, -slopes, blocks, self.unit))
+        return np.asarray(self.unit * self.reg.distances(blocks, x, -slopes, self.unit))
 
     def value(self, blocks: Array) -> float:
         """The model at the present point over `unit`, but for the penalty on other blocks."""
-        penalty = float(self.reg.total(self.panel.x.reshape(-1), blocks))
+        penalty = float(self.reg.total(blocks, self.panel.x.reshape(-1)))
         return self.panel.loss() + penalty / self.unit
 
     def run(
@@ -70,7 +69,7 @@ class Descent:
             best = min(best, worst)
             if passes >= most or worst <= eps or stale > PATIENCE:
                 return passes
-            active = occupied(reg, panel.x)[blocks] | (far > 0.1 * eps)
+            active = reg.occupied(panel.x)[blocks] | (far > 0.1 * eps)
             chosen = blocks[active]
             panel.choose(chosen)
             for _ in range(bursts):
@@ -110,12 +109,3 @@ class Descent:
         combine(past_x, past_R, self.reg.starts, blocks, c, x, R)
         if not self.value(blocks) < value:
             combine(past_x, past_R, self.reg.starts, blocks, LAST, x, R)
-
-
-def occupied(reg: Reg, x: Array) -> Array:
-    """Which blocks are not zero."""
-    from cyclade.linear.blocks import measures
-
-    out = np.empty(reg.starts.size - 1, bool)
-    measures.occupied(x.reshape(-1), reg.starts, out)
-    return out

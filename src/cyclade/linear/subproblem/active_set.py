@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from cyclade.linear.certificate import Measured, measure
 from cyclade.linear.kernels.strong import drawn
+from cyclade.linear.loss_at import LossAt
 from cyclade.linear.problem import Problem
-from cyclade.linear.quadratic import curvatures
+from cyclade.linear.quadratic import curvatures, line_search
+from cyclade.linear.state import State
 
 if TYPE_CHECKING:
     from cyclade.linear.weighted_columns import Columns
-    from cyclade.linear.working_set import State
 
 Array = NDArray[Any]
 
@@ -47,7 +48,7 @@ CYCLES = 8  # times
 RIDGE = 1e-11  # of the diagonal, so that dependent columns have a factor
 BOLDER, LEAST_TRUST = 0.3, 1e-3  # what the weights of rows with φ'' < 0 come down by, and to
 HALVED = 8  # lengths of a step that are tried
-FURTHER, FARTHEST = 1.5, 256.0  # times F must fall for twice the way, and the longest way
+FURTHER = 1.5  # times F must fall for twice the way
 
 
 def suits(problem: Problem, state: State) -> bool:
@@ -64,7 +65,7 @@ def suits(problem: Problem, state: State) -> bool:
     many = int(np.count_nonzero(state.x)) > MOST_COLUMNS
     if many or state.measured.distance > CLOSE * problem.penalty.top:
         return False
-    return cycles <= DEAR or state.slow >= TIRED
+    return cycles <= DEAR or bool(state.kept.get("slow", 0) >= TIRED)
 
 
 def price(problem: Problem, x: Array) -> float:
@@ -83,6 +84,13 @@ def worth(first: float, last: float, goal: float, cycles: float) -> bool:
     if last > WORST * first:
         return False
     return math.log(last / goal) < math.log(first / last) * min(max(cycles / 8.0, 1.0), 8.0)
+
+
+def improve(problem: Problem, state: State, W: Array, goal: float, max_passes: int) -> bool:
+    """Newton steps until all columns are at the target distance, or steps fail; whether any was."""
+    kept = state.kept.get("active_set") or ActiveSetNewton(problem.design.p)
+    state.kept["active_set"] = kept
+    return bool(kept.minimise(problem, state, state.target, max_passes))
 
 
 class ActiveSetNewton:
@@ -129,7 +137,7 @@ class ActiveSetNewton:
 
     def distance(self, measured: Measured) -> float:
         """From optimal, as far as columns with products and the intercept are concerned."""
-        return max(float(measured.distances[self.cols].max()), abs(measured.slope))
+        return max(float(measured.distances[self.cols].max()), abs(float(measured.slope)))
 
     def form(self, problem: Problem, state: State) -> bool:
         """Products of the support and the columns close to it; no if there are none."""
@@ -145,7 +153,7 @@ class ActiveSetNewton:
             self.true_hessian = self.profile(problem) and self.refactor(S)
             if self.true_hessian:
                 return True
-        w = problem.s * curvatures(loss_at, 1.0, state.trust)
+        w = problem.s * curvatures(problem, loss_at, 1.0, state.trust)
         if self.w is second:  # only rows that φ'' is too small in are others
             self.raw += self.columns.products(self.place[V], w - second)
         else:
@@ -267,40 +275,30 @@ def move(problem: Problem, state: State, V: Array, new: Array, shift: float, bol
     A bolder one goes 2, 4, … times the way while F falls much further: where F is bent down, a
     model that does not know it makes short steps in the right direction.
     """
-    penalty, now, x = problem.penalty, state.measured, state.x[V]
-    whole, dx = state.x.copy(), new - x
-    fall = float(now.gradient.exactly(V) @ dx) + now.slope * shift
-    fall += penalty.total(V, new) - penalty.total(V, x)
-    F, t, end = now.objective, 1.0, None
-    for _ in range(HALVED):
-        whole[V] = new if end is None else x + t * dx
-        if end is None:
-            end = z = problem.predict(whole, state.c + shift, V[new != 0])
-        else:
-            z = state.loss_at.z + t * (end - state.loss_at.z)
-        there = problem.loss_at(z)
-        value = there.value + penalty.total(V, whole[V])
-        if value <= F + 1e-4 * t * min(fall, 0.0) + 1e-15 * abs(F):
-            break
-        t *= 0.5
-    else:
-        return 0.0
-    fallen = F - value
-    while bolder and 1.0 <= t < FARTHEST:
-        beyond, longer = x + 2.0 * t * dx, whole.copy()
-        beyond[(new == 0) | (beyond * new < 0)] = 0.0
-        longer[V] = beyond
-        z = problem.predict(longer, state.c + 2.0 * t * shift, V[beyond != 0])
-        loss_at = problem.loss_at(z)
-        fell = F - loss_at.value - penalty.total(V, beyond)
-        if fell < FURTHER * fallen:
-            break
-        t, fallen, whole, there = 2.0 * t, fell, longer, loss_at
-    state.x, state.c = whole, state.c + t * shift
+    penalty, here, x, dx = problem.penalty, state.loss_at, state.x[V], new - state.x[V]
+
+    def point(t: float) -> Array:
+        """x at t; beyond 1, coordinates stop where they leave the orthant of `new`."""
+        at = x + t * dx if t != 1.0 else new
+        return np.where((new == 0) | (at * new < 0), 0.0, at) if t > 1.0 else at
+
+    def there(t: float) -> LossAt:
+        at, whole = point(t), state.x.copy()
+        whole[V] = at
+        return problem.loss_at(problem.predict(whole, state.c + t * shift, V[at != 0]))
+
+    t, loss_at = line_search(
+        problem, here, there(1.0), lambda t: penalty.total(V, point(t)), HALVED,
+        there if bolder else None, FURTHER,
+    )  # fmt: skip
+    if t == 0.0:
+        return t
+    state.x = state.x.copy()
+    state.x[V], state.c = point(t), state.c + t * shift
     if t < 1.0:
-        there = problem.loss_at(problem.predict(whole, state.c))
-    state.loss_at, state.fresh = there, True
-    state.measured = measure(problem, whole, there)
+        loss_at = problem.loss_at(problem.predict(state.x, state.c))
+    state.loss_at, state.fresh = loss_at, True
+    state.measured = measure(problem, state.x, loss_at)
     return t
 
 

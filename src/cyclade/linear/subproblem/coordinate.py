@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.losses import Squared
 from cyclade.linear.problem import Problem
-from cyclade.linear.quadratic import LEAST, Model, polish, step_length
-from cyclade.linear.stopping import NO_COLUMNS
+from cyclade.linear.quadratic import Model, polish, step_length, weights
+from cyclade.linear.state import NO_COLUMNS, State
 from cyclade.linear.subproblem.active_set import TIRED, suits
 from cyclade.linear.subproblem.gram_newton import gram_newton
 from cyclade.linear.subproblem.panel_solver import (
@@ -19,9 +18,6 @@ from cyclade.linear.subproblem.panel_solver import (
     IncrementalPanelSolver,
     PanelSolver,
 )
-
-if TYPE_CHECKING:
-    from cyclade.linear.working_set import State
 
 Array = NDArray[Any]
 
@@ -33,22 +29,24 @@ ROUNDS = 5  # models of float32 columns; then z is computed afresh, since their 
 NEWTON = 5  # steps in a row for a nonconvex loss
 
 
-def minimise_over(
-    problem: Problem, state: State, W: Array, eps: float, most: int, least: float
-) -> None:
-    """Minimise over the coordinates W (and the intercept) until they are eps-stationary.
-
-    `least` is the distance that all columns will be brought to in the end.
-    """
-    if type(problem.loss) is Squared:
-        minimise_exactly(problem, state, W, eps, most, least)
-        return
-    columns = state.columns
+def improve(problem: Problem, state: State, W: Array, goal: float, max_passes: int) -> bool:
+    """Minimise over the coordinates W (and the intercept) until they are goal-stationary."""
+    state.working = W
+    if problem.loss.quadratic:
+        minimise_exactly(problem, state, W, goal, max_passes)
+        return True
+    columns = state.kept.get("columns")
     if columns is None or not np.isin(W, columns.cols, assume_unique=True).all():
-        columns = state.columns = problem.design.columns(W, problem.fit_intercept)
+        columns = state.kept["columns"] = problem.design.columns(W, problem.fit_intercept)
     if columns is not None:
-        gram_newton(problem, state, columns, eps, most)
-        return
+        gram_newton(problem, state, columns, goal, max_passes)
+    else:
+        minimise_models(problem, state, W, goal, max_passes)
+    return True
+
+
+def minimise_models(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
+    """By quadratic models of the loss, each minimised by cycles."""
     damping, spent, wait, rounds = 1.0, 0, 1, 0
     forcing = FORCING if problem.loss.convex else LOOSE
     single = problem.design.dtype == np.float32
@@ -66,7 +64,8 @@ def minimise_over(
         if not panel_solver.cycle(problem.penalty, state, every, eps, most, forcing):
             return  # the intercept alone is off, or rounding: a check of all columns mends it
         spent += state.passes - before
-        state.slow = state.slow + 1 if state.passes - before >= PATIENCE else 0
+        slow = state.kept.get("slow", 0) + 1 if state.passes - before >= PATIENCE else 0
+        state.kept["slow"] = slow
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t, there = step_length(model, V, x, dx, problem.loss_at(model.z + dz))
@@ -78,7 +77,7 @@ def minimise_over(
             damping = max(1.0, damping / 4)
         else:
             damping *= 8
-        if damping > 1e12 or (state.slow >= TIRED and suits(problem, state)):
+        if damping > 1e12 or (slow >= TIRED and suits(problem, state)):
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
@@ -88,15 +87,13 @@ def minimise_over(
             finish(problem, state, V[inside], eps)
 
 
-def minimise_exactly(
-    problem: Problem, state: State, W: Array, eps: float, most: int, least: float
-) -> None:
+def minimise_exactly(problem: Problem, state: State, W: Array, eps: float, most: int) -> None:
     """The same where the model is the loss itself, on a panel that is kept and grows."""
-    panel_solver, now = state.panel_solver, state.measured
+    panel_solver, now = state.kept.get("panel_solver"), state.measured
     if panel_solver is None:
-        w = np.maximum(problem.s, LEAST / problem.s.size)
+        w = weights(problem, state.loss_at, 1.0, 1.0)
         panel = problem.design.growing_panel(w, problem.fit_intercept)
-        panel_solver = state.panel_solver = IncrementalPanelSolver(
+        panel_solver = state.kept["panel_solver"] = IncrementalPanelSolver(
             panel, problem.design.p, w, problem.fit_intercept
         )
     at, panel = panel_solver.places(W), panel_solver.panel
@@ -104,7 +101,7 @@ def minimise_exactly(
     cols = panel.cols[at]
     first = panel.means[at] * now.slope - now.gradient.exactly(cols)
     leave = DEAR * panel.entries(at) > problem.design.entries
-    if panel_solver.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave, least):
+    if panel_solver.cycle(problem.penalty, state, at, eps, most, 0.0, first, leave, state.target):
         dx = panel.x[at].astype(np.float64) - state.x[cols]
         state.x[cols] += dx
         if problem.fit_intercept:

@@ -10,18 +10,16 @@ all columns costs no more than that, one model is made per working set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, step_length
+from cyclade.linear.state import State
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.weighted_columns import Columns
-
-if TYPE_CHECKING:
-    from cyclade.linear.working_set import State
 
 Array = NDArray[Any]
 

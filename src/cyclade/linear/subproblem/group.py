@@ -1,19 +1,18 @@
-"""Blocks of coordinates: quadratic models of the loss and exact cycles over groups or rows."""
+"""Blocks of several entries: quadratic models of the loss and exact cycles over groups or rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.blocks.descent import Descent, occupied
-from cyclade.linear.blocks.models import model_panel, model_weights
-from cyclade.linear.blocks.problem import BlockProblem
-from cyclade.linear.blocks.progress import Progress
-
-if TYPE_CHECKING:
-    from cyclade.linear.blocks.engine import State
+from cyclade.linear.blocks.descent import Descent
+from cyclade.linear.blocks.models import model_panel
+from cyclade.linear.loss_at import LossAt
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import line_search, weights
+from cyclade.linear.state import State
 
 Array = NDArray[Any]
 
@@ -25,50 +24,49 @@ NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
 
-def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) -> bool:
-    """Minimise over the blocks of the working set until they are eps-stationary.
-
-    Says whether z was carried along in single precision.
-    """
-    W, s = state.working, problem.s[:, None]
-    damping, first, progress = 1.0, True, Progress()
+def improve(problem: Problem, state: State, W: Array, goal: float, max_passes: int) -> bool:
+    """Minimise over the blocks W until they are goal-stationary."""
+    state.working = W
+    penalty: Any = problem.penalty
+    exact, shape = problem.loss.quadratic, (problem.design.n, penalty.T)
+    damping, first, best, idle = 1.0, True, np.inf, 0
     for _ in range(NEWTON_STEPS):
-        u = problem.gradient(state.z)
-        w = problem.s if problem.quadratic else s * model_weights(problem, state.z, damping)
-        if state.panel is None or not problem.quadratic:
-            state.panel = model_panel(problem, w)
-        panel = state.panel
-        pull = centred(-s * u, w) if problem.fit_intercept else -s * u
+        here = state.loss_at
+        raw, w = -here.slopes.reshape(shape), problem.s
+        if not exact:
+            w = weights(problem, here, damping, state.trust).reshape(shape)
+        panel: Any = state.kept.get("groups") if exact else None
+        if panel is None:
+            panel = state.kept["groups"] = model_panel(problem, w)
+        pull = centred(raw, w) if problem.fit_intercept else raw
         panel.include(W)
-        coarse = problem.quadratic and panel.precision(W, eps, pull)
+        coarse = exact and panel.precision(W, goal, pull)
         panel.start(state.x.copy(), pull)
-        descent = Descent(panel, problem.reg)
-        if first:
-            assert state.measured is not None
-            far = state.measured.distances[W]  # the model's gradient is the true one here
-        else:
-            far = descent.distances(W)
-        first = False
-        worst = float(far.max(initial=0.0))
-        idle = progress.stale(worst, np.inf)
-        if worst <= eps or state.passes >= most or idle > MODEL_PATIENCE:
-            return coarse
-        aim = eps if problem.quadratic else max(0.1 * worst, 0.5 * eps)
-        limit = min(most - state.passes, COARSE_CYCLES if coarse else most)
+        descent = Descent(panel, penalty)
+        # The model's gradient is the true one where it is made.
+        far = state.measured.distances[W] if first else descent.distances(W)
+        first, worst = False, float(far.max(initial=0.0))
+        idle = 0 if worst < 0.9 * best else idle + 1
+        best = min(best, worst)
+        if worst <= goal or state.passes >= max_passes or idle > MODEL_PATIENCE:
+            break
+        aim = goal if exact else max(0.1 * worst, 0.5 * goal)
+        limit = min(max_passes - state.passes, COARSE_CYCLES if coarse else max_passes)
         # A set that has just grown is not worth much care: the next will differ from it.
-        settled = state.near or W.size <= 1.5 * occupied(problem.reg, state.x).sum()
+        settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
         bursts = 2 if settled else 1
-        made = descent.run(W, aim, limit, far, trust=problem.quadratic, bursts=bursts)
-        state.passes += made
-        full = np.broadcast_to(w[:, None] if w.ndim == 1 else w, u.shape)
-        tau = np.divide(-s * u, full, out=np.zeros_like(u), where=full > 0)
-        dz = tau - panel.residual()
-        x = panel.x.reshape(-1)
-        if problem.quadratic:
-            state.x, state.z = x, state.z + dz
-            return coarse
-        damping = line_search(problem, state, x, dz, u, damping)
-    return False
+        state.passes += descent.run(W, aim, limit, far, trust=exact, bursts=bursts)
+        full = np.broadcast_to(w[:, None] if w.ndim == 1 else w, shape)
+        tau = np.divide(raw, full, out=np.zeros(shape), where=full > 0)
+        dz, x = (tau - panel.residual()).reshape(here.z.shape), panel.x.reshape(-1)
+        end = problem.loss_at(here.z + dz)
+        if exact:
+            state.x, state.loss_at = x, end
+            break
+        damping = move(problem, state, x, end, damping)
+    if state.loss_at is not state.measured.loss_at:
+        refresh(problem, state)
+    return True
 
 
 def centred(pull: Array, w: Array) -> Array:
@@ -77,19 +75,26 @@ def centred(pull: Array, w: Array) -> Array:
     return np.asarray(pull - w * (pull.sum(axis=0) / w.sum(axis=0)))
 
 
-def line_search(
-    problem: BlockProblem, state: State, x: Array, dz: Array, u: Array, damping: float
-) -> float:
-    """Move to the minimiser of the model, or part of the way; the damping of the next model."""
-    dx, r0 = x - state.x, problem.reg.total(state.x)
-    start = problem.smooth(state.z) + r0
-    predicted = float((problem.s[:, None] * u * dz).sum()) + problem.reg.total(x) - r0
-    t = 1.0
-    for _ in range(8):
-        new_x = x if t == 1.0 else state.x + t * dx
-        value = problem.smooth(state.z + t * dz) + problem.reg.total(new_x)
-        if value <= start + 1e-4 * t * min(predicted, 0.0) + 1e-14 * abs(start):
-            state.x, state.z = new_x, state.z + t * dz
-            return max(1.0, damping / 2) if t == 1.0 else damping
-        t *= 0.5
-    return 8.0 * damping
+def move(problem: Problem, state: State, x: Array, end: LossAt, damping: float) -> float:
+    """Move to the minimiser x of the model, or part of the way; the damping of the next model."""
+    penalty: Any = problem.penalty
+    dx, every = x - state.x, penalty.numbers
+    t, loss_at = line_search(
+        problem, state.loss_at, end,
+        lambda t: penalty.total(every, x if t == 1.0 else state.x + t * dx),
+    )  # fmt: skip
+    if t < 1.0:
+        state.trust = min(1.0, 3.0 * state.trust)
+    if t == 0.0:
+        return 8.0 * damping
+    state.x, state.loss_at = x if t == 1.0 else state.x + t * dx, loss_at
+    return max(1.0, damping / 2) if t == 1.0 else damping
+
+
+def refresh(problem: Problem, state: State) -> None:
+    """z afresh from x; the intercept from what z had been carried along to."""
+    z = problem.predict(state.x, state.c)
+    if problem.fit_intercept:
+        shift: Any = problem.s @ (state.loss_at.z - z)
+        state.c, z = state.c + shift, z + shift
+    state.loss_at, state.fresh = problem.loss_at(z), True

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.state import State
 from cyclade.linear.subproblem.gram import Gram
-
-if TYPE_CHECKING:
-    from cyclade.linear.working_set import State
 
 Array = NDArray[Any]
 
