@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from cyclade.linear.blocks.dense import LONG, dots
 from cyclade.linear.blocks.extrapolation import combine, weights
 from cyclade.linear.blocks.hessians import largest_eigenvalue
-from cyclade.linear.blocks.regs import Norms
 from cyclade.linear.blocks.steps import diagonal_solve, rotated_step, sparse_step
 from cyclade.linear.penalties import GroupL2, SparseGroup
+from cyclade.linear.penalty_bound import BoundGroups
 
 seeds = st.integers(0, 10_000)
 
@@ -134,4 +134,5 @@ def test_products_of_short_and_long_columns_are_those_of_the_matrix(n):
 def test_the_dual_norm_is_that_of_the_penalty(groups):
     g = np.random.default_rng(3).standard_normal(6)
     penalty = GroupL2(0.7, groups)
-    assert Norms(penalty, 6, 1).dual_norm(g) == pytest.approx(penalty.lam_max(g) / 0.7)
+    bound = BoundGroups(penalty, 6, 1)
+    assert bound.excess(bound.by_blocks(g)) == pytest.approx(penalty.lam_max(g) / 0.7)

@@ -10,10 +10,10 @@ from cyclade.lag import Nothing
 from cyclade.linear.blocks import panels
 from cyclade.linear.blocks.descent import DEPTH, Descent
 from cyclade.linear.blocks.panels import DenseGroups, SparseGroups
-from cyclade.linear.blocks.regs import Entries, Norms
 from cyclade.linear.blocks.row_panels import SharedRows, SparseRows, WeightedRows
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
+from cyclade.linear.penalty_bound import BoundEntries, BoundGroups
 from cyclade.regularisers import GroupL2 as CoreGroupL2
 from cyclade.steps import Fixed
 
@@ -89,7 +89,7 @@ def test_groups_follow_the_core_in_their_eigenbases(weighted, intercept, storage
     penalty = GroupL2(2.0, GROUPS, [1.0, 2.0, 0.5, 1.0, 3.0])
     n = len(A)
     w = np.random.default_rng(1).random(n) + 0.1 if weighted else np.full(n, 0.25)
-    reg = Norms(penalty, 12, 1)
+    reg = BoundGroups(penalty, 12, 1)
     B = centre(A, w, intercept)[:, reg.order]
     starts = reg.starts
     rotations, bends = [], []
@@ -133,7 +133,7 @@ def test_sparse_groups_with_one_step_follow_the_core(monkeypatch, storage):
     A, tau, x0 = problem(1)
     monkeypatch.setattr(panels, "INNER", 1)
     penalty = SparseGroup(2.0, 0.3, GROUPS)
-    reg = Norms(penalty, 12, 1)
+    reg = BoundGroups(penalty, 12, 1)
     w = np.full(len(A), 0.25)
     B = A[:, reg.order]
     sets = [list(range(reg.starts[k], reg.starts[k + 1])) for k in range(len(GROUPS))]
@@ -162,7 +162,7 @@ def test_rows_with_shared_weights_follow_the_core(weighted, intercept, storage):
     A, tau, x0 = problem(2, T=3)
     n, p = A.shape
     w = np.random.default_rng(1).random(n) + 0.1 if weighted else np.full(n, 0.25)
-    reg = Norms(Rows(4.0), p, 3)
+    reg = BoundGroups(Rows(4.0), p, 3)
     B = centre(A, w, intercept)
     target = tau - (w @ tau) / w.sum() if intercept else tau
     slow = literal(
@@ -187,7 +187,7 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
     A, tau, x0 = problem(3, T=3)
     n, p = A.shape
     W = np.random.default_rng(1).random((n, 3)) + 0.1
-    reg = Norms(penalty, p, 3) if isinstance(penalty, Rows) else Entries(penalty, p, 3)
+    reg = BoundGroups(penalty, p, 3) if isinstance(penalty, Rows) else BoundEntries(penalty, p, 3)
     means = (W.T @ A / W.sum(0)[:, None]).T * intercept  # (p, T)
     target = tau - (W * tau).sum(0) / W.sum(0) * intercept
     B = [A - means[:, t] for t in range(3)]  # centred by output
@@ -223,7 +223,7 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
 @pytest.mark.parametrize("storage", ["F", "sparse"])
 def test_the_past_holds_the_points_after_each_cycle_on_the_blocks_cycled_over(storage):
     A, tau, x0 = problem()
-    reg = Norms(GroupL2(2.0, GROUPS), 12, 1)
+    reg = BoundGroups(GroupL2(2.0, GROUPS), 12, 1)
     w, chosen = np.full(len(A), 0.25), np.array([0, 2, 4])
     pull = (w * (tau - A @ x0))[:, None]
     if storage == "sparse":
@@ -250,7 +250,7 @@ def test_the_past_holds_the_points_after_each_cycle_on_the_blocks_cycled_over(st
 
 def test_an_extrapolation_that_is_no_lower_is_taken_back(monkeypatch):
     A, tau, x0 = problem()
-    reg = Norms(GroupL2(0.01, GROUPS), 12, 1)
+    reg = BoundGroups(GroupL2(0.01, GROUPS), 12, 1)
     w, blocks = np.full(len(A), 0.25), np.arange(5)
     panel = DenseGroups(np.asfortranarray(A), reg.order, reg.starts, w, False, reg.rotated)
     panel.include(blocks)

@@ -187,7 +187,7 @@ def described(n, size, distance, convex=False, is_norm=True):
     problem.loss = SimpleNamespace(convex=convex)
     problem.design = SimpleNamespace(n=n, p=9_000, entries=9_000 * n)
     problem.penalty = SimpleNamespace(is_norm=is_norm, top=2.0)
-    state.x, state.slow = np.zeros(9_000), 0
+    state.x, state.kept = np.zeros(9_000), {}
     state.measured = SimpleNamespace(distance=distance)
     state.x[:size] = 1.0
     return problem, state
@@ -209,5 +209,5 @@ def test_far_from_the_minimum_many_columns_are_left_to_cycles():
 def test_short_columns_are_cycled_over_first():
     problem, state = described(10, 800, 0.1)
     assert not suits(problem, state)
-    state.slow = TIRED
+    state.kept["slow"] = TIRED
     assert suits(problem, state)

@@ -10,8 +10,8 @@ from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
+from cyclade.linear.state import begin
 from cyclade.linear.subproblem.active_set import ActiveSetNewton, worth
-from cyclade.linear.working_set import begin
 
 ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
 

@@ -17,6 +17,7 @@ from cyclade.linear.problem import Problem
 from cyclade.linear.starts import predictor
 from cyclade.linear.subproblem import gram
 from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import Tuning
 
 CONVEX = [
     L1(0.3),
@@ -232,11 +233,13 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
 @pytest.mark.parametrize("dear", [0.0, np.inf])
 def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
     X, y, _ = data("logistic")
-    monkeypatch.setattr(predictor, "DEAR", dear)  # products used again, and never
+    tuning = Tuning(products_dear=dear)  # products used again, and never
     steps = counted(monkeypatch, predictor.Predictor, "step")
     formed = counted(monkeypatch, predictor.Predictor, "form")
     others = counted(monkeypatch, working_set, "improve")
-    found = path(storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4)
+    found = path(
+        storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4, tuning=tuning
+    )
     assert found.reached
     assert len(steps) < 60 * 1.7
     assert len(others) < 12
@@ -245,7 +248,8 @@ def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
 
 def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     X, y, _ = data("logistic")
-    monkeypatch.setattr(predictor, "LEAST", 1e6)  # weights far too large: F comes down a little
+    heavy = lambda self, problem, w: np.full(len(y), 1e6 * w.max())  # noqa: E731
+    monkeypatch.setattr(predictor.Predictor, "weights", heavy)  # F comes down a little
     found = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
     monkeypatch.undo()
     same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
@@ -344,12 +348,12 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
     same = path(X, y, "logistic", L1(1.0), tol=1e-11, **options)
     monkeypatch.setattr(designs, "MOST_DENSE", 2)
     monkeypatch.setattr(gram, "FEW", 2)  # so that factors are kept as well
-    monkeypatch.setattr(predictor, "DEAR", 0.0)
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     formed = counted(monkeypatch, predictor.Predictor, "form")
     X = storage(X)
     before = X.copy()
-    found = path(X, y, "logistic", L1(1.0), tol=1e-3, **options)
+    dear = Tuning(products_dear=0.0)
+    found = path(X, y, "logistic", L1(1.0), tol=1e-3, tuning=dear, **options)
     assert not cycled
     assert len(formed) < 30
     np.testing.assert_array_equal(X, before)

@@ -47,6 +47,8 @@ class Loss:
     flat : bool
         Whether a convex φ may be linear in parts, so that a small ∂²φ/∂z² says little about how φ
         goes on. Models then lift small weights.
+    quadratic : bool
+        Whether φ is ½(z − y)² plus a constant in z: then a quadratic model is exact.
 
     Notes
     -----
@@ -72,6 +74,7 @@ class Loss:
     bound: float = math.inf
     target: Literal["real", "signs", "classes"] = "real"
     flat: bool = True
+    quadratic: bool = False
 
     def value(self, y: Array, z: Array) -> Array:
         """φ(y_i, z_i), one per row."""

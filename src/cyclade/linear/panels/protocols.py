@@ -84,7 +84,7 @@ class Design(Protocol):
         """Raise ValueError if X has NaN or infinity (asked only when a product was not finite)."""
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv in float64."""
+        """Xᵀv in float64, for v of shape (n,) or (n, T)."""
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         """Xᵀv on the chosen columns alone."""
@@ -100,7 +100,10 @@ class Design(Protocol):
         """‖a_j‖ of all columns, in float64."""
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx in float64, from the columns where x is not zero; `support` holds them if given."""
+        """Xx in float64, for x (p,) or (p, T), from the columns where it is not zero.
+
+        `support` holds those of one x, if given.
+        """
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""

@@ -15,7 +15,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.stochastic.oracle import LinearOracle
 from cyclade.linear.stochastic.separable import Separable
-from cyclade.linear.stopping import scale_of_distance, scale_of_gap
+from cyclade.linear.stopping import scale_of_distance
 from cyclade.samplers import ALL
 
 Certify = Callable[[Point], tuple[float, Certificate]]
@@ -37,7 +37,7 @@ def certifier(
         return "distance", lambda x: _by_blocks(x, oracle, r, goal)
     zero = np.zeros(design.n) if offset is None else offset
     problem = Problem(design, y, s, zero, loss, bind(penalty, design.p), features.fit_intercept)
-    gap_goal = tol * scale_of_gap(problem) if problem.has_dual else 0.0
+    gap_goal = tol * problem.null.scale if problem.has_dual else 0.0
     at_zero = problem.design.correlate(s * loss.gradient(y, zero))
     distance_goal = tol * scale_of_distance(problem, at_zero)
 

@@ -25,9 +25,9 @@ from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.linear import losses
+from cyclade.linear.api import as_data, as_penalty, as_start
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.solve import as_data, as_penalty, as_start
 from cyclade.linear.stochastic.certificates import Certify, certifier
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks

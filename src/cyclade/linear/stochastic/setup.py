@@ -80,8 +80,8 @@ def make_steps(
 
 def null_intercept(loss: Any, y: Array, s: Array, offset: Array | None) -> Any:
     """Where to begin if φ'' has no bound: far from the best intercept steps would be of no use."""
+    from cyclade.linear.api import solve
     from cyclade.linear.penalties import L1
-    from cyclade.linear.solve import solve
 
     if math.isfinite(loss.bound) or y.ndim > 1:
         return None

@@ -12,8 +12,8 @@ from cyclade._arrays import Array
 from cyclade.core import State, start
 from cyclade.counting import Counting
 from cyclade.linear import losses
+from cyclade.linear.api import as_data, as_penalty
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.solve import as_data, as_penalty
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
 from cyclade.linear.stochastic.setup import (
