@@ -147,7 +147,7 @@ def solve(
     """
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
     as_numbers(tol, max_passes)
-    design = as_design(X, uneven=loss.convex and loss.flat)
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning or DEFAULT)
     with one_thread(design.entries):
         parts = as_problems(
             design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
@@ -222,7 +222,7 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     as_numbers(tol, max_passes)
-    design = as_design(X, uneven=loss.convex and loss.flat)
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning or DEFAULT)
     with one_thread(design.entries):
         parts = as_problems(
             design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cyclade.linear import losses, path, solve
-from cyclade.linear.blocks import panels
 from cyclade.linear.penalties import (
     L1,
     MCP,
@@ -265,32 +264,6 @@ def test_single_precision_is_sane(kind):
     assert single.certificate.reached
     np.testing.assert_allclose(single.coef, double.coef, atol=1e-2)
     assert single.objective == pytest.approx(double.objective, rel=1e-4)
-
-
-@pytest.mark.parametrize("penalty", [GroupL2(0.1, GROUPS), SparseGroup(0.1, 0.3, GROUPS)], ids=repr)
-@pytest.mark.parametrize("layout", ["C", "F"])
-def test_cycles_in_single_precision_cost_no_accuracy(monkeypatch, penalty, layout):
-    X, y = data(15, n=100)
-    X = np.asarray(X, order=layout)
-    double = solve(X, y, "squared", penalty, tol=1e-13)
-    monkeypatch.setattr(panels, "COARSE_LEAST", 0)
-    chosen = []
-    precision = panels.DenseGroups.precision
-
-    def spy(self, *arguments):
-        chosen.append(precision(self, *arguments))
-        return chosen[-1]
-
-    monkeypatch.setattr(panels.DenseGroups, "precision", spy)
-    mixed = solve(X, y, "squared", penalty, tol=1e-13)
-    assert chosen[0]  # single precision at first,
-    assert not chosen[-1]  # double at the end
-    assert mixed.certificate.reached
-    np.testing.assert_allclose(mixed.coef, double.coef, atol=1e-6)
-    found = path(X, y, "squared", penalty, n_lams=5, lam_ratio=0.1, tol=1e-12)
-    assert found.reached
-    expected = solve(X, y, "squared", penalty.scaled(found.lams[-1]), tol=1e-13)
-    np.testing.assert_allclose(found.coefs[:, -1], expected.coef, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["group", "sparse group", "rows", "multinomial"])
