@@ -104,10 +104,10 @@ def test_products_of_pairs_of_columns(dtype):
     A = rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)
     A[:, 3] = 0.0
     X, columns, w = sp.csc_matrix(A.astype(dtype)), np.array([1, 3, 4, 8]), rng.random(50)
-    order = np.argsort(-np.diff(X.indptr)[columns])
+    order = np.argsort(np.diff(X.indptr)[columns])
     G = np.full((4, 4), np.nan)
     products.paired_products(
-        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, w, G
+        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, 0, w, G
     )
     A = A[:, columns]
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)

@@ -16,6 +16,7 @@ from cyclade.linear.kernels.linalg import factor, substitute, subtract, subtract
 from cyclade.linear.kernels.shipped import distance, prox, value
 
 NEWTON_STEPS = 8  # in a row, while coordinates leave the support
+ROUNDING = 2e-16  # of |c_j| + L_j |x_j|: smaller moves are rounding errors
 LENGTHS = (1.0, 0.5, 0.25, 0.0625)  # of a Newton step, tried until the model decreases
 
 
@@ -64,6 +65,8 @@ def minimise(
     have cost as much as one, and with `polish` at the end.
     """
     done, wait = 0, 8 + x.shape[0] // 4
+    for j in range(x.shape[0]):
+        tolerance = max(tolerance, ROUNDING * (abs(c[j]) + L[j] * abs(x[j])))
     while done < max_cycles:
         made, largest = cycles(
             G, c, x, L, cols, parameters, min(wait, max_cycles - done), tolerance

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels.gram import LENGTHS, NEWTON_STEPS, minimise, submatrix
+from cyclade.linear.kernels.gram import LENGTHS, NEWTON_STEPS, ROUNDING, minimise, submatrix
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.subproblem.factor import Factor
@@ -102,6 +102,8 @@ class Gram:
             return int(minimise(
                 *state, penalty.parameters, penalty.zero_threshold, tolerance, max_cycles, polish
             ))  # fmt: skip
+        largest = float((np.abs(self.c) + self.L * np.abs(self.x)).max(initial=0.0))
+        tolerance = max(tolerance, ROUNDING * largest)
         done, wait, tries = 0, 4 + self.x.size // 32, 0
         while done < max_cycles:
             made, largest = penalty.functions["gram_cycles"](
