@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import designs, reference
+from cyclade.linear import reference
 from cyclade.linear.losses import Squared
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 CYCLES = 12
 PENALTIES = [
@@ -39,9 +40,9 @@ def slow(X, y, w, penalty):
     return [now.coef for now in run[1:]]
 
 
-def begun(X, y, w, centred=False):
+def begun(X, y, w, centred=False, tuning=DEFAULT):
     p = X.shape[1]
-    panel = as_design(X).panel(np.arange(p), w, centred)
+    panel = as_design(X, tuning=tuning).panel(np.arange(p), w, centred)
     panel.start(np.sqrt(w) * (y - (w @ y) / w.sum() * centred), np.zeros(p))
     return panel
 
@@ -111,12 +112,12 @@ def test_centring_is_profiling_the_intercept_out(storage):
     np.testing.assert_allclose(panel.product(x), x @ A, atol=1e-10)
 
 
-def test_float32_stays_float32(monkeypatch):
-    monkeypatch.setattr(designs, "SMALL", 0)  # a small X would be worked on in float64
+def test_float32_stays_float32():
+    tuning = Tuning(max_widened=0)  # a small X would be worked on in float64
     X, y, w = data()
     known = bind(L1(1.5), X.shape[1])
     for storage in (np.asfortranarray, sp.csc_matrix):
-        panel = begun(storage(X.astype(np.float32)), y, w)
+        panel = begun(storage(X.astype(np.float32)), y, w, tuning=tuning)
         panel.choose(np.arange(X.shape[1]))
         for x in slow(X, y, w, L1(1.5)):
             panel.cycles(known, 1, 0.0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import designs, losses, path, solve, working_set
-from cyclade.linear.kernels import quadratic, rows
+from cyclade.linear import losses, path, solve, working_set
+from cyclade.linear.kernels import gram, linalg, products
 from cyclade.linear.kernels.strong import pulled, put, strong
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.panels.protocols import as_design
@@ -15,8 +15,8 @@ from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts import predictor
-from cyclade.linear.subproblem import gram
 from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import Tuning
 
 CONVEX = [
     L1(0.3),
@@ -35,14 +35,14 @@ def model(p=21, n=30):
 
 
 @pytest.mark.parametrize("penalty", CONVEX, ids=repr)
-def test_a_model_minimised_in_one_call_follows_its_slow_twin(monkeypatch, penalty):
-    monkeypatch.setattr(gram, "FEW", 0)  # columns: the twin goes step by step
+def test_a_model_minimised_in_one_call_follows_its_slow_twin(penalty):
+    slow = Tuning(small_gram=0)  # columns: the twin goes step by step
     G, b = model()
     p = b.size
     known, cols, L = bind(penalty, p), np.arange(p), G.diagonal().copy()
     for most in (1, 2, 3, 4):  # cycles alone
         x, c = np.zeros(p), b.copy()
-        done = quadratic.minimise(
+        done = gram.minimise(
             G, c, x, L, cols, known.parameters, known.zero_threshold, 0.0, most, False
         )
         twin = Gram.of(G, b.copy(), np.zeros(p), cols, known)
@@ -51,10 +51,10 @@ def test_a_model_minimised_in_one_call_follows_its_slow_twin(monkeypatch, penalt
         np.testing.assert_allclose(x, twin.x, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
     x, c = np.zeros(p), b.copy()  # and with Newton steps
-    done = quadratic.minimise(
+    done = gram.minimise(
         G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-13, 5_000, False
     )
-    twin = Gram.of(G, b.copy(), np.zeros(p), cols, known)
+    twin = Gram.of(G, b.copy(), np.zeros(p), cols, known, slow)
     twin.minimise(1e-13, 5_000)
     np.testing.assert_allclose(x, twin.x, atol=1e-10)
     assert known.distances(cols, x, G @ x - b).max() < 1e-11
@@ -69,9 +69,7 @@ def test_a_last_newton_step_makes_a_rough_minimum_exact(penalty):
     far = []
     for exact in (False, True):
         x, c = np.zeros(p), b.copy()
-        quadratic.minimise(
-            G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-3, 5_000, exact
-        )
+        gram.minimise(G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-3, 5_000, exact)
         np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
         far.append(known.distances(cols, x, G @ x - b).max())
     assert far[1] < 1e-10 < 1e-5 < far[0]
@@ -84,7 +82,7 @@ def test_newton_steps_replace_cycles_on_nearly_dependent_columns():
     G, b = A.T @ A / 60, A.T @ (A @ rng.standard_normal(20)) / 60
     known, cols, x, c = bind(L1(1e-4), 20), np.arange(20), np.zeros(20), b.copy()
     L = G.diagonal().copy()
-    done = quadratic.minimise(
+    done = gram.minimise(
         G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-12, 100_000, False
     )
     assert known.distances(cols, x, G @ x - b).max() < 1e-10
@@ -92,11 +90,11 @@ def test_newton_steps_replace_cycles_on_nearly_dependent_columns():
 
 
 def test_a_matrix_that_is_not_positive_definite_is_told():
-    assert not quadratic.factor(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    assert not linalg.factor(np.array([[1.0, 2.0], [2.0, 1.0]]))
     H = np.array([[4.0, 0.0], [2.0, 5.0]])
-    assert quadratic.factor(H)
+    assert linalg.factor(H)
     b = np.array([8.0, 9.0])
-    quadratic.solve(H, b)
+    linalg.substitute(H, b, 2)
     np.testing.assert_allclose(np.array([[4.0, 2.0], [2.0, 5.0]]) @ b, [8.0, 9.0])
 
 
@@ -106,10 +104,10 @@ def test_products_of_pairs_of_columns(dtype):
     A = rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)
     A[:, 3] = 0.0
     X, columns, w = sp.csc_matrix(A.astype(dtype)), np.array([1, 3, 4, 8]), rng.random(50)
-    order = np.argsort(-np.diff(X.indptr)[columns])
+    order = np.argsort(np.diff(X.indptr)[columns])
     G = np.full((4, 4), np.nan)
-    rows.paired_products(
-        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, w, G
+    products.paired_products(
+        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, 0, w, G
     )
     A = A[:, columns]
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
@@ -123,7 +121,7 @@ def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
     cols = np.array([1, 2, 4, 5, 7])
     x[cols], before[cols] = [2.0, 0.0, -1.0, 0.5, 3.0], [1.0, 1.0, -3.0, 0.5, 0.0]
     c, new = b - G @ x[cols], np.full(5, np.nan)
-    quadratic.ahead(x, before, 0.5, cols, G, c, new)
+    gram.extrapolate(x, before, 0.5, cols, G, c, new)
     np.testing.assert_array_equal(new, [2.5, 0.0, 0.0, 0.5, 4.5])  # the third stops at zero
     np.testing.assert_allclose(c, b - G @ new, rtol=0, atol=1e-12)
 
@@ -232,11 +230,13 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
 @pytest.mark.parametrize("dear", [0.0, np.inf])
 def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
     X, y, _ = data("logistic")
-    monkeypatch.setattr(predictor, "DEAR", dear)  # products used again, and never
+    tuning = Tuning(products_dear=dear)  # products used again, and never
     steps = counted(monkeypatch, predictor.Predictor, "step")
     formed = counted(monkeypatch, predictor.Predictor, "form")
     others = counted(monkeypatch, working_set, "improve")
-    found = path(storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4)
+    found = path(
+        storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4, tuning=tuning
+    )
     assert found.reached
     assert len(steps) < 60 * 1.7
     assert len(others) < 12
@@ -245,7 +245,8 @@ def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
 
 def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     X, y, _ = data("logistic")
-    monkeypatch.setattr(predictor, "LEAST", 1e6)  # weights far too large: F comes down a little
+    heavy = lambda self, problem, w: np.full(len(y), 1e6 * w.max())  # noqa: E731
+    monkeypatch.setattr(predictor.Predictor, "weights", heavy)  # F comes down a little
     found = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
     monkeypatch.undo()
     same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
@@ -288,14 +289,14 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
 
 
 @pytest.mark.parametrize("few", [0, 3, 12])
-def test_coming_down_may_end_anywhere(monkeypatch, few):
+def test_coming_down_may_end_anywhere(few):
     X, y, _ = wide("logistic")
     full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
-    monkeypatch.setattr(designs, "MOST_DENSE", few)  # columns: a step on the way is given up
-    fit = solve(X, y, "logistic", L1(0.01), tol=1e-8)
+    tuning = Tuning(max_columns_dense=few)  # with more, a step on the way is given up
+    fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(full.objective, rel=1e-7)
-    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_passes=9)
+    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_passes=9, tuning=tuning)
     assert not short.certificate.reached
     assert short.passes <= 9 + 1
 
@@ -321,14 +322,12 @@ def test_the_mean_curvature_on_the_way(loss):
 def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
     X, y, _ = data("logistic")
     same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
-    monkeypatch.setattr(designs, "MOST_DENSE", 2)
-    monkeypatch.setattr(designs, "MOST_KEPT", 2)
-    monkeypatch.setattr(designs, "MOST_SPARSE", 2)
+    tuning = Tuning(max_columns_dense=2, max_columns_kept=2, max_columns_sparse=2)
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     others = counted(monkeypatch, working_set, "improve")
     found = path(
         storage(X), y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept,
-        tol=1e-3,
+        tol=1e-3, tuning=tuning,
     )  # fmt: skip
     assert found.reached
     assert len(cycled) > 20
@@ -342,14 +341,13 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
     X, y, _ = data("logistic")
     options = {"n_lams": 40, "lam_ratio": 0.02, "fit_intercept": intercept}
     same = path(X, y, "logistic", L1(1.0), tol=1e-11, **options)
-    monkeypatch.setattr(designs, "MOST_DENSE", 2)
-    monkeypatch.setattr(gram, "FEW", 2)  # so that factors are kept as well
-    monkeypatch.setattr(predictor, "DEAR", 0.0)
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     formed = counted(monkeypatch, predictor.Predictor, "form")
     X = storage(X)
     before = X.copy()
-    found = path(X, y, "logistic", L1(1.0), tol=1e-3, **options)
+    # A small `small_gram`, so that factors are kept as well.
+    tuning = Tuning(max_columns_dense=2, small_gram=2, products_dear=0.0)
+    found = path(X, y, "logistic", L1(1.0), tol=1e-3, tuning=tuning, **options)
     assert not cycled
     assert len(formed) < 30
     np.testing.assert_array_equal(X, before)
@@ -370,18 +368,3 @@ def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
     np.testing.assert_allclose(out, mean, rtol=1e-14)
     stiffest(z, u, z0, u0, second, used, 1e-4, out)
     np.testing.assert_allclose(out, np.where(mean > used, np.maximum(mean, second), second))
-
-
-def test_the_columns_that_are_drawn_are_told_from_the_support():
-    from cyclade.linear.kernels.strong import drawn
-
-    rng = np.random.default_rng(5)
-    x, g, zero_threshold = rng.standard_normal((3, 50))
-    x[::2], zero_threshold = 0.0, np.abs(zero_threshold)
-    zero_threshold[:4] = 0.0, np.inf, 0.0, np.inf
-    support, close = np.empty((2, 50), np.int64)
-    inside, many = drawn(x, g, zero_threshold, 0.5, support, close)
-    np.testing.assert_array_equal(support[:inside], np.flatnonzero(x))
-    np.testing.assert_array_equal(
-        close[:many], np.flatnonzero((x == 0) & (np.abs(g) > 0.5 * zero_threshold))
-    )

@@ -1,7 +1,7 @@
-"""The loss around a z: value, slopes and curvature, each computed once and when asked for.
+"""The loss at one z: value, gradient in z and curvature, each computed once and on demand.
 
-Line searches, models and checks look at the same points; what one has computed the next reuses.
-The squared and the logistic loss have them from compiled passes that make no temporaries.
+Line searches, models and checks visit the same points; what one has computed the next reuses.
+The squared and the logistic loss of one output come from compiled passes without temporaries.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from cyclade.linear.losses import Logistic, Loss, Squared
 Array = NDArray[Any]
 
 
+def by_rows(s: Array, values: Array) -> Array:
+    """s_i times row i of values of shape (n,) or (n, T)."""
+    return np.asarray(s * values if values.ndim == 1 else s[:, None] * values)
+
+
 class LossAt:
-    """φ(y_i, z_i) and its derivatives in z at one z."""
+    """φ(y_i, z_i) and its derivatives in z at one z of shape (n,), or (n, T) for T outputs."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         self.loss, self.y, self.s, self.z = loss, y, s, z
@@ -37,20 +42,29 @@ class LossAt:
     @cached_property
     def slopes(self) -> Array:
         """s φ', the gradient in z."""
-        return np.asarray(self.s * self.u)
+        return by_rows(self.s, self.u)
 
     @cached_property
     def second(self) -> Array:
         """φ'', whatever its sign."""
         return np.asarray(self.loss.second_derivative(self.y, self.z), np.float64)
 
+    @cached_property
+    def majoriser(self) -> Array:
+        """Weights for which a quadratic model lies above φ; infinite where there are none."""
+        return np.asarray(self.loss.majoriser(self.y, self.z), np.float64)
+
+    def conjugate(self, u: Array) -> float:
+        """Σ s_i φ*(y_i, u_i)."""
+        return float(np.sum(self.s @ np.asarray(self.loss.conjugate(self.y, u), np.float64)))  # type: ignore[attr-defined]
+
     def dual(self, shrink: float) -> float:
         """−Σ s_i φ*(y_i, θ_i) at θ = shrink · φ'."""
-        return -float(self.s @ self.loss.conjugate(self.y, shrink * self.u))  # type: ignore[attr-defined]
+        return -self.conjugate(shrink * self.u)
 
 
 class SquaredLossAt(LossAt):
-    """All from one pass over the rows, at once: nobody looks without wanting them."""
+    """All from one pass over the rows, computed eagerly: always needed."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.squares import residuals
@@ -66,7 +80,7 @@ class SquaredLossAt(LossAt):
 
 
 class LogisticLossAt(LossAt):
-    """With e = exp(−|z|), all else is arithmetic and one logarithm: at once, as for squares."""
+    """With e = exp(−|z|), all else is arithmetic and one logarithm; computed eagerly."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.logistic import passage
@@ -110,5 +124,5 @@ KINDS: dict[type, type[LossAt]] = {Squared: SquaredLossAt, Logistic: LogisticLos
 
 
 def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:
-    """The loss around z."""
-    return KINDS.get(type(loss), LossAt)(loss, y, s, z)
+    """The loss at z."""
+    return (KINDS.get(type(loss), LossAt) if z.ndim == 1 else LossAt)(loss, y, s, z)

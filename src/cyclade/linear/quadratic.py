@@ -8,23 +8,20 @@ the half-quadratic weight where it is not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.loss_at import LossAt
-from cyclade.linear.losses import Squared
+from cyclade.linear.kernels import linalg
+from cyclade.linear.loss_at import LossAt, by_rows
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.problem import Problem
+from cyclade.linear.state import State
 
 Array = NDArray[Any]
-
-LEAST = 1e-10  # weights below this fraction of the largest are lifted to it
-# Of a majoriser's weights, for a loss that may be linear in parts: φ'' = 0 says nothing there. For
-# other convex losses φ'' is right however small; a floor costs models where classes are far apart.
-FLOOR_FLAT = 1e-4
 
 
 class Model:
@@ -39,15 +36,11 @@ class Model:
         w: Array | None = None,
     ) -> None:
         """At z, with the curvature there unless the weights w are given."""
-        s = problem.s
         self.problem, self.loss_at, self.z = problem, loss_at, loss_at.z
-        self.exact = type(problem.loss) is Squared
+        self.exact = problem.loss.quadratic
         self.slopes = loss_at.slopes
-        # A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
-        if w is None:
-            w = np.maximum(s, LEAST / s.size) * curvatures(loss_at, damping, trust)
-        self.w = w
-        self.mass = float(self.w.sum())
+        self.w = weights(problem, loss_at, damping, trust) if w is None else w
+        self.mass: Any = self.w.sum(axis=0)  # a number, or (T,)
 
     @cached_property
     def root(self) -> Array:
@@ -71,7 +64,7 @@ class Model:
         """R at z, or at the best intercept if there is one."""
         if not self.problem.fit_intercept:
             return self.R
-        return np.asarray(self.R - self.root * (float(self.root @ self.R) / self.mass))
+        return np.asarray(self.R - self.root * (np.sum(self.root * self.R, axis=0) / self.mass))
 
     def move(self, panel: Panel, dx: Array) -> tuple[Array, float]:
         """What z and the intercept change by, once a panel has moved its coefficients by dx."""
@@ -81,45 +74,93 @@ class Model:
         return dz, float(self.w @ dz) / self.mass - float(panel.means @ dx)
 
 
-def curvatures(loss_at: LossAt, damping: float, trust: float) -> Array:
+def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> Array:
+    """s times `curvatures`, in the shape of z; not zero anywhere.
+
+    A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
+    """
+    least = problem.tuning.weight_floor / problem.s.size
+    return by_rows(np.maximum(problem.s, least), curvatures(problem, loss_at, damping, trust))
+
+
+def curvatures(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
-    loss, y, z = loss_at.loss, loss_at.y, loss_at.z
-    if type(loss) is Squared:
-        return np.ones_like(z)
-    if not loss.convex:
-        w = np.maximum(loss_at.second, trust * loss.majoriser(y, z))
-    elif loss.flat and np.isfinite(loss.bound):
-        w = np.maximum(loss_at.second, FLOOR_FLAT * loss.bound)
+    loss = problem.loss
+    if loss.quadratic:
+        return np.ones_like(loss_at.z)
+    if loss.convex:
+        w = lifted(problem, loss_at.second)
     else:
-        w = loss_at.second
+        w = np.maximum(loss_at.second, trust * loss_at.majoriser)
     if damping > 1.0:
-        upper = loss.majoriser(y, z)
+        upper = loss_at.majoriser
         bounded = np.isfinite(upper)
         upper = np.where(bounded, np.maximum(upper, w), 0.0)
         w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
-    return np.maximum(w, LEAST * float(np.max(w, initial=1e-300)))
+    return np.maximum(w, problem.tuning.weight_floor * float(np.max(w, initial=1e-300)))
 
 
-def step_length(
-    model: Model, W: Array, x: Array, dx: Array, end: LossAt, at_most: int = 8
-) -> tuple[float, LossAt]:
-    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants, 0 if none; the loss there.
+def lifted(problem: Problem, second: Array) -> Array:
+    """φ'' of a convex loss, at least a part of its bound if φ may be linear in parts.
 
-    `end` is the loss at t = 1.
+    φ'' = 0 says nothing there. For other convex losses φ'' is right however small; a floor costs
+    models where classes are far apart.
     """
-    problem, here = model.problem, model.loss_at
-    r = problem.penalty.total(W, x)
-    F = here.value + r
-    dz = end.z - here.z
-    slope = float(model.slopes @ dz) + problem.penalty.total(W, x + dx) - r
-    t, there = 1.0, end
-    for _ in range(at_most):
-        tried = there.value + problem.penalty.total(W, x + t * dx)
-        if tried <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
-            return t, there
+    if problem.loss.flat and np.isfinite(problem.loss.bound):
+        return np.maximum(second, problem.tuning.flat_floor * problem.loss.bound)
+    return second
+
+
+class Step(NamedTuple):
+    """Where a line search ended: t = 0 if nowhere."""
+
+    t: float
+    loss_at: LossAt
+
+
+def line_search(
+    problem: Problem, here: LossAt, end: LossAt, r: Callable[[float], float], halvings: int = 8,
+    there: Callable[[float], LossAt] | None = None, further: float = np.inf,
+) -> Step:  # fmt: skip
+    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants.
+
+    `here` and `end` are the loss at t = 0 and t = 1, `r(t)` the penalty at t. With a finite
+    `further`, t = 2, 4, …, 256 are tried after 1, with the loss `there(t)`, as long as F falls
+    `further` times as much as before: where F is bent down, a model that does not know it makes
+    short steps in the right direction.
+    """
+    r0, dz = r(0.0), end.z - here.z
+    F, slope = here.value + r0, float(np.sum(here.slopes * dz)) + r(1.0) - r0
+    t, at = 1.0, end
+    for _ in range(halvings):
+        value = at.value + r(t)
+        if value <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
+            break
         t *= 0.5
-        there = problem.loss_at(here.z + t * dz)
-    return 0.0, here
+        at = problem.loss_at(here.z + t * dz)
+    else:
+        return Step(0.0, here)
+    while there is not None and 1.0 <= t < 256.0:
+        longer = there(2.0 * t)
+        lower = longer.value + r(2.0 * t)
+        if F - lower < further * (F - value):
+            break
+        t, at, value = 2.0 * t, longer, lower
+    return Step(t, at)
+
+
+def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tuple[float, LossAt]:
+    """`line_search` from x along dx on the coordinates W; `end` is the loss at t = 1."""
+    total = model.problem.penalty.total
+    found = line_search(model.problem, model.loss_at, end, lambda t: total(W, x + t * dx))
+    return found.t, found.loss_at
+
+
+def next_damping(state: State, damping: float, t: float) -> float:
+    """The damping of the next model, after a step of length t towards the minimum of the last."""
+    if t < 1.0:  # rows with φ'' < 0 get larger weights
+        state.trust = min(1.0, 3.0 * state.trust)
+    return max(1.0, damping / 4) if t > 0 else 8.0 * damping
 
 
 def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:
@@ -178,13 +219,10 @@ def solve_positive(
     H: Array, column: Array, corner: float, downhill: Array, bordered: bool
 ) -> Array | None:
     """The Newton step, with a last entry for the intercept (zero without); None if not convex."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
     if bordered:
         H = np.block([[H, column[:, None]], [column[None], np.array([[corner]])]])
-    try:
-        factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+    factor = linalg.cholesky(H)
+    if factor is None:
         return None
-    step = cho_solve(factor, downhill[: len(H)], check_finite=False)
+    step = linalg.solve(factor, downhill[: len(H)])
     return step if bordered else np.append(step, 0.0)

@@ -1,14 +1,14 @@
-"""Gradients g = Xᵀv at one v after another, from as few columns as the question allows.
+"""Gradients g = Xᵀv at one v after another, with columns screened out by a safe bound.
 
-What is asked of a column at rest is whether |g_j| stays below its threshold. With the gradient at
-an earlier v₀ at hand, and with any number c,
+A check asks of a zero coefficient whether |g_j| stays below its threshold. With the gradient at an
+earlier v₀, and with any number c,
 
     |g_j − c a_j·v₀| = |a_j·(v − c v₀)| ≤ ‖a_j‖ ‖v − c v₀‖,
 
-which is least for the projection c = v·v₀ / ‖v₀‖². A column for which |c a_j·v₀| and that bound
-together stay well below the threshold is at rest, surely, and need not be read: all that is said
-of the point, its distance from stationary and its duality gap, is the same as if it had been. Along
-a path a small part of X is read at most λ. Where most of it would be, all is, and v₀ moves up.
+which is smallest for the projection c = v·v₀ / ‖v₀‖². A column for which |c a_j·v₀| and that bound
+together stay below the threshold is skipped: the distance from stationary and the duality gap are
+the same as if it had been read. At most λ of a path a small part of X is read. Where it would be a
+large part, all of X is read, and v₀ is replaced.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from numpy.typing import NDArray
 
 from cyclade.linear.kernels.bounds import bound_gradient, undecided
 from cyclade.linear.panels.protocols import Design
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
-SURE = 0.9  # of a threshold: a column is left unread if |g_j| is less for certain
-ROUNDING = 1e4  # units in the last place that a product with X is trusted to
-MOST = 0.4  # of all entries: instead of more, all are read
-
 
 class Gradient:
-    """g at one v: every column is known, or known to be below a threshold and foretold."""
+    """g at one v: a column was read, or is known to be below its threshold and estimated."""
 
-    def __init__(self, reader: Reader, v: Array, g: Array, error: float = 0.0) -> None:
-        """`error` is ‖v − c v₀‖ where g is foretold, and zero where all columns were read."""
+    def __init__(self, reader: Reader | None, v: Array, g: Array, error: float = 0.0) -> None:
+        """`error` is ‖v − c v₀‖ where g is an estimate, and zero where all columns were read."""
         self.reader, self.v, self.g, self.error = reader, v, g, error
         self.known = np.zeros(g.size, np.bool_) if error else None
 
     def read_undecided(self, x: Array, zero_threshold: Array) -> None:
-        """Read the columns that move, or may be pulled by more than their threshold."""
-        if self.known is None:
-            return
+        """Read the columns with x_j ≠ 0, and those that the bound does not screen out."""
         reader = self.reader
+        if self.known is None or reader is None:
+            return
         many = undecided(
-            self.g, reader.norms, self.error, self.known, x, zero_threshold, SURE, reader.cols
+            self.g, reader.norms, self.error, self.known, x, zero_threshold,
+            reader.tuning.screening_margin, reader.cols,
         )  # fmt: skip
         cols = reader.cols[:many]
-        if reader.design.reading(cols) > MOST * reader.design.entries:
+        if reader.design.reading(cols) > reader.tuning.screening_read * reader.design.entries:
             self.g, self.known = reader.read(self.v), None
         else:
             self._read(cols)
@@ -60,28 +58,30 @@ class Gradient:
 
     def _read(self, cols: Array) -> None:
         assert self.known is not None
+        assert self.reader is not None
         self.g[cols] = self.reader.design.correlate_some(cols, self.v)
         self.known[cols] = True
 
 
 class Reader:
-    """Where gradients come from; it keeps one that all others are foretold from."""
+    """Where gradients come from; it keeps the one that bounds start from."""
 
-    def __init__(self, design: Design, many: bool = False) -> None:
+    def __init__(self, design: Design, tuning: Tuning = DEFAULT, many: bool = False) -> None:
         """`many`: gradients at points near one another will be asked for, as along a path.
 
         Else points are too far apart, unless most columns have few entries and move little.
         """
-        self.design, self.screens = design, design.by_columns and (many or design.lopsided)
-        self.rounding = ROUNDING * float(np.finfo(design.dtype).eps)
+        self.design, self.tuning = design, tuning
+        self.screens = design.by_columns and (many or design.lopsided)
+        self.rounding = tuning.screening_rounding * float(np.finfo(design.dtype).eps)
         self.v: Array | None = None  # v₀
         self.g = self.norms = np.empty(0)
         self.cols = np.empty(design.p, np.int64)  # room
 
     def read(self, v: Array) -> Array:
-        """Xᵀv from all columns; others will be foretold from it."""
+        """Xᵀv from all columns; bounds start from it."""
         self.v, self.g = v, self.design.correlate(v)
-        return self.g.copy()  # who asked may write to it
+        return self.g.copy()  # the caller may write to it
 
     def at(self, v: Array, x: Array, zero_threshold: Array) -> Gradient:
         """The gradient at v, for a point x and thresholds."""

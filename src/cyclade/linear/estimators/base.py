@@ -16,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cyclade.linear.api import path as solve_path
+from cyclade.linear.api import solve
 from cyclade.linear.estimators.checks import (
     check_count,
     check_flag,
@@ -29,9 +31,7 @@ from cyclade.linear.estimators.texts import CHOICE, CHOSEN, COMMON, FITTED
 from cyclade.linear.estimators.values import Problem
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
-from cyclade.linear.path import path as solve_path
 from cyclade.linear.penalties import L1, BlockPenalty, Rows
-from cyclade.linear.solve import solve
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import validate_data
 
+from cyclade.linear.api import PathResult
 from cyclade.linear.estimators.checks import check_number, check_offset, check_weights
 from cyclade.linear.estimators.generalized import PairClassifier, PairRegressor, SinglePair
 from cyclade.linear.estimators.values import Fit, Problem
 from cyclade.linear.losses.base import Array
-from cyclade.linear.path import PathResult
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
 
 if TYPE_CHECKING:

@@ -45,22 +45,6 @@ def pulled(x: Any, g: Any, zero_threshold: Any, part: float, out: Any) -> tuple[
 
 
 @compiled
-def drawn(
-    x: Any, g: Any, zero_threshold: Any, part: float, support: Any, close: Any
-) -> tuple[int, int]:
-    """Names with x_j ≠ 0, and at rest with |g_j| > part · still_j; how many of each."""
-    inside, many = 0, 0
-    for j in range(x.shape[0]):
-        if x[j] != 0.0:
-            support[inside] = j
-            inside += 1
-        elif abs(g[j]) > part * zero_threshold[j]:
-            close[many] = j
-            many += 1
-    return inside, many
-
-
-@compiled
 def put(x: Any, out: Any) -> None:
     """out_j = x_j where that is not zero, elsewhere out is left alone."""
     for j in range(x.shape[0]):

@@ -25,7 +25,11 @@ class Squared(Loss):
 
     bound = 1.0
     flat = False
-    quadratic = True
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        """Whether this is the squared loss itself; a subclass may change `value`."""
+        return type(self) is Squared
 
     def value(self, y: Array, z: Array) -> Array:
         """½ (z − y)²."""

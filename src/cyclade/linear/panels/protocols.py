@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.tuning import DEFAULT, Tuning
+
 if TYPE_CHECKING:
     from cyclade.linear.weighted_columns import Columns
 
@@ -42,11 +44,11 @@ class Panel(Protocol):
     def choose(self, order: Array) -> None:
         """The columns to cycle over, in that order."""
 
-    def cycles(self, penalty: Any, most: int, enough: float) -> tuple[int, float]:
-        """Cycle until no |δ_j| L_j exceeds `enough`; the number of cycles, the last move."""
+    def cycles(self, penalty: Any, max_cycles: int, tolerance: float) -> tuple[int, float]:
+        """Cycle until no |δ_j| L_j exceeds the tolerance; the number of cycles, the last move."""
 
     def residual(self) -> Array:
-        """R, as it now stands."""
+        """R at the present point, in float64."""
 
     def entries(self, order: Array) -> float:
         """How many entries these columns have."""
@@ -60,8 +62,8 @@ class Panel(Protocol):
     def curved_products(self, d: Array) -> tuple[Array, Array]:
         """A diag(d) Aᵀ, and A (d √w), over all columns; d may be negative."""
 
-    def product(self, dx: Array) -> Array:
-        """Aᵀ dx: minus what R would change by."""
+    def product(self, dx: Array, at: Array | None = None) -> Array:
+        """Aᵀ dx over all columns, or those `at`: minus what R would change by."""
 
     def advance(self, columns: Array, dx: Array) -> None:
         """Move these coefficients by dx, and R with them."""
@@ -75,22 +77,20 @@ class Design(Protocol):
     dtype: np.dtype[Any]  # that is worked in
     given: np.dtype[Any]  # that X came in, and results go back in
     entries: int  # that a pass over all columns reads
+    is_dense: bool  # whether X is one array
+    by_columns: bool  # whether some columns are read in less time than all
 
     def refuse(self) -> None:
         """Raise ValueError if X has NaN or infinity (asked only when a product was not finite)."""
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv in float64."""
+        """Xᵀv in float64, for v of shape (n,) or (n, T)."""
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         """Xᵀv on the chosen columns alone."""
 
     def reading(self, cols: Array) -> int:
         """How many entries that reads."""
-
-    @property
-    def by_columns(self) -> bool:
-        """Whether some columns are read in less time than all."""
 
     @property
     def lopsided(self) -> bool:
@@ -100,27 +100,31 @@ class Design(Protocol):
         """‖a_j‖ of all columns, in float64."""
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx in float64, from the columns where x is not zero; `support` holds them if given."""
+        """Xx in float64, for x (p,) or (p, T), from the columns where it is not zero.
 
-    def panel(self, columns: Array, w: Array, centred: bool) -> Panel:
+        `support` holds those of one x, if given.
+        """
+
+    def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> Panel:
         """A copy of the chosen columns, weighted by √w and centred under w if asked."""
 
     def growing_panel(self, w: Array, centred: bool) -> Panel:
         """A panel without columns, which some will be added to again and again."""
 
-    def columns(
-        self, cols: Array, centred: bool, more: bool = False, wide: bool = False,
-        kept: bool = False,
-    ) -> Columns | None:  # fmt: skip
-        """The chosen columns without weights, if products of them are cheap; else None.
+    def unweighted(self, cols: Array, centred: bool) -> Columns:
+        """The chosen columns (and perhaps others) without weights, for products under any."""
 
-        `more` of them are cheap, against the number of rows, if their models are few; `wide` says
-        that their products will be formed whatever they cost; where they are `kept` from one model
-        to the next, those of all columns of a tall X may be.
+    def columns(
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
+    ) -> Columns | None:
+        """The same if products of them are cheap; else None.
+
+        `more` of them are cheap, against the number of rows, if their models are few; where they
+        are `kept` from one model to the next, those of all columns of a tall X may be.
         """
 
 
-def as_design(X: Any, uneven: bool = False) -> Design:
+def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
     """Wrap X after checking it; `uneven` says that rows will get very different weights.
 
     Examples
@@ -132,5 +136,5 @@ def as_design(X: Any, uneven: bool = False) -> Design:
     from cyclade.linear.designs import DenseDesign, SparseDesign
 
     if hasattr(X, "tocsc"):
-        return SparseDesign(X, uneven)
-    return DenseDesign(np.asarray(X), uneven)
+        return SparseDesign(X, uneven, tuning)
+    return DenseDesign(np.asarray(X), uneven, tuning)

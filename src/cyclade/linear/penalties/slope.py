@@ -97,7 +97,7 @@ class Slope(AtLam):
 
     def prox(self, u: Array, t: float) -> Array:
         """The minimiser over v of r(v) + ‖v − u‖² / (2t): exact, by pooling adjacent violators."""
-        from cyclade.linear.sorted_l1.sorting import prox
+        from cyclade.linear.kernels.sorted_l1 import prox
 
         u = np.asarray(u, np.float64)
         return prox(u, t * self.sequence(u.size))
@@ -107,7 +107,7 @@ class Slope(AtLam):
 
         ∂r(x) is a product over clusters of equal |x|, each in its own part of the sequence.
         """
-        from cyclade.linear.sorted_l1.sorting import residuals
+        from cyclade.linear.kernels.sorted_l1 import residuals
 
         x = np.asarray(x, np.float64)
         return residuals(x, np.asarray(g, np.float64), self.sequence(x.size))
@@ -118,7 +118,7 @@ class Slope(AtLam):
 
     def dual_norm(self, v: Array) -> float:
         """max_k Σ_{i≤k} |v|_(i) / Σ_{i≤k} λ w_i: at most 1 just where r*(v) = 0."""
-        from cyclade.linear.sorted_l1.sorting import dual_norm
+        from cyclade.linear.kernels.sorted_l1 import dual_norm
 
         return dual_norm(np.asarray(v, np.float64), self.sequence(np.size(v)))
 
@@ -128,7 +128,7 @@ class Slope(AtLam):
 
     def lam_max(self, g0: Array) -> float:
         """The dual norm of g0 at λ = 1; the largest over columns where g0 has several."""
-        from cyclade.linear.sorted_l1.sorting import dual_norm
+        from cyclade.linear.kernels.sorted_l1 import dual_norm
 
         g0 = np.asarray(g0, np.float64)
         columns = g0.reshape(g0.shape[0], -1).T

@@ -1,4 +1,4 @@
-"""Losses that bend in a narrow window only, approached through wider ones.
+"""Losses that are curved in a narrow window only, approached through wider ones.
 
 The Huber loss with δ far below the spread of the residuals, or a quantile with hardly any
 smoothing, is all but piecewise linear: φ'' is zero on nearly all rows, and quadratic models tell
@@ -13,18 +13,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.tuning import DEFAULT, Tuning
+
 Array = NDArray[Any]
 
-NARROW = 0.03  # of the spread: windows below it are approached
-WIDE = 0.1  # of the spread: the first window is no narrower
-STEP = 3.0  # from one window to the next, if that makes no more than MOST of them
-MOST = 20
-ROUGH = 1e-9  # the tightest tolerance on the way: a wider window must be left where it is done with
+
+class Softening:
+    """From x = 0 through easier losses, each solved to `tol`."""
+
+    def __init__(self, easier: list[Any], tol: float, report: Any) -> None:
+        self.easier, self.tol, self.report = easier, tol, report
+
+    def advance(self, problem: Any, state: Any, max_passes: int) -> Any:
+        """The state at the solution for the last of the easier losses."""
+        from cyclade.linear.starts.continuation import Continuation
+        from cyclade.linear.state import begin
+        from cyclade.linear.working_set import minimise
+
+        x, c, passes = np.zeros(problem.size), 0.0 * state.c, 0
+        for loss in self.easier:
+            left = (max_passes - passes) // 2
+            if left > 0:
+                at = problem.with_loss(loss)
+                easier = Continuation().advance(at, begin(at, x, c), left)
+                minimise(at, easier, max(self.tol, problem.tuning.soft_tol), left, self.report)
+                x, c, passes = easier.x, easier.c, passes + easier.passes
+        start = begin(problem, x, c)
+        start.passes = passes
+        return start
 
 
 def softer(
-    loss: Any, penalty: Any, y: Array, offset: Array, fit_intercept: bool = True
-) -> list[Any]:
+    loss: Any, penalty: Any, y: Array, offset: Array, fit_intercept: bool = True,
+    tuning: Tuning = DEFAULT,
+) -> list[Any]:  # fmt: skip
     """Losses to solve first, widest window first; none where the loss is wide enough.
 
     Nonconvex penalties come down in λ instead, since the way there decides where they end.
@@ -44,9 +66,10 @@ def softer(
     if fit_intercept:
         residuals = residuals - np.median(residuals, axis=0)
     spread = float(np.median(np.abs(residuals)))
-    ratio = WIDE * spread / width
-    if not WIDE / NARROW < ratio < np.inf:
+    ratio = tuning.window_first * spread / width
+    if not tuning.window_first / tuning.window_narrow < ratio < np.inf:
         return []
-    stages = int(np.ceil(np.log(ratio) / np.log(STEP)))
-    step = STEP if stages <= MOST else ratio ** (1.0 / MOST)
-    return [loss.widened(step**k) for k in range(min(stages, MOST), 0, -1)]
+    stages = int(np.ceil(np.log(ratio) / np.log(tuning.window_step)))
+    most = tuning.window_stages
+    step = tuning.window_step if stages <= most else ratio ** (1.0 / most)
+    return [loss.widened(step**k) for k in range(min(stages, most), 0, -1)]

@@ -14,7 +14,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.stochastic.oracle import LinearOracle
 from cyclade.linear.stochastic.separable import Separable
-from cyclade.linear.stopping import scale_of_distance, scale_of_gap
+from cyclade.linear.stopping import scale_of_distance
 from cyclade.run_parts import Measured
 from cyclade.samplers import ALL
 
@@ -42,7 +42,7 @@ class Certifier:
         problem = Problem(design, rows.y, rows.weight, zero, loss, bound, features.fit_intercept)
         self.problem = problem
         if problem.has_dual:
-            self.kind, self.tolerance = "gap", tol * scale_of_gap(problem)
+            self.kind, self.tolerance = "gap", tol * problem.null.scale
         else:
             at_zero = design.correlate(rows.weight * loss.gradient(rows.y, zero))
             self.tolerance = tol * scale_of_distance(problem, at_zero)

@@ -14,9 +14,9 @@ from typing import Any
 from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses
+from cyclade.linear.api import as_penalty, as_start
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.solve import as_penalty, as_start
 from cyclade.linear.stochastic.certificates import Certifier
 from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.oracle import Features, LinearOracle

@@ -10,8 +10,8 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.core import start
 from cyclade.counting import Counting
+from cyclade.linear.api import as_data, solve
 from cyclade.linear.penalties import L1, BlockPenalty
-from cyclade.linear.solve import as_data, solve
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
 from cyclade.linear.stochastic.steps import RowSteps, falling

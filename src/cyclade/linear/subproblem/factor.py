@@ -15,69 +15,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.gram import submatrix
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
-SMALL = 200  # columns: fewer are factored at once
-FAR = 24  # the part of the columns that may have changed is one in so many
-
-
-def factored(G: Array, S: Array, ridge: Array) -> Array | None:
-    """Cholesky's lower factor of G_SS + diag(ridge); None if that is not positive definite."""
-    from scipy.linalg.lapack import dpotrf
-
-    H = np.empty((S.size, S.size))
-    submatrix(G, S, H)
-    H.flat[:: S.size + 1] += ridge
-    factor, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
-    return None if failed else np.asarray(factor)
 
 
 class Factor:
     """The last factor, and the coordinates it is of."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: Tuning = DEFAULT) -> None:
+        self.tuning, self.made = tuning, 0  # factorisations so far
         self._factor = np.empty((0, 0))
-        self._names, self._order = np.empty(0, np.int64), np.empty(0, np.int64)  # sorted; places
+        self._cols, self._order = np.empty(0, np.int64), np.empty(0, np.int64)  # sorted; places
 
     def solve(self, G: Array, S: Array, cols: Array, ridge: Array, b: Array) -> Array | None:
         """(G_SS + diag(ridge))⁻¹ b, where the coordinates `cols` lie at S in G; None if singular.
 
         G and the ridge of a coordinate must be the same at every call.
         """
-        from scipy.linalg.lapack import dpotrs
-
         found = self._bordered(G, S, cols, ridge, b)
         if found is not None:
             return found
-        factor = factored(G, S, ridge)
+        H = np.empty((S.size, S.size))
+        submatrix(G, S, H)
+        H.flat[:: S.size + 1] += ridge
+        factor = linalg.cholesky(H)
         if factor is None:
             return None
-        self._factor, self._order = factor, np.argsort(cols)
-        self._names = cols[self._order]
-        return np.asarray(dpotrs(factor, b, lower=True)[0])
+        self._factor, self._order, self.made = factor, np.argsort(cols), self.made + 1
+        self._cols = cols[self._order]
+        return linalg.solve(factor, b)
 
     def _bordered(self, G: Array, S: Array, cols: Array, ridge: Array, b: Array) -> Array | None:
         """The same from the last factor; None if too much has changed."""
-        from scipy.linalg.lapack import dgesv, dpotrs
+        from scipy.linalg.lapack import dgesv
 
-        k = self._names.size
-        if k < SMALL:
+        k = self._cols.size
+        if k < self.tuning.min_bordered:
             return None
-        at = np.minimum(np.searchsorted(self._names, cols), k - 1)
-        old = self._names[at] == cols
+        at = np.minimum(np.searchsorted(self._cols, cols), k - 1)
+        old = self._cols[at] == cols
         place, new, gone = self._order[at[old]], np.flatnonzero(~old), np.ones(k, bool)
         gone[place] = False
         left = np.flatnonzero(gone)
         a, m = new.size, new.size + left.size
-        if FAR * m > k:
+        if m > self.tuning.max_bordered * k:
             return None
         rows = G[S[new]]
         B = np.zeros((k, m + 1), order="F")
         B[place, :a] = rows[:, S[old]].T  # rows that left may hold anything: μ makes up for it
         B[left, np.arange(a, m)] = 1.0
         B[place, m] = b[old]
-        Z = dpotrs(self._factor, B, lower=True)[0]
+        Z = linalg.solve(self._factor, B)
         K = -(B[:, :m].T @ Z)
         K[:a, :a] += rows[:, S[new]] + np.diag(ridge[new])
         K[:a, m] += b[new]

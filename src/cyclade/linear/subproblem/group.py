@@ -1,95 +1,184 @@
-"""Blocks of coordinates: quadratic models of the loss and exact cycles over groups or rows."""
+"""Blocks of several entries: quadratic models of the loss, and exact cycles over groups or rows.
+
+repeat  a quadratic model of the loss at z;
+        minimise it over the blocks W: each block exactly, one after another;
+        move towards its minimiser as far as F falls (Armijo).
+
+After every few cycles the last points are combined so that the combination of their differences is
+as short as can be (Anderson). The combination is kept if it is lower; it costs no product with X,
+as the residual is combined alongside.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.blocks.descent import Descent, occupied
-from cyclade.linear.blocks.models import model_panel, model_weights
-from cyclade.linear.blocks.problem import BlockProblem
-from cyclade.linear.blocks.progress import Progress
-
-if TYPE_CHECKING:
-    from cyclade.linear.blocks.engine import State
+from cyclade.linear.kernels import anderson
+from cyclade.linear.kernels.group import copy_blocks
+from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import Model, line_search, next_damping
+from cyclade.linear.state import NO_COLUMNS, State
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
-COARSE_CYCLES = 48
-"""In single precision no more at a time: should rounding stand in the way, measuring tells."""
-MODEL_PATIENCE = 8
-"""Models in a row that make a working set no better: all blocks had better be checked."""
-NEWTON_STEPS = 100
-"""Quadratic models per working set; what is left is picked up by the next."""
 
-
-def minimise_over(problem: BlockProblem, state: State, eps: float, most: int) -> bool:
-    """Minimise over the blocks of the working set until they are eps-stationary.
-
-    Says whether z was carried along in single precision.
-    """
-    W, s = state.working, problem.s[:, None]
-    damping, first, progress = 1.0, True, Progress()
-    for _ in range(NEWTON_STEPS):
-        u = problem.gradient(state.z)
-        w = problem.s if problem.quadratic else s * model_weights(problem, state.z, damping)
-        if state.panel is None or not problem.quadratic:
-            state.panel = model_panel(problem, w)
-        panel = state.panel
-        pull = centred(-s * u, w) if problem.fit_intercept else -s * u
+def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+    """Minimise over the blocks W and the intercept until they are goal-stationary."""
+    state.working = W
+    penalty: Any = problem.penalty
+    exact, damping, best, stalled = problem.loss.quadratic, 1.0, np.inf, 0
+    while state.passes < budget:
+        here = state.loss_at
+        model = Model(problem, here, damping, state.trust)
+        panel = state.kept.get("groups") if exact else None
+        if panel is None:
+            panel = state.kept["groups"] = block_panel(problem, model.w)
         panel.include(W)
-        coarse = problem.quadratic and panel.precision(W, eps, pull)
-        panel.start(state.x.copy(), pull)
-        descent = Descent(panel, problem.reg)
-        if first:
-            assert state.measured is not None
-            far = state.measured.distances[W]  # the model's gradient is the true one here
-        else:
-            far = descent.distances(W)
-        first = False
+        panel.start(model.start(), state.x.copy())
+        descent = Descent(panel, penalty, problem.tuning)
+        # The model has the gradient of F where it is made.
+        measured = here is state.measured.loss_at
+        far = state.measured.distances[W] if measured else descent.distances(W)
         worst = float(far.max(initial=0.0))
-        idle = progress.stale(worst, np.inf)
-        if worst <= eps or state.passes >= most or idle > MODEL_PATIENCE:
-            return coarse
-        aim = eps if problem.quadratic else max(0.1 * worst, 0.5 * eps)
-        limit = min(most - state.passes, COARSE_CYCLES if coarse else most)
-        # A set that has just grown is not worth much care: the next will differ from it.
-        settled = state.near or W.size <= 1.5 * occupied(problem.reg, state.x).sum()
-        bursts = 2 if settled else 1
-        made = descent.run(W, aim, limit, far, trust=problem.quadratic, bursts=bursts)
-        state.passes += made
-        full = np.broadcast_to(w[:, None] if w.ndim == 1 else w, u.shape)
-        tau = np.divide(-s * u, full, out=np.zeros_like(u), where=full > 0)
-        dz = tau - panel.residual()
+        stalled = 0 if worst < 0.9 * best else stalled + 1
+        best = min(best, worst)
+        if worst <= goal or stalled > problem.tuning.stalled_rounds:
+            break
+        aim = goal if exact else max(0.1 * worst, 0.5 * goal)
+        # A set that has just grown is checked sooner: the next will differ from it.
+        settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
+        state.passes += descent.run(
+            W, aim, budget - state.passes, far, trust=exact, bursts=2 if settled else 1
+        )
+        end = problem.loss_at(here.z + (model.R - panel.residual()) / model.root)
         x = panel.x.reshape(-1)
-        if problem.quadratic:
-            state.x, state.z = x, state.z + dz
-            return coarse
-        damping = line_search(problem, state, x, dz, u, damping)
-    return False
+        if exact:
+            state.x, state.loss_at = x, end
+            break
+        damping = move(problem, state, x, end, damping)
+        if damping > 1e12:
+            break
+    if state.loss_at is not state.measured.loss_at:
+        refresh(problem, state)
+    return True
 
 
-def centred(pull: Array, w: Array) -> Array:
-    """w (τ − z) after τ − z was shifted, by outputs, to have w-mean zero."""
-    w = w[:, None] if w.ndim == 1 else w
-    return np.asarray(pull - w * (pull.sum(axis=0) / w.sum(axis=0)))
+def move(problem: Problem, state: State, x: Array, end: Any, damping: float) -> float:
+    """Move to the minimiser x of the model, or part of the way; the damping of the next model."""
+    penalty: Any = problem.penalty
+    dx, every = x - state.x, penalty.numbers
+    t, loss_at = line_search(
+        problem, state.loss_at, end,
+        lambda t: penalty.total(every, x if t == 1.0 else state.x + t * dx),
+    )  # fmt: skip
+    if t > 0:
+        state.x, state.loss_at = x if t == 1.0 else state.x + t * dx, loss_at
+    return next_damping(state, damping, t)
 
 
-def line_search(
-    problem: BlockProblem, state: State, x: Array, dz: Array, u: Array, damping: float
-) -> float:
-    """Move to the minimiser of the model, or part of the way; the damping of the next model."""
-    dx, r0 = x - state.x, problem.reg.total(state.x)
-    start = problem.smooth(state.z) + r0
-    predicted = float((problem.s[:, None] * u * dz).sum()) + problem.reg.total(x) - r0
-    t = 1.0
-    for _ in range(8):
-        new_x = x if t == 1.0 else state.x + t * dx
-        value = problem.smooth(state.z + t * dz) + problem.reg.total(new_x)
-        if value <= start + 1e-4 * t * min(predicted, 0.0) + 1e-14 * abs(start):
-            state.x, state.z = new_x, state.z + t * dz
-            return max(1.0, damping / 2) if t == 1.0 else damping
-        t *= 0.5
-    return 8.0 * damping
+def refresh(problem: Problem, state: State) -> None:
+    """z computed from x again; the intercept from what z was before."""
+    z = problem.predict(state.x, state.c)
+    if problem.fit_intercept:
+        shift: Any = problem.s @ (state.loss_at.z - z)
+        state.c, z = state.c + shift, z + shift
+    state.loss_at, state.fresh = problem.loss_at(z), True
+
+
+def block_panel(problem: Problem, w: Array) -> BlockPanel:
+    """The panel for this penalty, storage of X and weights w, (n,) or (n, T)."""
+    design: Any = problem.design
+    penalty: Any = problem.penalty
+    centred = problem.fit_intercept
+    if penalty.T == 1 and not penalty.entrywise:
+        columns = design.panel(NO_COLUMNS, w.reshape(-1), centred)
+        return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated)
+    shared = problem.loss.quadratic and not penalty.entrywise
+    if shared and design.is_dense:
+        columns = design.panel(NO_COLUMNS, np.ascontiguousarray(w[:, 0]), centred)
+        return RowPanel(columns, design.p, penalty.T)
+    return OutputPanel(design, w, centred, penalty.entrywise, penalty.parameters)
+
+
+class Descent:
+    """A panel with the penalty of its blocks: cycles and extrapolation on one model."""
+
+    def __init__(self, panel: BlockPanel, penalty: Any, tuning: Tuning = DEFAULT) -> None:
+        self.panel, self.penalty, self.tuning = panel, penalty, tuning
+
+    def distances(self, blocks: Array) -> Array:
+        """How far each of the blocks is from stationary in the model."""
+        x, slopes = self.panel.x.reshape(-1), self.panel.slopes(blocks)
+        return np.asarray(self.penalty.distances(blocks, x, -slopes))
+
+    def value(self, blocks: Array) -> float:
+        """The model at the present point, without the penalty on other blocks."""
+        return self.panel.loss() + float(self.penalty.total(blocks, self.panel.x.reshape(-1)))
+
+    def run(
+        self, blocks: Array, goal: float, budget: int, distances: Array | None = None, *,
+        trust: bool = False, bursts: int = 1,
+    ) -> int:  # fmt: skip
+        """Cycle until all of the blocks are goal-stationary; the cycles made.
+
+        `distances` are those of the blocks at the start, where they are known. With `trust`, small
+        moves are taken for stationarity: for callers that check all blocks next. `bursts` of cycles
+        are made before the blocks are checked for the first time.
+        """
+        panel, tolerance = self.panel, 0.3 * goal
+        done, stalled, best = 0, 0, np.inf
+        while True:
+            far = self.distances(blocks) if distances is None else distances
+            distances, worst = None, float(far.max(initial=0.0))
+            stalled = 0 if worst < 0.9 * best else stalled + 1
+            best = min(best, worst)
+            if done >= budget or worst <= goal or stalled > self.tuning.stalled_rounds:
+                return done
+            active = self.penalty.occupied(panel.x)[blocks] | (far > 0.1 * goal)
+            chosen = blocks[active]
+            panel.choose(chosen)
+            for _ in range(bursts):
+                made, largest = self.burst(chosen, budget - done, tolerance)
+                done += made
+                if largest <= tolerance and trust:
+                    return done
+                if largest <= tolerance or done >= budget:
+                    break
+            bursts = min(2 * bursts, 8)
+
+    def burst(self, blocks: Array, budget: int, tolerance: float) -> tuple[int, float]:
+        """A few cycles over the chosen blocks, and an extrapolation."""
+        panel, depth = self.panel, self.tuning.anderson_depth
+        past_x, past_R = self.past
+        copy_blocks(panel.x.reshape(-1), self.penalty.starts, blocks, past_x[0].reshape(-1))
+        past_R[0] = panel.R
+        done, largest = panel.cycles(
+            self.penalty.table, min(depth, budget), tolerance, (past_x, past_R)
+        )
+        if done == depth and largest > tolerance:
+            self.extrapolate(blocks, past_x.reshape(depth + 1, -1), past_R.reshape(depth + 1, -1))
+        return done, largest
+
+    @cached_property
+    def past(self) -> Past:
+        """Memory for the last points."""
+        x, R, points = self.panel.x, self.panel.R, self.tuning.anderson_depth + 1
+        return np.empty((points, *x.shape)), np.empty((points, *R.shape), R.dtype)
+
+    def extrapolate(self, blocks: Array, past_x: Array, past_R: Array) -> None:
+        """Combine the last points; keep the combination if it is lower."""
+        x, R, starts = self.panel.x.reshape(-1), self.panel.R.reshape(-1), self.penalty.starts
+        c = np.empty(len(past_x) - 1)
+        if not anderson.weights(past_x, starts, blocks, c):
+            return
+        value = self.value(blocks)
+        anderson.combine(past_x, past_R, starts, blocks, c, x, R)
+        if not self.value(blocks) < value:
+            last = np.eye(c.size)[-1]
+            anderson.combine(past_x, past_R, starts, blocks, last, x, R)

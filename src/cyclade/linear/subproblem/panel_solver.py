@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,95 +10,101 @@ from numpy.typing import NDArray
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.subproblem.gram import Gram
-
-if TYPE_CHECKING:
-    from cyclade.linear.working_set import State
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
-BURST = 4  # cycles before the active columns are chosen anew, at first; then more
-ENTRY = 0.1  # of the distance aimed at: columns with less do not move
-RATE = 4.0  # cycles that bring distances down by a factor e, to begin with
-CHEAP = 8  # cycles: below, the price of moving products about is not looked at
-PATIENCE = 100  # the most cycles on a model that is not exact
-
 
 class PanelSolver:
-    """A panel at work, and what was learnt about its columns."""
+    """A panel and the products of its columns, where these were formed.
 
-    def __init__(self, panel: Panel) -> None:
-        self.panel, self.gram = panel, Gram()
+    Forming products is put off until the cycles already made have cost as much, so that it at most
+    doubles the work.
+    """
+
+    def __init__(self, panel: Panel, tuning: Tuning = DEFAULT) -> None:
+        self.panel, self.gram, self.tuning = panel, Gram(tuning), tuning
         self.spent = 0  # cycles made on the panel itself
 
-    def cycle(
-        self, penalty: BoundPenalty, state: State, at: Array, eps: float, most: int, forcing: float,
-        first: Array | None = None, leave: bool = False, least: float = math.inf,
-    ) -> bool:  # fmt: skip
-        """Cycle over the active ones of the columns `at` until all of them are eps-stationary.
+    def minimise(
+        self, penalty: BoundPenalty, at: Array, goal: float, budget: int, *, forcing: float = 0.0,
+        correlations: Array | None = None, once: bool = False,
+    ) -> int:  # fmt: skip
+        """Cycle over the active columns of `at` until all are goal-stationary; the cycles made.
 
-        The first distances are those of the true objective, since a model has its slopes: if they
-        are small enough nothing is done, and the answer is no. An inexact model is not worth an
-        exact minimum: its distances come down by the factor `forcing`, which is zero for an exact
-        one. `first` are the correlations at the start, where they are known; with `leave`, what
-        cycles on products came to is left for the caller to look at. `least` is the distance that
-        will be asked for in the end: with rows enough, products are used until that is reached.
+        None are made if the columns are goal-stationary at the start.
+
+        Parameters
+        ----------
+        penalty, at, goal, budget
+            The penalty, columns of the panel, a distance from stationary, and the most cycles.
+        forcing : float
+            For a model that is not exact, the factor by which its first distance is brought down;
+            a better minimum is not worth more cycles.
+        correlations : array, optional
+            Those of the columns at the start, where they are known.
+        once : bool
+            Return after products of columns have been used, for a check by the caller.
         """
-        panel, gram, burst, goal, begun = self.panel, self.gram, BURST, None, state.passes
-        W, enough = panel.cols[at], 0.3 if forcing else 0.6
-        while state.passes < most:
+        panel, gram, tuning = self.panel, self.gram, self.tuning
+        cols, burst, done, limit = panel.cols[at], tuning.first_burst, 0, goal
+        while done < budget:
             x = panel.x[at]
-            correlations = panel.correlations(at) if first is None else first
-            first = None
-            distances = penalty.distances(W, x, -correlations)
+            if correlations is None:
+                correlations = panel.correlations(at)
+            distances = penalty.distances(cols, x, -correlations)
             worst = float(distances.max(initial=0.0))
-            if goal is None:
-                if worst <= eps:
-                    return False
-                goal = max(0.3 * eps, forcing * worst) if forcing else eps
-                most = min(most, state.passes + PATIENCE) if forcing else most
-            elif worst <= goal:
+            if worst <= limit:
                 break
-            active = at[(x != 0) | (distances > ENTRY * goal)]
-            left, ahead = most - state.passes, 0.0
-            if not forcing and 2 * np.count_nonzero(x) > active.size:  # they will stay active
-                end = min(goal, least) if 2 * active.size <= panel.root.size else goal
-                ahead = RATE * math.log(worst / end) if end > 0 else PATIENCE
-            pays = self.spent + ahead >= panel.gram_breakeven_cycles(
-                active, gram.lacking(panel, active)
-            )
-            if pays and not forcing:  # products that are kept are still k² numbers at every call
-                moved = active.size**2 // max(panel.entries(active), 1.0)
-                pays = moved < CHEAP or state.passes - begun + ahead >= moved
-            if pays:
+            if done == 0 and forcing:
+                limit = max(0.3 * goal, forcing * worst)
+                budget = min(budget, tuning.max_model_cycles)
+            active = at[(x != 0) | (distances > tuning.active_part * limit)]
+            left = budget - done
+            if self._products_pay(active, done, bool(forcing)):
                 gram.take(panel, penalty, active, correlations, at)
-                exact = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
-                done = gram.minimise(0.3 * goal, left, exact)
+                polish = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
+                done += gram.minimise(0.3 * limit, left, polish)
                 gram.give(panel)
-                most = 0 if leave else most
+                if once:
+                    break
             else:
                 panel.choose(active)
-                done = self._burst(penalty, active, min(burst, left), enough * goal)
-                self.spent += done
-                burst = min(2 * burst, 32)
-            state.passes += done
-        return True
+                tolerance = (0.3 if forcing else 0.6) * limit
+                made = self._burst(penalty, active, min(burst, left), tolerance)
+                self.spent, done, burst = self.spent + made, done + made, min(2 * burst, 32)
+            correlations = None
+        return done
 
-    def _burst(self, penalty: BoundPenalty, active: Array, most: int, enough: float) -> int:
-        """Cycles over these columns; after the first, where that is free, over those that moved."""
+    def _products_pay(self, active: Array, done: int, inexact: bool) -> bool:
+        """Whether the cycles made so far cost more than products of the active columns."""
+        panel = self.panel
+        lacking = self.gram.lacking(panel, active)
+        if self.spent < panel.gram_breakeven_cycles(active, lacking):
+            return False
+        # Products that are kept are still k² numbers to copy at every call.
+        return inexact or done >= active.size**2 // max(panel.entries(active), 1.0)
+
+    def _burst(
+        self, penalty: BoundPenalty, active: Array, max_cycles: int, tolerance: float
+    ) -> int:
+        """Cycles over these columns; after the first, where that is free, over the support."""
         panel, done = self.panel, 0
-        if panel.choice_is_free and most > 1:
-            done, largest = panel.cycles(penalty, 1, enough)
-            if largest <= enough:
+        if panel.choice_is_free and max_cycles > 1:
+            done, largest = panel.cycles(penalty, 1, tolerance)
+            if largest <= tolerance:
                 return done
             panel.choose(active[panel.x[active] != 0])
-        return done + panel.cycles(penalty, most - done, enough)[0]
+        return done + panel.cycles(penalty, max_cycles - done, tolerance)[0]
 
 
 class IncrementalPanelSolver(PanelSolver):
     """For weights that never change: columns come in, none leaves, and all products are kept."""
 
-    def __init__(self, panel: Panel, p: int, w: Array, centred: bool) -> None:
-        super().__init__(panel)
+    def __init__(
+        self, panel: Panel, p: int, w: Array, centred: bool, tuning: Tuning = DEFAULT
+    ) -> None:
+        super().__init__(panel, tuning)
         self._place = np.full(p, -1)
         self._root, self.mass, self._centred = np.sqrt(w), float(w.sum()), centred
 
@@ -112,7 +117,7 @@ class IncrementalPanelSolver(PanelSolver):
         self.panel.start(R, x[self.panel.cols])
 
     def places(self, W: Array) -> Array:
-        """The columns of the panel that have these names, which it takes in where it has not."""
+        """The places of the coordinates W in the panel, which takes in those it has not."""
         new = W[self._place[W] < 0]
         if new.size:
             self._place[new] = self.panel.extend(new)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, inner, reductions
+from cyclade.linear.kernels.storage import dot, subtract
 
 
 @compiled
@@ -98,34 +99,6 @@ def put_in(m: int, rank: Any, name: int, at: int) -> None:
 
 
 @reductions
-def dot(dense: bool, A: Any, data: Any, rows: Any, starts: Any, j: int, R: Any) -> float:
-    """a_j · R."""
-    s = 0.0
-    if dense:
-        a = A[j]
-        for i in range(R.shape[0]):
-            s += a[i] * R[i]
-    else:
-        for e in range(starts[j], starts[j + 1]):
-            s += data[e] * R[rows[e]]
-    return s
-
-
-@reductions
-def add(
-    dense: bool, A: Any, data: Any, rows: Any, starts: Any, j: int, step: float, R: Any
-) -> None:
-    """R ← R + step · a_j."""
-    if dense:
-        a = A[j]
-        for i in range(R.shape[0]):
-            R[i] += step * a[i]
-    else:
-        for e in range(starts[j], starts[j + 1]):
-            R[rows[e]] += step * data[e]
-
-
-@reductions
 def both(d: Any, R: Any) -> tuple[float, float]:
     """d · R and d · d."""
     along, square = 0.0, 0.0
@@ -137,58 +110,58 @@ def both(d: Any, R: Any) -> tuple[float, float]:
 
 @compiled
 def cycles(
-    dense: bool, A: Any, data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any,
-    shift: float, L: Any, m: int, sign: Any, rank: Any, size: Any, count: Any, after: Any,
-    last: Any, Lam: Any, most: int, enough: float,
-) -> tuple[int, float, float, int]:  # fmt: skip
-    """Cycle until nothing moves by more than `enough` (in |δ| times curvature, per member).
+    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, L: Any,
+    m: int, sign: Any, rank: Any, size: Any, count: Any, after: Any, last: Any, Lam: Any,
+    max_cycles: int, tolerance: float,
+) -> tuple[int, float, int]:  # fmt: skip
+    """Cycle until nothing moves by more than the tolerance (in |δ| times curvature, per member).
 
-    A cycle visits the clusters there are, largest first, then the coordinates at zero. The residual
-    is R + shift·√w, and `sums` holds a_j · √w, as in `kernels.sparse` (dense columns are centred:
-    there both are zero). Returns the number of cycles, the last's largest move, shift, clusters.
+    A cycle visits the clusters there are, largest first, then the coordinates at zero. Columns and
+    R are stored as in `kernels.storage`. Returns the number of cycles, the last's largest move, and
+    the number of clusters.
     """
-    k = sign.shape[0]
+    k, shift = sign.shape[0], R.shape[0] - 1
     d, visit = np.zeros_like(R), np.empty(k, np.int64)
     done, largest, inside = 0, np.inf, 0
     for i in range(m):
         inside += count[rank[i]]
-    while done < most and largest > enough:
+    while done < max_cycles and largest > tolerance:
         largest = 0.0
         visits = m
         visit[:m] = rank[:m]
         for v in range(visits):
             name = visit[v]
             members = count[name]
-            if members == 0:  # it met another in this cycle
+            if members == 0:  # it was joined to another in this cycle
                 continue
             if members == 1:
-                g = sign[name] * (dot(dense, A, data, rows, starts, name, R) + shift * sums[name])
-                bend, along = L[name], sign[name] * sums[name]
+                g = sign[name] * dot(dense, A, data, rows, at, sums, name, R)
+                bend = L[name]
             else:
                 d[:] = 0
-                along = 0.0
                 j = name
                 while j >= 0:
-                    add(dense, A, data, rows, starts, j, sign[j], d)
-                    along += sign[j] * sums[j]
+                    subtract(dense, A, data, rows, at, sums, mass, j, -sign[j], d)
                     j = after[j]
                 g, bend = both(d, R)
-                g += shift * along
+                if not dense:  # the last entry of d is a shift: minus the mean of Σ sign a_j
+                    along = -d[shift] * mass
+                    g += R[shift] * (along - d[shift])
+                    bend -= d[shift] * d[shift] + along * along / mass
                 # Opposite columns cancel: then the penalty alone decides, and the step is long.
-                bend = max(bend - along * along / mass, 1e-12 * members * L[name])
+                bend = max(bend, 1e-12 * members * L[name])
             pull = bend * size[name] + g
             turned = pull < 0.0
-            b, at, met = threshold(abs(pull), bend, members, name, m, rank, size, count, Lam)
+            b, put, met = threshold(abs(pull), bend, members, name, m, rank, size, count, Lam)
             step = (-b if turned else b) - size[name]
             if step == 0.0:
                 continue
             largest = max(largest, abs(step) * bend / members)
             if members == 1:
-                add(dense, A, data, rows, starts, name, -step * sign[name], R)
+                subtract(dense, A, data, rows, at, sums, mass, name, step * sign[name], R)
             else:
                 for i in range(R.shape[0]):
                     R[i] -= step * d[i]
-            shift += step * along / mass
             if turned or b == 0.0:
                 j = name
                 while j >= 0:
@@ -211,21 +184,20 @@ def cycles(
                 count[name] = 0
             else:
                 size[name] = b
-                put_in(m, rank, name, at - 1 if at > was else at)
+                put_in(m, rank, name, put - 1 if put > was else put)
                 m += 1
         for j in range(k):
             if sign[j] != 0.0 or L[j] <= 0.0:
                 continue
-            g = dot(dense, A, data, rows, starts, j, R) + shift * sums[j]
+            g = dot(dense, A, data, rows, at, sums, j, R)
             if abs(g) <= Lam[inside + 1] - Lam[inside]:
                 continue
-            b, at, met = threshold(abs(g), L[j], 1, -1, m, rank, size, count, Lam)
+            b, put, met = threshold(abs(g), L[j], 1, -1, m, rank, size, count, Lam)
             if b == 0.0:
                 continue
             largest = max(largest, b * L[j])
             sign[j] = 1.0 if g > 0.0 else -1.0
-            add(dense, A, data, rows, starts, j, -b * sign[j], R)
-            shift += b * sign[j] * sums[j] / mass
+            subtract(dense, A, data, rows, at, sums, mass, j, b * sign[j], R)
             inside += 1
             after[j] = -1
             if met >= 0:
@@ -234,7 +206,7 @@ def cycles(
                 count[met] += 1
             else:
                 size[j], count[j], last[j] = b, 1, j
-                put_in(m, rank, j, at)
+                put_in(m, rank, j, put)
                 m += 1
         done += 1
-    return done, largest, shift, m
+    return done, largest, m

@@ -7,17 +7,18 @@ import scipy.sparse as sp
 from cyclade.blocks import Layout
 from cyclade.core import cycle
 from cyclade.lag import Nothing
-from cyclade.linear.blocks import panels
-from cyclade.linear.blocks.descent import DEPTH, Descent
-from cyclade.linear.blocks.panels import DenseGroups, SparseGroups
-from cyclade.linear.blocks.regs import Entries, Norms
-from cyclade.linear.blocks.row_panels import SharedRows, SparseRows, WeightedRows
+from cyclade.linear.panels.group import GroupPanel, OutputPanel, RowPanel
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
+from cyclade.linear.penalty_bound import BoundEntries, BoundGroups
+from cyclade.linear.subproblem.group import Descent
+from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.regularisers import GroupL2 as CoreGroupL2
 from cyclade.steps import Fixed
 
 CYCLES = 15
+DEPTH = DEFAULT.anderson_depth
+NONE = np.empty(0, np.int64)
 GROUPS = [[0, 5, 2], [1], [3, 4, 6, 11], [7, 8], [9, 10]]
 
 
@@ -63,17 +64,30 @@ def problem(seed=0, n=30, p=12, T=None):
     return A, tau, x0
 
 
-def run(panel, reg, x, pull):
-    """Points after each compiled cycle, one call for each, and the residuals that go with them."""
-    blocks = np.arange(reg.starts.size - 1)
+def stored(A, storage, tuning=DEFAULT):
+    """A design of these columns."""
+    X = sp.csc_array(A) if storage == "sparse" else np.asarray(A, order=storage)
+    return as_design(X, tuning=tuning)
+
+
+def groups(A, storage, reg, w, intercept, tuning=DEFAULT):
+    """A panel of groups."""
+    columns = stored(A, storage, tuning).panel(NONE, w, intercept)
+    return GroupPanel(columns, reg.columns, reg.starts, reg.rotated)
+
+
+def run(panel, reg, x, residual, w):
+    """Points after each compiled cycle, one call for each, and the residuals t − z there."""
+    blocks, root = np.arange(reg.starts.size - 1), np.sqrt(w)
+    if residual.ndim > w.ndim:
+        root = root[:, None]
     panel.include(blocks)
-    panel.start(np.ascontiguousarray(x).reshape(-1).copy(), pull)
+    panel.start(root * residual, np.ascontiguousarray(x).reshape(-1).copy())
     panel.choose(blocks)
-    table = reg.table / panel.unit
     for _ in range(CYCLES):
         past = np.empty((0, *panel.x.shape)), np.empty((0, *panel.R.shape))
-        panel.cycles(table, 1, 0.0, past)
-        yield panel.x.reshape(-1).copy(), panel.residual()
+        panel.cycles(reg.table, 1, 0.0, past)
+        yield panel.x.reshape(-1).copy(), panel.residual() / root
 
 
 def centre(A, w, intercept):
@@ -89,8 +103,8 @@ def test_groups_follow_the_core_in_their_eigenbases(weighted, intercept, storage
     penalty = GroupL2(2.0, GROUPS, [1.0, 2.0, 0.5, 1.0, 3.0])
     n = len(A)
     w = np.random.default_rng(1).random(n) + 0.1 if weighted else np.full(n, 0.25)
-    reg = Norms(penalty, 12, 1)
-    B = centre(A, w, intercept)[:, reg.order]
+    reg = BoundGroups(penalty, 12, 1)
+    B = centre(A, w, intercept)[:, reg.columns]
     starts = reg.starts
     rotations, bends = [], []
     for k in range(len(starts) - 1):
@@ -107,35 +121,27 @@ def test_groups_follow_the_core_in_their_eigenbases(weighted, intercept, storage
 
     target = tau - (w @ tau) / w.sum() if intercept else tau
     rotated = np.concatenate(
-        [Q.T @ x0[reg.order][own] for Q, own in zip(rotations, sets, strict=True)]
+        [Q.T @ x0[reg.columns][own] for Q, own in zip(rotations, sets, strict=True)]
     )
     steps = Fixed([np.maximum(d, 1e-300) for d in bends])
     slow = literal(sets, gradient, lambda j, u, t: level[j].prox(u, t), steps, rotated)
-    residual = target - B @ rotated
-    pull = (w * residual)[:, None]
-    if storage == "sparse":
-        design = as_design(sp.csc_array(A))
-        panel = SparseGroups(design, reg.order, starts, w, intercept, reg.rotated)
-    else:
-        X = np.asarray(A, order=storage)
-        panel = DenseGroups(X, reg.order, starts, w, intercept, reg.rotated)
-    fast = run(panel, reg, x0[reg.order], pull)
+    panel = groups(A, storage, reg, w, intercept)
+    fast = run(panel, reg, x0[reg.columns], target - B @ rotated, w)
     for (x, R), theirs in zip(fast, slow, strict=True):
         pairs = zip(rotations, sets, strict=True)
         expected = np.concatenate([Q @ theirs[own] for Q, own in pairs])
         np.testing.assert_allclose(x, expected, atol=1e-10)
         np.testing.assert_array_equal(x == 0, expected == 0)
-        np.testing.assert_allclose(R[:, 0], target - B @ theirs, atol=1e-9)
+        np.testing.assert_allclose(R, target - B @ theirs, atol=1e-9)
 
 
 @pytest.mark.parametrize("storage", ["F", "sparse"])
-def test_sparse_groups_with_one_step_follow_the_core(monkeypatch, storage):
+def test_sparse_groups_with_one_step_follow_the_core(storage):
     A, tau, x0 = problem(1)
-    monkeypatch.setattr(panels, "INNER", 1)
     penalty = SparseGroup(2.0, 0.3, GROUPS)
-    reg = Norms(penalty, 12, 1)
+    reg = BoundGroups(penalty, 12, 1)
     w = np.full(len(A), 0.25)
-    B = A[:, reg.order]
+    B = A[:, reg.columns]
     sets = [list(range(reg.starts[k], reg.starts[k + 1])) for k in range(len(GROUPS))]
     L = [np.linalg.eigvalsh(0.25 * B[:, own].T @ B[:, own])[-1] for own in sets]
     slow = literal(
@@ -143,14 +149,11 @@ def test_sparse_groups_with_one_step_follow_the_core(monkeypatch, storage):
         lambda x, j: (0.25 * B.T @ (B @ x - tau))[sets[j]],
         lambda j, u, t: penalty.prox(u, float(t), j),
         Fixed(L),
-        x0[reg.order],
+        x0[reg.columns],
     )
-    if storage == "sparse":
-        panel = SparseGroups(as_design(sp.csc_array(A)), reg.order, reg.starts, w, False, False)
-    else:
-        panel = DenseGroups(np.asfortranarray(A), reg.order, reg.starts, w, False, False)
-    pull = (w * (tau - A @ x0))[:, None]
-    for (x, _), theirs in zip(run(panel, reg, x0[reg.order], pull), slow, strict=True):
+    panel = groups(A, storage, reg, w, False, Tuning(group_inner_steps=1))
+    fast = run(panel, reg, x0[reg.columns], tau - A @ x0, w)
+    for (x, _), theirs in zip(fast, slow, strict=True):
         np.testing.assert_allclose(x, theirs, atol=1e-10)
         np.testing.assert_array_equal(x == 0, theirs == 0)
 
@@ -162,7 +165,7 @@ def test_rows_with_shared_weights_follow_the_core(weighted, intercept, storage):
     A, tau, x0 = problem(2, T=3)
     n, p = A.shape
     w = np.random.default_rng(1).random(n) + 0.1 if weighted else np.full(n, 0.25)
-    reg = Norms(Rows(4.0), p, 3)
+    reg = BoundGroups(Rows(4.0), p, 3)
     B = centre(A, w, intercept)
     target = tau - (w @ tau) / w.sum() if intercept else tau
     slow = literal(
@@ -172,9 +175,8 @@ def test_rows_with_shared_weights_follow_the_core(weighted, intercept, storage):
         Fixed([float(w @ B[:, j] ** 2) for j in range(p)]),
         x0.reshape(-1),
     )
-    panel = SharedRows(np.asarray(A, order=storage), 3, w, intercept)
-    pull = w[:, None] * (target - B @ x0)
-    for (x, R), theirs in zip(run(panel, reg, x0, pull), slow, strict=True):
+    panel = RowPanel(stored(A, storage).panel(NONE, w, intercept), p, 3)
+    for (x, R), theirs in zip(run(panel, reg, x0, target - B @ x0, w), slow, strict=True):
         np.testing.assert_allclose(x, theirs, atol=1e-10)
         np.testing.assert_array_equal(x == 0, theirs == 0)
         np.testing.assert_allclose(R, target - B @ theirs.reshape(p, 3), atol=1e-9)
@@ -187,7 +189,7 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
     A, tau, x0 = problem(3, T=3)
     n, p = A.shape
     W = np.random.default_rng(1).random((n, 3)) + 0.1
-    reg = Norms(penalty, p, 3) if isinstance(penalty, Rows) else Entries(penalty, p, 3)
+    reg = BoundGroups(penalty, p, 3) if isinstance(penalty, Rows) else BoundEntries(penalty, p, 3)
     means = (W.T @ A / W.sum(0)[:, None]).T * intercept  # (p, T)
     target = tau - (W * tau).sum(0) / W.sum(0) * intercept
     B = [A - means[:, t] for t in range(3)]  # centred by output
@@ -209,12 +211,8 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
     D = [np.array([W[:, t] @ B[t][:, j] ** 2 for t in range(3)]) for j in range(p)]
     slow = literal([list(range(3 * j, 3 * j + 3)) for j in range(p)], gradient, prox, Fixed(D),
                    x0.reshape(-1))  # fmt: skip
-    if storage == "sparse":
-        panel = SparseRows(as_design(sp.csc_array(A)), W, intercept, reg)
-    else:
-        panel = WeightedRows(np.asarray(A, order=storage), W, intercept, reg)
-    pull = W * (target - at(x0))
-    for (x, R), theirs in zip(run(panel, reg, x0, pull), slow, strict=True):
+    panel = OutputPanel(stored(A, storage), W, intercept, reg.entrywise, reg.parameters)
+    for (x, R), theirs in zip(run(panel, reg, x0, target - at(x0), W), slow, strict=True):
         np.testing.assert_allclose(x, theirs, atol=1e-10)
         np.testing.assert_array_equal(x == 0, theirs == 0)
         np.testing.assert_allclose(R, target - at(theirs.reshape(p, 3)), atol=1e-9)
@@ -223,41 +221,36 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
 @pytest.mark.parametrize("storage", ["F", "sparse"])
 def test_the_past_holds_the_points_after_each_cycle_on_the_blocks_cycled_over(storage):
     A, tau, x0 = problem()
-    reg = Norms(GroupL2(2.0, GROUPS), 12, 1)
+    reg = BoundGroups(GroupL2(2.0, GROUPS), 12, 1)
     w, chosen = np.full(len(A), 0.25), np.array([0, 2, 4])
-    pull = (w * (tau - A @ x0))[:, None]
-    if storage == "sparse":
-        panel = SparseGroups(
-            as_design(sp.csc_array(A)), reg.order, reg.starts, w, False, reg.rotated
-        )
-    else:
-        panel = DenseGroups(np.asfortranarray(A), reg.order, reg.starts, w, False, reg.rotated)
+    start = np.sqrt(w) * (tau - A @ x0)
+    panel = groups(A, storage, reg, w, False)
     panel.include(np.arange(5))
     panel.choose(chosen)
-    panel.start(x0[reg.order].copy(), pull)
+    panel.start(start, x0[reg.columns].copy())
     past = np.full((4, 12), np.nan), np.full((4, panel.R.size), np.nan)
-    done, _ = panel.cycles(reg.table / panel.unit, 3, 0.0, past)
+    done, _ = panel.cycles(reg.table, 3, 0.0, past)
     inside = np.isin(np.repeat(np.arange(5), np.diff(reg.starts)), chosen)
-    panel.start(x0[reg.order].copy(), pull)
+    panel.start(start, x0[reg.columns].copy())
     none = np.empty((0, 12)), np.empty((0, panel.R.size))
     for k in range(1, done + 1):
-        panel.cycles(reg.table / panel.unit, 1, 0.0, none)
+        panel.cycles(reg.table, 1, 0.0, none)
         np.testing.assert_array_equal(past[0][k][inside], panel.x[inside])
         np.testing.assert_array_equal(past[1][k], panel.R)
     assert np.isnan(past[0][:, ~inside]).all()
-    np.testing.assert_array_equal(panel.x[~inside], x0[reg.order][~inside])
+    np.testing.assert_array_equal(panel.x[~inside], x0[reg.columns][~inside])
 
 
 def test_an_extrapolation_that_is_no_lower_is_taken_back(monkeypatch):
     A, tau, x0 = problem()
-    reg = Norms(GroupL2(0.01, GROUPS), 12, 1)
+    reg = BoundGroups(GroupL2(0.01, GROUPS), 12, 1)
     w, blocks = np.full(len(A), 0.25), np.arange(5)
-    panel = DenseGroups(np.asfortranarray(A), reg.order, reg.starts, w, False, reg.rotated)
+    panel = groups(A, "F", reg, w, False)
     panel.include(blocks)
     ends = []
     for value in (lambda self, blocks: 0.0, None):  # never lower, and as it is
         panel.choose(blocks)
-        panel.start(x0[reg.order].copy(), (w * (tau - A @ x0))[:, None])
+        panel.start(np.sqrt(w) * (tau - A @ x0), x0[reg.columns].copy())
         descent = Descent(panel, reg)
         if value is not None:
             monkeypatch.setattr(Descent, "value", value)

@@ -38,9 +38,6 @@ def test_columns_without_weights(storage, dtype):
     B = A[:, chosen]
     np.testing.assert_allclose(columns.products(chosen, w), (B.T * w) @ B, atol=tolerance)
     np.testing.assert_allclose(columns.combine(chosen, x), B @ x, atol=tolerance)
-    for some in (chosen, np.array([1]), np.array([0, 1, 3])):
-        kept = columns.same_products(some, w)
-        np.testing.assert_allclose(kept, (A[:, some].T * w) @ A[:, some], atol=tolerance)
     np.testing.assert_allclose(design.correlate_some(cols, w), X[:, cols].T @ w, atol=tolerance)
 
 

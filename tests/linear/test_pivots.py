@@ -9,12 +9,12 @@ from pivots_twin import literal_pivots
 from scipy.linalg import cholesky, solve_triangular
 
 from cyclade.linear import solve
-from cyclade.linear.kernels.gram import cycles
-from cyclade.linear.kernels.pivots import append, pivots, remove, soft_cycles
+from cyclade.linear.kernels.linalg import append, remove
+from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.losses import Cauchy
-from cyclade.linear.penalties import L1, WeightedL1
-from cyclade.linear.penalty_bound import bind
-from cyclade.linear.subproblem.active_set import TIRED, ActiveSetNewton, suits
+from cyclade.linear.penalties import L1
+from cyclade.linear.subproblem.active_set import ActiveSetNewton, suits
+from cyclade.linear.tuning import DEFAULT
 
 
 def products(seed, n, m):
@@ -139,18 +139,6 @@ def test_pivots_keep_out_what_is_bent_down_as_their_twin_does():
     assert np.linalg.eigvalsh(G[np.ix_(support, support)]).min() > 0
 
 
-def test_cycles_go_where_those_of_any_penalty_go():
-    (G, b), lam = products(3, 60, 40), np.random.default_rng(4).uniform(0.02, 0.3, 40)
-    penalty = bind(WeightedL1(1.0, lam), 40)
-    for most in range(1, 12):
-        x, c, y, d = np.zeros(40), b.copy(), np.zeros(40), b.copy()
-        assert soft_cycles(G, c, x, lam, most, 0.0) == most
-        cycles(G, d, y, G.diagonal().copy(), np.arange(40), penalty.parameters, most, 0.0)
-        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(c, d, rtol=1e-9, atol=1e-12)
-    assert soft_cycles(G, c, x, lam, 1_000, 1e-6) < 1_000
-
-
 def test_pivots_never_raise_the_objective_and_keep_to_their_number():
     (G, b), lam = products(7, 25, 40), np.full(40, 0.1)
     values = []
@@ -183,11 +171,11 @@ def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch
 
 def described(n, size, distance, convex=False, is_norm=True):
     """Just enough of a problem and a state."""
-    problem, state = SimpleNamespace(), SimpleNamespace()
+    problem, state = SimpleNamespace(tuning=DEFAULT), SimpleNamespace()
     problem.loss = SimpleNamespace(convex=convex)
     problem.design = SimpleNamespace(n=n, p=9_000, entries=9_000 * n)
     problem.penalty = SimpleNamespace(is_norm=is_norm, top=2.0)
-    state.x, state.slow = np.zeros(9_000), 0
+    state.x, state.kept = np.zeros(9_000), {}
     state.measured = SimpleNamespace(distance=distance)
     state.x[:size] = 1.0
     return problem, state
@@ -209,5 +197,5 @@ def test_far_from_the_minimum_many_columns_are_left_to_cycles():
 def test_short_columns_are_cycled_over_first():
     problem, state = described(10, 800, 0.1)
     assert not suits(problem, state)
-    state.slow = TIRED
+    state.kept["slow"] = DEFAULT.slow_models
     assert suits(problem, state)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.sorted_l1.quadratic import Descent
+from cyclade.linear.subproblem.sorted_l1 import Descent
 
 
 def problem(seed, n, p, integers):

@@ -1,4 +1,4 @@
-"""Gradients from some columns: what is left unread is proven, and certificates are those of all."""
+"""Screening: columns that are skipped are safe to skip, and certificates are those of all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import losses, path, screening, solve
+from cyclade.linear import losses, path, solve
 from cyclade.linear.certificate import judge
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.panels.protocols import as_design
@@ -14,8 +14,8 @@ from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.screening import Gradient, Reader
-from cyclade.linear.stopping import scale_of_gap
-from cyclade.linear.working_set import begin, rebase
+from cyclade.linear.state import begin, rebase
+from cyclade.linear.tuning import Tuning
 
 N, P = 40, 300
 KINDS = ["dense", "rows", "float32", "sparse"]
@@ -76,7 +76,7 @@ def test_a_smaller_threshold_lets_more_columns_be_read():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_never_foretold(bad):
+def test_numbers_that_are_not_finite_are_never_screened_out(bad):
     reader, v = Reader(as_design(matrix("dense")), many=True), np.ones(N)
     reader.at(v, np.zeros(P), np.full(P, 1e3))
     with np.errstate(invalid="ignore"):
@@ -115,8 +115,8 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
     kwargs = {"lams": lams, "fit_intercept": fit_intercept, "tol": 1e-5}
     found = path(X, y, phi, penalty, **kwargs)
     assert len(read) > 5  # the shortcut was taken
-    monkeypatch.setattr(screening, "MOST", -1.0)  # from here on all columns are read, always
-    best = path(X, y, phi, penalty, **(kwargs | {"tol": 1e-11}))
+    everything = Tuning(screening_read=-1.0)  # from here on all columns are read, always
+    best = path(X, y, phi, penalty, tuning=everything, **(kwargs | {"tol": 1e-11}))
     for k, lam in enumerate(lams):
         problem = start.at(penalty.scaled(float(lam)))
         problem.reader = None
@@ -129,18 +129,18 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
             assert alone.distance == pytest.approx(certificate.value, rel=1e-6, abs=1e-10 * lam)
         else:  # the best dual point so far may be an earlier one: never a worse bound
             gap = alone.objective - alone.dual
-            assert certificate.value <= gap + 1e-12 * scale_of_gap(problem)
+            assert certificate.value <= gap + 1e-12 * problem.null.scale
             above = found.objectives[k] - best.objectives[k]  # what it must not promise less than
-            assert certificate.value >= above - 1e-10 * scale_of_gap(problem)
-            assert certificate.tolerance == pytest.approx(1e-5 * scale_of_gap(problem))
+            assert certificate.value >= above - 1e-10 * problem.null.scale
+            assert certificate.tolerance == pytest.approx(1e-5 * problem.null.scale)
         assert alone.objective == pytest.approx(found.objectives[k], rel=1e-12)
-    twin = path(X, y, phi, penalty, **kwargs)
+    twin = path(X, y, phi, penalty, tuning=everything, **kwargs)
     if penalty.convex:
-        scale = scale_of_gap(start) if start.has_dual else float(found.objectives[0])
+        scale = start.null.scale if start.has_dual else float(found.objectives[0])
         np.testing.assert_allclose(found.objectives, twin.objectives, atol=2e-5 * abs(scale))
 
 
-def test_a_state_turned_to_a_smaller_threshold_tells_the_truth():
+def test_a_state_rebased_to_a_smaller_threshold_is_measured_as_if_all_were_read():
     X, rng = matrix("dense"), np.random.default_rng(2)
     y = X[:, :5] @ rng.standard_normal(5) + rng.standard_normal(N)
     design, s = as_design(X), np.full(N, 1 / N)
@@ -162,7 +162,7 @@ def test_a_state_turned_to_a_smaller_threshold_tells_the_truth():
         )
 
 
-def test_single_fits_foretell_where_few_columns_have_most_entries():
+def test_single_fits_screen_where_few_columns_have_most_entries():
     rng = np.random.default_rng(0)
     X = sp.random_array((200, 4_000), density=2e-3, rng=rng, format="lil")
     X[:, 0] = rng.standard_normal((200, 1))

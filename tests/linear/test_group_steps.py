@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cyclade.linear.blocks.dense import LONG, dots
-from cyclade.linear.blocks.extrapolation import combine, weights
-from cyclade.linear.blocks.hessians import largest_eigenvalue
-from cyclade.linear.blocks.regs import Norms
-from cyclade.linear.blocks.steps import diagonal_solve, rotated_step, sparse_step
+from cyclade.linear.kernels.anderson import combine, weights
+from cyclade.linear.kernels.group import diagonal_solve, rotated_step, sparse_step
+from cyclade.linear.kernels.storage import dot, subtract, subtract_block
+from cyclade.linear.panels.group import largest_eigenvalue
 from cyclade.linear.penalties import GroupL2, SparseGroup
+from cyclade.linear.penalty_bound import BoundGroups
 
 seeds = st.integers(0, 10_000)
 
@@ -52,11 +53,11 @@ def test_proximal_steps_never_climb_and_approach_the_minimum(seed, m, ratio, lam
         return 0.5 * (v - x) @ H @ (v - x) - g @ (v - x) + penalty.value(v, 0)
 
     found = {}
-    for most in (1, 5, 20_000):
+    for steps in (1, 5, 20_000):
         v, last, move = np.empty(m), np.empty(m), np.empty(m)
-        sparse_step(g, x, 0, H.ravel(), 0, L, m, level, nu, most, v, last, move)
-        found[most] = x + move
-        assert value(found[most]) <= value(x) + 1e-12 * (1 + abs(value(x)))
+        sparse_step(g, x, 0, H.ravel(), 0, L, m, level, nu, steps, v, last, move)
+        found[steps] = x + move
+        assert value(found[steps]) <= value(x) + 1e-12 * (1 + abs(value(x)))
     np.testing.assert_allclose(found[1], penalty.prox(x + g / L, 1 / L, 0), atol=1e-12)
     best = found[20_000]
     distance = penalty.distance(best, H @ (best - x) - g, 0)
@@ -121,17 +122,35 @@ def test_largest_eigenvalue_is_bounded_from_above():
     assert largest_eigenvalue(lambda v: 0 * v, 30) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("n", [7, LONG + 1])
-def test_products_of_short_and_long_columns_are_those_of_the_matrix(n):
+@pytest.mark.parametrize("dense", [True, False])
+def test_columns_of_either_storage_are_those_of_the_matrix(dense):
     rng = np.random.default_rng(2)
-    A, R, rows = rng.standard_normal((30, n)), rng.standard_normal(n), rng.permutation(30)
-    g = np.empty(19)
-    dots(A, rows, 3, 19, n, R, g)
-    np.testing.assert_allclose(g, A[rows[3:22]] @ R, rtol=1e-10, atol=1e-10)
+    A = rng.standard_normal((6, 7)) * (rng.random((6, 7)) < 0.6)
+    root, d = np.sqrt(rng.random(7) + 0.1), rng.standard_normal(6)
+    mass = float(root @ root)
+    means = np.zeros(6) if dense else A @ root / mass
+    centred = A - np.outer(means, root)
+    sparse = sp.csr_array(A)
+    at, rows = sparse.indptr.astype(np.uint64), sparse.indices.astype(np.uint32)
+    storage = dense, A, sparse.data, rows, at, means * mass
+    R = rng.standard_normal(7) if dense else np.append(rng.standard_normal(7), 0.3)
+    true = R.copy() if dense else R[:-1] + R[-1] * root
+    true -= 0.0 if dense else root * (root @ true) / mass  # as for a profiled intercept
+    R = R if dense else np.append(true, 0.0)
+    found = [dot(*storage, j, R) for j in range(6)]
+    np.testing.assert_allclose(found, centred @ true, atol=1e-12)
+    for j in range(6):
+        subtract(*storage, mass, j, d[j], R)
+    left = true - d @ centred
+    np.testing.assert_allclose(R if dense else R[:-1] + R[-1] * root, left, atol=1e-12)
+    if dense:
+        subtract_block(A, 0, 6, -d, R)
+        np.testing.assert_allclose(R, true, atol=1e-12)
 
 
 @pytest.mark.parametrize("groups", [2, [[3, 1], [0], [5, 4, 2]]])
 def test_the_dual_norm_is_that_of_the_penalty(groups):
     g = np.random.default_rng(3).standard_normal(6)
     penalty = GroupL2(0.7, groups)
-    assert Norms(penalty, 6, 1).dual_norm(g) == pytest.approx(penalty.lam_max(g) / 0.7)
+    bound = BoundGroups(penalty, 6, 1)
+    assert bound.excess(bound.by_blocks(g)) == pytest.approx(penalty.lam_max(g) / 0.7)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import designs, path, reference, solve
+from cyclade.linear import path, reference, solve
 from cyclade.linear.kernels.columns import sort_out
 from cyclade.linear.kernels.gram import submatrix
 from cyclade.linear.loss_at import LossAt, SquaredLossAt
@@ -16,9 +16,9 @@ from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.starts import continuation
-from cyclade.linear.subproblem import gram as gram_module
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver
+from cyclade.linear.tuning import Tuning
 
 CYCLES = 12
 STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix]
@@ -32,9 +32,9 @@ def data(even, n=30, p=21):
     return X, X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(n), w
 
 
-def grown(X, y, w, centred, goes):
-    """A bench that took its columns in one go after another, begun at zero; their places."""
-    design = as_design(X)
+def grown(X, y, w, centred, goes, tuning):
+    """A panel that took its columns in one go after another, begun at zero; their places."""
+    design = as_design(X, tuning=tuning)
     panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), design.p, w, centred)
     for cols in goes:
         panel_solver.places(cols)
@@ -48,12 +48,12 @@ def grown(X, y, w, centred, goes):
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("long", [0, 10**9])
-def test_a_panel_that_grew_follows_core_cycle(monkeypatch, long, storage, centred, even):
-    monkeypatch.setattr(designs, "LONG", long)
+def test_a_panel_that_grew_follows_core_cycle(long, storage, centred, even):
+    tuning = Tuning(shared_entries=long)
     X, y, w = data(even)
     goes = [np.array([7, 2, 19]), np.array([0, 11, 2]), np.array([3, 15, 4, 20, 8, 1, 9])]
     penalty = MCP(0.1, 3.0)
-    known, (panel, at) = bind(penalty, X.shape[1]), grown(storage(X), y, w, centred, goes)
+    known, (panel, at) = bind(penalty, X.shape[1]), grown(storage(X), y, w, centred, goes, tuning)
     if storage is sp.csc_matrix:
         assert type(panel) is (SharedPanel if even and not long else SparsePanel)
     m, ybar = (w @ X / w.sum(), w @ y / w.sum()) if centred else (np.zeros(X.shape[1]), 0.0)
@@ -77,13 +77,12 @@ def test_a_panel_that_grew_follows_core_cycle(monkeypatch, long, storage, centre
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("storage", STORAGES)
-def test_products_are_kept_while_a_panel_grows(monkeypatch, storage, centred, even):
-    monkeypatch.setattr(designs, "LONG", 0)
+def test_products_are_kept_while_a_panel_grows(storage, centred, even):
     X, y, w = data(even)
     p = X.shape[1]
     m = w @ X / w.sum() if centred else np.zeros(p)
     A = ((X - m) * np.sqrt(w)[:, None]).T
-    known, design = bind(L1(0.05), p), as_design(storage(X))
+    known, design = bind(L1(0.05), p), as_design(storage(X), tuning=Tuning(shared_entries=0))
     panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), p, w, centred)
     gram, slopes = Gram(), -w * y
     for cols in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):
@@ -113,16 +112,15 @@ def test_many_columns_that_rest_are_left_out_of_a_model():
     np.testing.assert_allclose(gram.G, X[:, 5:15].T @ X[:, 5:15] / 40, atol=1e-12)
 
 
-@pytest.mark.parametrize("few", [0, 1_000])
-def test_newton_steps_in_either_loop(monkeypatch, few):
-    monkeypatch.setattr(gram_module, "FEW", few)
+@pytest.mark.parametrize("small", [0, 1_000])
+def test_newton_steps_in_either_loop(small):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 20)) * np.geomspace(1, 0.05, 20) + rng.standard_normal((60, 1))
     y, w = X @ rng.standard_normal(20), np.full(60, 1 / 60)
     known = bind(L1(1e-4), 20)
     panel = as_design(np.asfortranarray(X)).panel(np.arange(20), w, False)
     panel.start(np.sqrt(w) * y, np.zeros(20))
-    gram = Gram()
+    gram = Gram(Tuning(small_gram=small))
     gram.take(panel, known, np.arange(20), panel.correlations())
     done = gram.minimise(1e-12, 100_000)
     assert known.distances(gram.cols, gram.x, -gram.c).max() < 1e-10

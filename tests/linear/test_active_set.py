@@ -10,8 +10,8 @@ from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
-from cyclade.linear.subproblem.active_set import ActiveSetNewton, worth
-from cyclade.linear.working_set import begin
+from cyclade.linear.state import begin
+from cyclade.linear.subproblem.active_set import ActiveSetNewton, converges
 
 ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
 
@@ -30,7 +30,7 @@ def data(seed=0, n=80, p=60, sparse=False):
 def test_products_under_weights_of_either_sign(sparse, few):
     given, X, _ = data(sparse=sparse)
     rng = np.random.default_rng(1)
-    columns = as_design(given).columns(np.arange(3, 50), False, wide=True)
+    columns = as_design(given).unweighted(np.arange(3, 50), False)
     w, chosen = rng.standard_normal(80), np.arange(4, 40, 3)
     if few:
         w[rng.random(80) < 0.8] = 0.0
@@ -43,7 +43,7 @@ def test_products_under_weights_of_either_sign(sparse, few):
 
 def test_columns_of_a_float32_table_are_precise_if_asked_for():
     given = np.asfortranarray(data()[1].astype(np.float32))
-    columns = as_design(given).columns(np.arange(5), True, wide=True)
+    columns = as_design(given).unweighted(np.arange(5), True)
     assert columns.products(np.arange(5), np.ones(80)).dtype == np.float64
 
 
@@ -129,8 +129,8 @@ def test_no_tolerance_ends_too():
 
 
 def test_old_products_are_kept_while_they_are_the_shorter_way():
-    assert worth(1.0, 0.5, 0.6, 1.0)
-    assert worth(1.0, 0.1, 0.01, 40.0)
-    assert not worth(1.0, 0.5, 1e-6, 8.0)
-    assert worth(1.0, 0.05, 1e-6, 64.0)
-    assert not worth(1.0, 0.9, 0.5, 64.0)
+    assert converges(1.0, 0.5, 0.6, 1.0)
+    assert converges(1.0, 0.1, 0.01, 40.0)
+    assert not converges(1.0, 0.5, 1e-6, 8.0)
+    assert converges(1.0, 0.05, 1e-6, 64.0)
+    assert not converges(1.0, 0.9, 0.5, 64.0)
