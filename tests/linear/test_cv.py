@@ -136,10 +136,19 @@ def test_the_rules_on_a_table():
     assert single.std == 0.0
 
 
+def test_alphas_without_a_score_are_not_chosen():
+    scores = np.array([[np.nan, 1.0], [0.5, 0.5], [0.7, 0.8]])
+    choice = Choice(np.array([3.0, 2.0, 1.0]), scores, np.ones(2))
+    assert choice.index("min") == 2
+    assert choice.index("1se") == 2
+    with pytest.raises(ValueError, match="scoring: every alpha"):
+        Choice(np.array([3.0]), np.array([[np.nan, 1.0]]), np.ones(2)).index("min")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "max"}, "rule must be one of 'min', '1se'"),
+        ({"rule": "max"}, "rule must be one of min, 1se"),
         ({"cv": 100}, "n_splits=100 greater than the number of samples"),
         ({"scoring": "beauty"}, "beauty"),
     ],

@@ -1,62 +1,74 @@
 """What all linear estimators share: data in, a certified solution out, scikit-learn's manners.
 
-An estimator is a dataclass of its parameters (so `__init__` stores and does nothing else) and two
-answers: which loss, which penalty. `Single` adds one `alpha`; `CrossValidated` chooses it.
+An estimator declares its parameters (see `declare`) and answers two questions: which loss, which
+penalty. `Regressor` and `Classifier` know targets, `Single` has one alpha, and `CrossValidated`,
+mixed in, chooses it.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cyclade.linear.estimators.checks import (
-    check_count,
-    check_flag,
-    check_number,
-    check_offset,
-    check_weights,
-    numbers,
-)
-from cyclade.linear.estimators.paths import CoefficientPath, worst
-from cyclade.linear.estimators.texts import CHOICE, CHOSEN, COMMON, FITTED
-from cyclade.linear.estimators.values import Problem
+from cyclade._checks import positive, whole_number
+from cyclade.linear import Certificate, solve
+from cyclade.linear import path as solve_path
+from cyclade.linear.estimators.checks import check_flag, check_offset, check_weights, numbers
+from cyclade.linear.estimators.data import CoefficientPath, Data, worst
+from cyclade.linear.estimators.declare import Declared
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
-from cyclade.linear.path import path as solve_path
 from cyclade.linear.penalties import L1, BlockPenalty, Rows
-from cyclade.linear.solve import solve
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearModel(BaseEstimator):  # type: ignore[misc]
+class LinearModel(Declared):
     """min over x, c of (1/Σ s_i) Σ s_i φ(y_i, a_i·x + c + offset_i) + r(x)."""
 
-    fit_intercept: bool = True
-    tol: float = 1e-6
-    max_iter: int = 20_000
-    warm_start: bool = False
-    verbose: bool = False
+    fit_intercept: Annotated[bool, "Whether to fit an unpenalised intercept."] = True
+    tol: Annotated[
+        float,
+        "Relative tolerance of the certificate: the duality gap over the objective at zero where "
+        "the problem is convex and its loss has a conjugate, else the distance from zero to the "
+        "subdifferential over alpha (then at least 1e-4 for float32 X, which is rounded so).",
+    ] = 1e-6
+    max_iter: Annotated[int, "Largest number of passes."] = 20_000
+    warm_start: Annotated[bool, "Whether `fit` starts from the solution of the last one."] = False
+    verbose: Annotated[bool, "Whether the solver reports its progress."] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Fill in what the docstrings of all estimators share."""
-        super().__init_subclass__(**kwargs)
-        for mark, text in [
-            ("{common}", COMMON),
-            ("{fitted}", FITTED),
-            ("{choice}", CHOICE),
-            ("{chosen}", CHOSEN),
-        ]:
-            cls.__doc__ = (cls.__doc__ or "").replace(mark, text)
+    coef_: Annotated[
+        Array,
+        "array of shape (n_features,), or (n_outputs, n_features)",
+        "Coefficients; classifiers have one row with two classes.",
+    ] = field(init=False)
+    intercept_: Annotated[Any, "float or array", "Intercepts."] = field(init=False)
+    certificate_: Annotated[
+        Certificate,
+        "How far from optimal the solution is, measured on all columns; of several separate fits, "
+        "the worst.",
+    ] = field(init=False)
+    objective_: Annotated[float, "F at the solution; of several separate fits, the sum."] = field(
+        init=False
+    )
+    n_iter_: Annotated[int, "Passes of the solver; of several separate fits, the most."] = field(
+        init=False
+    )
+    n_features_in_: Annotated[int, "Columns of X."] = field(init=False)
+    feature_names_in_: Annotated[
+        Array, "array of str", "Names of the columns, where X had any."
+    ] = field(init=False)
 
     # What a family of models says.
 
@@ -65,6 +77,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         """The penalty, at any λ."""
+        raise NotImplementedError
+
+    def _alpha(self, data: Data) -> float | None:
+        """λ; None leaves the penalty as it is."""
         raise NotImplementedError
 
     def _encode(
@@ -79,10 +95,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
         """coef_ and intercept_ from the solutions of the separate fits."""
-        raise NotImplementedError
-
-    def _choose_and_solve(self, problem: Problem) -> list[Any]:
-        """One solution for each separate fit."""
         raise NotImplementedError
 
     # What is then done with it.
@@ -105,14 +117,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        problem = self._problem(X, y, sample_weight, offset)
-        solutions = self._choose_and_solve(problem)
-        coefs = [solution.coef for solution in solutions]
-        self.coef_, self.intercept_ = self._shape(coefs, [s.intercept for s in solutions])
+        solutions = self._fit(self._data(X, y, sample_weight, offset))
+        self._starts = [(s.coef, s.intercept) for s in solutions]
+        self.coef_, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
         self.certificate_ = certificate = worst([s.certificate for s in solutions])
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.n_iter_ = max(1, *(int(solution.passes) for solution in solutions))
-        self._starts = [(s.coef, s.intercept) for s in solutions]
         if not certificate.reached:
             self._warn(
                 f"its {certificate.kind} is {certificate.value:.2e}, the tolerance "
@@ -151,104 +161,93 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             With alphas, coefs, intercepts, certificates and `plot`.
         """
         model = self.__class__(**self.get_params(deep=False))
-        problem = model._problem(X, y, sample_weight, offset)
-        grid = model._grid(problem, alphas, n_alphas, alpha_ratio)
-        found = model._path(problem, grid)
+        data = model._data(X, y, sample_weight, offset)
+        grid = model._grid(data, alphas, n_alphas, alpha_ratio)
         names = getattr(model, "feature_names_in_", None)
-        result = CoefficientPath.of(grid, found, model._shape, names)
-        model._warn_of_path(result)
+        result = CoefficientPath.of(grid, model._path(data, grid), model._shape, names)
+        missed = sum(not certificate.reached for certificate in result.certificates)
+        if missed:
+            model._warn(f"at {missed} of {len(grid)} alphas")
         return result
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
-        check_number("tol", self.tol)
-        check_count("max_iter", self.max_iter)
+    def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
+        """Check parameters and data."""
+        positive("tol", self.tol)
+        whole_number("max_iter", self.max_iter, 1)
         for name in ("fit_intercept", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
-        X, given = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
-            multi_output=self.__sklearn_tags__().target_tags.multi_output,
-        )
+        X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        y, weights = self._encode(given, weights, X.dtype)
+        return self._checked(X, y, *self._encode(y, weights, X.dtype), offset)
+
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
+        several = self.__sklearn_tags__().target_tags.multi_output
+        dtypes = (np.float64, np.float32)
+        X, y = validate_data(self, X, y, dtype=dtypes, multi_output=several, **options)
+        return X, y
+
+    def _checked(self, X: Any, given: Array, y: Array, weights: Any, offset: Any) -> Data:
         loss = self._loss(y, weights)
         penalty = self._penalty(X, y, weights)
         targets = self._separate(y, loss, penalty)
         for target in targets:
             loss.check(target)
         offset = check_offset(offset, self._predictions(X.shape[0], targets, loss), X.dtype)
-        return Problem(X, given, targets, weights, offset, loss, penalty)
+        return Data(X, given, targets, weights, offset, loss, penalty)
 
     def _predictions(self, n: int, targets: list[Array], loss: Loss) -> tuple[int, ...]:
         """The shape of the linear predictions."""
         if loss.target == "classes":
             return (n, len(self.classes_))
-        if len(targets) > 1 or targets[0].ndim == 2:
-            return (n, len(targets) if len(targets) > 1 else targets[0].shape[1])
-        return (n,)
+        if len(targets) > 1:
+            return (n, len(targets))
+        return (n, *targets[0].shape[1:])
 
-    def _options(self, problem: Problem, k: int) -> dict[str, Any]:
+    def _options(self, data: Data, k: int) -> dict[str, Any]:
         return {
-            "sample_weight": problem.sample_weight,
-            "offset": problem.offset_of(k),
+            "sample_weight": data.sample_weight,
+            "offset": data.offset_of(k),
             "fit_intercept": self.fit_intercept,
-            "tol": self._tolerance(problem),
+            "tol": self._tolerance(data),
             "max_passes": self.max_iter,
             "verbose": self.verbose,
         }
 
-    def _tolerance(self, problem: Problem) -> float:
-        """Slopes of float32 columns are rounded at 1e-7 of themselves, not of alpha."""
-        convex = problem.loss.convex and getattr(problem.penalty, "convex", False)
-        dual = convex and hasattr(problem.loss, "conjugate")
-        single = problem.X.dtype == np.float32
-        return max(self.tol, 1e-4) if single and not dual else self.tol
+    def _tolerance(self, data: Data) -> float:
+        """Gradients of float32 columns are rounded at 1e-7 of themselves, not of alpha."""
+        convex = data.loss.convex and getattr(data.penalty, "convex", False)
+        dual = convex and hasattr(data.loss, "conjugate")
+        return self.tol if dual or data.X.dtype != np.float32 else max(self.tol, 1e-4)
 
-    def _solve(self, problem: Problem, alpha: float | None) -> list[Any]:
-        penalty, starts = problem.at(alpha), self._warm(problem)
+    def _fit(self, data: Data) -> list[Any]:
+        """One solution for each separate fit."""
+        penalty = data.at(self._alpha(data))
         return [
-            solve(
-                problem.X,
-                target,
-                problem.loss,
-                penalty,
-                coef=coef,
-                intercept=intercept,
-                **self._options(problem, k),
-            )
-            for k, (target, (coef, intercept)) in enumerate(
-                zip(problem.targets, starts, strict=True)
-            )
+            self._solve(data, k, penalty, *start) for k, start in enumerate(self._warm_starts(data))
         ]
 
-    def _warm(self, problem: Problem) -> list[tuple[Any, Any]]:
-        cold: list[tuple[Any, Any]] = [(None, None)] * len(problem.targets)
+    def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Any:
+        start = {"coef": coef, "intercept": intercept}
+        return solve(data.X, data.targets[k], data.loss, penalty, **start, **self._options(data, k))
+
+    def _path(self, data: Data, grid: Array) -> list[Any]:
+        return [
+            solve_path(data.X, y, data.loss, data.penalty, lams=grid, **self._options(data, k))
+            for k, y in enumerate(data.targets)
+        ]
+
+    def _warm_starts(self, data: Data) -> list[tuple[Any, Any]]:
+        cold: list[tuple[Any, Any]] = [(None, None)] * len(data.targets)
         if not self.warm_start or not hasattr(self, "_starts"):
             return cold
-        shape = (problem.X.shape[1], *self._predictions(1, problem.targets[:1], problem.loss)[1:])
+        shape = (data.X.shape[1], *self._predictions(1, data.targets[:1], data.loss)[1:])
         fits = len(self._starts) == len(cold) and self._starts[0][0].shape == shape
         return self._starts if fits else cold
 
-    def _path(self, problem: Problem, grid: Array) -> list[Any]:
-        return [
-            solve_path(
-                problem.X,
-                target,
-                problem.loss,
-                problem.penalty,
-                lams=grid,
-                **self._options(problem, k),
-            )
-            for k, target in enumerate(problem.targets)
-        ]
-
-    def _grid(self, problem: Problem, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
+    def _grid(self, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
         """Descending alphas; one grid for all separate fits."""
-        if not hasattr(problem.penalty, "scaled"):
-            name = type(problem.penalty).__name__
+        if not hasattr(data.penalty, "scaled"):
+            name = type(data.penalty).__name__
             raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
         if alphas is not None:
             given = numbers("alphas", alphas, np.float64)
@@ -257,34 +256,32 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                     f"alphas must hold one or more numbers > 0 in one list, got {alphas!r}"
                 )
             return np.ascontiguousarray(np.unique(given)[::-1])
-        count = check_count("n_alphas", n_alphas)
-        if not 0 < check_number("alpha_ratio", alpha_ratio) < 1:
+        count = whole_number("n_alphas", n_alphas, 1)
+        if not 0 < positive("alpha_ratio", alpha_ratio) < 1:
             raise ValueError(f"alpha_ratio must lie between 0 and 1, got {alpha_ratio!r}")
-        if not hasattr(problem.penalty, "lam_max"):
-            name = type(problem.penalty).__name__
+        return np.asarray(self._largest_alpha(data) * np.geomspace(1.0, alpha_ratio, count))
+
+    def _largest_alpha(self, data: Data) -> float:
+        """The smallest alpha at which all coefficients of all separate fits are zero."""
+        if not hasattr(data.penalty, "lam_max"):
+            name = type(data.penalty).__name__
             raise ValueError(f"alphas must be given: {name} lacks lam_max(g0)")
-        largest = max(problem.penalty.lam_max(g) for g in self._null_gradients(problem))
+        gradients = [self._null_gradient(data, k) for k in range(len(data.targets))]
+        largest = max(float(data.penalty.lam_max(g)) for g in gradients)
         if largest == np.inf:
             raise ValueError("alphas must be given: no alpha makes all coefficients zero")
-        if largest == 0.0:  # all coefficients are zero at every alpha
-            largest = 1.0
-        return np.asarray(largest * np.geomspace(1.0, alpha_ratio, count))
+        return largest or 1.0  # zero: all coefficients are zero at every alpha
 
-    def _null_gradients(self, problem: Problem) -> list[Array]:
-        """The gradient at zero coefficients and the best intercept, for each separate fit."""
-        n = problem.X.shape[0]
-        nothing, penalty = np.zeros((n, 1)), (Rows if is_block(problem.penalty) else L1)(1.0)
-        s = np.full(n, 1.0 / n) if problem.sample_weight is None else problem.sample_weight
-        s, gradients = s / s.sum(dtype=np.float64), []
-        for k, target in enumerate(problem.targets):
-            options = {**self._options(problem, k), "verbose": False}
-            null = solve(nothing, target, problem.loss, penalty, **options)
-            shape = self._predictions(n, [target], problem.loss)
-            offset = problem.offset_of(k)
-            z = np.zeros(shape) + null.intercept + (0.0 if offset is None else offset)
-            slope = (problem.loss.gradient(target, z).T * s).T
-            gradients.append(np.asarray(problem.X.T @ slope, dtype=np.float64))
-        return gradients
+    def _null_gradient(self, data: Data, k: int) -> Array:
+        """The gradient of fit k at zero coefficients and the best intercept."""
+        n, target, offset = data.X.shape[0], data.targets[k], data.offset_of(k)
+        options = {**self._options(data, k), "verbose": False}
+        penalty = Rows(1.0) if is_block(data.penalty) else L1(1.0)
+        null = solve(np.zeros((n, 1)), target, data.loss, penalty, **options)
+        z = np.zeros(self._predictions(n, [target], data.loss)) + null.intercept
+        slope = data.loss.gradient(target, z if offset is None else z + offset)
+        s = data.weights / data.weights.sum(dtype=np.float64)
+        return np.asarray(data.X.T @ (slope.T * s).T, dtype=np.float64)
 
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
@@ -293,8 +290,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
         )
         z = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        offset = check_offset(offset, z.shape, z.dtype)
-        return np.asarray(z if offset is None else z + offset)
+        return shifted(np.asarray(z), offset)
 
     def _warn(self, measured: str, depth: int = 1) -> None:
         """Warn whoever called the method that is `depth` calls above this one."""
@@ -305,11 +301,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             stacklevel=2 + depth,
         )
 
-    def _warn_of_path(self, path: CoefficientPath) -> None:
-        missed = sum(not certificate.reached for certificate in path.certificates)
-        if missed:
-            self._warn(f"at {missed} of {len(path.alphas)} alphas")
-
     def __sklearn_tags__(self) -> Any:
         """Sparse X is fine."""
         tags = super().__sklearn_tags__()
@@ -317,6 +308,130 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+    """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
+
+    def predict(self, X: Any, *, offset: Any = None) -> Array:
+        """The mean of y given X: the inverse link of Xx + c + offset."""
+        return np.asarray(self._inverse_link(self._linear(X, offset)))
+
+    def _inverse_link(self, z: Array) -> Array:
+        return z
+
+    def _encode(
+        self, y: Array, sample_weight: Array | None, dtype: Any
+    ) -> tuple[Array, Array | None]:
+        return numbers("y", y, dtype), sample_weight
+
+    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
+        together = y.ndim == 1 or is_block(penalty)
+        targets = [y] if together else [np.ascontiguousarray(column) for column in y.T]
+        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
+        self._one_column = y.ndim == 2 and targets[0].ndim == 1
+        return targets
+
+    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
+        if self._one_column:
+            return np.stack(coefs), np.array(intercepts)
+        coef, intercept = coefs[0], intercepts[0]
+        return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
+
+    def __sklearn_tags__(self) -> Any:
+        """Several outputs are fine."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _has_probabilities(model: Any) -> bool:
+    return bool(model._probable())
+
+
+class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """Targets are labels. Losses of ±1 see more than two classes one against the rest."""
+
+    class_weight: Annotated[
+        Any,
+        'dict, "balanced" or None',
+        "Weights of the classes, as in scikit-learn; they multiply `sample_weight`.",
+    ] = None
+
+    classes_: Annotated[Array, "array", "The labels."] = field(init=False)
+
+    def decision_function(self, X: Any, *, offset: Any = None) -> Array:
+        """Xx + c + offset: (n,) with two classes, else one column per class."""
+        z = self._linear(X, None)
+        return shifted(z[:, 0] if z.shape[1] == 1 else z, offset)
+
+    def predict(self, X: Any, *, offset: Any = None) -> Array:
+        """The likeliest class."""
+        z = self.decision_function(X, offset=offset)
+        codes = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, *, offset: Any = None) -> Array:
+        """Probabilities of the classes, in the order of `classes_`."""
+        z = self.decision_function(X, offset=offset)
+        p = self.loss_.mean(z)
+        if p.ndim == 1:
+            return np.stack([1.0 - p, p], axis=1)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def _probable(self) -> bool:
+        """Whether the loss knows probabilities."""
+        return False
+
+    def _encode(
+        self, y: Array, sample_weight: Array | None, dtype: Any
+    ) -> tuple[Array, Array | None]:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        seen = codes if sample_weight is None else codes[sample_weight > 0]
+        weighed = self.classes_[np.unique(seen)]
+        if len(weighed) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes with rows of positive weight, "
+                f"got {len(weighed)} class: {weighed.tolist()[0]!r}"
+            )
+        if len(weighed) < len(self.classes_):
+            lost = np.setdiff1d(self.classes_, weighed).tolist()[0]
+            raise ValueError(f"sample_weight: all rows of class {lost!r} have zero weight")
+        if self.class_weight is not None:
+            per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            per_row = per_class[codes].astype(dtype)
+            sample_weight = per_row if sample_weight is None else per_row * sample_weight
+        return codes, sample_weight
+
+    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
+        self.loss_ = loss
+        if loss.target == "classes":
+            return [y]
+        if len(self.classes_) == 2:
+            return [2.0 * y - 1.0]
+        return [np.where(y == k, 1.0, -1.0) for k in range(len(self.classes_))]
+
+    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
+        if coefs[0].ndim == 1:
+            return np.stack(coefs), np.array(intercepts, dtype=coefs[0].dtype)
+        return coefs[0].T, np.asarray(intercepts[0])
+
+
+class Single(LinearModel):
+    """One alpha."""
+
+    alpha: Annotated[float, "λ, > 0."] = field(default=1.0, kw_only=False)
+
+    def _alpha(self, data: Data) -> float | None:
+        return positive("alpha", self.alpha)
+
+
 def is_block(penalty: Any) -> bool:
     """Whether the penalty ties coefficients together."""
     return isinstance(penalty, BlockPenalty)
+
+
+def shifted(z: Array, offset: Any) -> Array:
+    """Predictions with the offset added."""
+    offset = check_offset(offset, z.shape, z.dtype)
+    return z if offset is None else np.asarray(z + offset)

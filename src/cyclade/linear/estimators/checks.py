@@ -1,8 +1,7 @@
-"""Arguments of estimators, checked before any work."""
+"""Arguments that estimators have beyond those of `cyclade._checks`, checked before any work."""
 
 from __future__ import annotations
 
-import math
 from numbers import Real
 from typing import Any
 
@@ -11,32 +10,10 @@ import numpy as np
 from cyclade.linear.losses.base import Array
 
 
-def check_number(name: str, value: Any, *, zero: bool = False) -> float:
-    """Return the number; ValueError unless it is finite and > 0 (>= 0 where zero is allowed)."""
-    sign = ">= 0" if zero else "> 0"
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not (0 <= value < math.inf) or (value == 0 and not zero):
-        raise ValueError(f"{name} must be a finite number {sign}, got {value!r}")
-    return float(value)
-
-
-def check_count(name: str, value: Any) -> int:
-    """Return the integer; ValueError unless it is >= 1."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-    return int(value)
-
-
 def check_flag(name: str, value: Any) -> None:
     """Raise ValueError unless the value is true or false: any text would count as true."""
     if not isinstance(value, (bool, np.bool_, int)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless the value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def check_weights(sample_weight: Any, n: int, dtype: Any) -> Array | None:
@@ -93,12 +70,15 @@ def weighted_median(values: Array, weights: Array | None) -> float:
     return float(values[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])])
 
 
-def spread(values: Array, weights: Array | None) -> float:
-    """The standard deviation by the median absolute deviation; falls back on others, then on 1.
+def spread(y: Array, weights: Array | None) -> float:
+    """The standard deviation by the median absolute deviation, averaged over the outputs.
 
-    1.4826 times the median of |y − median y|, or of the nonzero ones where more than half are 0.
+    1.4826 times the median of |y − median y|, or of the nonzero ones where more than half are 0;
+    1 where all are.
     """
-    distance = abs(values - weighted_median(values, weights))
+    if y.ndim == 2:
+        return float(np.mean([spread(column, weights) for column in y.T]))
+    distance = abs(y - weighted_median(y, weights))
     kept = distance > 0
     if weights is not None:
         kept &= weights > 0
