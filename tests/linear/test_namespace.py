@@ -10,10 +10,11 @@ import pytest
 from sklearn.base import clone
 
 from cyclade import linear
+from cyclade.linear import estimators
 
 ESTIMATORS = [
     getattr(linear, name)
-    for name in linear.estimators.__all__
+    for name in estimators.__all__
     if inspect.isclass(getattr(linear, name))
     and issubclass(getattr(linear, name), linear.LinearModel)
     and name not in ("LinearModel", "CrossValidated")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import field
+from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -54,6 +55,9 @@ class LinearModel(Declared):
         "Coefficients; classifiers have one row with two classes.",
     ] = field(init=False)
     intercept_: Annotated[Any, "float or array", "Intercepts."] = field(init=False)
+    alpha_: Annotated[
+        Any, "float", "The λ of the fit; None where the penalty object came with its own."
+    ] = field(init=False)
     certificate_: Annotated[
         Certificate,
         "How far from optimal the solution is, measured on all columns; of several separate fits, "
@@ -78,6 +82,10 @@ class LinearModel(Declared):
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         """The penalty, at any λ."""
         raise NotImplementedError
+
+    def _fold_penalty(self, inside: Data) -> Any:
+        """The penalty on the training rows of a fold."""
+        return inside.penalty
 
     def _alpha(self, data: Data) -> float | None:
         """λ; None leaves the penalty as it is."""
@@ -117,7 +125,11 @@ class LinearModel(Declared):
         -------
         self
         """
-        solutions = self._fit(self._data(X, y, sample_weight, offset))
+        return self._fitted(self._data(X, y, sample_weight, offset))
+
+    def _fitted(self, data: Data) -> Self:
+        """Set the attributes of a fit."""
+        solutions = self._fit(data)
         self._starts = [(s.coef, s.intercept) for s in solutions]
         self.coef_, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
         self.certificate_ = certificate = worst([s.certificate for s in solutions])
@@ -126,7 +138,8 @@ class LinearModel(Declared):
         if not certificate.reached:
             self._warn(
                 f"its {certificate.kind} is {certificate.value:.2e}, the tolerance "
-                f"{certificate.tolerance:.2e}"
+                f"{certificate.tolerance:.2e}",
+                depth=2,
             )
         return self
 
@@ -147,9 +160,9 @@ class LinearModel(Declared):
         ----------
         X, y, sample_weight, offset
             As for `fit`.
-        alphas : array, default=None
-            Values of alpha; None takes `n_alphas`, from the smallest at which all coefficients are
-            zero down to `alpha_ratio` times that, evenly in the logarithm.
+        alphas : array or int, default=None
+            Values of alpha, or how many; None takes `n_alphas`, from the smallest at which all
+            coefficients are zero down to `alpha_ratio` times that, evenly in the logarithm.
         n_alphas : int, default=100
             How many.
         alpha_ratio : float, default=1e-3
@@ -221,7 +234,8 @@ class LinearModel(Declared):
 
     def _fit(self, data: Data) -> list[Any]:
         """One solution for each separate fit."""
-        penalty = data.at(self._alpha(data))
+        self.alpha_ = self._alpha(data)
+        penalty = data.at(self.alpha_)
         return [
             self._solve(data, k, penalty, *start) for k, start in enumerate(self._warm_starts(data))
         ]
@@ -249,6 +263,8 @@ class LinearModel(Declared):
         if not hasattr(data.penalty, "scaled"):
             name = type(data.penalty).__name__
             raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
+        if isinstance(alphas, Integral):
+            n_alphas, alphas = int(alphas), None
         if alphas is not None:
             given = numbers("alphas", alphas, np.float64)
             if given.ndim > 1 or given.size == 0 or (given <= 0).any():
@@ -261,16 +277,20 @@ class LinearModel(Declared):
             raise ValueError(f"alpha_ratio must lie between 0 and 1, got {alpha_ratio!r}")
         return np.asarray(self._largest_alpha(data) * np.geomspace(1.0, alpha_ratio, count))
 
-    def _largest_alpha(self, data: Data) -> float:
+    def _largest_alpha(self, data: Data, name: str = "alphas") -> float:
         """The smallest alpha at which all coefficients of all separate fits are zero."""
         if not hasattr(data.penalty, "lam_max"):
-            name = type(data.penalty).__name__
-            raise ValueError(f"alphas must be given: {name} lacks lam_max(g0)")
+            penalty = type(data.penalty).__name__
+            raise ValueError(f"{name} must be given: {penalty} lacks lam_max(g0)")
         gradients = [self._null_gradient(data, k) for k in range(len(data.targets))]
         largest = max(float(data.penalty.lam_max(g)) for g in gradients)
         if largest == np.inf:
-            raise ValueError("alphas must be given: no alpha makes all coefficients zero")
+            raise ValueError(f"{name} must be given: no alpha makes all coefficients zero")
         return largest or 1.0  # zero: all coefficients are zero at every alpha
+
+    def _default_alpha(self, data: Data) -> float:
+        """A tenth of that: relative to the data, as no number would suit all units."""
+        return 0.1 * self._largest_alpha(data, "alpha")
 
     def _null_gradient(self, data: Data, k: int) -> Array:
         """The gradient of fit k at zero coefficients and the best intercept."""
@@ -420,10 +440,33 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 class Single(LinearModel):
     """One alpha."""
 
-    alpha: Annotated[float, "λ, > 0."] = field(default=1.0, kw_only=False)
+    alpha: Annotated[
+        float | None,
+        "float",
+        "λ > 0. None takes a tenth of the smallest λ at which all coefficients are zero.",
+    ] = field(default=None, kw_only=False)
 
     def _alpha(self, data: Data) -> float | None:
+        if self.alpha is None:
+            return self._default_alpha(data)
         return positive("alpha", self.alpha)
+
+    def _fit(self, data: Data) -> list[Any]:
+        solutions = super()._fit(data)
+        default = type(self).__dataclass_fields__["alpha"].default
+        if self.alpha == default and not any(solution.coef.any() for solution in solutions):
+            self._warn_of_default(self._largest_alpha(data))
+        return solutions
+
+    def _warn_of_default(self, largest: float) -> None:
+        """A number as default may be too large for these data; say so, as nobody chose it."""
+        if self.alpha is not None and self.alpha > largest:
+            warnings.warn(
+                f"{type(self).__name__}: alpha={self.alpha:g}, the default, selects no feature; "
+                f"alphas below {largest:.3g} do (None takes a tenth of that)",
+                UserWarning,
+                stacklevel=5,
+            )
 
 
 def is_block(penalty: Any) -> bool:

@@ -51,6 +51,18 @@ def check_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | Non
     return values
 
 
+def check_groups(groups: Any, n: int) -> Array | None:
+    """Labels of rows, or None; ValueError unless there is one per row."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"groups must have one entry for each of the {n} rows of X, got shape {labels.shape}"
+        )
+    return labels
+
+
 def numbers(name: str, values: Any, dtype: Any) -> Array:
     """Finite numbers as an array of that type."""
     try:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
 from cyclade.linear.cv import Choice
 from cyclade.linear.estimators.base import LinearModel
+from cyclade.linear.estimators.checks import check_groups
 from cyclade.linear.estimators.data import CoefficientPath, Data, Fit
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Fold = tuple[Array, Array]
 
@@ -40,8 +45,9 @@ class CrossValidated(LinearModel):
     alpha: Any = field(init=False)
     alphas: Annotated[
         Any,
-        "array",
-        "Values of alpha to try; None takes `n_alphas` of them, spaced evenly in the logarithm. "
+        "array or int",
+        "Values of alpha to try, or how many; None takes `n_alphas` of them, spaced evenly in the "
+        "logarithm. "
         "Must be given where no alpha makes all coefficients zero (`l1_ratio=0`).",
     ] = None
     n_alphas: Annotated[int, "How many alphas are tried."] = 100
@@ -93,6 +99,40 @@ class CrossValidated(LinearModel):
         "Minus `score_path_`, for estimators with the squared loss and no `scoring`.",
     ] = field(init=False)
 
+    # `groups` is for the splitter; see `get_metadata_routing`.
+    __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Choose alpha on the folds and fit the model with it.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As for the estimator with one alpha.
+        groups : array of shape (n,), default=None
+            Labels of rows that belong together, for a `cv` such as `GroupKFold`.
+
+        Returns
+        -------
+        self
+        """
+        data = self._data(X, y, sample_weight, offset)
+        return self._fitted(replace(data, groups=check_groups(groups, len(data.y))))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """`groups` goes to the splitter, as in scikit-learn's estimators with cross-validation."""
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(splitter=check_cv(self.cv), method_mapping=mapping)
+
     def _fit(self, data: Data) -> list[Any]:
         choice("rule", self.rule, ("min", "1se"))
         grid = self._grid(data, self.alphas, self.n_alphas, self.alpha_ratio)
@@ -103,7 +143,7 @@ class CrossValidated(LinearModel):
         missed = sum(fold.missed for fold in tried)
         if missed:  # said here, once: warnings from threads would repeat, or be lost
             fits = sum(fold.fits for fold in tried)
-            self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=2)
+            self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=3)
         scores = np.stack([fold.scores for fold in tried], axis=1)
         chosen = Choice(grid, scores, np.array([data.weights[test].sum() for _, test in folds]))
         best = chosen.index(self.rule)
@@ -119,7 +159,7 @@ class CrossValidated(LinearModel):
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""
         splitter = check_cv(self.cv, data.y, classifier=is_classifier(self))
-        folds = list(splitter.split(np.zeros(len(data.y)), data.y))
+        folds = list(splitter.split(np.zeros(len(data.y)), data.y, data.groups))
         for train, test in folds:
             seen = data.y[train][data.weights[train] > 0]
             if not len(seen) or not data.weights[test].any():
@@ -141,7 +181,8 @@ class CrossValidated(LinearModel):
 
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
-    results = model._path(data.part(train), grid)
+    inside = data.part(train)
+    results = model._path(replace(inside, penalty=model._fold_penalty(inside)), grid)
     scores = _scores(model, data.part(test), grid, results)
     certificates = [certificate for result in results for certificate in result.certificates]
     return HeldOut(scores, sum(not c.reached for c in certificates), len(certificates))

@@ -23,6 +23,7 @@ class Data:
     offset: Array | None
     loss: Loss
     penalty: Any  # at some λ; `at` sets it
+    groups: Array | None = None  # for splitters
 
     @property
     def weights(self) -> Array:

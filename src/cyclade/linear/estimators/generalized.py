@@ -32,8 +32,8 @@ class Pair(LinearModel):
     alpha: Annotated[
         Any,
         "float",
-        "λ > 0, for penalties with `scaled`. None leaves the penalty as it is; one given by name "
-        "then has λ = 1.",
+        "λ > 0, for penalties with `scaled`. None leaves a penalty object as it is; with one "
+        "given by name it takes a tenth of the smallest λ at which all coefficients are zero.",
     ] = field(default=None, kw_only=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
@@ -47,7 +47,8 @@ class Pair(LinearModel):
 
     def _alpha(self, data: Data) -> float | None:
         if self.alpha is None:
-            return None
+            named = isinstance(self.penalty, str) and self.penalty != "box"  # whose λ may be 0
+            return self._default_alpha(data) if named else None
         if not hasattr(data.penalty, "scaled"):
             name = type(data.penalty).__name__
             raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")

@@ -13,10 +13,17 @@ from cyclade.linear import penalties
 from cyclade.linear.estimators.base import Regressor, Single
 from cyclade.linear.estimators.checks import numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
+from cyclade.linear.estimators.data import Data
 from cyclade.linear.losses import Loss, Squared
 from cyclade.linear.losses.base import Array
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
+AlphaOne = Annotated[
+    float | None,
+    "float",
+    "λ > 0; 1 is scikit-learn's default too. None takes a tenth of the smallest λ at which all "
+    "coefficients are zero.",
+]
 UsedWeights = Annotated[Array, "array of shape (n_features,)", "The weights used."]
 
 
@@ -44,6 +51,7 @@ class Lasso(LeastSquares):
     True
     """
 
+    alpha: AlphaOne = field(default=1.0, kw_only=False)
     positive: Positive = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
@@ -79,6 +87,7 @@ class ElasticNet(LeastSquares):
     array([0.860..., 0. ])
     """
 
+    alpha: AlphaOne = field(default=1.0, kw_only=False)
     l1_ratio: Annotated[float, "ρ, between 0 (ridge) and 1 (lasso)."] = 0.5
     positive: Positive = False
 
@@ -115,6 +124,15 @@ class WeightedLasso(LeastSquares):
     weights_: UsedWeights = field(init=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        self.weights_ = self._weights(X, y, sample_weight)
+        return penalties.WeightedL1(1.0, self.weights_, positive=self.positive)
+
+    def _fold_penalty(self, inside: Data) -> Any:
+        """Adaptive weights see no row that is held out."""
+        weights = self._weights(inside.X, inside.y, inside.sample_weight)
+        return penalties.WeightedL1(1.0, weights, positive=self.positive)
+
+    def _weights(self, X: Any, y: Array, sample_weight: Array | None) -> Array:
         if not isinstance(self.weights, str):
             weights = numbers("weights", self.weights, np.float64)
         elif self.weights == "adaptive":
@@ -128,8 +146,7 @@ class WeightedLasso(LeastSquares):
                 f"weights must have one entry for each of the {X.shape[1]} features, "
                 f"got shape {weights.shape}"
             )
-        self.weights_ = weights
-        return penalties.WeightedL1(1.0, weights, positive=self.positive)
+        return weights
 
     def _adapted(self, X: Any, y: Array, sample_weight: Array | None) -> Array:
         """|b_j|^−γ of a lightly penalised ridge fit b, scaled to have the median 1."""
@@ -146,7 +163,7 @@ class WeightedLasso(LeastSquares):
 
 
 class WeightedLassoCV(CrossValidated, WeightedLasso):
-    """`WeightedLasso` with alpha by cross-validation; adaptive weights come from all rows."""
+    """`WeightedLasso` with alpha by cross-validation; each fold has adaptive weights of its own."""
 
 
 class MCPRegression(LeastSquares):
@@ -372,6 +389,8 @@ class MultiTaskLasso(LeastSquares):
     >>> MultiTaskLasso(alpha=0.3).fit(X, Y).coef_.any(axis=0)
     array([False, True, False, False, True])
     """
+
+    alpha: AlphaOne = field(default=1.0, kw_only=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         if y.ndim != 2:
