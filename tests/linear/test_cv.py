@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from cyclade import linear
 from cyclade.linear import path
 from cyclade.linear.cv import Choice
+from cyclade.linear.estimators import cross_validated
 
 CHOOSING = [
     (linear.LassoCV(), "real"),
@@ -62,6 +63,25 @@ def test_threads_change_nothing(model, kind):
     # To the last digits only: BLAS sums in another order where an array begins elsewhere in memory.
     np.testing.assert_allclose(one.score_path_, two.score_path_, rtol=1e-12)
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-10, atol=1e-12)
+
+
+def test_blas_has_one_thread_in_folds_that_run_side_by_side(monkeypatch):
+    threads = pytest.importorskip("threadpoolctl")
+    X, y = data("real")
+    seen = []
+
+    def watched(*arguments):
+        found = threads.threadpool_info()
+        seen.append({lib["num_threads"] for lib in found if lib["user_api"] == "blas"})
+        return score(*arguments)
+
+    score = cross_validated._scores
+    monkeypatch.setattr(cross_validated, "_scores", watched)
+    with threads.threadpool_limits(2, "blas"):
+        quick(linear.LassoCV(), n_jobs=2).fit(X, y)
+        after = threads.threadpool_info()
+    assert seen == [{1}, {1}, {1}]
+    assert {lib["num_threads"] for lib in after if lib["user_api"] == "blas"} == {2}
 
 
 @every_choice

@@ -67,7 +67,7 @@ def test_a_written_penalty_fits_like_the_shipped_one():
         linear.GeneralizedLinear("squared", Absolute(0.1), alpha=0.2).fit(X, y)
     with pytest.raises(ValueError, match=r"Absolute lacks scaled\(lam\)"):
         linear.GeneralizedLinear("squared", Absolute(0.1)).path(X, y)
-    with pytest.raises(ValueError, match="alpha must be a finite number > 0"):
+    with pytest.raises(ValueError, match="alpha must be a finite number >= 0"):
         linear.GeneralizedLinear("squared", Scaled(0.1), alpha=-1.0).fit(X, y)
 
 

@@ -8,24 +8,27 @@ mixed in, chooses it.
 from __future__ import annotations
 
 import warnings
-from dataclasses import field
+from dataclasses import field, replace
 from numbers import Integral
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cyclade._checks import positive, whole_number
+from cyclade._checks import non_negative, positive, whole_number
 from cyclade.linear import Certificate, solve
 from cyclade.linear import path as solve_path
 from cyclade.linear.estimators.checks import check_flag, check_offset, check_weights, numbers
-from cyclade.linear.estimators.data import CoefficientPath, Data, worst
+from cyclade.linear.estimators.data import CoefficientPath, Data, Fit, as_path, worst
 from cyclade.linear.estimators.declare import Declared
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
@@ -35,17 +38,30 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+Tolerance = Annotated[
+    float,
+    "Relative tolerance of the certificate: the duality gap over the objective at zero where the "
+    "problem is convex and its loss has a conjugate, else the distance from zero to the "
+    "subdifferential over alpha (then at least 1e-4 for float32 X, which is rounded so).",
+]
+
+
 class LinearModel(Declared):
     """min over x, c of (1/Σ s_i) Σ s_i φ(y_i, a_i·x + c + offset_i) + r(x)."""
 
     fit_intercept: Annotated[bool, "Whether to fit an unpenalised intercept."] = True
-    tol: Annotated[
-        float,
-        "Relative tolerance of the certificate: the duality gap over the objective at zero where "
-        "the problem is convex and its loss has a conjugate, else the distance from zero to the "
-        "subdifferential over alpha (then at least 1e-4 for float32 X, which is rounded so).",
-    ] = 1e-6
+    standardize: Annotated[
+        bool,
+        "Whether columns are divided by their (weighted) standard deviations for the fit, so that "
+        "the penalty treats all units alike. `coef_` is for X as given, F is that of the fit.",
+    ] = False
+    tol: Tolerance = 1e-6
     max_iter: Annotated[int, "Largest number of passes."] = 20_000
+    relaxed: Annotated[
+        bool,
+        "Whether the features that the penalty selects are fitted again without it, as in the "
+        "relaxed lasso. The certificate is then that of the second fit.",
+    ] = False
     warm_start: Annotated[bool, "Whether `fit` starts from the solution of the last one."] = False
     verbose: Annotated[bool, "Whether the solver reports its progress."] = False
 
@@ -69,6 +85,7 @@ class LinearModel(Declared):
     n_iter_: Annotated[int, "Passes of the solver; of several separate fits, the most."] = field(
         init=False
     )
+    fit_time_: Annotated[float, "Seconds that `fit` took."] = field(init=False)
     n_features_in_: Annotated[int, "Columns of X."] = field(init=False)
     feature_names_in_: Annotated[
         Array, "array of str", "Names of the columns, where X had any."
@@ -129,9 +146,12 @@ class LinearModel(Declared):
 
     def _fitted(self, data: Data) -> Self:
         """Set the attributes of a fit."""
+        start = perf_counter()
         solutions = self._fit(data)
         self._starts = [(s.coef, s.intercept) for s in solutions]
-        self.coef_, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
+        coef, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
+        self.coef_ = coef if not self.standardize else (coef / self._scale).astype(coef.dtype)
+        self.fit_time_ = perf_counter() - start
         self.certificate_ = certificate = worst([s.certificate for s in solutions])
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.n_iter_ = max(1, *(int(solution.passes) for solution in solutions))
@@ -177,7 +197,9 @@ class LinearModel(Declared):
         data = model._data(X, y, sample_weight, offset)
         grid = model._grid(data, alphas, n_alphas, alpha_ratio)
         names = getattr(model, "feature_names_in_", None)
-        result = CoefficientPath.of(grid, model._path(data, grid), model._shape, names)
+        result = CoefficientPath.of(grid, model._paths(data, grid), model._shape, names)
+        if model.standardize:
+            result = replace(result, coefs=result.coefs / np.reshape(model._scale, (-1, 1)))
         missed = sum(not certificate.reached for certificate in result.certificates)
         if missed:
             model._warn(f"at {missed} of {len(grid)} alphas")
@@ -187,11 +209,16 @@ class LinearModel(Declared):
         """Check parameters and data."""
         positive("tol", self.tol)
         whole_number("max_iter", self.max_iter, 1)
-        for name in ("fit_intercept", "warm_start", "verbose"):
+        for name in ("fit_intercept", "standardize", "relaxed", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
         X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        return self._checked(X, y, *self._encode(y, weights, X.dtype), offset)
+        encoded, weights = self._encode(y, weights, X.dtype)
+        self._scale = 1.0
+        if self.standardize:  # an unpenalised intercept makes up for columns that are not centred
+            scaler = StandardScaler(with_mean=False).fit(X, sample_weight=weights)
+            X, self._scale = scaler.transform(X), scaler.scale_
+        return self._checked(X, y, encoded, weights, offset)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
         several = self.__sklearn_tags__().target_tags.multi_output
@@ -236,9 +263,11 @@ class LinearModel(Declared):
         """One solution for each separate fit."""
         self.alpha_ = self._alpha(data)
         penalty = data.at(self.alpha_)
-        return [
-            self._solve(data, k, penalty, *start) for k, start in enumerate(self._warm_starts(data))
-        ]
+        starts = enumerate(self._warm_starts(data))
+        solutions = [self._solve(data, k, penalty, *start) for k, start in starts]
+        if self.relaxed:
+            return [self._refitted(data, k, found) for k, found in enumerate(solutions)]
+        return solutions
 
     def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Any:
         start = {"coef": coef, "intercept": intercept}
@@ -249,6 +278,29 @@ class LinearModel(Declared):
             solve_path(data.X, y, data.loss, data.penalty, lams=grid, **self._options(data, k))
             for k, y in enumerate(data.targets)
         ]
+
+    def _paths(self, data: Data, grid: Array) -> list[Any]:
+        """The path of each separate fit, relaxed where that is asked for."""
+        paths = self._path(data, grid)
+        if not self.relaxed:
+            return paths
+        points = range(len(grid))
+        return [
+            as_path(grid, [self._refitted(data, k, Fit.on(path, at)) for at in points])
+            for k, path in enumerate(paths)
+        ]
+
+    def _refitted(self, data: Data, k: int, found: Any) -> Any:
+        """The fit without a penalty on the features of `found`."""
+        on = np.flatnonzero(np.reshape(found.coef, (len(found.coef), -1)).any(axis=1))
+        if not len(on):
+            return found
+        y, options = data.targets[k], self._options(data, k)
+        again = solve(data.X[:, on], y, data.loss, data.at(0.0), **options)
+        coef = np.zeros_like(found.coef)
+        coef[on] = again.coef
+        passes = found.passes + again.passes
+        return Fit(coef, again.intercept, again.objective, again.certificate, passes)
 
     def _warm_starts(self, data: Data) -> list[tuple[Any, Any]]:
         cold: list[tuple[Any, Any]] = [(None, None)] * len(data.targets)
@@ -309,8 +361,58 @@ class LinearModel(Declared):
         X = validate_data(
             self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
         )
-        z = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        return shifted(np.asarray(z), offset)
+        z = safe_sparse_dot(X, self.coef_.T, dense_output=True)
+        if sparse.issparse(self.coef_) and np.ndim(self.intercept_) == 0:
+            z = np.ravel(z)  # sparse coefficients always have two dimensions
+        return shifted(np.asarray(z + self.intercept_), offset)
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """`coef_` as a SciPy sparse array of two dimensions."""
+        return sparse.csr_array(np.atleast_2d(dense(self.coef_)))
+
+    def sparsify(self) -> Self:
+        """Keep `coef_` as a sparse array from now on; predictions stay as they are."""
+        check_is_fitted(self)
+        self.coef_ = self.sparse_coef_
+        return self
+
+    def densify(self) -> Self:
+        """Keep `coef_` as an array again."""
+        check_is_fitted(self)
+        if sparse.issparse(self.coef_):
+            coef = dense(self.coef_)
+            self.coef_ = coef[0] if np.ndim(self.intercept_) == 0 else coef
+        return self
+
+    def summary(self, limit: int = 20) -> str:
+        """The fit in words: the largest coefficients by name, the certificate, the time.
+
+        Parameters
+        ----------
+        limit : int, default=20
+            How many features are listed, the largest first.
+        """
+        check_is_fitted(self)
+        coef = np.atleast_2d(dense(self.coef_))
+        size = abs(coef).max(axis=0)
+        names = getattr(self, "feature_names_in_", np.arange(coef.shape[1]))
+        chosen = np.flatnonzero(size)
+        lines = [
+            f"{type(self).__name__}: {len(chosen)} of {len(size)} features selected"
+            + (f", alpha = {self.alpha_:.4g}" if getattr(self, "alpha_", None) is not None else "")
+        ]
+        for j in chosen[np.argsort(-size[chosen], kind="stable")][:limit]:
+            lines.append(f"  {names[j]}: " + ", ".join(f"{value:.4g}" for value in coef[:, j]))
+        if len(chosen) > limit:
+            lines.append(f"  and {len(chosen) - limit} more")
+        lines.append("intercept: " + ", ".join(f"{c:.4g}" for c in np.ravel(self.intercept_)))
+        if hasattr(self, "certificate_"):
+            c = self.certificate_
+            state = "reached" if c.reached else "not reached"
+            lines.append(f"{c.kind} {c.value:.2e}, tolerance {c.tolerance:.2e} {state}")
+            lines.append(f"{self.fit_time_:.3g} s, {self.n_iter_} passes")
+        return "\n".join(lines)
 
     def _warn(self, measured: str, depth: int = 1) -> None:
         """Warn whoever called the method that is `depth` calls above this one."""
@@ -398,6 +500,12 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             return np.stack([1.0 - p, p], axis=1)
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any, *, offset: Any = None) -> Array:
+        """Logarithms of the probabilities of the classes."""
+        with np.errstate(divide="ignore"):  # a probability may be rounded to zero
+            return np.asarray(np.log(self.predict_proba(X, offset=offset)))
+
     def _probable(self) -> bool:
         """Whether the loss knows probabilities."""
         return False
@@ -443,13 +551,14 @@ class Single(LinearModel):
     alpha: Annotated[
         float | None,
         "float",
-        "λ > 0. None takes a tenth of the smallest λ at which all coefficients are zero.",
+        "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
+        "all coefficients are zero.",
     ] = field(default=None, kw_only=False)
 
     def _alpha(self, data: Data) -> float | None:
         if self.alpha is None:
             return self._default_alpha(data)
-        return positive("alpha", self.alpha)
+        return non_negative("alpha", self.alpha)
 
     def _fit(self, data: Data) -> list[Any]:
         solutions = super()._fit(data)
@@ -472,6 +581,11 @@ class Single(LinearModel):
 def is_block(penalty: Any) -> bool:
     """Whether the penalty ties coefficients together."""
     return isinstance(penalty, BlockPenalty)
+
+
+def dense(coef: Any) -> Array:
+    """Coefficients as an array, whether kept sparse or not."""
+    return np.asarray(coef.toarray() if sparse.issparse(coef) else coef)
 
 
 def shifted(z: Array, offset: Any) -> Array:

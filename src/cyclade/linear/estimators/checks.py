@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,53 @@ def check_groups(groups: Any, n: int) -> Array | None:
             f"groups must have one entry for each of the {n} rows of X, got shape {labels.shape}"
         )
     return labels
+
+
+def check_gram(precompute: Any, p: int) -> None:
+    """Raise ValueError unless it is what scikit-learn's `precompute` may be."""
+    if isinstance(precompute, (bool, np.bool_)) or (
+        isinstance(precompute, str) and precompute == "auto"
+    ):
+        return
+    if np.shape(precompute) != (p, p):
+        raise ValueError(
+            f"precompute must be True, False, 'auto' or an array of shape {(p, p)}, "
+            f"got shape {np.shape(precompute)}"
+        )
+
+
+def as_groups(groups: Any, p: int, names: Array | None) -> Any:
+    """Groups given by their sizes, by labels or by names, as lists of features.
+
+    One size, and lists of features, are left to the penalty to check.
+
+    >>> as_groups([2, 1], 3, None)
+    [[0, 1], [2]]
+    >>> as_groups(["b", "a", "b"], 3, None)
+    [[1], [0, 2]]
+    """
+    if isinstance(groups, Integral) or any(np.ndim(group) for group in groups):
+        return groups if names is None or isinstance(groups, Integral) else named(groups, names)
+    if len(groups) == p:
+        _, codes = np.unique(np.asarray(groups), return_inverse=True)
+        order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    else:
+        order, sizes = np.arange(p), np.asarray(groups)
+        if sizes.dtype.kind not in "iu" or (sizes < 1).any() or sizes.sum() != p:
+            raise ValueError(
+                f"groups must be one size, sizes that add up to {p}, {p} labels or lists of "
+                f"features, got {groups!r}"
+            )
+    return [part.tolist() for part in np.split(order, np.cumsum(sizes)[:-1])]
+
+
+def named(groups: Any, names: Array) -> Any:
+    """Lists of features with names turned into numbers."""
+    number = {name: j for j, name in enumerate(names)}
+    for feature in (feature for group in groups for feature in group if isinstance(feature, str)):
+        if feature not in number:
+            raise ValueError(f"groups: X has no feature named {feature!r}")
+    return [[number.get(feature, feature) for feature in group] for group in groups]
 
 
 def numbers(name: str, values: Any, dtype: Any) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -20,6 +21,7 @@ from cyclade.linear.estimators.checks import check_groups
 from cyclade.linear.estimators.data import CoefficientPath, Data, Fit
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
+from cyclade.linear.threads import one_thread
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,7 +41,8 @@ class HeldOut:
 class CrossValidated(LinearModel):
     """Paths on the folds, all over one grid; then the path on all rows down to the alpha chosen.
 
-    Mixed in before an estimator with one alpha, it takes that parameter away.
+    Mixed in before an estimator with one alpha, it takes that parameter away. Where there is an
+    `l1_ratio`, several may be given in a list.
     """
 
     alpha: Any = field(init=False)
@@ -75,6 +78,9 @@ class CrossValidated(LinearModel):
     n_jobs: Annotated[int | None, "int", "Folds that run at once, as in joblib."] = None
 
     alpha_: Annotated[float, "The alpha that was chosen."] = field(init=False)
+    l1_ratio_: Annotated[
+        Any, "float", "The `l1_ratio` used: of several, the one with the best mean score."
+    ] = field(init=False)
     alpha_min_: Annotated[float, 'What the rule "min" chooses.'] = field(init=False)
     alpha_1se_: Annotated[float, 'What the rule "1se" chooses.'] = field(init=False)
     alphas_: Annotated[Array, "array of shape (n_alphas,)", "The alphas tried, descending."] = (
@@ -124,8 +130,28 @@ class CrossValidated(LinearModel):
         -------
         self
         """
-        data = self._data(X, y, sample_weight, offset)
-        return self._fitted(replace(data, groups=check_groups(groups, len(data.y))))
+        ratio = getattr(self, "l1_ratio", None)
+        if np.ndim(ratio) == 0:  # type: ignore[arg-type]
+            self.l1_ratio_ = ratio
+            data = self._data(X, y, sample_weight, offset)
+            return self._fitted(replace(data, groups=check_groups(groups, len(data.y))))
+        return self._best_ratio(X, y, sample_weight, offset, groups)
+
+    def _best_ratio(self, X: Any, y: Any, sample_weight: Any, offset: Any, groups: Any) -> Self:
+        """The fit with the best mean score over all `l1_ratio`, on the same folds."""
+        ratios = list(self.l1_ratio)
+        if not ratios:
+            raise ValueError("l1_ratio must be a number or a list of one or more, got []")
+        parameters, tried, cv = self.get_params(deep=False), [], self.cv
+        for ratio in ratios:
+            model = self.__class__(**{**parameters, "l1_ratio": ratio, "cv": cv})
+            data = model._data(X, y, sample_weight, offset)
+            data = replace(data, groups=check_groups(groups, len(data.y)))
+            model.cv = cv = model._folds(data)
+            tried.append(model._fitted(data))
+        best = max(tried, key=lambda model: float(np.nanmax(model.mean_score_)))
+        self.__dict__.update({**vars(best), **parameters, "l1_ratio_": best.l1_ratio})
+        return self
 
     def get_metadata_routing(self) -> MetadataRouter:
         """`groups` goes to the splitter, as in scikit-learn's estimators with cross-validation."""
@@ -138,8 +164,11 @@ class CrossValidated(LinearModel):
         grid = self._grid(data, self.alphas, self.n_alphas, self.alpha_ratio)
         folds = self._folds(data)
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
-        run = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        tried = run(delayed(_held_out)(self, data, grid, *fold) for fold in folds)
+        # Folds side by side share the cores, so BLAS has one thread within each, in all they do.
+        share = one_thread(0) if effective_n_jobs(self.n_jobs) > 1 else nullcontext()
+        with share:
+            run = Parallel(n_jobs=self.n_jobs, prefer="threads")
+            tried = run(delayed(_held_out)(self, data, grid, *fold) for fold in folds)
         missed = sum(fold.missed for fold in tried)
         if missed:  # said here, once: warnings from threads would repeat, or be lost
             fits = sum(fold.fits for fold in tried)
@@ -154,7 +183,7 @@ class CrossValidated(LinearModel):
         self.__dict__.pop("mse_path_", None)
         if self.scoring is None and isinstance(data.loss, Squared):
             self.mse_path_ = -scores
-        return [Fit.on(found, best) for found in self._path(data, grid[: best + 1])]
+        return [Fit.on(found, best) for found in self._paths(data, grid[: best + 1])]
 
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""
@@ -182,7 +211,7 @@ class CrossValidated(LinearModel):
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
     inside = data.part(train)
-    results = model._path(replace(inside, penalty=model._fold_penalty(inside)), grid)
+    results = model._paths(replace(inside, penalty=model._fold_penalty(inside)), grid)
     scores = _scores(model, data.part(test), grid, results)
     certificates = [certificate for result in results for certificate in result.certificates]
     return HeldOut(scores, sum(not c.reached for c in certificates), len(certificates))

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear import PathResult
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
+from cyclade.linear.penalties import Box
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class Data:
         return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
 
     def at(self, alpha: float | None) -> Any:
-        """The penalty at λ = alpha."""
+        """The penalty at λ = alpha; at zero only the sign of coefficients can be constrained."""
+        if alpha == 0.0 and not isinstance(self.penalty, Box):
+            return Box(0.0 if getattr(self.penalty, "positive", False) else -np.inf, np.inf)
         return self.penalty if alpha is None else self.penalty.scaled(alpha)
 
     def part(self, rows: Array) -> Data:
@@ -72,6 +76,18 @@ class Fit:
             path.certificates[k],
             int(path.passes[: k + 1].sum()),
         )
+
+
+def as_path(grid: Array, fits: list[Any]) -> PathResult:
+    """Fits at descending alphas as a path."""
+    return PathResult(
+        grid,
+        np.stack([fit.coef for fit in fits], axis=-1),
+        np.stack([np.asarray(fit.intercept) for fit in fits], axis=-1),
+        np.array([fit.objective for fit in fits]),
+        [fit.certificate for fit in fits],
+        np.array([fit.passes for fit in fits]),
+    )
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Any
 
-from cyclade._checks import positive
+from cyclade._checks import non_negative
 from cyclade.linear import losses, penalties
-from cyclade.linear.estimators.base import Classifier, LinearModel, Regressor, is_block
+from cyclade.linear.estimators.base import Classifier, LinearModel, Regressor, Tolerance, is_block
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.losses import Loss
@@ -32,8 +32,9 @@ class Pair(LinearModel):
     alpha: Annotated[
         Any,
         "float",
-        "λ > 0, for penalties with `scaled`. None leaves a penalty object as it is; with one "
-        "given by name it takes a tenth of the smallest λ at which all coefficients are zero.",
+        "λ, for penalties with `scaled`. None leaves a penalty object as it is; with one "
+        "given by name it takes a tenth of the smallest λ at which all coefficients are zero. 0 "
+        "leaves all coefficients unpenalised.",
     ] = field(default=None, kw_only=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
@@ -52,7 +53,7 @@ class Pair(LinearModel):
         if not hasattr(data.penalty, "scaled"):
             name = type(data.penalty).__name__
             raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")
-        return positive("alpha", self.alpha)
+        return non_negative("alpha", self.alpha)
 
 
 class GeneralizedLinear(Regressor, Pair):
@@ -112,6 +113,7 @@ class GeneralizedLinearClassifier(Classifier, Pair):
     """
 
     loss: LossText = field(default="logistic", kw_only=False)
+    tol: Tolerance = 1e-8
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         loss = losses.get(self.loss)
@@ -136,3 +138,5 @@ class GeneralizedLinearClassifier(Classifier, Pair):
 
 class GeneralizedLinearClassifierCV(CrossValidated, GeneralizedLinearClassifier):
     """`GeneralizedLinearClassifier` with alpha by cross-validation on stratified folds."""
+
+    tol: Tolerance = 1e-8

@@ -10,19 +10,30 @@ from sklearn.linear_model import Ridge
 
 from cyclade._checks import positive
 from cyclade.linear import penalties
-from cyclade.linear.estimators.base import Regressor, Single
-from cyclade.linear.estimators.checks import numbers
+from cyclade.linear.estimators.base import Regressor, Single, Tolerance
+from cyclade.linear.estimators.checks import as_groups, check_gram, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.losses import Loss, Squared
 from cyclade.linear.losses.base import Array
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
+L1Ratio = Annotated[
+    Any,
+    "float",
+    "ρ, between 0 (ridge) and 1 (lasso). The twins with cross-validation take a list of them too.",
+]
 AlphaOne = Annotated[
     float | None,
     "float",
-    "λ > 0; 1 is scikit-learn's default too. None takes a tenth of the smallest λ at which all "
-    "coefficients are zero.",
+    "λ; 1 is scikit-learn's default too. None takes a tenth of the smallest λ at which all "
+    "coefficients are zero, 0 leaves all unpenalised.",
+]
+Precompute = Annotated[
+    Any,
+    'bool, "auto" or array of shape (n_features, n_features)',
+    "Taken for scikit-learn's sake and not used: the solver decides by itself which products of "
+    "columns to form.",
 ]
 UsedWeights = Annotated[Array, "array of shape (n_features,)", "The weights used."]
 
@@ -53,8 +64,10 @@ class Lasso(LeastSquares):
 
     alpha: AlphaOne = field(default=1.0, kw_only=False)
     positive: Positive = False
+    precompute: Precompute = "auto"
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        check_gram(self.precompute, X.shape[1])
         return penalties.L1(1.0, positive=self.positive)
 
 
@@ -88,15 +101,28 @@ class ElasticNet(LeastSquares):
     """
 
     alpha: AlphaOne = field(default=1.0, kw_only=False)
-    l1_ratio: Annotated[float, "ρ, between 0 (ridge) and 1 (lasso)."] = 0.5
+    l1_ratio: L1Ratio = 0.5
     positive: Positive = False
+    precompute: Precompute = "auto"
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        check_gram(self.precompute, X.shape[1])
         return penalties.ElasticNet(1.0, self.l1_ratio, positive=self.positive)
 
 
 class ElasticNetCV(CrossValidated, ElasticNet):
-    """`ElasticNet` with alpha by cross-validation, at one `l1_ratio`."""
+    """`ElasticNet` with alpha by cross-validation, and with `l1_ratio` where several are given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear import ElasticNetCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 10))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    >>> ElasticNetCV(l1_ratio=[0.1, 0.5, 1.0], alphas=20).fit(X, y).l1_ratio_
+    1.0
+    """
 
 
 class WeightedLasso(LeastSquares):
@@ -317,23 +343,26 @@ class GroupLasso(LeastSquares):
 
     groups: Annotated[
         Any,
-        "int or list of lists of int",
-        "The features of each group, every feature in exactly one, or the size of consecutive "
-        "groups.",
+        "int, list of int, array of labels or list of lists",
+        "The size of consecutive groups, or a list of their sizes, or one label per feature (in "
+        "the order of the sorted labels), or the features of each group, by number or by name. "
+        "Every feature is in exactly one.",
     ] = 1
     group_weights: Annotated[
         Any,
         "array of one number per group",
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
+    tol: Tolerance = 1e-8
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        penalty = self._group_penalty()
+        names = getattr(self, "feature_names_in_", None)
+        penalty = self._group_penalty(as_groups(self.groups, X.shape[1], names))
         penalty.parameters(X.shape[1])  # groups and weights must fit X
         return penalty
 
-    def _group_penalty(self) -> penalties.BlockPenalty:
-        return penalties.GroupL2(1.0, self.groups, self.group_weights)
+    def _group_penalty(self, groups: Any) -> penalties.BlockPenalty:
+        return penalties.GroupL2(1.0, groups, self.group_weights)
 
     def __sklearn_tags__(self) -> Any:
         """One output."""
@@ -344,6 +373,8 @@ class GroupLasso(LeastSquares):
 
 class GroupLassoCV(CrossValidated, GroupLasso):
     """`GroupLasso` with alpha by cross-validation."""
+
+    tol: Tolerance = 1e-8
 
 
 class SparseGroupLasso(GroupLasso):
@@ -363,14 +394,18 @@ class SparseGroupLasso(GroupLasso):
     array([2])
     """
 
-    l1_ratio: Annotated[float, "ρ, between 0 (group lasso) and 1 (lasso)."] = 0.5
+    l1_ratio: Annotated[
+        Any, "float", "ρ, between 0 (group lasso) and 1 (lasso). The twin takes a list of them too."
+    ] = 0.5
 
-    def _group_penalty(self) -> penalties.BlockPenalty:
-        return penalties.SparseGroup(1.0, self.l1_ratio, self.groups, self.group_weights)
+    def _group_penalty(self, groups: Any) -> penalties.BlockPenalty:
+        return penalties.SparseGroup(1.0, self.l1_ratio, groups, self.group_weights)
 
 
 class SparseGroupLassoCV(CrossValidated, SparseGroupLasso):
-    """`SparseGroupLasso` with alpha by cross-validation, at one `l1_ratio`."""
+    """`SparseGroupLasso` with alpha by cross-validation, and `l1_ratio` where several are given."""
+
+    tol: Tolerance = 1e-8
 
 
 class MultiTaskLasso(LeastSquares):

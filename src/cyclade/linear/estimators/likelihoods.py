@@ -7,14 +7,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from cyclade.linear import penalties
-from cyclade.linear.estimators.base import Classifier, Regressor, Single
+from cyclade.linear.estimators.base import Classifier, Regressor, Single, Tolerance
 from cyclade.linear.estimators.checks import check_weights, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.least_squares import Positive
+from cyclade.linear.estimators.least_squares import L1Ratio, Positive
 from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 from cyclade.linear.losses.base import Array
-
-L1Ratio = Annotated[float, "ρ, between 0 (ridge) and 1 (lasso)."]
 
 
 class SparseLogisticRegression(Classifier, Single):
@@ -23,7 +21,7 @@ class SparseLogisticRegression(Classifier, Single):
     With two classes F = (1/Σs_i) Σ s_i log(1 + e^{−y_i z_i}) + alpha (ρ ‖x‖_1 + ½ (1 − ρ) ‖x‖²),
     y = ±1; alpha is 1/(nC) for the C of scikit-learn's `LogisticRegression`. With more,
     F = (1/Σs_i) Σ s_i (log Σ_k e^{z_ik} − z_{i y_i}) + alpha Σ_j ‖x_j‖_2 over the rows of x: a
-    feature is kept for all classes or for none.
+    feature is kept for all classes or for none (ρ < 1: the elastic net of all entries instead).
 
     Examples
     --------
@@ -36,21 +34,19 @@ class SparseLogisticRegression(Classifier, Single):
     """
 
     l1_ratio: Annotated[
-        float, "ρ, between 0 (ridge) and 1 (lasso); must be 1 with more than two classes."
+        Any,
+        "float",
+        "ρ, between 0 (ridge) and 1 (lasso); the twin takes a list of them too. With more than two "
+        "classes, 1 penalises rows of x, and less is the elastic net on its entries.",
     ] = 1.0
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Multinomial()
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        penalty = elastic_net(self.l1_ratio)
-        if len(self.classes_) == 2:
-            return penalty
-        if self.l1_ratio != 1.0:
-            raise ValueError(
-                f"l1_ratio must be 1 with more than two classes, got {self.l1_ratio!r}"
-            )
-        return penalties.Rows(1.0)
+        if len(self.classes_) > 2 and self.l1_ratio == 1.0:
+            return penalties.Rows(1.0)
+        return elastic_net(self.l1_ratio)
 
     def _probable(self) -> bool:
         return True
@@ -78,6 +74,7 @@ class SparseSVC(Classifier, Single):
     """
 
     l1_ratio: L1Ratio = 1.0
+    tol: Tolerance = 1e-8
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return SquaredHinge()
@@ -88,6 +85,8 @@ class SparseSVC(Classifier, Single):
 
 class SparseSVCCV(CrossValidated, SparseSVC):
     """`SparseSVC` with alpha by cross-validation on stratified folds."""
+
+    tol: Tolerance = 1e-8
 
 
 class LogLink(Regressor, Single):

@@ -7,12 +7,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult
 from cyclade.linear.estimators.base import LinearModel
 from cyclade.linear.estimators.checks import check_weights
-from cyclade.linear.estimators.data import Data, Fit
+from cyclade.linear.estimators.data import Data, Fit, as_path
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.losses.base import Array
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
@@ -48,6 +49,13 @@ class Stochastic(LinearModel):
         int,
         "After `partial_fit`: rows that took part so far; others wait until a batch is full.",
     ] = field(init=False)
+
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
+        X, y = super()._validated(X, y, **options)
+        if issparse(X) and not X.has_canonical_format:  # steps are from the squares of entries
+            X = X.copy()
+            X.sum_duplicates()
+        return X, y
 
     def _fit(self, data: Data) -> list[Any]:
         self._streams: list[RowStream] = []
@@ -85,22 +93,17 @@ class Stochastic(LinearModel):
         """One solution after another, each by rows and from the one before."""
         return [self._rows_path(data, k, grid) for k in range(len(data.targets))]
 
-    def _rows_path(self, data: Data, k: int, grid: Array) -> Any:
+    def _rows_path(self, data: Data, k: int, grid: Array) -> PathResult:
         found: list[Fit] = []
         for lam in grid:
             start = (found[-1].coef, found[-1].intercept) if found else (None, None)
             found.append(self._solve(data, k, data.at(float(lam)), *start))
-        return PathResult(
-            grid,
-            np.stack([fit.coef for fit in found], axis=-1),
-            np.stack([fit.intercept for fit in found], axis=-1),
-            np.array([fit.objective for fit in found]),
-            [fit.certificate for fit in found],
-            np.array([fit.passes for fit in found]),
-        )
+        return as_path(grid, found)
 
     def _take(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
         """Rows for the streams, one per separate fit."""
+        if self.standardize or self.relaxed:
+            raise ValueError("standardize and relaxed must be False for partial_fit")
         first = not getattr(self, "_streams", None)
         X, y = self._validated(X, y, reset=first, accept_sparse=("csr",))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)
