@@ -47,7 +47,8 @@ def test_choices_are_consistent(model, kind):
     assert model.mean_score_.shape == model.std_score_.shape == (6,)
     assert (np.diff(model.alphas_) < 0).all()
     assert model.alpha_ == model.alpha_min_ <= model.alpha_1se_
-    assert model.mean_score_[list(model.alphas_).index(model.alpha_)] == model.mean_score_.max()
+    chosen = model.mean_score_[list(model.alphas_).index(model.alpha_)]
+    assert chosen == pytest.approx(model.mean_score_.max(), rel=1e-7)
     assert model.certificate_.reached
     coarse = quick(model, rule="1se").fit(X, y)
     assert coarse.alpha_ == model.alpha_1se_
@@ -121,8 +122,16 @@ def test_scores_are_those_of_separate_fits():
         assert not hasattr(model, "mse_path_")
 
 
-def test_weights_count_in_fits_and_in_errors():
-    X, y = data("real")
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (linear.LassoCV(), "real"),
+        (linear.MultiTaskLassoCV(), "table"),
+        (linear.SparseGroupLassoCV(groups=2), "real"),
+    ],
+)
+def test_weights_count_in_fits_and_in_errors(model, kind):
+    X, y = data(kind)
     times = np.random.default_rng(0).integers(1, 4, size=len(y))
     rows = np.repeat(np.arange(len(y)), times)
     split, repeated_split = [], []
@@ -131,8 +140,8 @@ def test_weights_count_in_fits_and_in_errors():
         inside = np.isin(rows, test)
         repeated_split.append((np.flatnonzero(~inside), np.flatnonzero(inside)))
     options = {"n_alphas": 8, "tol": 1e-10}
-    weighted = linear.LassoCV(cv=split, **options).fit(X, y, times)
-    repeated = linear.LassoCV(cv=repeated_split, **options).fit(X[rows], y[rows])
+    weighted = clone(model).set_params(cv=split, **options).fit(X, y, times)
+    repeated = clone(model).set_params(cv=repeated_split, **options).fit(X[rows], y[rows])
     np.testing.assert_allclose(weighted.score_path_, repeated.score_path_, rtol=1e-6)
     np.testing.assert_allclose(weighted.std_score_, repeated.std_score_, rtol=1e-5)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
@@ -154,6 +163,17 @@ def test_the_rules_on_a_table():
     np.testing.assert_allclose(choice.std, [0.0, 0.0, 0.5, 0.0])
     single = Choice(np.array([1.0]), np.array([[2.0]]), np.ones(1))
     assert single.std == 0.0
+
+
+def test_scores_equal_to_rounding_choose_the_largest_alpha():
+    scores = np.array([[1.0], [2.0 - 1e-12], [2.0], [2.0 - 1e-13]])
+    assert Choice(np.array([8.0, 4.0, 2.0, 1.0]), scores, np.ones(1)).index("min") == 1
+    X, _ = data("table")
+    noise = np.random.default_rng(0).standard_normal((len(X), 2))
+    X = np.c_[X[:, :1], np.zeros((len(X), 2))]  # one feature: many alphas predict the same
+    alphas = [3e5, 2e5, 1e5]
+    model = linear.MultiTaskLassoCV(alphas=alphas, cv=3).fit(X, noise)
+    assert model.alpha_ == 3e5
 
 
 def test_alphas_without_a_score_are_not_chosen():
