@@ -8,28 +8,22 @@ mixed in, chooses it.
 from __future__ import annotations
 
 import warnings
-from dataclasses import field, replace
+from dataclasses import replace
 from numbers import Integral
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from cyclade._checks import non_negative, positive, whole_number
-from cyclade.linear import Certificate, solve
+from cyclade._checks import positive, whole_number
 from cyclade.linear import path as solve_path
+from cyclade.linear import solve
 from cyclade.linear.estimators.checks import check_flag, check_offset, check_weights, numbers
 from cyclade.linear.estimators.data import CoefficientPath, Data, Fit, as_path, worst
-from cyclade.linear.estimators.declare import Declared
+from cyclade.linear.estimators.fitted import FittedModel
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 from cyclade.linear.penalties import L1, BlockPenalty, Rows
@@ -46,7 +40,7 @@ Tolerance = Annotated[
 ]
 
 
-class LinearModel(Declared):
+class LinearModel(FittedModel):
     """min over x, c of (1/Σ s_i) Σ s_i φ(y_i, a_i·x + c + offset_i) + r(x)."""
 
     fit_intercept: Annotated[bool, "Whether to fit an unpenalised intercept."] = True
@@ -64,32 +58,6 @@ class LinearModel(Declared):
     ] = False
     warm_start: Annotated[bool, "Whether `fit` starts from the solution of the last one."] = False
     verbose: Annotated[bool, "Whether the solver reports its progress."] = False
-
-    coef_: Annotated[
-        Array,
-        "array of shape (n_features,), or (n_outputs, n_features)",
-        "Coefficients; classifiers have one row with two classes.",
-    ] = field(init=False)
-    intercept_: Annotated[Any, "float or array", "Intercepts."] = field(init=False)
-    alpha_: Annotated[
-        Any, "float", "The λ of the fit; None where the penalty object came with its own."
-    ] = field(init=False)
-    certificate_: Annotated[
-        Certificate,
-        "How far from optimal the solution is, measured on all columns; of several separate fits, "
-        "the worst.",
-    ] = field(init=False)
-    objective_: Annotated[float, "F at the solution; of several separate fits, the sum."] = field(
-        init=False
-    )
-    n_iter_: Annotated[int, "Passes of the solver; of several separate fits, the most."] = field(
-        init=False
-    )
-    fit_time_: Annotated[float, "Seconds that `fit` took."] = field(init=False)
-    n_features_in_: Annotated[int, "Columns of X."] = field(init=False)
-    feature_names_in_: Annotated[
-        Array, "array of str", "Names of the columns, where X had any."
-    ] = field(init=False)
 
     # What a family of models says.
 
@@ -355,65 +323,6 @@ class LinearModel(Declared):
         s = data.weights / data.weights.sum(dtype=np.float64)
         return np.asarray(data.X.T @ (slope.T * s).T, dtype=np.float64)
 
-    def _linear(self, X: Any, offset: Any) -> Array:
-        """Z = Xx + c + offset."""
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
-        )
-        z = safe_sparse_dot(X, self.coef_.T, dense_output=True)
-        if sparse.issparse(self.coef_) and np.ndim(self.intercept_) == 0:
-            z = np.ravel(z)  # sparse coefficients always have two dimensions
-        return shifted(np.asarray(z + self.intercept_), offset)
-
-    @property
-    def sparse_coef_(self) -> Any:
-        """`coef_` as a SciPy sparse array of two dimensions."""
-        return sparse.csr_array(np.atleast_2d(dense(self.coef_)))
-
-    def sparsify(self) -> Self:
-        """Keep `coef_` as a sparse array from now on; predictions stay as they are."""
-        check_is_fitted(self)
-        self.coef_ = self.sparse_coef_
-        return self
-
-    def densify(self) -> Self:
-        """Keep `coef_` as an array again."""
-        check_is_fitted(self)
-        if sparse.issparse(self.coef_):
-            coef = dense(self.coef_)
-            self.coef_ = coef[0] if np.ndim(self.intercept_) == 0 else coef
-        return self
-
-    def summary(self, limit: int = 20) -> str:
-        """The fit in words: the largest coefficients by name, the certificate, the time.
-
-        Parameters
-        ----------
-        limit : int, default=20
-            How many features are listed, the largest first.
-        """
-        check_is_fitted(self)
-        coef = np.atleast_2d(dense(self.coef_))
-        size = abs(coef).max(axis=0)
-        names = getattr(self, "feature_names_in_", np.arange(coef.shape[1]))
-        chosen = np.flatnonzero(size)
-        lines = [
-            f"{type(self).__name__}: {len(chosen)} of {len(size)} features selected"
-            + (f", alpha = {self.alpha_:.4g}" if getattr(self, "alpha_", None) is not None else "")
-        ]
-        for j in chosen[np.argsort(-size[chosen], kind="stable")][:limit]:
-            lines.append(f"  {names[j]}: " + ", ".join(f"{value:.4g}" for value in coef[:, j]))
-        if len(chosen) > limit:
-            lines.append(f"  and {len(chosen) - limit} more")
-        lines.append("intercept: " + ", ".join(f"{c:.4g}" for c in np.ravel(self.intercept_)))
-        if hasattr(self, "certificate_"):
-            c = self.certificate_
-            state = "reached" if c.reached else "not reached"
-            lines.append(f"{c.kind} {c.value:.2e}, tolerance {c.tolerance:.2e} {state}")
-            lines.append(f"{self.fit_time_:.3g} s, {self.n_iter_} passes")
-        return "\n".join(lines)
-
     def _warn(self, measured: str, depth: int = 1) -> None:
         """Warn whoever called the method that is `depth` calls above this one."""
         warnings.warn(
@@ -430,165 +339,6 @@ class LinearModel(Declared):
         return tags
 
 
-class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
-    """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
-
-    def predict(self, X: Any, *, offset: Any = None) -> Array:
-        """The mean of y given X: the inverse link of Xx + c + offset."""
-        return np.asarray(self._inverse_link(self._linear(X, offset)))
-
-    def _inverse_link(self, z: Array) -> Array:
-        return z
-
-    def _encode(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
-        return numbers("y", y, dtype), sample_weight
-
-    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
-        together = y.ndim == 1 or is_block(penalty)
-        targets = [y] if together else [np.ascontiguousarray(column) for column in y.T]
-        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
-        self._one_column = y.ndim == 2 and targets[0].ndim == 1
-        return targets
-
-    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
-        if self._one_column:
-            return np.stack(coefs), np.array(intercepts)
-        coef, intercept = coefs[0], intercepts[0]
-        return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
-
-    def __sklearn_tags__(self) -> Any:
-        """Several outputs are fine."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-def _has_probabilities(model: Any) -> bool:
-    return bool(model._probable())
-
-
-class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
-    """Targets are labels. Losses of ±1 see more than two classes one against the rest."""
-
-    class_weight: Annotated[
-        Any,
-        'dict, "balanced" or None',
-        "Weights of the classes, as in scikit-learn; they multiply `sample_weight`.",
-    ] = None
-
-    classes_: Annotated[Array, "array", "The labels."] = field(init=False)
-
-    def decision_function(self, X: Any, *, offset: Any = None) -> Array:
-        """Xx + c + offset: (n,) with two classes, else one column per class."""
-        z = self._linear(X, None)
-        return shifted(z[:, 0] if z.shape[1] == 1 else z, offset)
-
-    def predict(self, X: Any, *, offset: Any = None) -> Array:
-        """The likeliest class."""
-        z = self.decision_function(X, offset=offset)
-        codes = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any, *, offset: Any = None) -> Array:
-        """Probabilities of the classes, in the order of `classes_`."""
-        z = self.decision_function(X, offset=offset)
-        p = self.loss_.mean(z)
-        if p.ndim == 1:
-            return np.stack([1.0 - p, p], axis=1)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any, *, offset: Any = None) -> Array:
-        """Logarithms of the probabilities of the classes."""
-        with np.errstate(divide="ignore"):  # a probability may be rounded to zero
-            return np.asarray(np.log(self.predict_proba(X, offset=offset)))
-
-    def _probable(self) -> bool:
-        """Whether the loss knows probabilities."""
-        return False
-
-    def _encode(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        seen = codes if sample_weight is None else codes[sample_weight > 0]
-        weighed = self.classes_[np.unique(seen)]
-        if len(weighed) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least 2 classes with rows of positive weight, "
-                f"got {len(weighed)} class: {weighed.tolist()[0]!r}"
-            )
-        if len(weighed) < len(self.classes_):
-            lost = np.setdiff1d(self.classes_, weighed).tolist()[0]
-            raise ValueError(f"sample_weight: all rows of class {lost!r} have zero weight")
-        if self.class_weight is not None:
-            per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            per_row = per_class[codes].astype(dtype)
-            sample_weight = per_row if sample_weight is None else per_row * sample_weight
-        return codes, sample_weight
-
-    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
-        self.loss_ = loss
-        if loss.target == "classes":
-            return [y]
-        if len(self.classes_) == 2:
-            return [2.0 * y - 1.0]
-        return [np.where(y == k, 1.0, -1.0) for k in range(len(self.classes_))]
-
-    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
-        if coefs[0].ndim == 1:
-            return np.stack(coefs), np.array(intercepts, dtype=coefs[0].dtype)
-        return coefs[0].T, np.asarray(intercepts[0])
-
-
-class Single(LinearModel):
-    """One alpha."""
-
-    alpha: Annotated[
-        float | None,
-        "float",
-        "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
-        "all coefficients are zero.",
-    ] = field(default=None, kw_only=False)
-
-    def _alpha(self, data: Data) -> float | None:
-        if self.alpha is None:
-            return self._default_alpha(data)
-        return non_negative("alpha", self.alpha)
-
-    def _fit(self, data: Data) -> list[Any]:
-        solutions = super()._fit(data)
-        default = type(self).__dataclass_fields__["alpha"].default
-        if self.alpha == default and not any(solution.coef.any() for solution in solutions):
-            self._warn_of_default(self._largest_alpha(data))
-        return solutions
-
-    def _warn_of_default(self, largest: float) -> None:
-        """A number as default may be too large for these data; say so, as nobody chose it."""
-        if self.alpha is not None and self.alpha > largest:
-            warnings.warn(
-                f"{type(self).__name__}: alpha={self.alpha:g}, the default, selects no feature; "
-                f"alphas below {largest:.3g} do (None takes a tenth of that)",
-                UserWarning,
-                stacklevel=5,
-            )
-
-
 def is_block(penalty: Any) -> bool:
     """Whether the penalty ties coefficients together."""
     return isinstance(penalty, BlockPenalty)
-
-
-def dense(coef: Any) -> Array:
-    """Coefficients as an array, whether kept sparse or not."""
-    return np.asarray(coef.toarray() if sparse.issparse(coef) else coef)
-
-
-def shifted(z: Array, offset: Any) -> Array:
-    """Predictions with the offset added."""
-    offset = check_offset(offset, z.shape, z.dtype)
-    return z if offset is None else np.asarray(z + offset)

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from cyclade._checks import non_negative
 from cyclade.linear import losses, penalties
-from cyclade.linear.estimators.base import Classifier, LinearModel, Regressor, Tolerance, is_block
+from cyclade.linear.estimators.base import LinearModel, Tolerance, is_block
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
+from cyclade.linear.estimators.targets import Classifier, Regressor
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
@@ -48,8 +49,7 @@ class Pair(LinearModel):
 
     def _alpha(self, data: Data) -> float | None:
         if self.alpha is None:
-            named = isinstance(self.penalty, str) and self.penalty != "box"  # whose λ may be 0
-            return self._default_alpha(data) if named else None
+            return self._default_alpha(data) if isinstance(self.penalty, str) else None
         if not hasattr(data.penalty, "scaled"):
             name = type(data.penalty).__name__
             raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")

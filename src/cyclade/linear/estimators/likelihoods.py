@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from cyclade.linear import penalties
-from cyclade.linear.estimators.base import Classifier, Regressor, Single, Tolerance
+from cyclade.linear.estimators.base import Tolerance
 from cyclade.linear.estimators.checks import check_weights, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.least_squares import L1Ratio, Positive
+from cyclade.linear.estimators.targets import Classifier, Regressor, Single
 from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 from cyclade.linear.losses.base import Array
 
