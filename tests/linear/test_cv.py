@@ -210,6 +210,17 @@ def test_folds_that_cannot_be_fitted_are_refused():
         linear.LassoCV(cv=KFold(2)).fit(X, (y == "yes").astype(float), weights)
 
 
+def test_small_tables_have_fewer_folds_by_default():
+    X, y = data("two")
+    few = np.r_[np.flatnonzero(y == "yes")[:3], np.flatnonzero(y == "no")[:2]]
+    model = linear.SparseSVCCV(alphas=3)
+    with pytest.warns(UserWarning, match="least populated class"):
+        assert model.fit(X[few], y[few]).score_path_.shape == (3, 3)
+    X, y = data("real")
+    assert linear.LassoCV(alphas=3).fit(X[:4], y[:4]).score_path_.shape == (3, 4)
+    assert linear.LassoCV(alphas=3).fit(X, y).score_path_.shape == (3, 5)
+
+
 class TestPictures:
     @pytest.fixture(autouse=True)
     def no_screen(self):

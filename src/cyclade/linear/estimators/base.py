@@ -36,8 +36,11 @@ Tolerance = Annotated[
     float,
     "Relative tolerance of the certificate: the duality gap over the objective at zero where the "
     "problem is convex and its loss has a conjugate, else the distance from zero to the "
-    "subdifferential over alpha (then at least 1e-4 for float32 X, which is rounded so).",
+    "subdifferential over alpha. For float32 X, which is rounded, at least 1e-6 and 1e-4.",
 ]
+# The default where steps do not end exactly, in groups and one class against the rest. Four digits
+# more take one or two Newton steps, and weights then equal repetition to scikit-learn's seven.
+TIGHT = 1e-10
 
 
 class LinearModel(FittedModel):
@@ -225,7 +228,8 @@ class LinearModel(FittedModel):
         """Gradients of float32 columns are rounded at 1e-7 of themselves, not of alpha."""
         convex = data.loss.convex and getattr(data.penalty, "convex", False)
         dual = convex and hasattr(data.loss, "conjugate")
-        return self.tol if dual or data.X.dtype != np.float32 else max(self.tol, 1e-4)
+        single = data.X.dtype == np.float32
+        return max(self.tol, 1e-6 if dual else 1e-4) if single else self.tol
 
     def _fit(self, data: Data) -> list[Any]:
         """One solution for each separate fit."""

@@ -61,7 +61,8 @@ class CrossValidated(LinearModel):
     cv: Annotated[
         Any,
         "int, splitter or iterable of (train, test)",
-        "The folds: 5, that many (stratified for classes), or as given.",
+        "The folds: that many (stratified for classes), or as given. None makes 5, or fewer where "
+        "no class (or all of y) has 5 rows.",
     ] = None
     scoring: Annotated[
         Any,
@@ -187,7 +188,11 @@ class CrossValidated(LinearModel):
 
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""
-        splitter = check_cv(self.cv, data.y, classifier=is_classifier(self))
+        cv = self.cv
+        if cv is None:  # five folds, where that many rows (of the largest class) are there
+            labels = data.y if is_classifier(self) else np.zeros(len(data.y))
+            cv = max(2, min(5, int(np.unique(labels, return_counts=True)[1].max())))
+        splitter = check_cv(cv, data.y, classifier=is_classifier(self))
         folds = list(splitter.split(np.zeros(len(data.y)), data.y, data.groups))
         for train, test in folds:
             seen = data.y[train][data.weights[train] > 0]

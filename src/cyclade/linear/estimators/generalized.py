@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclade._checks import non_negative
 from cyclade.linear import losses, penalties
-from cyclade.linear.estimators.base import LinearModel, Tolerance, is_block
+from cyclade.linear.estimators.base import TIGHT, LinearModel, Tolerance, is_block
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.targets import Classifier, Regressor
@@ -113,7 +113,7 @@ class GeneralizedLinearClassifier(Classifier, Pair):
     """
 
     loss: LossText = field(default="logistic", kw_only=False)
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         loss = losses.get(self.loss)
@@ -139,4 +139,4 @@ class GeneralizedLinearClassifier(Classifier, Pair):
 class GeneralizedLinearClassifierCV(CrossValidated, GeneralizedLinearClassifier):
     """`GeneralizedLinearClassifier` with alpha by cross-validation on stratified folds."""
 
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from cyclade._checks import positive
 from cyclade.linear import penalties
-from cyclade.linear.estimators.base import Tolerance
+from cyclade.linear.estimators.base import TIGHT, Tolerance
 from cyclade.linear.estimators.checks import as_groups, check_gram, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
@@ -354,7 +354,7 @@ class GroupLasso(LeastSquares):
         "array of one number per group",
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         names = getattr(self, "feature_names_in_", None)
@@ -375,7 +375,7 @@ class GroupLasso(LeastSquares):
 class GroupLassoCV(CrossValidated, GroupLasso):
     """`GroupLasso` with alpha by cross-validation."""
 
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT
 
 
 class SparseGroupLasso(GroupLasso):
@@ -406,7 +406,7 @@ class SparseGroupLasso(GroupLasso):
 class SparseGroupLassoCV(CrossValidated, SparseGroupLasso):
     """`SparseGroupLasso` with alpha by cross-validation, and `l1_ratio` where several are given."""
 
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT
 
 
 class MultiTaskLasso(LeastSquares):
@@ -427,6 +427,7 @@ class MultiTaskLasso(LeastSquares):
     """
 
     alpha: AlphaOne = field(default=1.0, kw_only=False)
+    tol: Tolerance = TIGHT
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         if y.ndim != 2:
@@ -445,3 +446,5 @@ class MultiTaskLasso(LeastSquares):
 
 class MultiTaskLassoCV(CrossValidated, MultiTaskLasso):
     """`MultiTaskLasso` with alpha by cross-validation."""
+
+    tol: Tolerance = TIGHT

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from cyclade.linear import penalties
-from cyclade.linear.estimators.base import Tolerance
+from cyclade.linear.estimators.base import TIGHT, Tolerance
 from cyclade.linear.estimators.checks import check_weights, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.least_squares import L1Ratio, Positive
@@ -75,7 +75,7 @@ class SparseSVC(Classifier, Single):
     """
 
     l1_ratio: L1Ratio = 1.0
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return SquaredHinge()
@@ -87,7 +87,7 @@ class SparseSVC(Classifier, Single):
 class SparseSVCCV(CrossValidated, SparseSVC):
     """`SparseSVC` with alpha by cross-validation on stratified folds."""
 
-    tol: Tolerance = 1e-8
+    tol: Tolerance = TIGHT
 
 
 class LogLink(Regressor, Single):
