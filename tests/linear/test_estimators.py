@@ -232,8 +232,8 @@ def test_one_against_the_rest_with_probabilities():
     model = linear.GeneralizedLinearClassifier("logistic", "l1", alpha=0.02).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.coef_.shape == (3, X.shape[1])
-    rows = linear.GeneralizedLinearClassifier("multinomial", "rows", alpha=0.05).fit(X, y)
-    same(rows, linear.SparseLogisticRegression(0.05).fit(X, y), atol=1e-12)
+    rows = linear.GeneralizedLinearClassifier("multinomial", "rows", alpha=0.05, **TIGHT).fit(X, y)
+    same(rows, linear.SparseLogisticRegression(0.05, **TIGHT).fit(X, y), atol=1e-12)
 
 
 def test_class_weights_multiply_row_weights():
