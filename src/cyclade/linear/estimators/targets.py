@@ -1,9 +1,10 @@
-"""Regression and classification over `LinearModel`, and the estimators with one alpha."""
+"""Regression and classification over `LinearModel`, and models with one alpha."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import warnings
+from dataclasses import field
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -11,14 +12,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from cyclade._checks import non_negative
 from cyclade.linear.estimators.base import LinearModel, is_block
-from cyclade.linear.estimators.checks import check_number, check_offset, numbers
-from cyclade.linear.estimators.values import Problem
+from cyclade.linear.estimators.checks import numbers
+from cyclade.linear.estimators.data import Data
+from cyclade.linear.estimators.fitted import shifted
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
 
@@ -35,23 +37,17 @@ class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         return numbers("y", y, dtype), sample_weight
 
     def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
-        if y.ndim == 1 or is_block(penalty):
-            return [y]
-        return [np.ascontiguousarray(column) for column in y.T]
+        together = y.ndim == 1 or is_block(penalty)
+        targets = [y] if together else [np.ascontiguousarray(column) for column in y.T]
+        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
+        self._one_column = y.ndim == 2 and targets[0].ndim == 1
+        return targets
 
     def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
-        if len(coefs) > 1:
+        if self._one_column:
             return np.stack(coefs), np.array(intercepts)
         coef, intercept = coefs[0], intercepts[0]
-        if self._one_column:
-            return coef[None, :], np.array([intercept])
         return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
-
-    def _problem(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
-        problem = super()._problem(X, y, sample_weight, offset)
-        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
-        self._one_column = problem.y.ndim == 2 and problem.targets[0].ndim == 1
-        return problem
 
     def __sklearn_tags__(self) -> Any:
         """Several outputs are fine."""
@@ -64,18 +60,21 @@ def _has_probabilities(model: Any) -> bool:
     return bool(model._probable())
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     """Targets are labels. Losses of ±1 see more than two classes one against the rest."""
 
-    class_weight: Any = None
+    class_weight: Annotated[
+        Any,
+        'dict, "balanced" or None',
+        "Weights of the classes, as in scikit-learn; they multiply `sample_weight`.",
+    ] = None
+
+    classes_: Annotated[Array, "array", "The labels."] = field(init=False)
 
     def decision_function(self, X: Any, *, offset: Any = None) -> Array:
         """Xx + c + offset: (n,) with two classes, else one column per class."""
         z = self._linear(X, None)
-        z = z[:, 0] if z.shape[1] == 1 else z
-        offset = check_offset(offset, z.shape, z.dtype)
-        return np.asarray(z if offset is None else z + offset)
+        return shifted(z[:, 0] if z.shape[1] == 1 else z, offset)
 
     def predict(self, X: Any, *, offset: Any = None) -> Array:
         """The likeliest class."""
@@ -91,6 +90,12 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         if p.ndim == 1:
             return np.stack([1.0 - p, p], axis=1)
         return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any, *, offset: Any = None) -> Array:
+        """Logarithms of the probabilities of the classes."""
+        with np.errstate(divide="ignore"):  # a probability may be rounded to zero
+            return np.asarray(np.log(self.predict_proba(X, offset=offset)))
 
     def _probable(self) -> bool:
         """Whether the loss knows probabilities."""
@@ -131,11 +136,32 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         return coefs[0].T, np.asarray(intercepts[0])
 
 
-@dataclass(eq=False, repr=False)
 class Single(LinearModel):
     """One alpha."""
 
-    alpha: float = 1.0
+    alpha: Annotated[
+        float | None,
+        "float",
+        "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
+        "all coefficients are zero.",
+    ] = field(default=None, kw_only=False)
 
-    def _choose_and_solve(self, problem: Problem) -> list[Any]:
-        return self._solve(problem, check_number("alpha", self.alpha))
+    def _alpha(self, data: Data) -> float | None:
+        if self.alpha is None:
+            return self._default_alpha(data)
+        return non_negative("alpha", self.alpha)
+
+    def _fit(self, data: Data) -> list[Any]:
+        """A number as default may be too large for the data: say so, as nobody chose it."""
+        solutions = super()._fit(data)
+        default = type(self).__dataclass_fields__["alpha"].default
+        if self.alpha == default is not None and not any(s.coef.any() for s in solutions):
+            largest = self._largest_alpha(data)
+            if default > largest:
+                warnings.warn(
+                    f"{type(self).__name__}: alpha={default:g}, the default, selects no feature; "
+                    f"alphas below {largest:.3g} do (None takes a tenth of that)",
+                    UserWarning,
+                    stacklevel=4,
+                )
+        return solutions
