@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve, working_set
 from cyclade.linear.kernels import gram, linalg, products
-from cyclade.linear.kernels.strong import pulled, put, strong
+from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
@@ -124,12 +124,6 @@ def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
     gram.extrapolate(x, before, 0.5, cols, G, c, new)
     np.testing.assert_array_equal(new, [2.5, 0.0, 0.0, 0.5, 4.5])  # the third stops at zero
     np.testing.assert_allclose(c, b - G @ new, rtol=0, atol=1e-12)
-
-
-def test_what_is_zero_is_not_put():
-    out = np.full(3, 7.0, np.float32)
-    put(np.array([0.0, 2.0, 0.0]), out)
-    np.testing.assert_array_equal(out, [7.0, 2.0, 7.0])
 
 
 def test_a_row_that_went_too_far_comes_back_under_its_mean_curvature():
@@ -355,7 +349,7 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
 
 
 def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
-    from cyclade.linear.kernels.secants import secants, stiffest
+    from cyclade.linear.kernels.losses import secants, stiffest
 
     rng = np.random.default_rng(4)
     z0, z = rng.standard_normal((2, 30))

@@ -196,10 +196,11 @@ def cycles(
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over the groups of `order` until no ‖δ_k‖ L_k exceeds the tolerance; cycles, last move.
 
-    b holds what A R lacks of the correlations (see `GroupPanel`), `table` λ_k and ν_k. The Hessian of group k is described by Q[q0[k]:q0[k + 1]] and D: if
-    `rotated`, by its eigenvectors and eigenvalues; if not, Q holds the matrix, D its largest
-    eigenvalue, and `inner` proximal steps are made. Groups without a matrix (q0[k] = q0[k + 1])
-    make one such step. The point after each cycle is written to the next row of the past.
+    b holds what A R lacks of the correlations (see `GroupPanel`), `table` λ_k and ν_k. The Hessian
+    of group k is described by Q[q0[k]:q0[k + 1]] and D: if `rotated`, by its eigenvectors and
+    eigenvalues; if not, Q holds the matrix, D its largest eigenvalue, and `inner` proximal steps
+    are made. Groups without a matrix (q0[k] = q0[k + 1]) make one such step. The point after each
+    cycle is written to the next row of the past.
     """
     widest = 1
     for k in order:

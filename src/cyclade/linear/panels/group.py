@@ -146,8 +146,8 @@ class GroupPanel:
     ) -> tuple[int, float]:
         """Cycle over the chosen groups."""
         done, largest = group.cycles(
-            *self.columns.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen, self.Q,
-            self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
+            *self.columns.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen,
+            self.Q, self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
         )  # fmt: skip
         return int(done), float(largest)
 

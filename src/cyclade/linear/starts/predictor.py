@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.certificate import judge, measure
+from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.kernels.gram import extrapolate
 from cyclade.linear.kernels.gram import minimise as minimise_quadratic
-from cyclade.linear.kernels.secants import secants, stiffest
-from cyclade.linear.kernels.strong import pulled, strong
+from cyclade.linear.kernels.losses import secants, stiffest
 from cyclade.linear.loss_at import LossAt
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, lifted, line_search
