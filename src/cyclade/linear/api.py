@@ -148,7 +148,7 @@ def solve(
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
     as_numbers(tol, max_passes)
     design = as_design(X, uneven=loss.convex and loss.flat)
-    with one_thread(design.entries):
+    with one_thread(design.entries, tuning or DEFAULT):
         parts = as_problems(
             design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
         )
@@ -223,7 +223,7 @@ def path(
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     as_numbers(tol, max_passes)
     design = as_design(X, uneven=loss.convex and loss.flat)
-    with one_thread(design.entries):
+    with one_thread(design.entries, tuning or DEFAULT):
         parts = as_problems(
             design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
         )

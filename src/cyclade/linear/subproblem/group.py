@@ -20,6 +20,8 @@ COARSE_CYCLES = 48
 """In single precision no more at a time: should rounding stand in the way, measuring tells."""
 MODEL_PATIENCE = 8
 """Models in a row that make a working set no better: all blocks had better be checked."""
+FORCING = 0.15
+"""What part of its first distance a curved model is minimised to."""
 NEWTON_STEPS = 100
 """Quadratic models per working set; what is left is picked up by the next."""
 
@@ -50,7 +52,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, max_passes: i
         best = min(best, worst)
         if worst <= goal or state.passes >= max_passes or idle > MODEL_PATIENCE:
             break
-        aim = goal if exact else max(0.1 * worst, 0.5 * goal)
+        aim = goal if exact else max(FORCING * worst, 0.5 * goal)
         limit = min(max_passes - state.passes, COARSE_CYCLES if coarse else max_passes)
         # A set that has just grown is not worth much care: the next will differ from it.
         settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
