@@ -1,4 +1,4 @@
-"""From one λ of a path to the next: what is kept of a solution, and which columns come after."""
+"""From one λ of a path to the next: which columns come after."""
 
 from __future__ import annotations
 
@@ -58,11 +58,3 @@ def drawn(
             close[many] = j
             many += 1
     return inside, many
-
-
-@compiled
-def put(x: Any, out: Any) -> None:
-    """out_j = x_j where that is not zero, elsewhere out is left alone."""
-    for j in range(x.shape[0]):
-        if x[j] != 0.0:
-            out[j] = x[j]

@@ -35,6 +35,7 @@ from cyclade.linear.screening import Gradient
 from cyclade.linear.state import State, rebase
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import PanelSolver
+from cyclade.linear.tuning import Tuning
 from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
@@ -271,7 +272,7 @@ class Predictor:
         for _ in range(tuning.predictor_steps * len(easier) + tuning.final_steps):
             now, last, loss_at = stages[at], at == len(easier), state.loss_at
             if not fresh:
-                curvature = on_the_way_back(problem, loss_at, came, curvature)
+                curvature = on_the_way_back(tuning, loss_at, came, curvature)
             elif before is not None:
                 curvature = on_the_way(problem, loss_at, before)
             came = loss_at
@@ -308,16 +309,14 @@ def on_the_way(problem: Problem, loss_at: LossAt, before: Array) -> Array:
     return out
 
 
-def on_the_way_back(problem: Problem, loss_at: LossAt, came: LossAt, used: Array) -> Array:
+def on_the_way_back(tuning: Tuning, loss_at: LossAt, came: LossAt, used: Array) -> Array:
     """φ'' at z; its mean since `came`, if larger, in rows that were stiffer than `used` told.
 
     Such a row has gone too far, and will come back over where it has been. Where one row is much
     larger than the others, φ'' at the far end would send it to and fro.
     """
     out = np.empty_like(loss_at.z)
-    stiffest(
-        loss_at.z, loss_at.u, came.z, came.u, loss_at.second, used, problem.tuning.short_move, out
-    )
+    stiffest(loss_at.z, loss_at.u, came.z, came.u, loss_at.second, used, tuning.short_move, out)
     return out
 
 
