@@ -131,7 +131,7 @@ def test_a_row_that_went_too_far_comes_back_under_its_mean_curvature():
     came = loss_at(loss, y, s, np.array([2.8, 0.0, 1.0]))
     here = loss_at(loss, y, s, np.array([-1.9, 2.0, 1.0]))
     used = np.array([0.075, 0.25, 0.2])  # too little for the first, too much for the second
-    curvature = predictor.on_the_way_back(here, came, used)
+    curvature = predictor.on_the_way_back(Tuning(), here, came, used)
     mean = (here.u[0] - came.u[0]) / (-1.9 - 2.8)
     np.testing.assert_allclose(curvature, [mean, here.second[1], here.second[2]], rtol=1e-14)
 

@@ -50,7 +50,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         best = min(best, worst)
         if worst <= goal or stalled > problem.tuning.stalled_rounds:
             break
-        aim = goal if exact else max(0.1 * worst, 0.5 * goal)
+        aim = goal if exact else max(problem.tuning.group_forcing * worst, 0.5 * goal)
         # A set that has just grown is checked sooner: the next will differ from it.
         settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
         state.passes += descent.run(
