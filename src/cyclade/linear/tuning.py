@@ -138,10 +138,10 @@ class Tuning:
     cluster_cycles: int = 5  # between two proximal steps
     stalled_splits: int = 100  # proximal steps in a row without a distance lower by 10 %
 
-    # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. Varied on one
-    # line, `cauchy outliers /10`: 1.4 times as long with `pivot_cycles` 120, `pivot_distance` 1 or
-    # no limit to `true_hessian_distance` (0.3: 1.04), 1.1 times with `pivot_near` 0.9; no change
-    # with `pivot_cycles_near` 200, which single lines of wide tables may still tell. Others: safe.
+    # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. Varied on
+    # one line, `cauchy outliers /10`: 1.4 times as long with `pivot_cycles` 120, `pivot_distance` 1
+    # or no limit to `true_hessian_distance` (0.3: 1.04), 1.1 times with `pivot_near` 0.9, the same
+    # with `pivot_cycles_near` 200. `pivot_steps` and `max_pivots` are safe.
     pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
     pivot_cycles_near: float = 400.0  # the same near the minimum
     pivot_distance: float = 0.3  # of λ: near the minimum
