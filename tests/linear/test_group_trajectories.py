@@ -261,3 +261,26 @@ def test_an_extrapolation_that_is_no_lower_is_taken_back(monkeypatch):
     np.testing.assert_array_equal(x, descent.past[0][-1])
     np.testing.assert_array_equal(R, descent.past[1][-1])
     assert not np.array_equal(ends[1][0], x)  # here it was lower
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_from_a_known_gradient_single_precision_rounds_only_what_changes(intercept):
+    A, tau, _ = problem(4, n=60)
+    reg = BoundGroups(GroupL2(0.5, GROUPS), 12, 1)
+    w, x = np.full(60, 1 / 60), np.zeros(12)
+    B = centre(A, w, intercept)[:, reg.columns]
+    target = tau - (w @ tau) / w.sum() if intercept else tau
+    panel = GroupPanel(
+        stored(A, "F").panel(NONE, w, intercept, np.float32), reg.columns, reg.starts, True
+    )
+    blocks = np.arange(5)
+    panel.include(blocks)
+    for far in (3e-6, 1e-11):  # each start goes on where float32 has left off
+        g = B.T @ (w * (B @ x - target))
+        panel.start(np.sqrt(w) * (target - B @ x), x, (g, 0.0))
+        Descent(panel, reg).run(blocks, 0.3 * far, 5_000)
+        x = panel.x
+        g = B.T @ (w * (B @ x - target))
+        assert reg.distances(blocks, x, g).max() < far
+    assert panel.R.dtype == np.float32
+    np.testing.assert_allclose(panel.residual(), np.sqrt(w) * (target - B @ x), atol=1e-7)

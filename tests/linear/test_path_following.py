@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve, working_set
 from cyclade.linear.kernels import gram, linalg, products
-from cyclade.linear.kernels.strong import pulled, put, strong
+from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
@@ -126,18 +126,12 @@ def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
     np.testing.assert_allclose(c, b - G @ new, rtol=0, atol=1e-12)
 
 
-def test_what_is_zero_is_not_put():
-    out = np.full(3, 7.0, np.float32)
-    put(np.array([0.0, 2.0, 0.0]), out)
-    np.testing.assert_array_equal(out, [7.0, 2.0, 7.0])
-
-
 def test_a_row_that_went_too_far_comes_back_under_its_mean_curvature():
     loss, y, s = losses.get("logistic"), np.array([-1.0, 1.0, 1.0]), np.full(3, 1 / 3)
     came = loss_at(loss, y, s, np.array([2.8, 0.0, 1.0]))
     here = loss_at(loss, y, s, np.array([-1.9, 2.0, 1.0]))
     used = np.array([0.075, 0.25, 0.2])  # too little for the first, too much for the second
-    curvature = predictor.on_the_way_back(here, came, used)
+    curvature = predictor.on_the_way_back(Tuning(), here, came, used)
     mean = (here.u[0] - came.u[0]) / (-1.9 - 2.8)
     np.testing.assert_allclose(curvature, [mean, here.second[1], here.second[2]], rtol=1e-14)
 
@@ -355,7 +349,7 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
 
 
 def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
-    from cyclade.linear.kernels.secants import secants, stiffest
+    from cyclade.linear.kernels.losses import secants, stiffest
 
     rng = np.random.default_rng(4)
     z0, z = rng.standard_normal((2, 30))

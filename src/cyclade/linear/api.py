@@ -147,8 +147,9 @@ def solve(
     """
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
     as_numbers(tol, max_passes)
-    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning or DEFAULT)
-    with one_thread(design.entries):
+    tuning = as_tuning(tuning)
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    with one_thread(design.entries, tuning):
         parts = as_problems(
             design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
         )
@@ -222,8 +223,9 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     as_numbers(tol, max_passes)
-    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning or DEFAULT)
-    with one_thread(design.entries):
+    tuning = as_tuning(tuning)
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    with one_thread(design.entries, tuning):
         parts = as_problems(
             design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
         )
@@ -279,7 +281,7 @@ def follow(
 
 def as_problems(
     design: Design, y: Any, loss: Loss, penalty: Any, sample_weight: Any, offset: Any,
-    fit_intercept: bool, coef: Any, tuning: Tuning | None,
+    fit_intercept: bool, coef: Any, tuning: Tuning,
 ) -> list[Problem]:  # fmt: skip
     """Checked arguments as one problem, or as one per output where nothing joins outputs."""
     from cyclade.linear.penalty_bound import bind
@@ -295,7 +297,7 @@ def as_problems(
         raise ValueError(f"offset: there are {outputs or 1} outputs, got shape {b.shape}")
     if outputs is not None and b.ndim == 1:
         b = np.repeat(b[:, None], outputs, axis=1)
-    more = bool(fit_intercept), tuning or DEFAULT
+    more = bool(fit_intercept), tuning
     if is_separable(loss, penalty, y.ndim):
         bound = bind(penalty, design.p)
         columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
@@ -421,6 +423,13 @@ def as_data(
     if offset is not None and (b.shape[:1] != (n,) or b.ndim > 2 or not np.isfinite(b).all()):
         raise ValueError(f"offset: must be finite, one per row of X ({n}), got shape {b.shape}")
     return y, s / s.sum(), b
+
+
+def as_tuning(tuning: Any) -> Tuning:
+    """The constants that were given, or the default ones."""
+    if not (tuning is None or isinstance(tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
+    return tuning or DEFAULT
 
 
 def as_numbers(tol: float, max_passes: int) -> None:

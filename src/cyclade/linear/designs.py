@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import bounds, dense, sparse
+from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.panels.dense import DensePanel
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -82,7 +82,7 @@ class DenseDesign:
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
             return self.correlate_some(self.cols, v)
-        with np.errstate(invalid="ignore", over="ignore"):  # the caller looks at what comes out
+        with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
             return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
@@ -103,7 +103,7 @@ class DenseDesign:
     def norms(self) -> Array:
         """In one pass."""
         out = np.empty(self.p)
-        bounds.dense_norms(self.X.T, out)
+        dense.norms(self.X.T, out)
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
@@ -202,7 +202,7 @@ class SparseDesign:
     def norms(self) -> Array:
         """In one pass."""
         out = np.empty(self.p)
-        bounds.sparse_norms(self.data, self.starts, out)
+        sparse.norms(self.data, self.starts, out)
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:

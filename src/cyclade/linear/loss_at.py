@@ -67,7 +67,7 @@ class SquaredLossAt(LossAt):
     """All from one pass over the rows, computed eagerly: always needed."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        from cyclade.linear.kernels.squares import residuals
+        from cyclade.linear.kernels.losses import residuals
 
         super().__init__(loss, y, s, z)
         self.u, self.slopes = np.empty_like(z), np.empty_like(z)
@@ -83,7 +83,7 @@ class LogisticLossAt(LossAt):
     """With e = exp(−|z|), all else is arithmetic and one logarithm; computed eagerly."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        from cyclade.linear.kernels.logistic import passage
+        from cyclade.linear.kernels.losses import passage
 
         super().__init__(loss, y, s, z)
         e = np.abs(z)
@@ -99,7 +99,7 @@ class LogisticLossAt(LossAt):
         With a = |u|, φ*(u) = a log a + (1 − a) log(1 − a) = uz − φ. Where θ has shrunk, log a and
         the sums with it are known already; one logarithm is left, of 1 − shrink · a.
         """
-        from cyclade.linear.kernels.logistic import remainder, triple
+        from cyclade.linear.kernels.losses import remainder, triple
 
         value, mass, margins, entropy = self._sums
         if shrink == 1.0:
@@ -113,7 +113,7 @@ class LogisticLossAt(LossAt):
     @cached_property
     def second(self) -> Array:
         """p (1 − p) = e / (1 + e)²."""
-        from cyclade.linear.kernels.logistic import curvature
+        from cyclade.linear.kernels.losses import curvature
 
         out = np.empty_like(self.z)
         curvature(self.e, out)

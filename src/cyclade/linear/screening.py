@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels.bounds import bound_gradient, undecided
+from cyclade.linear.kernels.columns import bound_gradient, undecided
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.tuning import DEFAULT, Tuning
 

@@ -69,11 +69,11 @@ def follows(problem: Problem, state: State) -> bool:
 def how_far(problem: Problem, state: State, W: Array, scale: float) -> float:
     """The distance that W is brought to: less than what comes in, not below the target.
 
-    Of a convex penalty on coordinates only columns that are new in W count: of others, what comes
-    in may push some out.
+    Under a convex penalty only blocks that are new in W count; under others, what comes in may
+    push some out.
     """
     tuning, penalty, outside = problem.tuning, problem.penalty, state.measured.distance
-    if penalty.is_scalar and penalty.convex:
+    if penalty.convex:
         new = np.ones(penalty.blocks, bool)
         new[state.working] = False
         outside = float(state.measured.distances[W[new[W]]].max(initial=0.0))

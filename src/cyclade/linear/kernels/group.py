@@ -190,16 +190,17 @@ def decrease(
 
 @compiled
 def cycles(
-    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, x: Any,
-    starts: Any, place: Any, order: Any, Q: Any, q0: Any, D: Any, table: Any, rotated: bool,
+    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, b: Any,
+    x: Any, starts: Any, place: Any, order: Any, Q: Any, q0: Any, D: Any, table: Any, rotated: bool,
     inner: int, max_cycles: int, tolerance: float, past_x: Any, past_R: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over the groups of `order` until no ‖δ_k‖ L_k exceeds the tolerance; cycles, last move.
 
-    `table` holds λ_k and ν_k. The Hessian of group k is described by Q[q0[k]:q0[k + 1]] and D: if
-    `rotated`, by its eigenvectors and eigenvalues; if not, Q holds the matrix, D its largest
-    eigenvalue, and `inner` proximal steps are made. Groups without a matrix (q0[k] = q0[k + 1])
-    make one such step. The point after each cycle is written to the next row of the past.
+    b holds what A R lacks of the correlations (see `GroupPanel`), `table` λ_k and ν_k. The Hessian
+    of group k is described by Q[q0[k]:q0[k + 1]] and D: if `rotated`, by its eigenvectors and
+    eigenvalues; if not, Q holds the matrix, D its largest eigenvalue, and `inner` proximal steps
+    are made. Groups without a matrix (q0[k] = q0[k + 1]) make one such step. The point after each
+    cycle is written to the next row of the past.
     """
     widest = 1
     for k in order:
@@ -213,7 +214,7 @@ def cycles(
             first, m, own = starts[k], starts[k + 1] - starts[k], place[k]
             lam, nu, top = table[k, 0], table[k, 1], 0.0
             for i in range(m):
-                g[i] = dot(dense, A, data, rows, at, sums, own + i, R)
+                g[i] = b[first + i] + dot(dense, A, data, rows, at, sums, own + i, R)
                 top = max(top, D[first + i])
             if top <= 0.0:  # a group of zeros: only the penalty depends on it
                 for i in range(m):

@@ -1,7 +1,7 @@
 """An active-set method for ½ xᵀGx − bᵀx + Σ_j λ_j |x_j|, one coordinate in or out at a time.
 
 On a support S with signs s the minimum is where c_S = λ_S s with c = b − Gx: a linear system, whose
-Cholesky factor L Lᵀ = G_SS follows S at k² per change. A step towards it ends where a coordinate
+Cholesky factor F Fᵀ = G_SS follows S at k² per change. A step towards it ends where a coordinate
 gets to zero, which then leaves; at the minimum the coordinate that violates |c_j| ≤ λ_j most comes
 in. Columns that are nearly dependent, as when S has as many columns as X has rows, cost no more
 than others here, while cycles hardly move along what they have in common. G need only be positive
@@ -24,12 +24,12 @@ CORRECTIONS = 2  # solves that remove accumulated rounding errors on S, before t
 def pivots(
     G: Any, c: Any, x: Any, lam: Any, F: Any, S: Any, k: int, max_pivots: int, goal: float
 ) -> tuple[int, int, int]:
-    """Change the support at most `most` times, until |c_j| ≤ λ_j + goal at rest.
+    """Change the support at most `max_pivots` times, until |c_j| ≤ λ_j + goal at zeros.
 
     Returns the changes, its size, and how many coordinates were kept out. S holds the k coordinates
-    with x ≠ 0 and L the factor of G_SS; both have room for all.
+    with x ≠ 0 and F the factor of G_SS; both have room for all.
 
-    y = L⁻¹ (c_S − λ_S s) is what is left to go: a step of length t leaves 1 − t of it, and at the
+    y = F⁻¹ (c_S − λ_S s) is what is left to go: a step of length t leaves 1 − t of it, and at the
     minimum of S only the coordinate that comes in has any. So it need not be solved for.
     """
     m = x.shape[0]
@@ -61,7 +61,7 @@ def pivots(
             remove(F, S, k, out, y)
             k -= 1
         if out < 0 or done == max_pivots:
-            for j in range(m):  # c of those at rest is wanted only now
+            for j in range(m):  # c of the zeros is needed only now
                 if not inside[j]:
                     c[j] = begun[j] - dot(G[j], moved, m)
             new = entering(c, lam, inside, barred, goal)
@@ -76,7 +76,7 @@ def pivots(
                     left = max(left, abs(c[j] - lam[j] * sign[j]))
                 if done == max_pivots or left <= goal or corrections == CORRECTIONS:
                     break
-                corrections, solved = corrections + 1, False  # rounding has added up
+                corrections, solved = corrections + 1, False  # rounding errors have added up
                 continue
             S[k], inside[new], sign[new] = new, True, np.sign(c[new])
             y[k] = (c[new] - lam[new] * sign[new]) / F[k, k]
@@ -87,7 +87,7 @@ def pivots(
 
 @inner
 def entering(c: Any, lam: Any, inside: Any, barred: Any, goal: float) -> int:
-    """The coordinate at rest that violates |c_j| ≤ λ_j most, by more than the goal; −1 if none."""
+    """The zero that violates |c_j| ≤ λ_j most, by more than the goal; −1 if none."""
     worst, new = goal, -1
     for j in range(c.shape[0]):
         if not inside[j] and not barred[j] and abs(c[j]) - lam[j] > worst:

@@ -33,10 +33,10 @@ def by_rows(data: Any, rows: Any, starts: Any, columns: Any, n: int) -> tuple[An
 def weighted_products(first: Any, entry: Any, column: Any, place: Any, w: Any, G: Any) -> None:
     """G = Σ_i w_i b_i b_iᵀ, b_i the entries of row i in columns with place ≥ 0, put there."""
     G[:] = 0.0
-    most = 0
+    longest = 0
     for i in range(w.shape[0]):
-        most = max(most, first[i + 1] - first[i])
-    value, spot = np.empty(most), np.empty(most, np.uint32)
+        longest = max(longest, first[i + 1] - first[i])
+    value, spot = np.empty(longest), np.empty(longest, np.uint32)
     for i in range(w.shape[0]):
         m = 0
         for e in range(first[i], first[i + 1]):

@@ -15,6 +15,7 @@ import numpy as np
 from cyclade.linear.kernels.dense import WIDTH
 from cyclade.linear.kernels.group import diagonal_solve
 from cyclade.linear.kernels.jit import compiled, reductions
+from cyclade.linear.kernels.linalg import dot
 from cyclade.linear.kernels.shipped import prox
 
 TILE = 512  # entries of each of eight columns: 32 kB in float64, what a first-level cache holds
@@ -160,17 +161,20 @@ def row_solve(
 
 
 @reductions
+def weighted_subtract(a: Any, w: Any, mean: float, d: float, u: Any) -> None:
+    """u ← u − d w (a − mean)."""
+    for i in range(a.shape[0]):
+        u[i] -= d * w[i] * (a[i] - mean)
+
+
+@compiled
 def row_dots(
     dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, j: int, U: Any, c: Any
 ) -> None:
     """c_t = a_j · U_t, for U by outputs (dense) or by rows of X with a shift at the end."""
     if dense:
-        a = A[j]
         for t in range(U.shape[0]):
-            s, u = U[0, 0] * 0, U[t]
-            for i in range(a.shape[0]):
-                s += a[i] * u[i]
-            c[t] = s
+            c[t] = dot(A[j], U[t], A.shape[1])
     else:
         n, T = U.shape[0] - 1, U.shape[1]
         for t in range(T):
@@ -180,18 +184,16 @@ def row_dots(
                 c[t] += data[e] * U[rows[e], t]
 
 
-@reductions
+@compiled
 def row_subtract(
     dense: bool, A: Any, data: Any, rows: Any, at: Any, W: Any, means: Any, j: int, d: Any, U: Any
 ) -> None:
     """U_t ← U_t − d_t w_t (a_j − mean_jt)."""
     if dense:
-        a = A[j]
         for t in range(U.shape[0]):
-            step, mean, w, u = U[0, 0] * 0 + d[t], U[0, 0] * 0 + means[j, t], W[t], U[t]
-            if step != 0:
-                for i in range(a.shape[0]):
-                    u[i] -= step * w[i] * (a[i] - mean)
+            if d[t] != 0.0:
+                step, mean = U[0, 0] * 0 + d[t], U[0, 0] * 0 + means[j, t]
+                weighted_subtract(A[j], W[t], mean, step, U[t])
     else:
         n, T = U.shape[0] - 1, U.shape[1]
         for t in range(T):

@@ -66,6 +66,16 @@ def moments(data: Any, starts: Any, columns: Any, sums: Any, L: Any) -> None:
 
 
 @reductions
+def norms(data: Any, starts: Any, out: Any) -> None:
+    """out_j = ‖a_j‖."""
+    for j in range(out.shape[0]):
+        s = 0.0
+        for e in range(starts[j], starts[j + 1]):
+            s += float(data[e]) * float(data[e])
+        out[j] = np.sqrt(s)
+
+
+@reductions
 def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
     """a_j · R."""
     s = R[0] * 0

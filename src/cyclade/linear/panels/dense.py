@@ -150,10 +150,10 @@ class DensePanel:
         out[k:, k:] = fresh @ fresh.T
         return out
 
-    def hessian(self, at: Array) -> Array:
-        """A Aᵀ over the columns `at`."""
-        A = self.rows(at)
-        return np.asarray(A @ A.T, np.float64)
+    def hessians(self, at: Array) -> Array:
+        """A Aᵀ over the columns of each row of `at`."""
+        A = self.rows(at.ravel()).reshape(*at.shape, -1)
+        return np.asarray(A @ A.transpose(0, 2, 1), np.float64)
 
     def rows(self, order: Array) -> Array:
         """These columns; where they lie one after another, without a copy."""

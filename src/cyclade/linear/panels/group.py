@@ -34,8 +34,12 @@ class BlockPanel(Protocol):
     def include(self, blocks: Array) -> None:
         """Prepare these blocks; `start` must follow."""
 
-    def start(self, R: Array, x: Array) -> None:
-        """Begin at x, where the (w-centred) residual is R, (n,) or (n, T)."""
+    def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
+        """Begin at x, where the (w-centred) residual is R, (n,) or (n, T).
+
+        `gradient` holds the gradient and the slope in the intercept there, where they are known. A
+        `GroupPanel` then needs R only for its change: see there.
+        """
 
     def slopes(self, blocks: Array) -> Array:
         """A R in the place of the coefficients of these blocks (and anything elsewhere)."""
@@ -64,6 +68,10 @@ class GroupPanel:
     These are kept as eigenvectors Q and eigenvalues D if `rotated`, else as matrices Q and their
     largest eigenvalues. Memory is reserved for all groups at once and written where needed. Groups
     larger than `max_hessian` columns have only a bound on the largest eigenvalue.
+
+    From a start where the gradient is known, correlations are those of the start, in float64, plus
+    those with the change of R. So columns and R may be in float32, which takes half the time where
+    columns come from main memory: rounding errors are relative to the change, and vanish with it.
     """
 
     def __init__(
@@ -75,6 +83,7 @@ class GroupPanel:
         stored = np.where(sizes <= self.max_hessian, sizes**2, 0)
         self.q0 = np.concatenate([[0], np.cumsum(stored)])
         self.Q, self.D = np.empty(int(self.q0[-1])), np.zeros(int(starts[-1]))
+        self.means, self.begun = np.zeros(int(starts[-1])), np.empty(0)
         self.place = np.full(sizes.size, -1)  # of each group's first column in the panel
 
     def include(self, blocks: Array) -> None:
@@ -89,12 +98,13 @@ class GroupPanel:
         self.place[new] = first
         for m in np.unique(sizes):
             ks, begins = new[sizes == m], first[sizes == m]
-            own = self.starts[ks][:, None] + np.arange(m)
+            own, at = (first[:, None] + np.arange(m) for first in (self.starts[ks], begins))
+            self.means[own] = self.columns.means[at]
             if m > self.max_hessian:
-                for entries, begin in zip(own, begins, strict=True):
-                    self.D[entries] = self._bound(begin + np.arange(m))
+                for entries, columns in zip(own, at, strict=True):
+                    self.D[entries] = self._bound(columns)
                 continue
-            H = np.stack([self.columns.hessian(begin + np.arange(m)) for begin in begins])
+            H = self.columns.hessians(at)
             entries = self.q0[ks][:, None] + np.arange(m * m)
             if self.rotated:
                 values, H = np.linalg.eigh(H)
@@ -108,9 +118,14 @@ class GroupPanel:
         columns = self.columns
         return largest_eigenvalue(lambda v: columns.correlate(at, columns.product(v, at)), at.size)
 
-    def start(self, R: Array, x: Array) -> None:
-        """Begin at x with residual R."""
-        self.columns.start(R, np.zeros(self.columns.cols.size))
+    def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
+        """Begin at x with residual R; self.R is its change if the gradient is given."""
+        if gradient is None:
+            self.begun, self.c = np.zeros_like(R), np.zeros(x.size)
+        else:
+            g, slope = gradient
+            self.begun, self.c = R, self.means * slope - g
+        self.columns.start(R - self.begun, np.zeros(self.columns.cols.size))
         self.x, self.R = x, self.columns.R
 
     def slopes(self, blocks: Array) -> Array:
@@ -118,7 +133,8 @@ class GroupPanel:
         out, sizes = np.zeros(self.x.size), np.diff(self.starts)[blocks]
         spread = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         at = np.repeat(self.place[blocks], sizes) + spread
-        out[np.repeat(self.starts[blocks], sizes) + spread] = self.columns.correlations(at)
+        entries = np.repeat(self.starts[blocks], sizes) + spread
+        out[entries] = self.c[entries] + self.columns.correlations(at)
         return out
 
     def choose(self, blocks: Array) -> None:
@@ -130,19 +146,19 @@ class GroupPanel:
     ) -> tuple[int, float]:
         """Cycle over the chosen groups."""
         done, largest = group.cycles(
-            *self.columns.storage, self.R, self.x, self.starts, self.place, self.chosen, self.Q,
-            self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
+            *self.columns.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen,
+            self.Q, self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
         )  # fmt: skip
         return int(done), float(largest)
 
     def loss(self) -> float:
         """½‖R‖²."""
-        R = self.columns.residual()
+        R = self.residual()
         return 0.5 * float(R @ R)
 
     def residual(self) -> Array:
         """R."""
-        return self.columns.residual()
+        return np.asarray(self.begun + self.columns.residual())
 
 
 class RowPanel:
@@ -157,8 +173,8 @@ class RowPanel:
         if new.size:
             self.place[new] = self.columns.extend(new)
 
-    def start(self, R: Array, x: Array) -> None:
-        """Begin at x with residual R."""
+    def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
+        """Begin at x with residual R; the gradient is not used."""
         self.R = np.ascontiguousarray(R.T, self.columns.dtype)
         self.x = x.reshape(-1, self.T)
 
@@ -230,8 +246,8 @@ class OutputPanel:
         else:
             self.sums[new] = 0.0
 
-    def start(self, R: Array, x: Array) -> None:
-        """Begin at x with residual R."""
+    def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
+        """Begin at x with residual R; the gradient is not used."""
         self.x, U = x.reshape(self.D.shape), self.root * R
         if self.dense:
             self.R = np.ascontiguousarray(U.T, self.W.dtype)

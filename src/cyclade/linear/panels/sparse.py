@@ -139,9 +139,9 @@ class SparsePanel:
         A = products.by_rows(self.data, self.rows, self.starts, order, d.size)
         products.weighted_products(*A, np.arange(order.size, dtype=np.int32), d, out)
 
-    def hessian(self, at: Array) -> Array:
-        """A Aᵀ over the columns `at`."""
-        return self.products(NONE, at, np.empty((0, 0)))
+    def hessians(self, at: Array) -> Array:
+        """A Aᵀ over the columns of each row of `at`."""
+        return np.stack([self.products(NONE, own, np.empty((0, 0))) for own in at])
 
     def curved_products(self, d: Array) -> tuple[Array, Array]:
         """A diag(d) Aᵀ by rows, and A (d √w); centring is put in afterwards, as it is linear."""

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.certificate import judge, measure
+from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.kernels.gram import extrapolate
 from cyclade.linear.kernels.gram import minimise as minimise_quadratic
-from cyclade.linear.kernels.secants import secants, stiffest
-from cyclade.linear.kernels.strong import pulled, strong
+from cyclade.linear.kernels.losses import secants, stiffest
 from cyclade.linear.loss_at import LossAt
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, lifted, line_search
@@ -35,10 +35,10 @@ from cyclade.linear.screening import Gradient
 from cyclade.linear.state import State, rebase
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import PanelSolver
+from cyclade.linear.tuning import Tuning
 from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
-SHORT = 1e-4  # moves of z: for shorter ones φ'' is its own mean, and a difference is rounding
 
 
 class WarmStart:
@@ -275,7 +275,7 @@ class Predictor:
         for _ in range(tuning.predictor_steps * len(easier) + tuning.final_steps):
             now, last, loss_at = stages[at], at == len(easier), state.loss_at
             if not fresh:
-                curvature = on_the_way_back(loss_at, came, curvature)
+                curvature = on_the_way_back(tuning, loss_at, came, curvature)
             elif before is not None:
                 curvature = on_the_way(problem, loss_at, before)
             came = loss_at
@@ -308,18 +308,18 @@ class Predictor:
 def on_the_way(problem: Problem, loss_at: LossAt, before: Array) -> Array:
     """The mean of φ'' between z and as far on as it has come from `before`: a difference of φ'."""
     ends, out = problem.loss_at(2.0 * loss_at.z - before), np.empty_like(loss_at.z)
-    secants(ends.z, ends.u, loss_at.z, loss_at.u, loss_at.second, SHORT, out)
+    secants(ends.z, ends.u, loss_at.z, loss_at.u, loss_at.second, problem.tuning.short_move, out)
     return out
 
 
-def on_the_way_back(loss_at: LossAt, came: LossAt, used: Array) -> Array:
+def on_the_way_back(tuning: Tuning, loss_at: LossAt, came: LossAt, used: Array) -> Array:
     """φ'' at z; its mean since `came`, if larger, in rows that were stiffer than `used` told.
 
     Such a row has gone too far, and will come back over where it has been. Where one row is much
     larger than the others, φ'' at the far end would send it to and fro.
     """
     out = np.empty_like(loss_at.z)
-    stiffest(loss_at.z, loss_at.u, came.z, came.u, loss_at.second, used, SHORT, out)
+    stiffest(loss_at.z, loss_at.u, came.z, came.u, loss_at.second, used, tuning.short_move, out)
     return out
 
 

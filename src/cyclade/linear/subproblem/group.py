@@ -40,17 +40,17 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         if panel is None:
             panel = state.kept["groups"] = block_panel(problem, model.w)
         panel.include(W)
-        panel.start(model.start(), state.x.copy())
-        descent = Descent(panel, penalty, problem.tuning)
         # The model has the gradient of F where it is made.
-        measured = here is state.measured.loss_at
-        far = state.measured.distances[W] if measured else descent.distances(W)
+        now, measured = state.measured, here is state.measured.loss_at
+        panel.start(model.start(), state.x.copy(), (now.g, now.slope) if measured else None)
+        descent = Descent(panel, penalty, problem.tuning)
+        far = now.distances[W] if measured else descent.distances(W)
         worst = float(far.max(initial=0.0))
         stalled = 0 if worst < 0.9 * best else stalled + 1
         best = min(best, worst)
         if worst <= goal or stalled > problem.tuning.stalled_rounds:
             break
-        aim = goal if exact else max(0.1 * worst, 0.5 * goal)
+        aim = goal if exact else max(problem.tuning.group_forcing * worst, 0.5 * goal)
         # A set that has just grown is checked sooner: the next will differ from it.
         settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
         state.passes += descent.run(
@@ -97,7 +97,10 @@ def block_panel(problem: Problem, w: Array) -> BlockPanel:
     penalty: Any = problem.penalty
     centred = problem.fit_intercept
     if penalty.T == 1 and not penalty.entrywise:
-        columns = design.panel(NO_COLUMNS, w.reshape(-1), centred)
+        # An exact model starts from a measured gradient: single precision is enough.
+        single = problem.loss.quadratic and design.is_dense
+        dtype = np.float32 if single else design.dtype
+        columns = design.panel(NO_COLUMNS, w.reshape(-1), centred, dtype)
         return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated)
     shared = problem.loss.quadratic and not penalty.entrywise
     if shared and design.is_dense:
