@@ -73,12 +73,13 @@ def how_far(problem: Problem, state: State, W: Array, scale: float) -> float:
     push some out.
     """
     tuning, penalty, outside = problem.tuning, problem.penalty, state.measured.distance
+    if follows(problem, state):  # the working set of the last λ is nearly right: at once
+        return min(state.target, tuning.path_distance * scale)
     if penalty.convex:
         new = np.ones(penalty.blocks, bool)
         new[state.working] = False
         outside = float(state.measured.distances[W[new[W]]].max(initial=0.0))
-    goal = max(state.target, min(tuning.forcing * outside, tuning.forcing_scale * scale))
-    return min(goal, tuning.path_distance * scale) if follows(problem, state) else goal
+    return max(state.target, min(tuning.forcing * outside, tuning.forcing_scale * scale))
 
 
 def choose(problem: Problem, state: State) -> Array:
