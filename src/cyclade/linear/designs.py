@@ -180,7 +180,9 @@ class SparseDesign:
         """Xᵀv, of one v or of several as columns."""
         if v.ndim == 2:
             return np.stack([self.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
-        return self.correlate_some(self.cols, v)
+        out, v = np.empty(self.p), v.astype(self.dtype, copy=False)
+        sparse.correlate_all(self.data, self.rows, self.starts, v, out)
+        return out
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         """Xᵀv on the chosen columns."""
