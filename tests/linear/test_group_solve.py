@@ -163,6 +163,19 @@ def test_agrees_with_scikit_learn_on_several_tasks():
         np.testing.assert_allclose(ours.intercept, theirs.intercept_, atol=1e-7)
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cauchy"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_one_output_as_a_column_is_one_output(loss, sparse):
+    X, y = data(4, T=1)
+    y = TARGETS[loss](y)
+    X = sp.csc_array(X) if sparse else X
+    column = solve(X, y, loss, Rows(0.05), tol=1e-10)
+    flat = solve(X, y[:, 0], loss, GroupL2(0.05, 1), tol=1e-10)
+    assert column.coef.shape == (12, 1)
+    np.testing.assert_allclose(column.coef[:, 0], flat.coef, atol=1e-6)
+    np.testing.assert_allclose(column.intercept, [flat.intercept], atol=1e-6)
+
+
 def test_groups_of_one_are_the_lasso():
     X, y = data(6)
     lasso = solve(X, y, "squared", L1(0.1), tol=1e-12)

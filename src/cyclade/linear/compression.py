@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from cyclade.linear.tuning import DEFAULT, Tuning
 
-CHUNK = 2**19  # entries of X that are centred and weighted at a time: a few MiB, read once more
-STABLE = 1e4  # mean² over variance of a column, up to which ā āᵀ may be subtracted from products
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,9 @@ class Compressed:
         return self.target_mean - float(self.column_means @ x)
 
 
-def compress(X: Array, y: Array, s: Array, fit_intercept: bool) -> Compressed | None:
+def compress(
+    X: Array, y: Array, s: Array, fit_intercept: bool, tuning: Tuning = DEFAULT
+) -> Compressed | None:
     """The compressed problem for a dense X; None if X or y hold numbers that are not finite.
 
     Examples
@@ -64,7 +65,7 @@ def compress(X: Array, y: Array, s: Array, fit_intercept: bool) -> Compressed | 
     centred = y - target_mean
     square = float(s @ centred**2)
     with np.errstate(over="ignore", invalid="ignore"):
-        G, q = products(X, centred, s, means)
+        G, q = products(X, centred, s, means, tuning)
     if not (np.isfinite(G).all() and np.isfinite(q).all()):
         return None
     scale = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
@@ -81,18 +82,20 @@ def compress(X: Array, y: Array, s: Array, fit_intercept: bool) -> Compressed | 
     return Compressed(root * R, root * t, constant, means, target_mean, 0.5 * square)
 
 
-def products(X: Array, y: Array, s: Array, means: Array) -> tuple[Array, Array]:
+def products(
+    X: Array, y: Array, s: Array, means: Array, tuning: Tuning = DEFAULT
+) -> tuple[Array, Array]:
     """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0."""
     n, p = X.shape
     q = np.asarray((s * y) @ X, np.float64)
     if X.dtype == np.float64 and s.min() == s.max():
         G = (X.T @ X) / n  # NumPy sees that it is symmetric, and computes half
         spread = G.diagonal() - means**2
-        if (means**2 <= STABLE * spread).all():
+        if (means**2 <= tuning.stable_means * spread).all():
             G -= np.outer(means, means)
             return G, q
     G = np.zeros((p, p))
-    rows = max(CHUNK // p, 64)
+    rows = max(tuning.compressed_chunk // p, 64)
     for first in range(0, n, rows):
         part = X[first : first + rows] - means
         part *= np.sqrt(s[first : first + rows])[:, None]

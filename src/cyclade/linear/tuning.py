@@ -104,6 +104,10 @@ class Tuning:
     weight_floor: float = 1e-10  # of the largest weight; rounding
     flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; benchmark
 
+    # Compression of a tall X (compression.py)
+    compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB; safe
+    stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
+
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
 

@@ -120,6 +120,7 @@ class GroupPanel:
 
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
         """Begin at x with residual R; self.R is its change if the gradient is given."""
+        R = R.reshape(-1)  # of one output, perhaps as (n, 1)
         if gradient is None:
             self.begun, self.c = np.zeros_like(R), np.zeros(x.size)
         else:

@@ -56,7 +56,8 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         state.passes += descent.run(
             W, aim, budget - state.passes, far, trust=exact, bursts=2 if settled else 1
         )
-        end = problem.loss_at(here.z + (model.R - panel.residual()) / model.root)
+        residual = panel.residual().reshape(here.z.shape)
+        end = problem.loss_at(here.z + (model.R - residual) / model.root)
         x = panel.x.reshape(-1)
         if exact:
             state.x, state.loss_at = x, end
