@@ -526,7 +526,11 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("order", {"order": "up"}, "order='up' is unknown"),
     ("reg", {"reg": 0.1}, "reg must be a Regulariser"),
     ("reg of a stranger", {"reg": {"layer9": L1(0.1)}}, "reg names 'layer9'"),
-    ("capture of a changing order", {"capture": True, "order": "shuffled"}, "an order that stays"),
+    (
+        "capture of a greedy order",
+        {"capture": True, "order": "greedy"},
+        "cannot take order='greedy'",
+    ),
 ]
 
 
