@@ -23,7 +23,7 @@ import torch.nn.functional as F
 
 import nets_models
 from cyclade.optim import PAGE, SCCD, SGD, VROCCD
-from nets import device_name, images
+from nets import device_name, find_kernels, images
 
 METHODS = {"SGD": SGD, "SCCD": SCCD, "PAGE": PAGE, "VRO-CCD": VROCCD}
 LARGE, SMALL = 512, 22
@@ -43,8 +43,7 @@ def main() -> None:
         parser.error("a captured step needs a CUDA device")
     if options.tf32:
         torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = False  # see nets.py
+    find_kernels()
     found = []
     for name in options.methods:
         step = captured(name, compile=options.compile)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from cyclade.lag import Lag
 from cyclade.optim.fused import Update
