@@ -67,12 +67,11 @@ def main() -> None:
 def find_kernels() -> None:
     """Let cuDNN find the fastest kernels, for every contestant.
 
-    It tries kernels when a convolution first runs: all of them, and on a device that is awake. On
-    one that has slept, or among the first ten, it picks one for LeNet's first layer that takes
-    twice the time of the best. TF32 does not pay in convolutions of so few channels.
+    It tries them when a convolution first runs. On a device that has just woken it may pick one for
+    LeNet's first layer that takes twice the time of the best. TF32 does not pay in convolutions of
+    so few channels.
     """
     torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.benchmark_limit = 0
     torch.backends.cudnn.allow_tf32 = False
     if torch.cuda.is_available():
         a = torch.randn(4096, 4096, device="cuda")

@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
             "Where does the cyclic scheme win, and what does it cost?\n\n"
             "  batch        SGD and three kinds of SCCD as the batch grows\n"
             "  order        orders of the blocks, and their number\n"
-            "  deep         orders on deep nets: a ResNet-18 on CIFAR-10, a GPT on Python's sources\n"
+            "  deep         orders on deep nets: ResNet-18 on CIFAR-10, a GPT on Python's sources\n"
             "               (--dataset resnet or gpt: that alone; with --quick a small GPT)"
         ),
         example=(
@@ -104,7 +104,7 @@ def _deep(chosen: argparse.Namespace) -> None:
     from cyclade.experiments.about import resolve
     from cyclade.experiments.deep import study
     from cyclade.experiments.deep.report import table
-    from cyclade.experiments.deep.study import TASKS
+    from cyclade.experiments.deep.runs import TASKS
 
     for name in ("epochs", "tune_epochs", "jobs"):
         if getattr(chosen, name) is not None:

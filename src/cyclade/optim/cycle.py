@@ -246,6 +246,11 @@ class CycleRunner:
                 self._lagged = Rewound(Lag(self.point), point)
         return self._lagged
 
+    @property
+    def has_norms(self) -> bool:
+        """Whether the model has spectral norms to advance."""
+        return bool(self._norms)
+
     def advance_norms(self) -> None:
         """One power iteration of every spectral norm in the model."""
         for norm, weight in self._norms:

@@ -33,7 +33,7 @@ class Batch:
         args, kwargs = self.inputs.args, self.inputs.kwargs
         target = () if self.target is None else (self.target,)
         found = (*args, *target)
-        if kwargs or not all([type(a) is Tensor for a in found]):
+        if kwargs or not all(type(a) is Tensor for a in found):
             return None
         return found
 

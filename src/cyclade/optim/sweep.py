@@ -35,8 +35,9 @@ def exact_autocast() -> Iterator[None]:
 class StagedSweep:
     """A point (the live parameters, or a lagged copy) moving along a cycle on one batch.
 
-    It begins with the batches, or with the values `at` some stages. Blocks in `fused` are updated in one kernel: their gradients stay in pieces (see
-    `cyclade.optim.fused`), where a batch is one, weighs 1, and gives every parameter a gradient.
+    It begins with the batches, or with the values `at` some stages. Blocks in `fused` are updated
+    in one kernel: their gradients stay in pieces (see `cyclade.optim.fused`), where a batch is one,
+    weighs 1, and gives every parameter a gradient.
     """
 
     def __init__(

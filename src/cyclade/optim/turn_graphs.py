@@ -10,6 +10,7 @@ of a cycle, which moves running statistics and returns the loss, has graphs of i
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -71,13 +72,14 @@ class TurnGraphs:
             self._places[key] = _Place(batches, runner.net.chain)
         place = self._places[key]
         torch._foreach_copy_(place.static, tensors)
-        self._do((key, "begin"), runner.advance_norms)
+        if runner.has_norms:
+            self._do((key, "begin"), runner.advance_norms)
         starts = sorted({0, *runner.net.starts})
         valid, first = {0}, True  # stages whose values before are true; the first turn
         for j in turns:
             start = runner.net.starts[j]
             at = max(stage for stage in valid if stage <= start)
-            for a, b in zip(starts, starts[1:], strict=False):
+            for a, b in pairwise(starts):
                 if at <= a < start:
                     self._do(
                         (key, "advance", a, first),

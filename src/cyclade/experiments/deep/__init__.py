@@ -5,6 +5,6 @@ sources of Python itself, each at its best learning rate and over several seeds.
 """
 
 from cyclade.experiments.deep.record import Setting
-from cyclade.experiments.deep.study import study
+from cyclade.experiments.deep.runs import study
 
 __all__ = ["Setting", "study"]

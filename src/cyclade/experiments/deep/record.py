@@ -66,29 +66,24 @@ def run(setting: Setting, task: Task, lr: float, seed: int, device: torch.device
     cosines: list[float] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LockWarning)
-        with _autocast(device):
-            if setting.fresh:
-                opt.step(*task.batch(seed, -1 % 2**32), refresh=True)  # forms g, moves nothing
-            for k in range(task.steps):
-                for group in opt.param_groups:
-                    group["lr"] = lr * min(1.0, (k + 1) / _WARM)
-                for i in range(batches):
-                    _step(opt, setting, *task.batch(seed, k * batches + i))
-                seen = opt.runner.lock.cosines
-                if seen:
-                    cosines.append(sum(seen) / len(seen))
-                    seen.clear()
-                if (k + 1) % max(1, task.steps // _LOOKS) == 0:
-                    curve.append((k + 1, _validated(model, task)))
-                    if curve[-1][1] is None:
-                        break
-            moved = math.sqrt(
-                sum(
-                    float((p.detach() - p0).square().sum())
-                    for p, p0 in zip(model.parameters(), start, strict=True)
-                )
-            )
-            ms = _timed(opt, setting, task.batch(seed, 0), device)
+        if setting.fresh:
+            _step(opt, setting, task.batch(seed, task.steps * batches))  # forms g, moves nothing
+        for k in range(task.steps):
+            for group in opt.param_groups:
+                group["lr"] = lr * min(1.0, (k + 1) / _WARM)
+            for i in range(batches):
+                _step(opt, setting, task.batch(seed, k * batches + i))
+            seen = opt.runner.lock.cosines
+            if seen:
+                cosines.append(sum(seen) / len(seen))
+                seen.clear()
+            if (k + 1) % max(1, task.steps // _LOOKS) == 0:
+                curve.append((k + 1, validated(model, task)))
+                if curve[-1][1] is None:
+                    break
+        pairs = zip(model.parameters(), start, strict=True)
+        moved = math.sqrt(sum(float((p.detach() - p0).square().sum()) for p, p0 in pairs))
+        ms = _timed(opt, setting, task.batch(seed, 0))
     return {
         **asdict(setting), "lr": lr, "seed": seed, "steps": task.steps, "val": curve,
         "cosines": [round(c, 4) for c in cosines], "moved": moved if math.isfinite(moved) else None,
@@ -96,39 +91,44 @@ def run(setting: Setting, task: Task, lr: float, seed: int, device: torch.device
     }  # fmt: skip
 
 
-def _step(opt: Any, setting: Setting, x: Tensor, y: Tensor) -> None:
-    opt.step(x, y, refresh=True) if setting.fresh else opt.step(x, y)
+def _step(opt: Any, setting: Setting, batch: tuple[Tensor, Tensor]) -> None:
+    with autocast(batch[0].device):
+        opt.step(*batch, refresh=True) if setting.fresh else opt.step(*batch)
 
 
-def _autocast(device: torch.device) -> AbstractContextManager[Any]:
+def autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """bfloat16 on CUDA.
+
+    It is left after each step and each validation: a context keeps the weights that it has cast,
+    and within one that spans several steps a validation would see those of the first.
+    """
     if device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return nullcontext()
 
 
 @torch.no_grad()
-def _validated(model: nn.Module, task: Task) -> float | None:
+def validated(model: nn.Module, task: Task) -> float | None:
     """The validation loss; None where it is not finite."""
     model.eval()
-    found = task.validate(model)
+    with autocast(next(model.parameters()).device):
+        found = task.validate(model)
     model.train()
     return found if math.isfinite(found) else None
 
 
-def _timed(
-    opt: Any, setting: Setting, batch: tuple[Tensor, Tensor], device: torch.device
-) -> float | None:
+def _timed(opt: Any, setting: Setting, batch: tuple[Tensor, Tensor]) -> float | None:
     """Milliseconds of a step; None for a run that has diverged, which is refused."""
 
     def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        if batch[0].is_cuda:
+            torch.cuda.synchronize()
 
     try:
         wait()
         begun = time.perf_counter()
         for _ in range(_TIMED):
-            _step(opt, setting, *batch)
+            _step(opt, setting, batch)
         wait()
     except NotFiniteError:
         return None

@@ -57,19 +57,15 @@ class Images:
     def batch(self, seed: int, k: int) -> tuple[Tensor, Tensor]:
         """Images, each shifted by up to four pixels and reflected by a coin."""
         rng = np.random.default_rng([seed, k])
-        drawn = np.stack(
-            [
-                rng.choice(len(self.train), self.size, replace=False), *rng.integers(0, 9, (2, self.size)),
-                rng.integers(0, 2, self.size),
-            ]
-        )  # fmt: skip
+        which = rng.choice(len(self.train), self.size, replace=False)
+        drawn = np.stack([which, *rng.integers(0, [[9], [9], [2]], (3, self.size))])
         chosen, down, right, turned = torch.from_numpy(drawn).to(self.train.labels.device)
         padded = F.pad(self.train.images[chosen], (4, 4, 4, 4))
         span = torch.arange(32, device=padded.device)
         columns = torch.where(turned[:, None] > 0, 31 - span, span) + right[:, None]
         rows = down[:, None] + span
-        which = torch.arange(self.size, device=padded.device)[:, None, None]
-        images = padded[which, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+        each = torch.arange(self.size, device=padded.device)[:, None, None]
+        images = padded[each, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
         return images, self.train.labels[chosen]  # channels last, as the net
 
     def validate(self, model: nn.Module) -> float:
