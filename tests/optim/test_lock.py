@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from cyclade.optim import SCCD, SGD
-from cyclade.optim.lock import EVERY, LOOKS, LockWarning
+from cyclade.optim.lock import EVERY, LOCKED, LOOKS, LockWarning
 
 
 def model() -> nn.Sequential:
@@ -42,7 +42,6 @@ def test_the_cosine_is_that_of_the_gradients(options: dict[str, Any]) -> None:
     net = model()
     opt = SCCD(net, push, lr=1e-2, blocks="layers", order="forward", **options)
     kept: list[list[torch.Tensor]] = []
-    inner = opt.runner.steps.at if opt._runner else None
     x, y = torch.rand(8, 4).double(), torch.randn(8, 2).double()
     opt.step(x, y)
     inner = opt.runner.steps.at
@@ -65,10 +64,21 @@ def test_the_cosine_is_that_of_the_gradients(options: dict[str, Any]) -> None:
 
 
 def test_a_locked_order_is_told_once() -> None:
-    opt = SCCD(model(), push, lr=1e-4, blocks="layers", momentum=0.9)
-    with pytest.warns(LockWarning, match="order='shuffled' breaks this") as found:
+    opt = SCCD(model(), push, lr=1e-7, blocks="layers", momentum=0.9, order="forward")
+    with pytest.warns(LockWarning, match="may have locked") as found:
         steps(opt, EVERY * (LOOKS + 2) + 3)
     assert len(found) == 1
+
+
+def test_no_warning_while_the_loss_falls() -> None:
+    def distance(output: torch.Tensor, target: torch.Tensor) -> Any:
+        return (output - 40 * target).square().mean()
+
+    opt = SCCD(model(), distance, lr=3e-5, blocks="layers", momentum=0.9, order="forward")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        steps(opt, EVERY * (LOOKS + 1) + 3)
+    assert min(opt.runner.lock.cosines) > LOCKED
 
 
 @pytest.mark.parametrize(("cls", "options"), [

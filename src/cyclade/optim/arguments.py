@@ -130,12 +130,17 @@ def default_rate(precondition: str | None, *, recursive: bool) -> float:
     return LEARNING_RATES[precondition] * (RECURSIVE_SHARE if smaller else 1.0)
 
 
-def default_order(precondition: str | None, *, one_block: bool, fixed: bool) -> str:
-    """Forward, as in the paper; a new one each cycle for Adam's steps, which lock in a fixed one.
+def default_order(
+    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool, capture: bool
+) -> str:
+    """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.
 
-    Unless it must be `fixed`: CUDA graphs of recursive methods need that.
+    They lock in a fixed order (`cyclade study deep`). CUDA graphs of recursive methods need one all
+    the same, and what momentum does to a recursive method was not studied.
     """
-    return "shuffled" if precondition == "adam" and not one_block and not fixed else "forward"
+    moments = precondition == "adam" or (momentum > 0 and not recursive)
+    fixed = one_block or (capture and recursive)
+    return "shuffled" if moments and not fixed else "forward"
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:

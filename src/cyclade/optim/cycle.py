@@ -115,7 +115,7 @@ class CycleRunner:
             self._now = Checked(self.sweep(self.point, batches, replays, live=True), replays)
             return self._form(self._now)
         loss = self._cycle(self.turns.next(), batches, refresh)
-        self._done()
+        self._done(loss)
         return loss
 
     def _closure_move(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
@@ -130,13 +130,13 @@ class CycleRunner:
         if not refresh:
             lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
         self._core(self.turns.next(), self._now, lag, refresh)
-        self._done()
+        self._done(self._now.loss)
         return self._now.loss  # type: ignore[no-any-return]
 
-    def _done(self) -> None:
+    def _done(self, loss: Tensor) -> None:
         self.turns.done()
-        if not self.turns.one_at_a_time:
-            self.lock.look(self.turns.cycles)
+        if not self.rule.recursive:  # estimates that are corrected stay alike by themselves
+            self.lock.look(self.turns.cycles, loss)
 
     def _form(self, now: Checked) -> Tensor:
         """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""

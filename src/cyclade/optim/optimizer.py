@@ -106,8 +106,10 @@ class CyclicOptimizer(Optimizer):
         if lr is None:
             lr = default_rate(precondition, recursive=self.recursive)
         if order is None:
-            fixed = capture and self.recursive
-            order = default_order(precondition, one_block=self.one_block, fixed=fixed)
+            order = default_order(
+                precondition, momentum, one_block=self.one_block, recursive=self.recursive,
+                capture=capture,
+            )  # fmt: skip
         inputs = None if example is None else as_inputs(example)
         slope, self._loss_fn = slope_of(loss_fn), loss_fn
         self._routes = Routes(model, inputs, stages, compile=compile)

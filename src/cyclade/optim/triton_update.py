@@ -6,8 +6,8 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
-def update(
+@triton.jit  # type: ignore[untyped-decorator]
+def update(  # type: ignore[no-untyped-def]
     xs,
     nows,
     thens,
@@ -21,7 +21,7 @@ def update(
     KEEPS: tl.constexpr,
     LAGS: tl.constexpr,
     LANES: tl.constexpr,
-):  # type: ignore[no-untyped-def]
+):
     """x ← (x − η g) / (1 + η wd) over the tensors of a block, g and x_lag beside it.
 
     Program number pid has LANES entries of one of the tensors; `start` is where the first tensor

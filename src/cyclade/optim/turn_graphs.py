@@ -33,6 +33,13 @@ class _Place:
         self.envs: dict[int, list[Any]] = {0: [chain.start(batch.inputs) for batch in self.batches]}
         self.loss: Tensor | None = None
 
+    def note(self, loss: Tensor) -> None:
+        """Keep the loss. What a graph returns does not last: later graphs share its memory."""
+        if self.loss is None:
+            self.loss = loss.clone()
+        else:
+            self.loss.copy_(loss)
+
     def store(self, stage: int, found: list[Any], before: list[Any]) -> None:
         """Keep the values before `stage`; those that were only passed on stay where they are."""
         if stage not in self.envs:
@@ -86,25 +93,22 @@ class TurnGraphs:
                         lambda a=a, b=b, first=first: self._advance(place, a, b, first),  # type: ignore[misc]
                     )
                     valid.add(b)
-            loss = self._do(
+            self._do(
                 (key, "turn", j, first),
                 lambda j=j, first=first: self._turn(place, j, first),  # type: ignore[misc]
             )
-            place.loss = loss if first else place.loss
             valid, first = {stage for stage in valid if stage <= start}, False
         assert place.loss is not None
         return place.loss.clone()
 
-    def _do(self, key: Any, work: Callable[[], Any]) -> Any:
+    def _do(self, key: Any, work: Callable[[], None]) -> None:
         recorder = self._recorder
         if recorder is None:
-            return work()
-        if recorder.warm(key):
-            return recorder.replay(key, work)
-        result = recorder.eagerly(key, work)
-        if isinstance(result, Tensor):
-            result.record_stream(torch.cuda.current_stream())  # it was made on another stream
-        return result
+            work()
+        elif recorder.warm(key):
+            recorder.replay(key, work)
+        else:
+            recorder.eagerly(key, work)
 
     def _replays(self, place: _Place, first: bool) -> list[Any]:
         chain = self._runner.net.chain
@@ -121,8 +125,8 @@ class TurnGraphs:
             found.append(env)
         place.store(b, found, place.envs[a])
 
-    def _turn(self, place: _Place, j: int, first: bool) -> Tensor:
-        """Move block j; the loss before, in the first turn of a cycle."""
+    def _turn(self, place: _Place, j: int, first: bool) -> None:
+        """Move block j; note the loss before, in the first turn of a cycle."""
         runner = self._runner
         start = runner.net.starts[j]
         now = StagedSweep(
@@ -132,6 +136,8 @@ class TurnGraphs:
         )  # fmt: skip
         if not first:
             now.loss = place.loss  # it is known: what is left to differentiate has a slope
-        core.cycle([j], now, Nothing(), Nothing(), runner.reg, runner.steps, True)
-        assert now.loss is not None
-        return now.loss
+        none: Any = Nothing()  # no lagged point and no estimate, which core never asks for
+        core.cycle([j], now, none, none, runner.reg, runner.steps, True)
+        if first:
+            assert now.loss is not None
+            place.note(now.loss)

@@ -55,14 +55,15 @@ def at_seconds(record: Record, seconds: float) -> float:
             if before is None:
                 return math.nan  # earlier than the first look
             share = (steps - before[0]) / (step - before[0])
-            return before[1] + share * (loss - before[1])
+            return float(before[1] + share * (loss - before[1]))
         before = (step, loss)
     return before[1] if before else math.nan
 
 
 def seconds_of(runs: list[Record]) -> float:
     """The time of training of a setting: its steps at its median milliseconds."""
-    return 1e-3 * runs[0]["steps"] * statistics.median(r["ms"] for r in runs if r["ms"])
+    ms = statistics.median(float(r["ms"]) for r in runs if r["ms"])
+    return 1e-3 * float(runs[0]["steps"]) * ms
 
 
 def rows(records: list[Record], task: str, optimizer: str) -> list[list[str]]:

@@ -52,7 +52,8 @@ class Images:
 
     def model(self) -> nn.Module:
         """A fresh net."""
-        return ResNet18().to(memory_format=torch.channels_last)
+        net: nn.Module = ResNet18()
+        return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
     def batch(self, seed: int, k: int) -> tuple[Tensor, Tensor]:
         """Images, each shifted by up to four pixels and reflected by a coin."""
