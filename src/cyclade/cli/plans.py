@@ -17,7 +17,8 @@ from cyclade.cli.arguments import (
 )
 
 PAPER = ("fig1", "table1", "fig-time", "fig-vr", "fig-same-lr")
-STUDIES = ("batch", "order", "deep")
+STUDIES = ("batch", "order")
+DEEP = "deep"  # a study that is no plan of epochs
 
 
 def add(commands: Any) -> None:
@@ -62,7 +63,7 @@ def add(commands: Any) -> None:
             "  cyclade study order --data-dir data --device cuda --out out"
         ),
     )
-    study.add_argument("name", choices=STUDIES, metavar="NAME", help="see above")
+    study.add_argument("name", choices=(*STUDIES, DEEP), metavar="NAME", help="see above")
     _add_settings(study)
     study.set_defaults(command=_study)
 
@@ -90,7 +91,7 @@ def _reproduce(chosen: argparse.Namespace) -> None:
 
 
 def _study(chosen: argparse.Namespace) -> None:
-    if chosen.name == "deep":
+    if chosen.name == DEEP:
         _deep(chosen)
         return
     from cyclade.experiments.plans import STUDIES as makes
