@@ -107,6 +107,21 @@ def test_values_that_pass_are_not_copied() -> None:
     assert all(any(v is x for v in place.envs[stage][0].values()) for stage in starts[:-1])
 
 
+def test_the_loss_keeps_its_place() -> None:
+    # Graphs share their memory: a loss that lay there would be written over by later turns.
+    model = skips("cpu")
+    opt = SCCD(model, F.cross_entropy, blocks="layers", order="shuffled")
+    opt.step(*batch(model, 0, "cpu"))
+    pieces = opt.runner.graphs = TurnGraphs(opt.runner, None)
+    first = opt.step(*batch(model, 0, "cpu"))
+    (place,) = pieces._places.values()
+    where, value = place.loss, first.clone()
+    second = opt.step(*batch(model, 1, "cpu"))
+    assert place.loss is where
+    assert torch.equal(first, value)
+    assert not torch.equal(first, second)
+
+
 def test_a_state_is_taken_up_in_pieces() -> None:
     model, _, opt = train(net, "cpu", True, False, order="shuffled", momentum=0.9)
     other = net("cpu")
