@@ -106,7 +106,10 @@ class CyclicOptimizer(Optimizer):
         if lr is None:
             lr = default_rate(precondition, recursive=self.recursive)
         if order is None:
-            order = default_order(precondition, one_block=self.one_block, capture=capture)
+            order = default_order(
+                precondition, momentum, one_block=self.one_block, recursive=self.recursive,
+                capture=capture,
+            )  # fmt: skip
         inputs = None if example is None else as_inputs(example)
         slope, self._loss_fn = slope_of(loss_fn), loss_fn
         self._routes = Routes(model, inputs, stages, compile=compile)
@@ -132,7 +135,7 @@ class CyclicOptimizer(Optimizer):
         self._built = True
         self._turns = Turns(as_order(order, self._plan.m), seed, one_at_a_time=self.one_at_a_time)
         if capture:
-            check_capture(self._turns.fixed, self.net.parameters.values())
+            check_capture(self._turns, self.net.parameters.values(), recursive=self.recursive)
         self._rule = self._refresh_rule()
         self._reg, self._capture = reg, capture
         self._no_decay = no_decay_names(no_decay, self.net)
@@ -315,6 +318,7 @@ class CyclicOptimizer(Optimizer):
         changed, and only then proves again.
         """
         self.net.check_unchanged()
+        self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
         if self._routes.proved(batches):
             return
         inputs = batches[0].inputs
