@@ -35,7 +35,11 @@ def trajectory(method: Any, loss: Any, cycles: int = 40) -> list[torch.Tensor]:
     return points
 
 
-@pytest.mark.parametrize("loss", [CrossEntropy(), F.cross_entropy, nn.CrossEntropyLoss()], ids=str)
+@pytest.mark.parametrize(
+    "loss",
+    [CrossEntropy(), F.cross_entropy, nn.CrossEntropyLoss()],
+    ids=["ours", "function", "module"],
+)
 @pytest.mark.parametrize("method", [SGD, SCCD, PAGE, VROCCD, VRCCD], ids=lambda m: m.__name__)
 def test_slopes_change_no_trajectory(method: Any, loss: Any) -> None:
     with_slope = trajectory(method, loss)

@@ -73,7 +73,7 @@ def train(make: Any, device: str, pieces: bool, halves: bool, **options: Any) ->
     (net, "shuffled", {}), (net, "shuffled", {"momentum": 0.9}),
     (net, "rotated", {"precondition": "adam", "eps": 1.0}), (skips, "shuffled", {}),
     (skips, "random", {"precondition": "spectral"}), (skips, "reflected", {"momentum": 0.9}),
-], ids=str)  # fmt: skip
+], ids=lambda v: getattr(v, "__name__", str(v)))  # fmt: skip
 def test_pieces_are_the_cycle(order: str, options: Any, make: Any, device: str) -> None:
     model, losses, opt = train(make, device, True, False, order=order, **options)
     twin, expected, _ = train(make, device, False, False, order=order, **options)
