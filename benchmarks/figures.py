@@ -16,6 +16,10 @@ are its arguments (in quotes where they hold spaces)::
     timing table1 SCCD seconds_per_iteration             milliseconds; with SGD behind it, the ratio
     nets lenet "SCCD forward, captured" "vs ours"        of nets-h200-lenet.json
     nets-lenet, nets-blocks, samples, first-run          tables of docs/benchmarks
+    kernels SCCD VRO-CCD                                 of nets-h200-kernels.json and …-before.json
+    kernel-ms SCCD SGD                                   milliseconds; with SGD behind, the ratio
+    deep gpt "adam 0"                                    a table of study-deep.json
+    deep-ms gpt "adam 0" shuffled forward                milliseconds of one order over another's
     linear summary, linear median, …                     of linear.csv
     minimize                                             the table of minimize.csv
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is

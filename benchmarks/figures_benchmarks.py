@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
+import statistics
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -79,6 +81,87 @@ def nets_blocks() -> str:
 def _steps(name: str) -> dict[str, dict[str, Any]]:
     found = json.loads((FOLDER / f"nets-h200-{name}.json").read_text("utf-8"))
     return {row["step"]: row for row in found["rows"]}
+
+
+_FAMILIES = {  # kernels by what they do, the first that fits; `others` read, step and write blocks
+    "convolutions and their layouts": r"conv|fft2d|flip_filter|wgrad|dgrad|cf32|Nhwc|Nchw|fprop"
+    r"|scalePacked",
+    "products of matrices": r"gemm|cutlass|splitKreduce",
+    "pooling": r"max_pool",
+    "loss and its slope": r"nll|softmax|addcmul|scatter",
+    "sums (gradients of biases)": r"reduce_kernel",
+    "ReLU and bias": r"clamp|threshold|CUDAFunctor_add<float> >",
+    "update of a block in one kernel": r"^update$",
+    "other reads, writes and arithmetic": r"",
+}
+
+
+def kernels(*steps: str) -> str:
+    """Kernels of captured steps, by family: before the engine fused them, and now."""
+    rows = []
+    found = {
+        (when, step["step"]): step
+        for when in ("-before", "")
+        for step in json.loads(
+            (FOLDER / f"nets-h200-kernels{when}.json").read_text("utf-8")
+        )["steps"]
+    }  # fmt: skip
+    for family in _FAMILIES:
+        cells = [family]
+        for step in steps:
+            for when in ("-before", ""):
+                mine = [r for r in found[when, step]["kernels"] if _family(r["kernel"]) == family]
+                count, us = (sum(r[key] for r in mine) for key in ("count", "us"))
+                cells.append(f"{count:.0f}, {us:.0f} µs" if mine else "")
+        rows.append(cells)
+    last = ["all kernels; a step by the clock"]
+    for step in steps:
+        for when in ("-before", ""):
+            one = found[when, step]
+            count = sum(r["count"] for r in one["kernels"])
+            last.append(f"{count:.0f}; **{one['ms']:.3f} ms**")
+    head = ["", *(f"{step}{when}" for step in steps for when in (" before", " now"))]
+    return table(head, [*rows, last])
+
+
+def _family(kernel: str) -> str:
+    return next(name for name, words in _FAMILIES.items() if re.search(words, kernel))
+
+
+def kernel_ms(step: str, other: str = "") -> str:
+    """Milliseconds of a captured step by the clock beside its kernel table; over another's."""
+    steps = json.loads((FOLDER / "nets-h200-kernels.json").read_text("utf-8"))["steps"]
+    ms = {one["step"]: one["ms"] for one in steps}
+    return f"{ms[step] / ms[other]:.2f}" if other else f"{ms[step]:.3f}"
+
+
+# ----------------------------------------------------------------------------------- deep nets
+
+
+def deep(task: str, optimizer: str) -> str:
+    """The study deep: every setting of an optimizer at its best learning rate."""
+    from cyclade.experiments.deep.report import HEAD, rows
+
+    return table(HEAD, rows(_deep(), task, optimizer))
+
+
+def deep_ms(task: str, optimizer: str, order: str, other: str) -> str:
+    """Milliseconds of a cycle of four blocks in one order, over those in another."""
+    median = {
+        name: statistics.median(
+            r["ms"]
+            for r in _deep()
+            if (r["task"], r["optimizer"], r["order"]) == (task, optimizer, name) and r["ms"]
+        )
+        for name in (order, other)
+    }
+    return f"{median[order] / median[other]:.2f}"
+
+
+@cache
+def _deep() -> list[dict[str, Any]]:
+    found = json.loads((FOLDER / "study-deep.json").read_text("utf-8"))
+    return list(found["records"])
 
 
 def first_run() -> str:
@@ -179,5 +262,6 @@ def _linear() -> tuple[Records, Notes]:
 
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
+    "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
     "samples": samples, "linear": linear, "minimize": minimize, "csv": csv_table,
 }  # fmt: skip

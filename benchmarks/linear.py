@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers import ADAPTERS
+from linear_peers import ADAPTERS, kinds
 from linear_peers.problems import CONVEX, SYNTHETIC, save, synthetic, table
 from linear_peers.report import (
     US,
@@ -97,13 +97,20 @@ class Run:
 
     def lines(self) -> list[Line]:
         """(name, kind, data set, place) of every line asked for."""
+        if self.options.half:
+            found = kinds.lines(self.options.half, bool(self.options.data_dir))
+            every = [(line_name(*parts), *parts) for parts in found]
+            return self.chosen(every)
         pairs = [*DESIGNS, *UNSEEN_DESIGNS]
         if self.options.data_dir:
             pairs += [*TABLES, *UNSEEN_TABLES]
         every = [
-            (f"{kind} {data} {'path' if at == 'path' else '/' + at}", kind, data, at)
-            for kind, data in pairs for at in PLACES
-        ]  # fmt: skip
+            (line_name(kind, data, at), kind, data, at) for kind, data in pairs for at in PLACES
+        ]
+        return self.chosen(every)
+
+    def chosen(self, every: list[Line]) -> list[Line]:
+        """Those that ``--only`` names."""
         wanted = [set(words.split("|")) for words in self.options.only]
         return [line for line in every if all(words & set(line[0].split()) for words in wanted)]
 
@@ -130,7 +137,10 @@ class Run:
         """The data set, stored once for all workers."""
         path: Path = self.work / f"{name}.npz"
         if not path.exists():
-            X, y = synthetic(name) if name in SYNTHETIC else table(name, self.options.data_dir)
+            if name.endswith(kinds.HALVES):
+                X, y = kinds.generate(name, self.options.data_dir)
+            else:
+                X, y = synthetic(name) if name in SYNTHETIC else table(name, self.options.data_dir)
             save(path, X, y)
         return path
 
@@ -168,7 +178,7 @@ class Run:
     def ensure_reference(self, line: Line) -> bool:
         """The best F known on a convex line, from a very tight solution by the first that can."""
         path = self.reference_file(line[0])
-        if line[1] not in CONVEX or path.exists():
+        if line[1].removesuffix("+1") not in CONVEX or path.exists():
             return True
         for adapter in ("ours", "celer_", "skglm_", "adelie_"):
             if adapter in self.interpreters:
@@ -272,10 +282,12 @@ class Run:
             "note": self.options.note,
             "versions": {r["solver"]: r["version"] for r in records if r.get("version")},
         }
-        write_csv(records, out / "linear.csv")
-        notes = read_notes(out / "linear-notes.csv")
-        write_markdown(records, out / "linear.md", about, notes)
-        draw(records, out / "linear.png", notes)
+        name = f"linear-{self.options.half}" if self.options.half else "linear"
+        write_csv(records, out / f"{name}.csv")
+        notes = read_notes(out / f"{name}-notes.csv")
+        if not self.options.half:
+            write_markdown(records, out / "linear.md", about, notes)
+            draw(records, out / "linear.png", notes)
         for line in lines_of(records):
             found = compare(records, line)
             best = found["best"]["solver"] if found["best"] else "none"
@@ -286,9 +298,11 @@ class Run:
 class Served:
     """A worker that waits to be asked for one more fit."""
 
-    def __init__(self, run: Run, adapter: str, line: Line) -> None:
+    def __init__(
+        self, run: Run, adapter: str, line: Line, environment: dict[str, str] = ENVIRONMENT
+    ) -> None:
         self.process = subprocess.Popen(
-            run.command(adapter, line, "--serve"), env=ENVIRONMENT, text=True,
+            run.command(adapter, line, "--serve"), env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         text = self._answer()
@@ -311,6 +325,11 @@ class Served:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
+
+
+def line_name(kind: str, data: str, at: str) -> str:
+    """As tables have it."""
+    return f"{kind} {data} {'path' if at == 'path' else '/' + at}"
 
 
 def bandwidth(size: int = 2**26) -> float:
@@ -338,6 +357,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
+    parser.add_argument(
+        "--half", choices=kinds.HALVES, help="kinds of data: the half to tune on, or the other"
+    )
     parser.add_argument("--peer-python", action="append", default=[], metavar="PATH")
     parser.add_argument("--solvers", nargs="*", default=[], choices=ADAPTERS)
     parser.add_argument("--only", nargs="*", default=[], help="as: lasso|logistic dense /10")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cyclade.experiments.draws import Coins
-from cyclade.linear.row_stream import Waiting
-from cyclade.methods import as_method
+from cyclade.linear.stochastic.draws import Queue
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.samplers import ALL, Page, coin, page_defaults
 
@@ -64,9 +63,9 @@ def test_page_takes_everything_without_a_draw() -> None:
 
 @pytest.mark.parametrize("p", [0.3, 1.0])
 def test_a_stream_tosses_the_coins_of_a_cycle_before_it_begins(p: float) -> None:
-    waiting, rng = Waiting(as_method("VR-CCD", True), 20, 4, p), _generator()
+    waiting, rng = Queue(True, 20, 4, p, draws=3), _generator()
     waiting.add(np.zeros((1000, 1)), np.zeros(1000), np.ones(1000), np.zeros(1000))
-    assert waiting.ready(3, rng)
+    assert waiting.ready(rng)
     twin = _generator()
     expected = [True] * 3 if p == 1.0 else (twin.random(3) < p).tolist()
     assert waiting.coins == expected

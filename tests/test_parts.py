@@ -95,6 +95,10 @@ def test_orders() -> None:
     assert turns["backward"] == [3, 2, 1, 0]
     assert sorted(turns["shuffled"]) == [0, 1, 2, 3]
     assert len(turns["random"]) == 4
+    rotations = {tuple(as_order("rotated", 3).turns(3, rng, lambda: [])) for _ in range(100)}
+    assert rotations == {(0, 1, 2), (1, 2, 0), (2, 0, 1)}
+    both = {tuple(as_order("reflected", 3).turns(3, rng, lambda: [])) for _ in range(100)}
+    assert both == {(0, 1, 2), (2, 1, 0)}
     assert turns["greedy"] == [1, 1, 1, 1]
     assert list(as_order([2, 0, 1], 3).turns(3, rng, lambda: [])) == [2, 0, 1]
     many = {tuple(as_order("shuffled", 3).turns(3, rng, lambda: [])) for _ in range(100)}

@@ -16,8 +16,10 @@ of its own, `report` writes the tables. Only NumPy and SciPy are needed here.
 ADAPTERS = (
     "ours",
     "scikit_learn",
+    "scikit_learn_gram",
     "scikit_learn_saga",
     "skglm_",
+    "skglm_gram",
     "celer_",
     "adelie_",
     "glmnet_",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers.problems import GROUP, Problem
+from linear_peers.problems import GROUP, L1_RATIO, Problem
 
 MODULE, NAME = "adelie", "adelie"
 LADDER = [10.0**-k for k in range(5, 17)]
@@ -14,8 +14,8 @@ _prepared: dict[str, Any] = {}
 
 
 def can(problem: Problem, path: bool) -> bool:
-    """Convex problems."""
-    return problem.convex
+    """Convex problems it has."""
+    return problem.kind in ("lasso", "enet", "logistic", "group", "poisson")
 
 
 def prepare(problem: Problem) -> None:
@@ -26,6 +26,8 @@ def prepare(problem: Problem) -> None:
     _prepared["X"] = wrap(problem.X, method="naive", n_threads=1)
     if problem.kind == "logistic":
         _prepared["glm"] = ad.glm.binomial(y=(problem.y > 0).astype(float))
+    elif problem.kind == "poisson":
+        _prepared["glm"] = ad.glm.poisson(y=problem.y)
     else:
         _prepared["glm"] = ad.glm.gaussian(y=problem.y)
     step = GROUP if problem.kind == "group" else 1
@@ -43,7 +45,9 @@ def path(problem: Problem, lams: Any, tol: float) -> Any:
 
     state = ad.grpnet(
         _prepared["X"], _prepared["glm"], groups=_prepared["groups"], lmda_path=np.asarray(lams),
-        intercept=False, early_exit=False, adev_tol=1.0, tol=tol, irls_tol=tol, n_threads=1,
+        alpha=L1_RATIO if problem.kind == "enet" else 1.0, intercept=problem.intercept,
+        early_exit=False, adev_tol=1.0, tol=tol, irls_tol=tol, n_threads=1,
         progress_bar=False, max_iters=10_000_000,
     )  # fmt: skip
-    return state.betas.toarray().T
+    coefs = state.betas.toarray().T
+    return np.vstack([coefs, state.intercepts]) if problem.intercept else coefs

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers.problems import Problem
+from linear_peers.problems import L1_RATIO, Problem
 
 MODULE, NAME = "celer", "celer"
 LADDER = [10.0**-k for k in range(3, 13)]
 
 
 def can(problem: Problem, path: bool) -> bool:
-    """Convex problems."""
-    return problem.convex
+    """Convex problems it has; an intercept for least squares only."""
+    if problem.intercept:
+        return problem.kind in ("lasso", "enet")
+    return problem.kind in ("lasso", "enet", "logistic", "group")
 
 
 def prepare(problem: Problem) -> None:
@@ -25,6 +27,12 @@ def prepare(problem: Problem) -> None:
 
 def fit(problem: Problem, lam: float, tol: float) -> Any:
     """One fit."""
+    if problem.intercept:
+        from celer import ElasticNet
+
+        ratio = L1_RATIO if problem.kind == "enet" else 1.0
+        model = ElasticNet(lam, l1_ratio=ratio, tol=tol, max_iter=1_000).fit(problem.X, problem.y)
+        return np.append(model.coef_, model.intercept_)
     return path(problem, np.array([lam]), tol)[:, 0]
 
 
@@ -32,8 +40,13 @@ def path(problem: Problem, lams: Any, tol: float) -> Any:
     """celer_path. Its logistic objective is a sum over rows, so λ becomes nλ."""
     from celer import celer_path
 
-    if problem.kind == "lasso":
-        return celer_path(problem.X, problem.y, "lasso", alphas=lams, tol=tol, max_iter=1_000)[1]
+    if problem.intercept:
+        return np.stack([fit(problem, lam, tol) for lam in lams], axis=1)
+    if problem.kind in ("lasso", "enet"):
+        ratio = L1_RATIO if problem.kind == "enet" else 1.0
+        return celer_path(
+            problem.X, problem.y, "lasso", alphas=lams, tol=tol, max_iter=1_000, l1_ratio=ratio
+        )[1]
     if problem.kind == "logistic":
         alphas = np.asarray(lams) * problem.n
         return celer_path(

@@ -14,7 +14,7 @@ LADDER = [10.0**-k for k in range(3, 9)]
 
 def can(problem: Problem, path: bool) -> bool:
     """Lasso and logistic, single fits."""
-    return problem.kind in ("lasso", "logistic") and not path
+    return not problem.intercept and problem.kind in ("lasso", "logistic") and not path
 
 
 def prepare(problem: Problem) -> None:

@@ -15,7 +15,7 @@ LADDER = [10.0**-k for k in range(5, 17)]
 
 def can(problem: Problem, path: bool) -> bool:
     """Lasso and logistic."""
-    return problem.kind in ("lasso", "logistic")
+    return not problem.intercept and problem.kind in ("lasso", "logistic")
 
 
 def prepare(problem: Problem) -> None:

@@ -15,7 +15,12 @@ _prepared: dict[str, Any] = {}
 
 def can(problem: Problem, path: bool) -> bool:
     """Dense Lasso and logistic, single fits."""
-    return problem.kind in ("lasso", "logistic") and not path and not problem.sparse
+    return (
+        not problem.intercept
+        and problem.kind in ("lasso", "logistic")
+        and not path
+        and not problem.sparse
+    )
 
 
 def prepare(problem: Problem) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers.problems import GAMMA, Problem
+from linear_peers.problems import GAMMA, L1_RATIO, Problem
 
 MODULE, NAME = "cyclade", "cyclade"
 LADDER = [10.0**-k for k in range(3, 13)]
@@ -25,6 +25,8 @@ def penalty(problem: Problem, lam: float) -> Any:
     """The penalty of this kind of problem at λ."""
     from cyclade.linear import penalties
 
+    if problem.kind == "enet":
+        return penalties.ElasticNet(lam, L1_RATIO)
     if problem.kind == "group":
         return penalties.GroupL2(lam, problem.groups)
     return penalties.MCP(lam, GAMMA) if problem.kind == "mcp" else penalties.L1(lam)
@@ -34,9 +36,9 @@ def loss(problem: Problem) -> Any:
     """The loss of this kind of problem."""
     from cyclade.linear import losses
 
-    if problem.kind == "cauchy":
-        return losses.Cauchy(1.0)
-    return losses.get("logistic" if problem.kind == "logistic" else "squared")
+    known = {"cauchy": losses.Cauchy(1.0), "huber": losses.Huber(1.0)}
+    name = problem.kind if problem.kind in ("logistic", "poisson") else "squared"
+    return known.get(problem.kind) or losses.get(name)
 
 
 def solution(problem: Problem, lam: float, tol: float) -> Any:
@@ -44,12 +46,13 @@ def solution(problem: Problem, lam: float, tol: float) -> Any:
     from cyclade.linear import solve
 
     r = penalty(problem, lam)
-    return solve(problem.X, problem.y, loss(problem), r, fit_intercept=False, tol=tol)
+    return solve(problem.X, problem.y, loss(problem), r, fit_intercept=problem.intercept, tol=tol)
 
 
 def fit(problem: Problem, lam: float, tol: float) -> Any:
     """One fit."""
-    return solution(problem, lam, tol).coef
+    found = solution(problem, lam, tol)
+    return np.append(found.coef, found.intercept) if problem.intercept else found.coef
 
 
 def followed(problem: Problem, lams: Any, tol: float) -> Any:
@@ -57,12 +60,13 @@ def followed(problem: Problem, lams: Any, tol: float) -> Any:
     from cyclade.linear import path as follow
 
     r, phi = penalty(problem, float(lams[-1])), loss(problem)
-    return follow(problem.X, problem.y, phi, r, lams=lams, fit_intercept=False, tol=tol)
+    return follow(problem.X, problem.y, phi, r, lams=lams, fit_intercept=problem.intercept, tol=tol)
 
 
 def path(problem: Problem, lams: Any, tol: float) -> Any:
     """A path."""
-    return followed(problem, lams, tol).coefs
+    found = followed(problem, lams, tol)
+    return np.vstack([found.coefs, found.intercepts]) if problem.intercept else found.coefs
 
 
 def traffic(problem: Problem, lams: Any, tol: float) -> float:

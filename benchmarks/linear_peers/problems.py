@@ -1,6 +1,6 @@
 """The problems: designs, real tables, objectives and distances, in plain NumPy and SciPy.
 
-    F(x) = (1/n) Σ_i φ(y_i, a_i·x) + r(x),  without intercept
+    F(x) = (1/n) Σ_i φ(y_i, z_i) + r(x),  z_i = a_i·x, or a_i·x + c for kinds that end in "+1"
 
 ==========  ==========================================  ===========================
 kind        φ                                           r
@@ -10,6 +10,9 @@ logistic    log(1 + e^{−yz})                            λ ‖x‖₁
 group       ½ (z − y)²                                  λ Σ_g √|g| ‖x_g‖, g in tens
 mcp         ½ (z − y)²                                  MCP(λ, γ = 3)
 cauchy      ½ log(1 + (z − y)²)                         λ ‖x‖₁
+enet        ½ (z − y)²                                  λ (½ ‖x‖₁ + ¼ ‖x‖²)
+huber       ½ u², or |u| − ½ where |u| = |z − y| > 1    λ ‖x‖₁
+poisson     e^z − yz                                    λ ‖x‖₁
 ==========  ==========================================  ===========================
 
 A folder of real tables (``--data-dir``) holds ``NAME.npz`` files with ``y`` and either a dense
@@ -29,19 +32,27 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-KINDS = ("lasso", "logistic", "group", "mcp", "cauchy")
-CONVEX = ("lasso", "logistic", "group")
-GROUP, GAMMA = 10, 3.0
+KINDS = ("lasso", "logistic", "group", "mcp", "cauchy", "enet", "huber", "poisson")
+CONVEX = ("lasso", "logistic", "group", "enet", "huber", "poisson")
+GROUP, GAMMA, L1_RATIO = 10, 3.0, 0.5
 ACCURACY, STATIONARY = 1e-6, 1e-4
 
 
 @dataclass
 class Problem:
-    """Data and a kind of problem. X is in Fortran order, or sparse by columns."""
+    """Data and a kind of problem. X is in Fortran order, or sparse by columns.
+
+    Points have p entries, and one more for the intercept where there is one.
+    """
 
     kind: str
     X: Any
     y: Any
+    intercept: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind.endswith("+1"):
+            self.kind, self.intercept = self.kind[:-2], True
 
     @property
     def n(self) -> int:
@@ -70,8 +81,29 @@ class Problem:
 
     @cached_property
     def lam_max(self) -> float:
-        """The smallest λ at which x = 0 is stationary."""
-        return self.dual_norm(self.gradient(np.zeros(self.p)))
+        """The smallest λ at which x = 0 (with the best intercept) is stationary."""
+        null = np.zeros(self.p + self.intercept)
+        if self.intercept:
+            null[-1] = self.best_intercept()
+        return self.dual_norm(self.gradient(null))
+
+    def best_intercept(self) -> float:
+        """c of the null model."""
+        from scipy.optimize import brentq
+
+        def mean_slope(c: float) -> float:
+            return float(self.slopes(np.full(self.n, c)).mean())
+
+        low, high = -1.0, 1.0
+        while mean_slope(low) > 0:
+            low *= 2.0
+        while mean_slope(high) < 0:
+            high *= 2.0
+        return float(brentq(mean_slope, low, high, xtol=1e-14))
+
+    def predict(self, x: Any) -> Any:
+        """z."""
+        return np.asarray(self.X @ x[: self.p]) + (x[self.p] if self.intercept else 0.0)
 
     def lams(self, count: int = 100, ratio: float = 0.01) -> Any:
         """λ_max … λ_max · ratio, geometric."""
@@ -81,15 +113,21 @@ class Problem:
         """φ'(z)."""
         if self.kind == "logistic":
             return -0.5 * self.y * (1.0 - np.tanh(0.5 * self.y * z))
+        if self.kind == "poisson":
+            return np.exp(z) - self.y
         u = z - self.y
+        if self.kind == "huber":
+            return np.clip(u, -1.0, 1.0)
         return u / (1.0 + u * u) if self.kind == "cauchy" else u
 
     def gradient(self, x: Any) -> Any:
-        """∇f(x)."""
-        return np.asarray(self.X.T @ self.slopes(self.X @ x)) / self.n
+        """∇f(x) in the p coefficients."""
+        return np.asarray(self.X.T @ self.slopes(self.predict(x))) / self.n
 
     def dual_norm(self, g: Any) -> float:
         """max |g_j|, or over groups max ‖g_g‖ / √|g|."""
+        if self.kind == "enet":
+            return float(np.abs(g).max()) / L1_RATIO
         if self.kind != "group":
             return float(np.abs(g).max())
         starts = np.arange(0, self.p, GROUP)
@@ -98,15 +136,22 @@ class Problem:
 
     def smooth(self, x: Any) -> float:
         """f(x)."""
-        z = np.asarray(self.X @ x)
+        z = self.predict(x)
         if self.kind == "logistic":
             return float(np.logaddexp(0.0, -self.y * z).mean())
+        if self.kind == "poisson":
+            return float((np.exp(z) - self.y * z).mean())
         u = z - self.y
+        if self.kind == "huber":
+            return float(np.where(np.abs(u) <= 1.0, 0.5 * u * u, np.abs(u) - 0.5).mean())
         return float((0.5 * (np.log1p(u * u) if self.kind == "cauchy" else u * u)).mean())
 
     def penalty(self, x: Any, lam: float) -> float:
         """r(x)."""
+        x = x[: self.p]
         size = np.abs(x)
+        if self.kind == "enet":
+            return lam * float((L1_RATIO * size + 0.5 * (1.0 - L1_RATIO) * x * x).sum())
         if self.kind == "group":
             starts = np.arange(0, self.p, GROUP)
             sizes = np.diff(np.append(starts, self.p))

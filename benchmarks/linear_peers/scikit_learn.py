@@ -1,4 +1,4 @@
-"""scikit-learn: coordinate descent for the Lasso, liblinear for the logistic loss."""
+"""scikit-learn: coordinate descent for the Lasso and elastic net, liblinear for logistic."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers.problems import Problem
+from linear_peers.problems import L1_RATIO, Problem
 
 MODULE, NAME = "sklearn", "scikit-learn"
 LADDER = [10.0**-k for k in range(2, 13)]
 
 
 def can(problem: Problem, path: bool) -> bool:
-    """Neither groups nor anything nonconvex."""
-    return problem.kind in ("lasso", "logistic")
+    """Neither groups nor anything nonconvex; liblinear penalises its intercept."""
+    if problem.kind == "logistic":
+        return not problem.intercept
+    return problem.kind in ("lasso", "enet")
 
 
 def prepare(problem: Problem) -> None:
@@ -23,13 +25,17 @@ def prepare(problem: Problem) -> None:
     warnings.simplefilter("ignore")
 
 
-def fit(problem: Problem, lam: float, tol: float) -> Any:
+def fit(problem: Problem, lam: float, tol: float, precompute: bool = False) -> Any:
     """One fit."""
-    from sklearn.linear_model import Lasso, LogisticRegression
+    from sklearn.linear_model import ElasticNet, LogisticRegression
 
-    if problem.kind == "lasso":
-        model = Lasso(lam, fit_intercept=False, tol=tol, max_iter=100_000)
-        return model.fit(problem.X, problem.y).coef_
+    if problem.kind in ("lasso", "enet"):
+        model = ElasticNet(
+            lam, l1_ratio=L1_RATIO if problem.kind == "enet" else 1.0, tol=tol, max_iter=100_000,
+            fit_intercept=problem.intercept, precompute=precompute,
+        )  # fmt: skip
+        model.fit(problem.X, problem.y)
+        return np.append(model.coef_, model.intercept_) if problem.intercept else model.coef_
     model = LogisticRegression(
         C=1.0 / (lam * problem.n), l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=tol,
         max_iter=10_000,
@@ -37,11 +43,19 @@ def fit(problem: Problem, lam: float, tol: float) -> Any:
     return model.fit(problem.X, problem.y).coef_[0]
 
 
-def path(problem: Problem, lams: Any, tol: float) -> Any:
-    """lasso_path, or fits in turn."""
-    from sklearn.linear_model import lasso_path
+def path(problem: Problem, lams: Any, tol: float, precompute: bool = False) -> Any:
+    """enet_path, or fits in turn."""
+    from sklearn.linear_model import enet_path
 
-    if problem.kind == "logistic":
-        return np.stack([fit(problem, lam, tol) for lam in lams], axis=1)
+    if problem.kind == "logistic" or (problem.intercept and problem.sparse):
+        return np.stack([fit(problem, lam, tol, precompute) for lam in lams], axis=1)
     X, y = problem.X, problem.y
-    return lasso_path(X, y, alphas=lams, tol=tol, max_iter=100_000)[1]
+    if problem.intercept:
+        X, y = X - X.mean(axis=0), y - y.mean()
+    coefs = enet_path(
+        X, y, l1_ratio=L1_RATIO if problem.kind == "enet" else 1.0, alphas=lams, tol=tol,
+        max_iter=100_000, precompute=precompute,
+    )[1]  # fmt: skip
+    if not problem.intercept:
+        return coefs
+    return np.vstack([coefs, problem.y.mean() - problem.X.mean(axis=0) @ coefs])

@@ -15,7 +15,7 @@ LADDER = [10.0**-k for k in range(2, 9)]
 
 def can(problem: Problem, path: bool) -> bool:
     """The logistic loss."""
-    return problem.kind == "logistic"
+    return not problem.intercept and problem.kind == "logistic"
 
 
 def prepare(problem: Problem) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers.problems import GAMMA, Problem
+from linear_peers.problems import GAMMA, L1_RATIO, Problem
 
 MODULE, NAME = "skglm", "skglm"
 
@@ -37,8 +37,8 @@ def prepare(problem: Problem) -> None:
 @cache
 def parts(kind: str, p: int) -> tuple[Any, Any]:
     """Datafit and penalty, compiled."""
-    from skglm.datafits import Logistic, Quadratic, QuadraticGroup
-    from skglm.penalties import L1, MCPenalty, WeightedGroupL2
+    from skglm.datafits import Huber, Logistic, Poisson, Quadratic, QuadraticGroup
+    from skglm.penalties import L1, L1_plus_L2, MCPenalty, WeightedGroupL2
     from skglm.utils.data import grp_converter
     from skglm.utils.jit_compilation import compiled_clone
 
@@ -50,19 +50,21 @@ def parts(kind: str, p: int) -> tuple[Any, Any]:
             compiled_clone(QuadraticGroup(ends, indices)),
             compiled_clone(WeightedGroupL2(1.0, weights, ends, indices)),
         )
-    datafit = {"logistic": Logistic, "cauchy": _cauchy}.get(kind, Quadratic)()
-    penalty = MCPenalty(1.0, GAMMA) if kind == "mcp" else L1(1.0)
+    makers = {"logistic": Logistic, "cauchy": _cauchy, "poisson": Poisson}
+    datafit = Huber(1.0) if kind == "huber" else makers.get(kind, Quadratic)()
+    penalty = {"mcp": MCPenalty(1.0, GAMMA), "enet": L1_plus_L2(1.0, L1_RATIO)}.get(kind, L1(1.0))
     return compiled_clone(datafit), compiled_clone(penalty)
 
 
-def _solver(kind: str, tol: float) -> Any:
+def _solver(problem: Problem, tol: float) -> Any:
     from skglm.solvers import AndersonCD, GroupBCD, ProxNewton
 
+    kind, with_c = problem.kind, problem.intercept
     if kind == "group":
-        return GroupBCD(tol=tol, max_iter=1_000, fit_intercept=False)
-    if kind == "logistic":
-        return ProxNewton(tol=tol, max_iter=200, max_pn_iter=2_000, fit_intercept=False)
-    return AndersonCD(tol=tol, max_iter=1_000, max_epochs=100_000, fit_intercept=False)
+        return GroupBCD(tol=tol, max_iter=1_000, fit_intercept=with_c)
+    if kind in ("logistic", "poisson"):
+        return ProxNewton(tol=tol, max_iter=200, max_pn_iter=2_000, fit_intercept=with_c)
+    return AndersonCD(tol=tol, max_iter=1_000, max_epochs=100_000, fit_intercept=with_c)
 
 
 def fit(problem: Problem, lam: float, tol: float) -> Any:
@@ -73,10 +75,10 @@ def fit(problem: Problem, lam: float, tol: float) -> Any:
 def _solve(problem: Problem, lam: float, tol: float, start: Any) -> Any:
     datafit, penalty = parts(problem.kind, problem.p)
     penalty.alpha = lam
-    solver = _solver(problem.kind, tol * lam)
+    solver = _solver(problem, tol * lam)
     if start is None:
         return solver.solve(problem.X, problem.y, datafit, penalty)[0]
-    Xw = np.asarray(problem.X @ start)
+    Xw = problem.predict(start)
     return solver.solve(problem.X, problem.y, datafit, penalty, start.copy(), Xw)[0]
 
 

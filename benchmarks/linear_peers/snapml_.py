@@ -14,7 +14,7 @@ LADDER = [10.0**-k for k in range(3, 10)]
 
 def can(problem: Problem, path: bool) -> bool:
     """The logistic loss, single fits."""
-    return problem.kind == "logistic" and not path
+    return not problem.intercept and problem.kind == "logistic" and not path
 
 
 def prepare(problem: Problem) -> None:

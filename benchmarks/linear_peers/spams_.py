@@ -18,7 +18,12 @@ def LADDER(problem: Problem) -> list[float]:
 
 def can(problem: Problem, path: bool) -> bool:
     """Dense Lasso and logistic, single fits."""
-    return problem.kind in ("lasso", "logistic") and not path and not problem.sparse
+    return (
+        not problem.intercept
+        and problem.kind in ("lasso", "logistic")
+        and not path
+        and not problem.sparse
+    )
 
 
 def prepare(problem: Problem) -> None:

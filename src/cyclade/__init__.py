@@ -8,7 +8,7 @@ from cyclade.blocks import Layout, Point
 from cyclade.certificate import certificate
 from cyclade.core import State, cycle, iterate, start
 from cyclade.minimize import minimize
-from cyclade.orders import Backward, Forward, Greedy, Random, Shuffled
+from cyclade.orders import Backward, Forward, Greedy, Random, Reflected, Rotated, Shuffled
 from cyclade.regularisers import (
     L0,
     L1,
@@ -66,9 +66,11 @@ __all__ = [
     "Point",
     "PyProximal",
     "Random",
+    "Reflected",
     "Regulariser",
     "Report",
     "Result",
+    "Rotated",
     "Shuffled",
     "Simplex",
     "SquaredL2",

@@ -116,8 +116,8 @@ def minimize(
         largest that Theorem 2 allows with the estimates; with L given, 0.15. A default η of these
         methods is halved, and the run goes back to its best iterate, whenever F rises.
     order:
-        "forward", "backward", "shuffled", "random" (with replacement), "greedy"
-        (Gauss–Southwell), or a list of block numbers.
+        "forward", "backward", "shuffled", "rotated", "reflected", "random" (with replacement),
+        "greedy" (Gauss–Southwell), or a list of block numbers.
     accelerate:
         For P-CCD: Anderson extrapolation after every 5 cycles, kept only where F is smaller.
     tol, rtol, change_tol:

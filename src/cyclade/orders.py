@@ -49,6 +49,25 @@ class Shuffled:
         return iter(_generator(rng).permutation(m).tolist())
 
 
+class Rotated:
+    """Forward, but from a random block on each cycle, and round: j, …, m, 1, …, j−1."""
+
+    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
+        """A rotation of 0 … m−1."""
+        m = whole_number("m", m, 1, LARGEST_INDEX)
+        first = int(_generator(rng).integers(m))
+        return iter([(first + i) % m for i in range(m)])
+
+
+class Reflected:
+    """Forward or backward, by a coin each cycle."""
+
+    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
+        """0 … m−1, or m−1 … 0."""
+        forward = list(range(whole_number("m", m, 1, LARGEST_INDEX)))
+        return iter(forward if _generator(rng).random() < 0.5 else forward[::-1])
+
+
 class Random:
     """m blocks drawn uniformly with replacement."""
 
@@ -126,12 +145,14 @@ def as_block_number(j: Any, name: str = "order") -> int:
     return int(j)
 
 
-BUILT_IN = (Forward, Backward, Shuffled, Random, Greedy)
+BUILT_IN = (Forward, Backward, Shuffled, Rotated, Reflected, Random, Greedy)
 
 ORDERS: dict[str, Callable[[], Order]] = {
     "forward": Forward,
     "backward": Backward,
     "shuffled": Shuffled,
+    "rotated": Rotated,
+    "reflected": Reflected,
     "random": Random,
     "greedy": Greedy,
 }

@@ -21,6 +21,8 @@ from cyclade import (
     Greedy,
     Layout,
     Random,
+    Reflected,
+    Rotated,
     Shuffled,
     certificate,
 )
@@ -58,7 +60,10 @@ def turns(order: Any) -> Call:
 
 
 ORDERS = [
-    *(turns(order) for order in (Forward(), Backward(), Shuffled(), Random(), Greedy())),
+    *(
+        turns(order)
+        for order in (Forward(), Backward(), Shuffled(), Rotated(), Reflected(), Random(), Greedy())
+    ),
     Call("as_order", as_order, {"order": ["forward", [2, 0, 1], Greedy()], "m": [3, np.int64(3)]}),
 ]
 

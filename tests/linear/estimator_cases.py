@@ -72,20 +72,20 @@ def dense(X: Any) -> np.ndarray:
 
 def pieces(model: Any, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> list[Any]:
     """(loss, penalty, target, weights, coefficients, intercept, offset) of each separate fit."""
-    problem = model._problem(X, y, sample_weight, offset)
-    penalty = problem.at(model.alpha)
+    given = model._data(X, y, sample_weight, offset)
+    penalty = given.at(model.alpha)
     n = X.shape[0]
     s = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
     found = []
-    for k, target in enumerate(problem.targets):
-        if len(problem.targets) > 1:
+    for k, target in enumerate(given.targets):
+        if len(given.targets) > 1:
             coef, intercept = model.coef_[k], model.intercept_[k]
-        elif problem.loss.target == "classes" or target.ndim == 2:
+        elif given.loss.target == "classes" or target.ndim == 2:
             coef, intercept = model.coef_.T, model.intercept_
         else:
             coef, intercept = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
         found.append(
-            (problem.loss, penalty, target, s / s.sum(), coef, intercept, problem.offset_of(k))
+            (given.loss, penalty, target, s / s.sum(), coef, intercept, given.offset_of(k))
         )
     return found
 

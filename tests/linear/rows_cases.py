@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
-from cyclade.linear.lipschitz import exact
 from cyclade.linear.losses import get
-from cyclade.linear.oracle import Features, LinearOracle
-from cyclade.linear.separable import by_blocks
+from cyclade.linear.stochastic.lipschitz import exact
+from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.separable import by_blocks
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.orders import as_order
@@ -51,6 +51,13 @@ class Case:
         self.T = T
         self.weight = rng.uniform(0.5, 2.0, size=n)
         self.offset = 0.2 * rng.normal(size=(n, T) if T else n)
+
+
+def halved(X: Array, stored: str) -> Any:
+    """X as a sparse matrix that stores every entry as two equal halves."""
+    whole = sp.csr_matrix(X) if stored == "csr" else sp.csc_matrix(X)
+    parts = np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr
+    return type(whole)(parts, shape=X.shape)
 
 
 def function(case: Case, features: Features, weighted: bool) -> tuple[Any, Any]:

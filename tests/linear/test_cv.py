@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from cyclade import linear
 from cyclade.linear import path
 from cyclade.linear.cv import Choice
+from cyclade.linear.estimators import cross_validated
 
 CHOOSING = [
     (linear.LassoCV(), "real"),
@@ -46,7 +47,8 @@ def test_choices_are_consistent(model, kind):
     assert model.mean_score_.shape == model.std_score_.shape == (6,)
     assert (np.diff(model.alphas_) < 0).all()
     assert model.alpha_ == model.alpha_min_ <= model.alpha_1se_
-    assert model.mean_score_[list(model.alphas_).index(model.alpha_)] == model.mean_score_.max()
+    chosen = model.mean_score_[list(model.alphas_).index(model.alpha_)]
+    assert chosen == pytest.approx(model.mean_score_.max(), rel=1e-7)
     assert model.certificate_.reached
     coarse = quick(model, rule="1se").fit(X, y)
     assert coarse.alpha_ == model.alpha_1se_
@@ -62,6 +64,25 @@ def test_threads_change_nothing(model, kind):
     # To the last digits only: BLAS sums in another order where an array begins elsewhere in memory.
     np.testing.assert_allclose(one.score_path_, two.score_path_, rtol=1e-12)
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-10, atol=1e-12)
+
+
+def test_blas_has_one_thread_in_folds_that_run_side_by_side(monkeypatch):
+    threads = pytest.importorskip("threadpoolctl")
+    X, y = data("real")
+    seen = []
+
+    def watched(*arguments):
+        found = threads.threadpool_info()
+        seen.append({lib["num_threads"] for lib in found if lib["user_api"] == "blas"})
+        return score(*arguments)
+
+    score = cross_validated._scores
+    monkeypatch.setattr(cross_validated, "_scores", watched)
+    with threads.threadpool_limits(2, "blas"):
+        quick(linear.LassoCV(), n_jobs=2).fit(X, y)
+        after = threads.threadpool_info()
+    assert seen == [{1}, {1}, {1}]
+    assert {lib["num_threads"] for lib in after if lib["user_api"] == "blas"} == {2}
 
 
 @every_choice
@@ -101,8 +122,16 @@ def test_scores_are_those_of_separate_fits():
         assert not hasattr(model, "mse_path_")
 
 
-def test_weights_count_in_fits_and_in_errors():
-    X, y = data("real")
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (linear.LassoCV(), "real"),
+        (linear.MultiTaskLassoCV(), "table"),
+        (linear.SparseGroupLassoCV(groups=2), "real"),
+    ],
+)
+def test_weights_count_in_fits_and_in_errors(model, kind):
+    X, y = data(kind)
     times = np.random.default_rng(0).integers(1, 4, size=len(y))
     rows = np.repeat(np.arange(len(y)), times)
     split, repeated_split = [], []
@@ -111,8 +140,8 @@ def test_weights_count_in_fits_and_in_errors():
         inside = np.isin(rows, test)
         repeated_split.append((np.flatnonzero(~inside), np.flatnonzero(inside)))
     options = {"n_alphas": 8, "tol": 1e-10}
-    weighted = linear.LassoCV(cv=split, **options).fit(X, y, times)
-    repeated = linear.LassoCV(cv=repeated_split, **options).fit(X[rows], y[rows])
+    weighted = clone(model).set_params(cv=split, **options).fit(X, y, times)
+    repeated = clone(model).set_params(cv=repeated_split, **options).fit(X[rows], y[rows])
     np.testing.assert_allclose(weighted.score_path_, repeated.score_path_, rtol=1e-6)
     np.testing.assert_allclose(weighted.std_score_, repeated.std_score_, rtol=1e-5)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
@@ -136,10 +165,30 @@ def test_the_rules_on_a_table():
     assert single.std == 0.0
 
 
+def test_scores_equal_to_rounding_choose_the_largest_alpha():
+    scores = np.array([[1.0], [2.0 - 1e-12], [2.0], [2.0 - 1e-13]])
+    assert Choice(np.array([8.0, 4.0, 2.0, 1.0]), scores, np.ones(1)).index("min") == 1
+    X, _ = data("table")
+    noise = np.random.default_rng(0).standard_normal((len(X), 2))
+    X = np.c_[X[:, :1], np.zeros((len(X), 2))]  # one feature: many alphas predict the same
+    alphas = [3e5, 2e5, 1e5]
+    model = linear.MultiTaskLassoCV(alphas=alphas, cv=3).fit(X, noise)
+    assert model.alpha_ == 3e5
+
+
+def test_alphas_without_a_score_are_not_chosen():
+    scores = np.array([[np.nan, 1.0], [0.5, 0.5], [0.7, 0.8]])
+    choice = Choice(np.array([3.0, 2.0, 1.0]), scores, np.ones(2))
+    assert choice.index("min") == 2
+    assert choice.index("1se") == 2
+    with pytest.raises(ValueError, match="scoring: every alpha"):
+        Choice(np.array([3.0]), np.array([[np.nan, 1.0]]), np.ones(2)).index("min")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "max"}, "rule must be one of 'min', '1se'"),
+        ({"rule": "max"}, "rule must be one of min, 1se"),
         ({"cv": 100}, "n_splits=100 greater than the number of samples"),
         ({"scoring": "beauty"}, "beauty"),
     ],
@@ -159,6 +208,17 @@ def test_folds_that_cannot_be_fitted_are_refused():
     weights = np.r_[np.zeros(20), np.ones(20)]
     with pytest.raises(ValueError, match="all rows of a fold have zero sample_weight"):
         linear.LassoCV(cv=KFold(2)).fit(X, (y == "yes").astype(float), weights)
+
+
+def test_small_tables_have_fewer_folds_by_default():
+    X, y = data("two")
+    few = np.r_[np.flatnonzero(y == "yes")[:3], np.flatnonzero(y == "no")[:2]]
+    model = linear.SparseSVCCV(alphas=3)
+    with pytest.warns(UserWarning, match="least populated class"):
+        assert model.fit(X[few], y[few]).score_path_.shape == (3, 3)
+    X, y = data("real")
+    assert linear.LassoCV(alphas=3).fit(X[:4], y[:4]).score_path_.shape == (3, 4)
+    assert linear.LassoCV(alphas=3).fit(X, y).score_path_.shape == (3, 5)
 
 
 class TestPictures:

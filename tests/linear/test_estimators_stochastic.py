@@ -91,5 +91,44 @@ def test_bad_streams_are_refused():
         model.partial_fit(X[:, :3], y)
     with pytest.raises(ValueError, match="class_weight must be None for partial_fit"):
         linear.StochasticLinearClassifier(class_weight="balanced").partial_fit(X, y, ["yes", "no"])
-    with pytest.raises(ValueError, match="alpha must be a finite number > 0"):
-        linear.StochasticLinear(alpha=0.0).partial_fit(*data("real"))
+    with pytest.raises(ValueError, match="alpha must be a finite number >= 0"):
+        linear.StochasticLinear(alpha=-1.0).partial_fit(*data("real"))
+
+
+@pytest.mark.parametrize("method", ["VRO-CCD", "SGD"])
+def test_entries_given_twice_are_added(method):
+    X, y = data("real", n=300)
+    whole = sp.csr_array(X)
+    parts = sp.coo_array(whole)
+    order = np.argsort(np.tile(parts.row, 2), kind="stable")
+    twice = sp.csr_array(
+        (np.r_[0.3 * parts.data, 0.7 * parts.data][order], np.tile(parts.col, 2)[order],
+         2 * whole.indptr), shape=X.shape,
+    )  # fmt: skip
+    assert twice.nnz == 2 * whole.nnz
+    options = {"alpha": 0.1, "method": method, "tol": 0.1, "batch_size": 50}
+    for call in ("fit", "partial_fit"):
+        one = getattr(linear.StochasticLinear(**options), call)(whole, y)
+        two = getattr(linear.StochasticLinear(**options), call)(twice, y)
+        np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-9, atol=1e-12)
+    assert twice.nnz == 2 * whole.nnz  # left as it was
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e4])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_constant_columns(form, value, fit_intercept):
+    X, y = data("real", n=200)
+    X[:, 5] = value
+    options = {"alpha": 0.1, "fit_intercept": fit_intercept, "tol": 1e-5}
+    model = linear.StochasticLinear(max_iter=200, **options).fit(form(X), y + 1.0)
+    exact = linear.Lasso(**options).fit(X, y + 1.0)
+    assert model.certificate_.reached
+    assert model.objective_ <= exact.objective_ * (1 + 1e-3)
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.05)
+
+
+def test_streams_take_no_second_look_at_rows():
+    for option in ("standardize", "relaxed"):
+        with pytest.raises(ValueError, match="must be False for partial_fit"):
+            linear.StochasticLinear(alpha=0.1, **{option: True}).partial_fit(*data("real"))

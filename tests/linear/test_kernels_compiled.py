@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import path, solve
-from cyclade.linear.compiled import compiled
 from cyclade.linear.kernels.jit import rebound
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet
+from cyclade.linear.penalty_bound import bind
 
 
 class Mine:
@@ -49,8 +49,7 @@ def data():
     return X, X[:, 0] - X[:, 1] + 0.1 * rng.standard_normal(50)
 
 
-@pytest.mark.parametrize("kind", [Mine, WithThreshold])
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("kind", "storage"), [(Mine, np.asarray), (WithThreshold, sp.csr_matrix)])
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_a_written_penalty_gives_what_the_shipped_one_gives(kind, storage, loss):
     X, y = data()
@@ -64,8 +63,8 @@ def test_a_written_penalty_gives_what_the_shipped_one_gives(kind, storage, loss)
 
 def test_another_lam_needs_no_new_compilation_and_paths_work():
     X, y = data()
-    first = compiled(Mine(0.1, np.zeros(30)), 30)
-    second = compiled(Mine(0.2, np.ones(30)), 30)
+    first = bind(Mine(0.1, np.zeros(30)), 30)
+    second = bind(Mine(0.2, np.ones(30)), 30)
     assert first.functions is second.functions
     assert type(first.parameters) is type(second.parameters)
     found = path(X, y, "squared", Mine(1.0, np.zeros(30)), lams=[0.5, 0.1], tol=1e-8)
@@ -108,11 +107,11 @@ def test_rebound_changes_only_the_names_given():
 
 
 def test_derivatives_of_penalties_that_are_flat_far_out():
-    known = compiled(MCP(0.5, 3.0), 5)
+    known = bind(MCP(0.5, 3.0), 5)
     x = np.array([-4.0, -0.6, 0.3, 1.4, 2.0])
     slope, bend = known.derivatives(np.arange(5), x)
     inside = np.abs(x) < 1.5
     np.testing.assert_allclose(slope, np.where(inside, np.sign(x) * 0.5 - x / 3, 0.0), atol=1e-12)
     np.testing.assert_allclose(bend, np.where(inside, -1 / 3, 0.0), atol=1e-6)
-    bounded = compiled(Box(-0.2, 0.3, 0.1), 2)
+    bounded = bind(Box(-0.2, 0.3, 0.1), 2)
     assert np.isinf(bounded.derivatives(np.arange(2), np.array([-0.2, 0.3]))[1]).all()

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import panels, reference
-from cyclade.linear.compiled import compiled
-from cyclade.linear.design import as_design
-from cyclade.linear.gram import Gram
+from cyclade.linear import reference
 from cyclade.linear.losses import Squared
+from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 CYCLES = 12
 PENALTIES = [
@@ -39,9 +40,9 @@ def slow(X, y, w, penalty):
     return [now.coef for now in run[1:]]
 
 
-def begun(X, y, w, centred=False):
+def begun(X, y, w, centred=False, tuning=DEFAULT):
     p = X.shape[1]
-    panel = as_design(X).panel(np.arange(p), w, centred)
+    panel = as_design(X, tuning=tuning).panel(np.arange(p), w, centred)
     panel.start(np.sqrt(w) * (y - (w @ y) / w.sum() * centred), np.zeros(p))
     return panel
 
@@ -50,7 +51,7 @@ def begun(X, y, w, centred=False):
 @pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
 def test_a_panel_follows_core_cycle(penalty, storage):
     X, y, w = data()
-    known, panel = compiled(penalty, X.shape[1]), begun(storage(X), y, w)
+    known, panel = bind(penalty, X.shape[1]), begun(storage(X), y, w)
     panel.choose(np.arange(X.shape[1]))
     for x in slow(X, y, w, penalty):
         panel.cycles(known, 1, 0.0)
@@ -62,7 +63,7 @@ def test_a_panel_follows_core_cycle(penalty, storage):
 def test_in_an_order_of_some_columns(storage):
     X, y, w = data()
     order = np.array([7, 2, 19, 0, 11, 3, 15, 4, 20, 8])
-    known, panel = compiled(L1(1.5), X.shape[1]), begun(storage(X), y, w)
+    known, panel = bind(L1(1.5), X.shape[1]), begun(storage(X), y, w)
     panel.choose(order)
     for x in slow(X[:, order], y, w, L1(1.5)):
         panel.cycles(known, 1, 0.0)
@@ -76,12 +77,12 @@ def test_in_an_order_of_some_columns(storage):
 def test_products_of_columns_follow_core_cycle(penalty, storage):
     X, y, w = data()
     p = X.shape[1]
-    known, panel, gram = compiled(penalty, p), begun(storage(X), y, w), Gram()
+    known, panel, gram = bind(penalty, p), begun(storage(X), y, w), Gram()
     gram.take(panel, known, np.arange(5), panel.correlations())
     gram.take(panel, known, np.arange(p), panel.correlations())  # the products grow
     run = known.functions["gram_cycles"]
     for x in slow(X, y, w, penalty):
-        run(gram.G, gram.c, gram.x, gram.L, gram.names, known.parameters, 1, 0.0)
+        run(gram.G, gram.c, gram.x, gram.L, gram.cols, known.parameters, 1, 0.0)
         np.testing.assert_allclose(gram.x, x, rtol=1e-9, atol=1e-12)
     gram.give(panel)
     np.testing.assert_allclose(panel.residual(), np.sqrt(w) * (y - X @ x), atol=1e-10)
@@ -92,7 +93,7 @@ def test_products_of_columns_follow_core_cycle(penalty, storage):
 def test_centring_is_profiling_the_intercept_out(storage):
     X, y, w = data()
     means, ybar = w @ X / w.sum(), w @ y / w.sum()
-    known, panel = compiled(L1(1.5), X.shape[1]), begun(storage(X), y, w, centred=True)
+    known, panel = bind(L1(1.5), X.shape[1]), begun(storage(X), y, w, centred=True)
     panel.choose(np.arange(X.shape[1]))
     for x in slow(X - means, y - ybar, w, L1(1.5)):
         panel.cycles(known, 1, 0.0)
@@ -111,12 +112,12 @@ def test_centring_is_profiling_the_intercept_out(storage):
     np.testing.assert_allclose(panel.product(x), x @ A, atol=1e-10)
 
 
-def test_float32_stays_float32(monkeypatch):
-    monkeypatch.setattr(panels, "SMALL", 0)  # a small X would be worked on in float64
+def test_float32_stays_float32():
+    tuning = Tuning(max_widened=0)  # a small X would be worked on in float64
     X, y, w = data()
-    known = compiled(L1(1.5), X.shape[1])
+    known = bind(L1(1.5), X.shape[1])
     for storage in (np.asfortranarray, sp.csc_matrix):
-        panel = begun(storage(X.astype(np.float32)), y, w)
+        panel = begun(storage(X.astype(np.float32)), y, w, tuning=tuning)
         panel.choose(np.arange(X.shape[1]))
         for x in slow(X, y, w, L1(1.5)):
             panel.cycles(known, 1, 0.0)
@@ -130,7 +131,7 @@ def test_newton_on_the_support_solves_a_badly_conditioned_model():
         (60, 1)
     )
     y, w = X @ rng.standard_normal(20), np.full(60, 1 / 60)
-    known, panel, gram = compiled(L1(1e-4), 20), begun(np.asfortranarray(X), y, w), Gram()
+    known, panel, gram = bind(L1(1e-4), 20), begun(np.asfortranarray(X), y, w), Gram()
     gram.take(panel, known, np.arange(20), panel.correlations())
     done = gram.minimise(1e-12, 100_000)
     gram.give(panel)

@@ -8,26 +8,15 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cyclade.linear import losses
 from cyclade.linear.losses import Loss
 
-ALL = [
-    losses.Squared(),
-    losses.Huber(0.7),
-    losses.Quantile(0.3, smoothing=0.25),
-    losses.Logistic(),
-    losses.SquaredHinge(),
-    losses.Multinomial(),
-    losses.Poisson(),
-    losses.Gamma(),
-    losses.Cauchy(0.8),
-    losses.Welsch(1.3),
-    losses.GemanMcClure(0.6),
-    losses.Tukey(1.7),
-]
+PARAMETERS = {
+    "huber": {"delta": 0.7}, "quantile": {"q": 0.3, "smoothing": 0.25}, "cauchy": {"scale": 0.8},
+    "welsch": {"scale": 1.3}, "geman_mcclure": {"scale": 0.6}, "tukey": {"scale": 1.7},
+}  # fmt: skip
+ALL = [losses.get(name, **PARAMETERS.get(name, {})) for name in losses.BY_NAME]
 CONVEX = [loss for loss in ALL if loss.convex]
 ids = repr
 
@@ -39,11 +28,16 @@ def draw(loss: Loss, rng: np.random.Generator, n: int, spread: float = 2.0):
         return rng.integers(3, size=n), z
     if loss.target == "signs":
         return rng.choice([-1.0, 1.0], size=n), z
-    if isinstance(loss, losses.Poisson):
-        return rng.poisson(2.0, size=n).astype(float), z
-    if isinstance(loss, losses.Gamma):
-        return rng.gamma(2.0, size=n) + 0.01, z
-    return rng.standard_normal(n), z
+    counts, amounts = rng.poisson(2.0, size=n).astype(float), rng.gamma(2.0, size=n) + 0.01
+    return next(y for y in (rng.standard_normal(n), counts, amounts) if accepts(loss, y)), z
+
+
+def accepts(loss: Loss, y: np.ndarray) -> bool:
+    try:
+        loss.check(y)
+    except ValueError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("loss", ALL, ids=ids)
@@ -91,11 +85,10 @@ def test_curvature_of_the_multinomial_loss_dominates_its_hessian():
 
 
 @pytest.mark.parametrize("loss", ALL, ids=ids)
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([1e-4, 0.1, 1.0, 10.0]))
-def test_majorisers_lie_above_the_loss(loss, seed, spread):
-    rng = np.random.default_rng(seed)
-    y, z = draw(loss, rng, 50)
+def test_majorisers_lie_above_the_loss(loss):
+    rng = np.random.default_rng(9)
+    y, z = draw(loss, rng, 3000)
+    spread = rng.choice([1e-4, 0.1, 1.0, 10.0], size=z.shape)
     to = z + spread * rng.standard_normal(z.shape)
     weight = loss.majoriser(y, z)
     assert (weight >= 0).all()
@@ -111,10 +104,8 @@ def test_majorisers_lie_above_the_loss(loss, seed, spread):
         np.testing.assert_array_equal(weight, loss.curvature(y, z))
 
 
-@pytest.mark.parametrize("loss", ALL, ids=ids)
+@pytest.mark.parametrize("loss", [x for x in ALL if x.bound < math.inf], ids=ids)
 def test_the_bound_holds_and_is_attained(loss):
-    if math.isinf(loss.bound):
-        pytest.skip("unbounded curvature")
     rng = np.random.default_rng(3)
     y, z = draw(loss, rng, 2000)
     to = z + 1e-4 * rng.standard_normal(z.shape)
@@ -199,17 +190,18 @@ def test_every_name_gives_its_loss():
 
 
 @pytest.mark.parametrize("loss", [x for x in ALL if x.target != "classes"], ids=ids)
-@pytest.mark.parametrize("spread", [0.0, 1e-3, 2.0, 50.0])
-def test_torch_differentiates_the_value_twice(loss, spread):
-    y, z = draw(loss, np.random.default_rng(8), 60, spread)
-    if spread == 0.0 and loss.target == "real" and not isinstance(loss, losses.Gamma):
-        y = np.zeros_like(y)  # where |u| would have no derivative
+def test_torch_differentiates_the_value_twice(loss):
+    y, z = draw(loss, np.random.default_rng(8), 240)
+    z *= np.repeat([0.0, 1e-3, 1.0, 25.0], 60)
+    if loss.target == "real" and accepts(loss, 0.0 * y):
+        y[:60] = 0.0  # where |u| would have no derivative
     targets, at = torch.from_numpy(y), torch.from_numpy(z).requires_grad_()
     value = loss.value(targets, at)
     np.testing.assert_allclose(value.detach(), loss.value(y, z), rtol=1e-12, atol=1e-300)
     (first,) = torch.autograd.grad(value.sum(), at, create_graph=True)
-    scale = max(1.0, np.abs(z).max())
-    np.testing.assert_allclose(first.detach(), loss.gradient(y, z), rtol=1e-10, atol=1e-12 * scale)
+    scale = np.maximum(1.0, np.abs(z))
+    off = abs(first.detach().numpy() - loss.gradient(y, z))
+    assert (off <= 1e-10 * abs(loss.gradient(y, z)) + 1e-12 * scale).all()
     (second,) = torch.autograd.grad(first.sum(), at)
     np.testing.assert_allclose(second, loss.second_derivative(y, z), rtol=1e-8, atol=1e-12)
 
@@ -238,6 +230,11 @@ def test_robust_losses_start_as_least_squares_and_bend_less_than_it(loss):
         assert far[0] == pytest.approx(far[1], rel=1e-5)
 
 
+def test_one_loss_is_quadratic():
+    assert [type(loss) for loss in ALL if loss.quadratic] == [losses.Squared]
+    assert not losses.get(Half()).quadratic
+
+
 def test_problems_have_the_same_losses_and_no_others():
     from cyclade import problems
 
@@ -248,12 +245,12 @@ def test_problems_have_the_same_losses_and_no_others():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: losses.Huber(0.0), "Huber: delta must be a positive finite number, got 0.0"),
-        (lambda: losses.Cauchy(-1), "Cauchy: scale must be a positive finite number, got -1"),
-        (lambda: losses.Tukey("a"), "Tukey: scale must be a positive finite number, got 'a'"),
+        (lambda: losses.Huber(0.0), "Huber: delta must be a finite number > 0, got 0.0"),
+        (lambda: losses.Cauchy(-1), "Cauchy: scale must be a finite number > 0, got -1"),
+        (lambda: losses.Tukey("a"), "Tukey: scale must be a finite number > 0, got 'a'"),
         (lambda: losses.Quantile(1.0), "q must lie strictly between 0 and 1"),
-        (lambda: losses.Quantile(smoothing=np.inf), "smoothing must be a positive finite number"),
-        (lambda: losses.get("hubber"), "there is no 'hubber'; the names are squared, logistic"),
+        (lambda: losses.Quantile(smoothing=np.inf), "smoothing must be a finite number > 0"),
+        (lambda: losses.get("hubber"), "there is no 'hubber'; the names are squared, huber"),
         (lambda: losses.get(losses.Huber(), delta=1), "delta can only be given with a loss by"),
         (lambda: losses.get(losses.Huber), r"give an object, Huber\(...\), not the class"),
     ],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import companion, path
+from cyclade.linear import path
 from cyclade.linear.penalties import L1, MCP, SCAD
+from cyclade.linear.starts import companion
 
 
 def crowded(seed: int, n: int = 60, p: int = 120):
@@ -23,12 +24,12 @@ def crowded(seed: int, n: int = 60, p: int = 120):
 def test_the_lower_of_two_points_is_gone_on_with(penalty, monkeypatch):
     """At every comparison; and some of them are won by either side."""
     won = []
-    literal = companion.Companion.better
+    literal = companion.Companion.advance
 
-    def watched(self, problem, state, at, most):
+    def watched(self, problem, state, max_passes):
         compared = self._compared
         before = state.x.copy()
-        chosen = literal(self, problem, state, at, most)
+        chosen = literal(self, problem, state, max_passes)
         if self._compared != compared:
             assert chosen.measured.objective <= state.measured.objective
             won.append(chosen is not state)
@@ -37,7 +38,7 @@ def test_the_lower_of_two_points_is_gone_on_with(penalty, monkeypatch):
             np.testing.assert_array_equal(state.x, before)
         return chosen
 
-    monkeypatch.setattr(companion.Companion, "better", watched)
+    monkeypatch.setattr(companion.Companion, "advance", watched)
     for seed in range(6):
         X, y = crowded(seed)
         found = path(X, y, "squared", penalty, n_lams=30, lam_ratio=0.05, tol=1e-7)
@@ -54,7 +55,7 @@ def test_objectives_are_lower_on_the_whole(monkeypatch):
         settings = {"n_lams": 40, "lam_ratio": 0.03, "tol": 1e-7}
         with_one = path(X, y, "squared", MCP(1.0, 3.0), **settings)
         with monkeypatch.context() as patch:
-            patch.setattr(companion.Companion, "better", lambda self, p, state, at, most: state)
+            patch.setattr(companion.Companion, "advance", lambda self, p, state, most: state)
             without = path(X, y, "squared", MCP(1.0, 3.0), **settings)
         gains.append(np.log(without.objectives[-1] / with_one.objectives[-1]))
     assert np.mean(gains) > 0
@@ -79,6 +80,6 @@ def test_points_are_stationary_and_passes_counted(loss):
 
 def test_convex_paths_have_none(monkeypatch):
     """One minimum needs no second start."""
-    monkeypatch.setattr(companion.Companion, "better", lambda *args: pytest.fail("compared"))
+    monkeypatch.setattr(companion.Companion, "advance", lambda *args: pytest.fail("compared"))
     X, y = crowded(0)
     assert path(X, y, "squared", L1(1.0), n_lams=10).reached

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import follow, gram, losses, panels, path, solve, working_sets
-from cyclade.linear.compiled import compiled
-from cyclade.linear.design import as_design
-from cyclade.linear.gram import Gram
-from cyclade.linear.kernels import quadratic, rows
-from cyclade.linear.kernels.strong import pulled, put, strong
-from cyclade.linear.look import look
+from cyclade.linear import losses, path, solve, working_set
+from cyclade.linear.kernels import gram, linalg, products
+from cyclade.linear.kernels.columns import pulled, strong
+from cyclade.linear.loss_at import loss_at
+from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
+from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
+from cyclade.linear.starts import predictor
+from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import Tuning
 
 CONVEX = [
     L1(0.3),
@@ -33,27 +35,29 @@ def model(p=21, n=30):
 
 
 @pytest.mark.parametrize("penalty", CONVEX, ids=repr)
-def test_a_model_minimised_in_one_call_follows_its_slow_twin(monkeypatch, penalty):
-    monkeypatch.setattr(gram, "FEW", 0)  # columns: the twin goes step by step
+def test_a_model_minimised_in_one_call_follows_its_slow_twin(penalty):
+    slow = Tuning(small_gram=0)  # columns: the twin goes step by step
     G, b = model()
     p = b.size
-    known, names, L = compiled(penalty, p), np.arange(p), G.diagonal().copy()
+    known, cols, L = bind(penalty, p), np.arange(p), G.diagonal().copy()
     for most in (1, 2, 3, 4):  # cycles alone
         x, c = np.zeros(p), b.copy()
-        done = quadratic.minimise(
-            G, c, x, L, names, known.parameters, known.still, 0.0, most, False
+        done = gram.minimise(
+            G, c, x, L, cols, known.parameters, known.zero_threshold, 0.0, most, False
         )
-        twin = Gram.of(G, b.copy(), np.zeros(p), names, known)
-        known.functions["gram_cycles"](G, twin.c, twin.x, L, names, known.parameters, most, 0.0)
+        twin = Gram.of(G, b.copy(), np.zeros(p), cols, known)
+        known.functions["gram_cycles"](G, twin.c, twin.x, L, cols, known.parameters, most, 0.0)
         assert done == most
         np.testing.assert_allclose(x, twin.x, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
     x, c = np.zeros(p), b.copy()  # and with Newton steps
-    done = quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-13, 5_000, False)
-    twin = Gram.of(G, b.copy(), np.zeros(p), names, known)
+    done = gram.minimise(
+        G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-13, 5_000, False
+    )
+    twin = Gram.of(G, b.copy(), np.zeros(p), cols, known, slow)
     twin.minimise(1e-13, 5_000)
     np.testing.assert_allclose(x, twin.x, atol=1e-10)
-    assert known.distances(names, x, G @ x - b).max() < 1e-11
+    assert known.distances(cols, x, G @ x - b).max() < 1e-11
     assert done < 200
 
 
@@ -61,13 +65,13 @@ def test_a_model_minimised_in_one_call_follows_its_slow_twin(monkeypatch, penalt
 def test_a_last_newton_step_makes_a_rough_minimum_exact(penalty):
     G, b = model()
     p = b.size
-    known, names, L = compiled(penalty, p), np.arange(p), G.diagonal().copy()
+    known, cols, L = bind(penalty, p), np.arange(p), G.diagonal().copy()
     far = []
     for exact in (False, True):
         x, c = np.zeros(p), b.copy()
-        quadratic.minimise(G, c, x, L, names, known.parameters, known.still, 1e-3, 5_000, exact)
+        gram.minimise(G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-3, 5_000, exact)
         np.testing.assert_allclose(c, b - G @ x, atol=1e-12)
-        far.append(known.distances(names, x, G @ x - b).max())
+        far.append(known.distances(cols, x, G @ x - b).max())
     assert far[1] < 1e-10 < 1e-5 < far[0]
 
 
@@ -76,21 +80,21 @@ def test_newton_steps_replace_cycles_on_nearly_dependent_columns():
     A = rng.standard_normal((60, 20)) @ np.diag(np.geomspace(1, 0.05, 20))
     A += rng.standard_normal((60, 1))
     G, b = A.T @ A / 60, A.T @ (A @ rng.standard_normal(20)) / 60
-    known, names, x, c = compiled(L1(1e-4), 20), np.arange(20), np.zeros(20), b.copy()
+    known, cols, x, c = bind(L1(1e-4), 20), np.arange(20), np.zeros(20), b.copy()
     L = G.diagonal().copy()
-    done = quadratic.minimise(
-        G, c, x, L, names, known.parameters, known.still, 1e-12, 100_000, False
+    done = gram.minimise(
+        G, c, x, L, cols, known.parameters, known.zero_threshold, 1e-12, 100_000, False
     )
-    assert known.distances(names, x, G @ x - b).max() < 1e-10
+    assert known.distances(cols, x, G @ x - b).max() < 1e-10
     assert done < 2_000  # plain cycles need many times that
 
 
 def test_a_matrix_that_is_not_positive_definite_is_told():
-    assert not quadratic.factor(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    assert not linalg.factor(np.array([[1.0, 2.0], [2.0, 1.0]]))
     H = np.array([[4.0, 0.0], [2.0, 5.0]])
-    assert quadratic.factor(H)
+    assert linalg.factor(H)
     b = np.array([8.0, 9.0])
-    quadratic.solve(H, b)
+    linalg.substitute(H, b, 2)
     np.testing.assert_allclose(np.array([[4.0, 2.0], [2.0, 5.0]]) @ b, [8.0, 9.0])
 
 
@@ -100,10 +104,10 @@ def test_products_of_pairs_of_columns(dtype):
     A = rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)
     A[:, 3] = 0.0
     X, columns, w = sp.csc_matrix(A.astype(dtype)), np.array([1, 3, 4, 8]), rng.random(50)
-    order = np.argsort(-np.diff(X.indptr)[columns])
+    order = np.argsort(np.diff(X.indptr)[columns])
     G = np.full((4, 4), np.nan)
-    rows.paired_products(
-        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, w, G
+    products.paired_products(
+        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, 0, w, G
     )
     A = A[:, columns]
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
@@ -114,26 +118,20 @@ def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
     A = rng.standard_normal((9, 5))
     G, b = A.T @ A, rng.standard_normal(5)
     x, before = np.zeros(8), np.zeros(8)
-    names = np.array([1, 2, 4, 5, 7])
-    x[names], before[names] = [2.0, 0.0, -1.0, 0.5, 3.0], [1.0, 1.0, -3.0, 0.5, 0.0]
-    c, new = b - G @ x[names], np.full(5, np.nan)
-    quadratic.ahead(x, before, 0.5, names, G, c, new)
+    cols = np.array([1, 2, 4, 5, 7])
+    x[cols], before[cols] = [2.0, 0.0, -1.0, 0.5, 3.0], [1.0, 1.0, -3.0, 0.5, 0.0]
+    c, new = b - G @ x[cols], np.full(5, np.nan)
+    gram.extrapolate(x, before, 0.5, cols, G, c, new)
     np.testing.assert_array_equal(new, [2.5, 0.0, 0.0, 0.5, 4.5])  # the third stops at zero
     np.testing.assert_allclose(c, b - G @ new, rtol=0, atol=1e-12)
 
 
-def test_what_is_zero_is_not_put():
-    out = np.full(3, 7.0, np.float32)
-    put(np.array([0.0, 2.0, 0.0]), out)
-    np.testing.assert_array_equal(out, [7.0, 2.0, 7.0])
-
-
 def test_a_row_that_went_too_far_comes_back_under_its_mean_curvature():
     loss, y, s = losses.get("logistic"), np.array([-1.0, 1.0, 1.0]), np.full(3, 1 / 3)
-    came = look(loss, y, s, np.array([2.8, 0.0, 1.0]))
-    here = look(loss, y, s, np.array([-1.9, 2.0, 1.0]))
+    came = loss_at(loss, y, s, np.array([2.8, 0.0, 1.0]))
+    here = loss_at(loss, y, s, np.array([-1.9, 2.0, 1.0]))
     used = np.array([0.075, 0.25, 0.2])  # too little for the first, too much for the second
-    curvature = follow.on_the_way_back(here, came, used)
+    curvature = predictor.on_the_way_back(Tuning(), here, came, used)
     mean = (here.u[0] - came.u[0]) / (-1.9 - 2.8)
     np.testing.assert_allclose(curvature, [mean, here.second[1], here.second[2]], rtol=1e-14)
 
@@ -155,11 +153,11 @@ def test_a_row_much_larger_than_the_others_is_no_hindrance():
 def test_columns_that_the_strong_rule_keeps():
     rng = np.random.default_rng(2)
     x = np.where(rng.random(40) < 0.2, rng.standard_normal(40), 0.0)
-    g, still, before = rng.standard_normal(40), np.full(40, 0.9), np.full(40, 1.0)
-    names = np.empty(40, np.int64)
-    many = strong(x, g, still, before, 0.8, names)
-    np.testing.assert_array_equal(names[:many], np.flatnonzero((x != 0) | (np.abs(g) > 0.8)))
-    assert strong(x, g, still, before, 0.95, names) == -1
+    g, zero_threshold, before = rng.standard_normal(40), np.full(40, 0.9), np.full(40, 1.0)
+    cols = np.empty(40, np.int64)
+    many = strong(x, g, zero_threshold, before, 0.8, cols)
+    np.testing.assert_array_equal(cols[:many], np.flatnonzero((x != 0) | (np.abs(g) > 0.8)))
+    assert strong(x, g, zero_threshold, before, 0.95, cols) == -1
 
 
 @pytest.mark.parametrize("threshold", [0.5, 10.0], ids=["some violate", "none does"])
@@ -167,11 +165,15 @@ def test_columns_that_the_strong_rule_keeps():
 def test_which_columns_are_pulled_most(threshold, moved):
     rng = np.random.default_rng(1)
     x = np.where(rng.random(40) < moved, rng.standard_normal(40), 0.0)
-    g, still, names = rng.standard_normal(40), np.full(40, threshold), np.empty(40, np.int64)
-    many, resting = pulled(x, g, still, 0.25, names)
-    over = np.abs(g) - still
+    g, zero_threshold, cols = (
+        rng.standard_normal(40),
+        np.full(40, threshold),
+        np.empty(40, np.int64),
+    )
+    many, resting = pulled(x, g, zero_threshold, 0.25, cols)
+    over = np.abs(g) - zero_threshold
     bar = 0.25 * max(over[x == 0].max(), 0.0)
-    np.testing.assert_array_equal(names[:many], np.flatnonzero((x != 0) | (over > bar)))
+    np.testing.assert_array_equal(cols[:many], np.flatnonzero((x != 0) | (over > bar)))
     assert resting == ((x == 0) & (over > bar)).sum()
 
 
@@ -201,7 +203,7 @@ def counted(monkeypatch, owner, name):
 def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercept):
     X, y, rng = data(loss)
     s, b = rng.uniform(0.5, 2.0, len(y)), 0.1 * rng.standard_normal(len(y))
-    steps = counted(monkeypatch, follow.Follower, "step")
+    steps = counted(monkeypatch, predictor.Predictor, "step")
     found = path(
         storage(X), y, loss, L1(1.0), n_lams=40, lam_ratio=0.05, sample_weight=s, offset=b,
         fit_intercept=intercept, tol=1e-9,
@@ -222,11 +224,13 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
 @pytest.mark.parametrize("dear", [0.0, np.inf])
 def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
     X, y, _ = data("logistic")
-    monkeypatch.setattr(follow, "DEAR", dear)  # products used again, and never
-    steps = counted(monkeypatch, follow.Follower, "step")
-    formed = counted(monkeypatch, follow.Follower, "form")
-    others = counted(monkeypatch, working_sets, "improve")
-    found = path(storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4)
+    tuning = Tuning(products_dear=dear)  # products used again, and never
+    steps = counted(monkeypatch, predictor.Predictor, "step")
+    formed = counted(monkeypatch, predictor.Predictor, "form")
+    others = counted(monkeypatch, working_set, "improve")
+    found = path(
+        storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4, tuning=tuning
+    )
     assert found.reached
     assert len(steps) < 60 * 1.7
     assert len(others) < 12
@@ -235,7 +239,8 @@ def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
 
 def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     X, y, _ = data("logistic")
-    monkeypatch.setattr(follow, "LEAST", 1e6)  # weights far too large: F comes down a little
+    heavy = lambda self, problem, w: np.full(len(y), 1e6 * w.max())  # noqa: E731
+    monkeypatch.setattr(predictor.Predictor, "weights", heavy)  # F comes down a little
     found = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
     monkeypatch.undo()
     same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
@@ -248,7 +253,7 @@ def test_the_dual_of_a_look_at_the_logistic_loss(shrink):
     z = np.concatenate([np.linspace(-40, 40, 101), [-800.0, 800.0, 0.0]])
     y = np.where(np.arange(z.size) % 2 == 0, 1.0, -1.0)
     s, loss = np.full(z.size, 1 / z.size), losses.get("logistic")
-    there = look(loss, y, s, z)
+    there = loss_at(loss, y, s, z)
     slow = -s @ loss.conjugate(y, shrink * loss.gradient(y, z))
     assert there.dual(shrink) == pytest.approx(slow, abs=1e-14)
 
@@ -266,7 +271,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
     X, y, _ = wide(loss)
     g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
     r = L1(0.02 * float(np.abs(X.T @ g).max()))
-    steps = counted(monkeypatch, follow.Follower, "step")
+    steps = counted(monkeypatch, predictor.Predictor, "step")
     fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9)
     assert len(steps) >= 3
     assert fit.certificate.reached
@@ -278,14 +283,14 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
 
 
 @pytest.mark.parametrize("few", [0, 3, 12])
-def test_coming_down_may_end_anywhere(monkeypatch, few):
+def test_coming_down_may_end_anywhere(few):
     X, y, _ = wide("logistic")
     full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
-    monkeypatch.setattr(panels, "MOST_DENSE", few)  # columns: a step on the way is given up
-    fit = solve(X, y, "logistic", L1(0.01), tol=1e-8)
+    tuning = Tuning(max_columns_dense=few)  # with more, a step on the way is given up
+    fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(full.objective, rel=1e-7)
-    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_passes=9)
+    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_passes=9, tuning=tuning)
     assert not short.certificate.reached
     assert short.passes <= 9 + 1
 
@@ -295,13 +300,13 @@ def test_the_mean_curvature_on_the_way(loss):
     X, y, _ = data(loss)
     problem = Problem(
         as_design(X), y, np.full(len(y), 1 / len(y)), np.zeros(len(y)),
-        losses.get(loss), compiled(L1(1.0), X.shape[1]), False,
+        losses.get(loss), bind(L1(1.0), X.shape[1]), False,
     )  # fmt: skip
     z = np.linspace(-2.0, 2.0, len(y))
-    here, d = problem.look(z), np.where(np.arange(len(y)) % 3 == 0, 0.0, 0.7)
-    mean = follow.on_the_way(problem, here, z - d)
+    here, d = problem.loss_at(z), np.where(np.arange(len(y)) % 3 == 0, 0.0, 0.7)
+    mean = predictor.on_the_way(problem, here, z - d)
     along = np.linspace(0.0, 1.0, 2001)
-    slow = np.array([problem.look(z + t * d).second for t in along])
+    slow = np.array([problem.loss_at(z + t * d).second for t in along])
     slow = (slow[0] + slow[-1] + 2 * slow[1:-1].sum(axis=0)) / 4000
     np.testing.assert_allclose(mean, slow, atol=2e-3)
 
@@ -311,14 +316,12 @@ def test_the_mean_curvature_on_the_way(loss):
 def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
     X, y, _ = data("logistic")
     same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
-    monkeypatch.setattr(panels, "MOST_DENSE", 2)
-    monkeypatch.setattr(panels, "MOST_KEPT", 2)
-    monkeypatch.setattr(panels, "MOST_SPARSE", 2)
-    cycled = counted(monkeypatch, follow.Follower, "by_columns")
-    others = counted(monkeypatch, working_sets, "improve")
+    tuning = Tuning(max_columns_dense=2, max_columns_kept=2, max_columns_sparse=2)
+    cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
+    others = counted(monkeypatch, working_set, "improve")
     found = path(
         storage(X), y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept,
-        tol=1e-3,
+        tol=1e-3, tuning=tuning,
     )  # fmt: skip
     assert found.reached
     assert len(cycled) > 20
@@ -332,14 +335,13 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
     X, y, _ = data("logistic")
     options = {"n_lams": 40, "lam_ratio": 0.02, "fit_intercept": intercept}
     same = path(X, y, "logistic", L1(1.0), tol=1e-11, **options)
-    monkeypatch.setattr(panels, "MOST_DENSE", 2)
-    monkeypatch.setattr(gram, "FEW", 2)  # so that factors are kept as well
-    monkeypatch.setattr(follow, "DEAR", 0.0)
-    cycled = counted(monkeypatch, follow.Follower, "by_columns")
-    formed = counted(monkeypatch, follow.Follower, "form")
+    cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
+    formed = counted(monkeypatch, predictor.Predictor, "form")
     X = storage(X)
     before = X.copy()
-    found = path(X, y, "logistic", L1(1.0), tol=1e-3, **options)
+    # A small `small_gram`, so that factors are kept as well.
+    tuning = Tuning(max_columns_dense=2, small_gram=2, products_dear=0.0)
+    found = path(X, y, "logistic", L1(1.0), tol=1e-3, tuning=tuning, **options)
     assert not cycled
     assert len(formed) < 30
     np.testing.assert_array_equal(X, before)
@@ -347,7 +349,7 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
 
 
 def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
-    from cyclade.linear.kernels.secants import secants, stiffest
+    from cyclade.linear.kernels.losses import secants, stiffest
 
     rng = np.random.default_rng(4)
     z0, z = rng.standard_normal((2, 30))
@@ -360,18 +362,3 @@ def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
     np.testing.assert_allclose(out, mean, rtol=1e-14)
     stiffest(z, u, z0, u0, second, used, 1e-4, out)
     np.testing.assert_allclose(out, np.where(mean > used, np.maximum(mean, second), second))
-
-
-def test_the_columns_that_are_drawn_are_told_from_the_support():
-    from cyclade.linear.kernels.strong import drawn
-
-    rng = np.random.default_rng(5)
-    x, g, still = rng.standard_normal((3, 50))
-    x[::2], still = 0.0, np.abs(still)
-    still[:4] = 0.0, np.inf, 0.0, np.inf
-    support, close = np.empty((2, 50), np.int64)
-    inside, many = drawn(x, g, still, 0.5, support, close)
-    np.testing.assert_array_equal(support[:inside], np.flatnonzero(x))
-    np.testing.assert_array_equal(
-        close[:many], np.flatnonzero((x == 0) & (np.abs(g) > 0.5 * still))
-    )

@@ -1,16 +1,16 @@
 """Scalar penalties: prox, distance and conjugate against brute force; lam_max; the split."""
 
 import math
-from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cyclade.linear import penalties
-from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1, compiled
+from cyclade.linear.kernels import shipped
+from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 
 PENALTIES = {
     "l1": L1(0.7),
@@ -79,41 +79,40 @@ def test_distance_is_to_the_interval_of_slopes(name, x, g, j):
     assert penalty.distance(x, g, j) == pytest.approx(expected, abs=1e-5)
 
 
-def door(function):
-    """What only kernels call, called from a kernel: it has no door to Python of its own."""
-
-    @numba.njit
-    def call(*arguments):
-        return function(*arguments)
-
-    return call
-
-
-NAMES = ("prox", "value", "distance", "threshold", "conjugate")
-DOORS = SimpleNamespace(**{name: door(getattr(compiled, name)) for name in NAMES})
+@numba.njit
+def compiled_formulas(parameters, u, t, g, out):
+    """The formulas as kernels call them, at every point for the coordinates 0 and 1."""
+    for i in range(u.shape[0]):
+        for j in range(2):
+            out[0, i, j] = shipped.prox(parameters, u[i], t[i], j)
+            out[1, i, j] = shipped.value(parameters, u[i], j)
+            out[2, i, j] = shipped.distance(parameters, u[i], g[i], j)
+            out[3, i, j] = shipped.threshold(parameters, j)
+            out[4, i, j] = shipped.conjugate(parameters, g[i], j)
 
 
 @each_penalty
-@settings(deadline=None)  # the first call compiles
-@given(u=numbers, t=steps, g=numbers, j=st.integers(0, 1))
-def test_compiled_text_agrees(name, u, t, g, j):
-    compiled, penalty = DOORS, PENALTIES[name]
-    kind, table = penalty.kind, penalty.parameters(2)
+def test_compiled_formulas_agree(name):
+    penalty, rng = PENALTIES[name], np.random.default_rng(0)
+    table = penalty.parameters(2)
     assert table.dtype == np.float64
     assert table.shape[0] in (1, 2)
     assert table.flags.c_contiguous
-    same = {"rel": 1e-12, "abs": 1e-14}
-    v = compiled.prox(kind, table, j, u, t)
-    assert v == pytest.approx(penalty.prox(u, t, j), **same)
-    assert compiled.value(kind, table, j, u) == pytest.approx(penalty.value(u, j), **same)
-    assert compiled.distance(kind, table, j, u, g) == pytest.approx(
-        penalty.distance(u, g, j), **same
-    )
-    assert compiled.threshold(kind, table, j) == penalty.threshold(j)
-    if penalty.convex:
-        assert compiled.conjugate(kind, table, j, g) == pytest.approx(
-            penalty.conjugate(g, j), **same
-        )
+    kinks = np.array([0.0, 0.5, -0.7, 1.08, 2.0])
+    u, g = (np.concatenate([kinks, rng.uniform(-6.0, 6.0, 200)]) for _ in range(2))
+    t = np.exp(rng.uniform(np.log(0.02), np.log(20.0), u.size))
+    found = np.empty((5, u.size, 2))
+    compiled_formulas((penalty.kind, table), u, t, g, found)
+    methods = [
+        lambda i, j: penalty.prox(u[i], t[i], j),
+        lambda i, j: penalty.value(u[i], j),
+        lambda i, j: penalty.distance(u[i], g[i], j),
+        lambda i, j: penalty.threshold(j),
+        lambda i, j: penalty.conjugate(g[i], j),
+    ]
+    for method, out in zip(methods if penalty.convex else methods[:4], found, strict=False):
+        expected = [[method(i, j) for j in range(2)] for i in range(u.size)]
+        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
 
 
 @each_penalty
@@ -205,9 +204,11 @@ def test_total_sums_over_coordinates():
     assert WeightedL1(0.5, [1.0, 2.0]).total(np.array([2.0, -3.0])) == pytest.approx(4.0)
 
 
-def test_get_finds_every_name():
+def test_get_finds_every_name_and_every_scalar_penalty_is_tested_here():
     options = {"weighted_l1": {"weights": [1.0]}, "group_l2": {"groups": 1}}
     options |= {"sparse_group": {"groups": 1, "l1_ratio": 0.5}}
-    for name in penalties._NAMES:
+    for name in penalties.BY_NAME:
         assert penalties.get(name, 0.3, **options.get(name, {})).lam == 0.3
     assert penalties.get("nonnegative_l1", 1.0).positive
+    scalar = [*penalties.scalar.__all__, *penalties.nonconvex.__all__]
+    assert {type(penalty).__name__ for penalty in PENALTIES.values()} == {*scalar} - {"ConcavePart"}

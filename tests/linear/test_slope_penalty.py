@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from cyclade.linear import penalties
 from cyclade.linear.penalties import L1, Slope
-from cyclade.linear.slope import pattern
+from cyclade.linear.subproblem.sorted_l1 import minimise_sizes
 
 few = st.integers(-6, 6).map(lambda k: k / 2)  # ties and zeros are likely
 
@@ -130,7 +130,7 @@ def test_newton_steps_on_clusters_keep_the_order_and_lower_the_objective():
         A, lam = rng.standard_normal((k, 12)), np.sort(rng.random(k))[::-1]
         size = np.sort(rng.integers(1, 4, k).astype(float))[::-1]
         R = rng.standard_normal(12)
-        b = pattern.minimise(size, A @ A.T, A @ R, lam)
+        b = minimise_sizes(size, A @ A.T, A @ R, lam)
 
         def F(b, A=A, R=R, lam=lam, size=size):
             return 0.5 * np.sum((R - (b - size) @ A) ** 2) + lam @ b

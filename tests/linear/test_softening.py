@@ -8,10 +8,11 @@ import scipy.sparse as sp
 from sklearn.linear_model import QuantileRegressor
 
 from cyclade import linear
-from cyclade.linear import panels, solve
+from cyclade.linear import solve
 from cyclade.linear.losses import Huber, Quantile
 from cyclade.linear.penalties import L1, MCP, Box, GroupL2, Rows
-from cyclade.linear.softening import softer
+from cyclade.linear.starts.softening import softer
+from cyclade.linear.tuning import Tuning
 
 NONE = np.zeros(100)  # no offset
 
@@ -137,12 +138,12 @@ def test_large_tables_in_single_precision_end_with_a_certificate(form, smoothing
     assert fit.coef.dtype == np.float32
 
 
-def test_what_single_precision_cannot_reach_is_given_up(monkeypatch):
-    monkeypatch.setattr(panels, "SMALL_IF_UNEVEN", 0)
+def test_what_single_precision_cannot_reach_is_given_up():
+    tuning = Tuning(max_widened_uneven=0)  # else so small an X is worked on in float64
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 500)).astype(np.float32)
     y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)
     exact = solve(X.astype(float), y, Quantile(0.5, 0.1), L1(0.03))
-    fit = solve(X, y, Quantile(0.5, 0.1), L1(0.03), tol=1e-9, max_passes=100_000)
+    fit = solve(X, y, Quantile(0.5, 0.1), L1(0.03), tol=1e-9, max_passes=100_000, tuning=tuning)
     assert fit.passes < 100_000
     assert fit.objective == pytest.approx(exact.objective, rel=1e-5)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rows_cases import halved
 
 from cyclade.linear.penalties import L1, Rows
-from cyclade.linear.stochastic import RowStream
+from cyclade.linear.stochastic.fit import RowStream
 from cyclade.orders import Forward
 
 METHODS = ["VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD"]
@@ -30,12 +31,14 @@ def fed(stream: RowStream, X: object, y: np.ndarray, cuts: list[int]) -> RowStre
     return stream
 
 
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
 @pytest.mark.parametrize("method", METHODS)
-def test_how_the_rows_are_cut_changes_nothing(method: str) -> None:
+def test_how_the_rows_are_cut_changes_nothing(method: str, loss: str) -> None:
     X, y = rows(1_500)
+    y = np.floor(np.abs(y)) if loss == "poisson" else y
     options = {"method": method, "b": 100, "order": "shuffled", "blocks": 3}
-    once = fed(RowStream("squared", L1(0.05), **options), X, y, [])
-    many = fed(RowStream("squared", L1(0.05), **options), X, y, [1, 30, 99, 400, 401, 1_200])
+    once = fed(RowStream(loss, L1(0.05), **options), X, y, [])
+    many = fed(RowStream(loss, L1(0.05), **options), X, y, [1, 30, 99, 400, 401, 1_200])
     np.testing.assert_array_equal(once.coef, many.coef)
     assert once.cycles == many.cycles > 0
     assert once.rows_used == many.rows_used
@@ -90,6 +93,14 @@ def test_sparse_rows_are_dense_rows_and_may_be_mixed() -> None:
         mixed = RowStream("squared", L1(0.05), b=100).partial_fit(first[:730], y[:730])
         mixed.partial_fit(second[730:], y[730:])
         np.testing.assert_allclose(mixed.coef, dense.coef, atol=1e-12)
+
+
+@pytest.mark.parametrize("stored", ["csr", "csc"])
+def test_duplicate_entries_are_added(stored: str) -> None:
+    X, y = rows(600)
+    twice = RowStream("squared", L1(0.05), b=50).partial_fit(halved(X, stored), y)
+    whole = RowStream("squared", L1(0.05), b=50).partial_fit(X, y)
+    np.testing.assert_allclose(twice.coef, whole.coef, atol=1e-12)
 
 
 def test_curvature_that_shows_up_late_shortens_the_steps() -> None:

@@ -14,14 +14,15 @@ from rows_cases import Case, function
 
 from cyclade import reference
 from cyclade.core import iterate, start
-from cyclade.linear.lipschitz import diagonal
-from cyclade.linear.oracle import Features, LinearOracle
 from cyclade.linear.penalties import L1, GroupL2
-from cyclade.linear.row_setup import Early, default_eta, is_early
-from cyclade.linear.row_steps import RowSteps, falling
-from cyclade.linear.separable import by_blocks
-from cyclade.linear.stochastic import RowStream, solve_rows
-from cyclade.linear.sweep import Rows
+from cyclade.linear.stochastic.draws import EarlyRefresh
+from cyclade.linear.stochastic.fit import RowStream, solve_rows
+from cyclade.linear.stochastic.lipschitz import diagonal
+from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.setup import null_intercept
+from cyclade.linear.stochastic.steps import RowSteps, falling
+from cyclade.linear.stochastic.sweep import Rows
 from cyclade.methods import as_method, make_sampler
 from cyclade.orders import as_order
 from cyclade.samplers import ALL, Batch, FiniteSum
@@ -33,7 +34,11 @@ PENALTY = L1(0.02)
 
 def _sampler(method: Any, m: int, n: int, b: int | None) -> Any:
     sampler = make_sampler(method, FiniteSum(n), b, None, None)
-    return Early(sampler, m if method.resample == "block" else 1) if sampler.recursive else sampler
+    return (
+        EarlyRefresh(sampler, m if method.resample == "block" else 1)
+        if sampler.recursive
+        else sampler
+    )
 
 
 class Sizes:
@@ -72,9 +77,11 @@ def test_every_cycle_of_a_fit_is_the_papers(loss: str, method: str, order: str) 
     def grad(x: np.ndarray, sample: Any, j: int) -> np.ndarray:
         return jac(x, np.arange(n) if sample is ALL else sample)[index[j]]
 
+    eta = falling(1.0, n / small) if chosen.draws == "minibatch" else 1.0
+    x0 = np.append(np.zeros(11), null_intercept(case.loss, everything))
     twin = reference.run(
-        grad, np.zeros(12), index, r.prox, Sizes(Lambda, default_eta(chosen, n / small)), sampler,
-        as_order(order, m), K=fit.cycles, resample=chosen.resample, rng=np.random.default_rng(5),
+        grad, x0, index, r.prox, Sizes(Lambda, eta), sampler, as_order(order, m),
+        K=fit.cycles, resample=chosen.resample, rng=np.random.default_rng(5),
     )  # fmt: skip
 
     def F(x: np.ndarray) -> float:
@@ -107,7 +114,7 @@ class InOrder:
 
     def draw(self, rng: np.random.Generator) -> tuple[Batch, bool]:
         fallen = not self.recursive or rng.random() < self.b_small / (self.b + self.b_small)
-        refresh = bool(fallen or is_early(self.drawn // self.draws + 1))
+        refresh = bool(fallen or self.drawn // self.draws + 1 in (8, 64))
         self.drawn += 1
         return self.take(self.b if refresh else self.b_small), refresh
 
@@ -123,10 +130,12 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
     recursive = chosen.draws == "page"
     small, large = (6, b) if recursive else (b, 2 * b)
 
-    def measured(batch: Batch, j: int) -> np.ndarray:
+    def as_rows(batch: Batch) -> Rows:
         X, y, s, offset = batch.data
-        rows = Rows(X, y, s / s.sum(), offset, features.members)
-        return diagonal(rows, j, case.loss.bound, float(small), n=np.inf)
+        return Rows(X, y, s / s.sum(), offset, features.members)
+
+    def measured(batch: Batch, j: int) -> np.ndarray:
+        return diagonal(as_rows(batch), j, case.loss.bound, float(small), n=np.inf)
 
     draws = m if chosen.resample == "block" else 1
     first = InOrder(data, recursive, b, small, draws).take(b)
@@ -143,8 +152,9 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
         begun = begun or j == m - 1
         return np.append(X.T @ slopes, slopes.sum())[index[j]]
 
+    x0 = np.append(np.zeros(11), null_intercept(case.loss, as_rows(first)))
     twin = reference.run(
-        grad, np.zeros(12), index, by_blocks(PENALTY, features).prox,
+        grad, x0, index, by_blocks(PENALTY, features).prox,
         Sizes(Lambda, falling(1.0, 64.0) if not recursive else 1.0),
         InOrder(data, recursive, b, small, draws), as_order(order, m), K=K,
         resample=chosen.resample, rng=np.random.default_rng(6),
@@ -180,8 +190,9 @@ def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any) -> None
     sampler, m = _sampler(chosen, features.layout.m, n, b), features.layout.m
     small = float(getattr(make_sampler(chosen, FiniteSum(n), b, None, None), "b_small", b or n))
     steps = RowSteps(case.loss.bound, m, small, float(n), 1, isinstance(penalty, GroupL2), 0.7)
-    steps.measure(oracle.rows(ALL))
-    state = start(oracle, features.point(), sampler, np.random.default_rng(5))
+    steps.prepare(oracle.sweep(features.point(), ALL))
+    x0 = features.point(None, null_intercept(case.loss, oracle.rows(ALL)))
+    state = start(oracle, x0, sampler, np.random.default_rng(5))
     r = by_blocks(penalty, features, fast=True)
     run = iterate(state, oracle, r, steps, sampler, as_order("random", m), chosen.resample)
     for _ in range(fit.cycles):

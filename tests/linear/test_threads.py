@@ -10,6 +10,7 @@ import pytest
 
 from cyclade.linear import path, solve, threads
 from cyclade.linear.penalties import L1
+from cyclade.linear.tuning import Tuning
 
 
 class Library:
@@ -64,10 +65,9 @@ def test_fits_have_one_thread(library, front):
     assert library.number == 4
 
 
-def test_fits_of_a_large_table_have_all(library, monkeypatch):
-    monkeypatch.setattr(threads, "LARGE", 99)
+def test_fits_of_a_large_table_have_all(library):
     penalty, seen = watched(library)
-    solve(np.eye(10), np.ones(10), "squared", penalty)
+    solve(np.eye(10), np.ones(10), "squared", penalty, tuning=Tuning(threaded_entries=99))
     assert set(seen) == {4}
 
 

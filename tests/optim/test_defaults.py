@@ -74,6 +74,14 @@ def test_the_default_order() -> None:
     assert set(orders.values()) == {"Forward"}
 
 
+def test_the_default_order_with_momentum() -> None:
+    def order(cls: Any, **options: Any) -> str:
+        return type(cls(net(), F.cross_entropy, momentum=0.9, **options).order).__name__
+
+    assert order(SCCD) == "Shuffled"
+    assert order(SCCD, order="forward") == order(SGD) == order(VROCCD, b=8) == "Forward"
+
+
 def test_the_default_rates() -> None:
     def rate(cls: Any, **options: Any) -> float:
         found: float = cls(net(), F.cross_entropy, **options).param_groups[0]["lr"]

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy
+from cyclade.optim.losses import slope_of, torch_slope
 
 
 def model() -> nn.Sequential:
@@ -34,10 +35,15 @@ def trajectory(method: Any, loss: Any, cycles: int = 40) -> list[torch.Tensor]:
     return points
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [CrossEntropy(), F.cross_entropy, nn.CrossEntropyLoss()],
+    ids=["ours", "function", "module"],
+)
 @pytest.mark.parametrize("method", [SGD, SCCD, PAGE, VROCCD, VRCCD], ids=lambda m: m.__name__)
-def test_slopes_change_no_trajectory(method: Any) -> None:
-    with_slope = trajectory(method, CrossEntropy())
-    without = trajectory(method, F.cross_entropy)
+def test_slopes_change_no_trajectory(method: Any, loss: Any) -> None:
+    with_slope = trajectory(method, loss)
+    without = trajectory(method, lambda z, y: F.cross_entropy(z, y))
     for one, other in zip(with_slope, without, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
 
@@ -68,3 +74,29 @@ def test_what_it_does_not_take_is_an_error() -> None:
         loss(torch.zeros(3), torch.tensor(0))
     with pytest.raises((IndexError, RuntimeError)):
         loss(torch.zeros(2, 3), torch.tensor([0, -100]))
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 4, 3)], ids=str)
+@pytest.mark.parametrize("labels", ["labels", "some ignored", "probabilities"])
+def test_the_slope_of_torch_is_its_gradient(shape: tuple[int, ...], labels: str) -> None:
+    torch.manual_seed(0)
+    z = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    y = torch.randint(0, 4, shape[:1] + shape[2:] if len(shape) > 1 else ())
+    if labels == "some ignored" and y.dim():
+        y[0] = 1 if y.dim() == 1 else y[0]
+        y[-1] = -100
+    if labels == "probabilities":
+        y = torch.rand(shape, dtype=torch.float64)  # they need not sum to 1
+    (expected,) = torch.autograd.grad(F.cross_entropy(z, y), z)
+    torch.testing.assert_close(torch_slope(y, z.detach())(z.detach()), expected)
+
+
+@pytest.mark.parametrize("options", [
+    {"label_smoothing": 0.1}, {"weight": torch.ones(4)}, {"reduction": "sum"},
+], ids=str)  # fmt: skip
+def test_other_cross_entropies_have_no_slope(options: dict[str, Any]) -> None:
+    assert slope_of(nn.CrossEntropyLoss(**options)) is None
+    hooked = nn.CrossEntropyLoss()
+    hooked.register_forward_hook(lambda *_: None)
+    assert slope_of(hooked) is None
+    assert slope_of(nn.CrossEntropyLoss(ignore_index=3)) is not None

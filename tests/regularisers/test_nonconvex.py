@@ -1,4 +1,4 @@
-"""Nonconvex regularisers: global minima by brute force, ties, jumps, and one text with `linear`."""
+"""Nonconvex regularisers: global minima by brute force, ties and jumps."""
 
 import math
 
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from regulariser_cases import LAM, NONCONVEX, diagonal, quick, seeds
 
 from cyclade import minimize
-from cyclade.linear import penalties
 from cyclade.regularisers import L0, L1, MCP, SCAD, LHalf, PerBlock
 from cyclade.regularisers.joined import Joined
 
@@ -112,26 +111,6 @@ def test_every_zero_is_stationary_for_l0_and_l_half():
     assert L0(1.0).distance(u, v) == 0.0
     assert LHalf(1.0).distance(u, v) == 0.25
     assert MCP(1.0, 2.0).distance(u, v) == pytest.approx(1e6 - 1.0)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (MCP(LAM, 1.5), penalties.MCP(LAM, 1.5)),
-        (SCAD(LAM, 2.5), penalties.SCAD(LAM, 2.5)),
-    ],
-    ids=["mcp", "scad"],
-)
-def test_the_penalties_of_linear_are_the_same_functions(ours, theirs):
-    u = np.concatenate([np.linspace(-4.0, 4.0, 401), SPECIAL, -SPECIAL])
-    v = np.random.default_rng(0).standard_normal(u.size)
-    values = [theirs.value(float(a), 0) for a in u]
-    assert ours.value(u) == pytest.approx(sum(values), rel=1e-13)
-    for t in (0.3, 1.0, 1.5, 1.7, 9.0):
-        expected = [theirs.prox(float(a), t, 0) for a in u]
-        np.testing.assert_allclose(ours.prox(u, t), expected, rtol=1e-12, atol=1e-13)
-    distances = [theirs.distance(float(a), float(b), 0) for a, b in zip(u, v, strict=True)]
-    assert ours.distance(u, v) == pytest.approx(np.linalg.norm(distances), rel=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from cyclade.linear.api import PathResult, Solution, path, solve
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.path import PathResult, path
-from cyclade.linear.solve import Solution, solve
 
 __all__ = ["Certificate", "PathResult", "Solution", "path", "solve"]
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from cyclade.linear.gradient import Gradient
-    from cyclade.linear.look import Look
+from cyclade.linear.loss_at import LossAt, by_rows
+
+if TYPE_CHECKING:  # this module is loaded with `cyclade.linear`, without numba
     from cyclade.linear.problem import Problem
+    from cyclade.linear.screening import Gradient
 
 Array = NDArray[Any]
 
@@ -25,7 +26,8 @@ class Certificate:
     ----------
     kind : {"gap", "distance"}
         "gap": F(x, c) − D(θ) for a feasible dual point θ, an upper bound on F(x, c) − min F.
-        "distance": the largest entry of dist(∂F, 0), over all coordinates and the intercept.
+        "distance": the largest dist(∂F, 0), over all coordinates (of groups and of rows of several
+        outputs, in the Euclidean norm) and the intercept.
     value : float
         The measurement.
     tolerance : float
@@ -47,71 +49,74 @@ class Measured:
     """A full check at (x, z): everything the next working set is chosen from."""
 
     problem: Problem
-    look: Look  # the loss at z
+    loss_at: LossAt  # the loss at z
     gradient: Gradient  # ∇_x of the smooth part
-    slope: float  # in the intercept, if there is one
-    distances: Array  # dist(−g_j, ∂r_j(x_j))
-    distance: float  # the largest of them, or the intercept's slope
+    slope: Any  # in the intercept, if there is one: a number, or (T,)
+    distances: Array  # dist(−g, ∂r(x)) by blocks
+    distance: float  # the largest of them, or of the intercept's slopes
     objective: float
 
     @property
     def g(self) -> Array:
-        """That, foretold for columns that surely rest."""
+        """∇_x; of columns that were screened out, an estimate."""
         return self.gradient.g
 
     @cached_property
     def dual(self) -> float:
         """D at a feasible point, −inf if there is none."""
-        if not self.problem.has_dual:
-            return -np.inf
-        return dual_value(self.problem, self.look, self.g, self.slope)
+        return dual_value(self) if self.problem.has_dual else -np.inf
 
 
-def measure(problem: Problem, x: Array, look: Look) -> Measured:
+def measure(problem: Problem, x: Array, loss_at: LossAt) -> Measured:
     """All columns at x, where z = Xx + c + offset was computed afresh: one pass at most."""
-    return judge(problem, x, look, problem.gradient(look.slopes, x))
+    return judge(problem, x, loss_at, problem.gradient(loss_at.slopes, x))
 
 
-def judge(problem: Problem, x: Array, look: Look, gradient: Gradient) -> Measured:
-    """What the slopes φ'(z) and the gradient Xᵀ(sφ') say under this penalty."""
+def judge(problem: Problem, x: Array, loss_at: LossAt, gradient: Gradient) -> Measured:
+    """The same where the gradient Xᵀ(sφ') is known."""
     distances, largest, r, finite = problem.penalty.check(x, gradient.g)
     if not finite:
         problem.design.refuse()
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
-    slope = float(look.slopes.sum()) if problem.fit_intercept else 0.0
-    distance, objective = max(largest, abs(slope)), look.value + r
-    return Measured(problem, look, gradient, slope, distances, distance, objective)
+    slope = problem.slope(loss_at)
+    distance, objective = max(largest, float(np.max(np.abs(slope)))), loss_at.value + r
+    return Measured(problem, loss_at, gradient, slope, distances, distance, objective)
 
 
-def dual_value(problem: Problem, look: Look, g: Array, slope: float) -> float:
+def dual_value(now: Measured) -> float:
     """D(θ) = Σ s_i (θ_i offset_i − φ*(y_i, θ_i)) − r*(−Xᵀ(sθ)) at a θ made feasible from u = φ'(z).
 
-    With an intercept, Σ s_i θ_i = 0 is required: u is centred first. Then it is shrunk until
+    With an intercept, Σ s_i θ_i = 0 is required: u is balanced first. Then it is shrunk until
     Xᵀ(sθ) lies in the domain of r*.
     """
-    size = float(problem.s @ np.abs(look.u)) if problem.fit_intercept else 0.0
-    moved = problem.fit_intercept and abs(slope) > 1e-15 * size
-    u = centred(look.u, slope, problem.s) if moved else look.u
-    if moved and abs(slope) > 1e-13 * size:
-        g = problem.pulls(problem.s * u)
-    over = problem.excess(g)
-    shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    problem, loss_at, slope, u, g = now.problem, now.loss_at, now.slope, now.loss_at.u, now.g
+    moved = False
+    if problem.fit_intercept:
+        size = problem.s @ np.abs(u)
+        moved = bool(np.any(np.abs(slope) > 1e-15 * size))
     if moved:
-        conjugates = np.asarray(problem.loss.conjugate(problem.y, shrink * u), np.float64)  # type: ignore[attr-defined]
-        value = -float(problem.s @ conjugates)
-    else:
-        value = look.dual(shrink)
+        u = balanced(u, slope, problem.s, problem.loss.target == "classes")
+        if np.any(np.abs(slope) > 1e-13 * size):
+            g = problem.gradient(by_rows(problem.s, u), np.zeros(g.size)).g
+    over = problem.penalty.excess(g)
+    shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    value = -loss_at.conjugate(shrink * u) if moved else loss_at.dual(shrink)
     if problem.has_offset:
-        value += shrink * float(problem.s @ (u * problem.offset))
-    value -= problem.conjugate(g, shrink)
+        value += shrink * float(np.sum(problem.s @ (u * problem.offset)))
+    value -= problem.penalty.conjugate(g, shrink)
     return value if np.isfinite(value) else -np.inf
 
 
-def centred(u: Array, slope: float, s: Array) -> Array:
+def balanced(u: Array, slope: Any, s: Array, classes: bool) -> Array:
     """The u with Σ s_i u_i = slope brought to zero by shrinking its entries of slope's sign.
 
     Entries only move towards zero and zeros stay, so u stays in the domain of every φ*: taking
-    `slope` off all of them would leave that of a hinge, which ends at zero.
+    `slope` off all of them would leave that of a hinge, which ends at zero. Where the entries of a
+    row form probabilities, of classes, it is taken off: their sums must stay.
     """
-    side = np.maximum(u, 0.0) if slope > 0 else np.minimum(u, 0.0)
-    return np.asarray(u - (slope / float(s @ side)) * side)
+    if classes:
+        return np.asarray(u - slope)
+    side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
+    weight = np.asarray(s @ side)
+    part = np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0)
+    return np.asarray(u - part * side)

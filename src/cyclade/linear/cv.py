@@ -49,10 +49,15 @@ class Choice:
         return np.asarray(np.sqrt(variance / max(self.scores.shape[1] - 1, 1)))
 
     def index(self, rule: str) -> int:
-        """Where the λ of that rule is: "min", the best mean, or "1se", the largest near it."""
+        """Where the λ of that rule is: "min", the best mean, or "1se", the largest near it.
+
+        Means that agree to seven digits count as equal, and the largest λ of the best is taken:
+        fits are no more exact than that, and rounding would choose among them.
+        """
         if np.isnan(self.mean).all():
             raise ValueError("scoring: every alpha has a fold whose score is NaN")
-        best = int(np.nanargmax(self.mean))
+        largest = np.nanmax(self.mean)
+        best = int(np.argmax(self.mean >= largest - 1e-7 * abs(largest)))
         if rule == "min":
             return best
         return int(np.argmax(self.mean >= self.mean[best] - self.std[best]))

@@ -1,8 +1,10 @@
-"""min over (x, c) of Σ_i s_i φ(y_i, z_i) + r(x),  z = Xx + c + offset,  with Σ s_i = 1."""
+"""min over (x, c) of Σ_i s_i φ(y_i, z_i) + r(x),  z = Xx + c + offset,  with Σ s_i = 1.
+
+z is (n,), or (n, T) for T outputs. x is one flat vector in the order of the bound penalty.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.compiled import Compiled, compiled
-from cyclade.linear.design import Design
-from cyclade.linear.gradient import Gradient, Reader
-from cyclade.linear.look import Look, look
+from cyclade.linear.loss_at import LossAt, loss_at
 from cyclade.linear.losses import Loss
-from cyclade.linear.penalties import formulas
+from cyclade.linear.panels.protocols import Design
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.screening import Gradient, Reader
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
@@ -27,23 +29,17 @@ class Problem:
     design: Design
     y: Array
     s: Array
-    offset: Array
+    offset: Array  # in the shape of z
     loss: Loss
-    penalty: Compiled
+    penalty: BoundPenalty
     fit_intercept: bool
-    null: float | None = None  # what `scale_of_gap` found: it is the same for every penalty
-    reader: Reader | None = None  # of gradients, which are foretold from those under any penalty
+    tuning: Tuning = DEFAULT
+    reader: Reader | None = None  # of gradients; one serves every penalty along a path
 
-    def gradient(self, v: Array, x: Array) -> Gradient:
-        """Xᵀv; at a point x, columns that surely rest need not have been read."""
-        if self.reader is None:
-            self.reader = Reader(self.design)
-        return self.reader.at(v, x, self.penalty.still)
-
-    @cached_property
-    def names(self) -> Array:
-        """All coordinates."""
-        return np.arange(self.design.p)
+    @property
+    def size(self) -> int:
+        """The number of entries of x."""
+        return self.design.p * self.penalty.T
 
     @cached_property
     def has_offset(self) -> bool:
@@ -51,97 +47,117 @@ class Problem:
         return bool(self.offset.any())
 
     @cached_property
-    def column_means(self) -> Array:
-        """Xᵀs."""
-        return self.design.correlate(self.s)
-
-    @cached_property
-    def dual_limits(self) -> tuple[Array, Array]:
-        """How far v_j may go below and above zero with r_j*(v_j) finite."""
-        if self.penalty.is_norm:
-            return self.penalty.still, self.penalty.still
-        kind, table = self.penalty.parameters
-        down = up = np.broadcast_to(table[:, 0], self.design.p)
-        if kind == formulas.BOXED:
-            curved = table[:, 1] > 0
-            down = np.where(curved | np.isfinite(table[:, 2]), math.inf, down)
-            up = np.where(curved | np.isfinite(table[:, 3]), math.inf, up)
-        return down, up
-
-    def pulls(self, v: Array) -> Array:
-        """Xᵀv, as far as it tells by how much a dual point must shrink."""
-        return self.gradient(v, np.zeros(self.design.p)).g
-
-    def excess(self, g: Array) -> float:
-        """The largest τ with −g/τ not inside the domain of r*: how often too large g is."""
-        from cyclade.linear.kernels.columns import excess
-
-        down, up = self.dual_limits
-        return float(excess(g, up, down))  # of −g, so the limits change places
-
-    def conjugate(self, g: Array, factor: float) -> float:
-        """r*(−factor · g), where that is finite."""
-        return self.penalty.conjugates(g, -factor)
-
-    @cached_property
     def has_dual(self) -> bool:
         """Whether a duality gap can be had: conjugates of both parts, and room around zero."""
-        if not (self.loss.convex and hasattr(self.loss, "conjugate") and self.penalty.has_dual):
-            return False
-        if self.penalty.is_norm:  # the limits are λ_j, which a table may hold once for all
-            return float(self.penalty.parameters[1][:, 0].min()) > 0
-        return all(float(limit.min()) > 0 for limit in self.dual_limits)
+        return bool(self.loss.convex and hasattr(self.loss, "conjugate") and self.penalty.has_dual)
+
+    @cached_property
+    def null(self) -> Null:
+        """The null model, the same for every penalty."""
+        return Null(self)
 
     def at(self, penalty: Any) -> Problem:
-        """The same problem with another penalty."""
+        """The same problem with another penalty of the same kind, as along a path."""
         other = Problem(
-            self.design, self.y, self.s, self.offset, self.loss,
-            compiled(penalty, self.design.p), self.fit_intercept, self.null, self.reader,
+            self.design, self.y, self.s, self.offset, self.loss, self.penalty.at(penalty),
+            self.fit_intercept, self.tuning, self.reader,
         )  # fmt: skip
         other.has_offset = self.has_offset
+        if "null" in self.__dict__:
+            other.null = self.null
         return other
 
-    def look(self, z: Array) -> Look:
-        """The loss around z."""
-        return look(self.loss, self.y, self.s, z)
+    def with_loss(self, loss: Loss) -> Problem:
+        """The same problem with another loss."""
+        return Problem(
+            self.design, self.y, self.s, self.offset, loss, self.penalty, self.fit_intercept,
+            self.tuning,
+        )  # fmt: skip
 
-    def predict(self, x: Array, c: float, support: Array | None = None) -> Array:
+    def correlate(self, v: Array) -> Array:
+        """Xᵀv, flat in the order of the penalty."""
+        return self.penalty.by_blocks(self.design.correlate(v))
+
+    def gradient(self, v: Array, x: Array) -> Gradient:
+        """Xᵀv; for scalar penalties, columns screened out by a safe bound at x are skipped."""
+        if not self.penalty.is_scalar:
+            return Gradient(None, v, self.correlate(v))
+        if self.reader is None:
+            self.reader = Reader(self.design, self.tuning)
+        return self.reader.at(v, x, self.penalty.zero_threshold)
+
+    def loss_at(self, z: Array) -> LossAt:
+        """The loss at z."""
+        return loss_at(self.loss, self.y, self.s, z)
+
+    def predict(self, x: Array, c: Any, support: Array | None = None) -> Array:
         """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""
-        z = self.design.predict(x, support)
+        z = self.design.predict(self.penalty.by_features(x), support)
+        z = z.reshape(self.offset.shape)
         if self.has_offset:
             z += self.offset
-        if c != 0.0:
+        if np.any(c):
             z += c
         return z
 
-    def stand(self, x: Array, c: float) -> tuple[Look, float]:
+    def settle(self, x: Array, c: Any) -> tuple[LossAt, Any]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
-        look = self.look(self.predict(x, c))
-        shift = self.best_shift(look)
-        return (self.look(look.z + shift), c + shift) if shift != 0.0 else (look, c)
+        loss_at = self.loss_at(self.predict(x, c))
+        shift = self.best_shift(loss_at)
+        return (self.loss_at(loss_at.z + shift), c + shift) if np.any(shift) else (loss_at, c)
 
-    def best_shift(self, here: Look) -> float:
-        """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton on one number."""
+    def slope(self, loss_at: LossAt) -> Any:
+        """The derivative in the intercept: a number or (T,), zero where there is none."""
+        if self.offset.ndim == 1:
+            return float(loss_at.slopes.sum()) if self.fit_intercept else 0.0
+        return loss_at.slopes.sum(axis=0) * float(self.fit_intercept)
+
+    def best_shift(self, here: LossAt) -> Any:
+        """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton, by outputs."""
+        total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         if not self.fit_intercept:
-            return 0.0
-        z, total = here.z, 0.0
-        for _ in range(50):
-            slope, size = float(here.slopes.sum()), float(np.abs(here.slopes).sum())
-            if abs(slope) <= 1e-15 * size:
+            return total
+        z, tiny = here.z, 1e-300
+        for _ in range(100):
+            slope, size = here.slopes.sum(axis=0), np.abs(here.slopes).sum(axis=0)
+            if np.all(np.abs(slope) <= 1e-15 * size):
                 break
-            bend = float(self.s @ here.second) if self.loss.convex else 0.0
-            if not bend > 0:
-                bend = max(float(self.s @ self.loss.majoriser(self.y, here.z)), 1e-300)
-            d = -slope / bend
+            bend = self.s @ here.second if self.loss.convex else np.zeros_like(slope)
+            if not np.all(bend > 0):
+                bend = np.where(bend > 0, bend, self.s @ self.loss.majoriser(self.y, here.z))
+            if self.offset.ndim == 2:
+                bend = np.maximum(bend, 1e-12 * float(bend.max()))
+            d = -slope / np.maximum(bend, tiny)
             for _ in range(40):
-                there = self.look(z + (total + d))
+                there = self.loss_at(z + (total + d))
                 if there.value <= here.value + 1e-15 * abs(here.value):
                     break
-                d *= 0.5
+                d = 0.5 * d
             else:
                 break
-            here = there
-            total += d
-            if abs(d) <= 1e-16 * (1.0 + abs(total)):
+            here, total = there, total + d
+            if np.all(np.abs(d) <= 1e-16 * (1.0 + np.abs(total))):
                 break
-        return total
+        return total if self.offset.ndim == 2 else float(total)
+
+
+class Null:
+    """The null model, x = 0 with the best intercept: the scale of gaps, and λ_max."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        loss_at = problem.loss_at(problem.offset.copy())
+        shift = problem.best_shift(loss_at)
+        self.loss_at = problem.loss_at(loss_at.z + shift) if np.any(shift) else loss_at
+
+    @cached_property
+    def scale(self) -> float:
+        """Its loss above that of a perfect fit."""
+        perfect = -self.loss_at.conjugate(np.zeros_like(self.loss_at.z))
+        value = self.loss_at.value
+        return value - perfect if np.isfinite(perfect) else abs(value)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """In x, by features: (p,) or (p, T)."""
+        return np.asarray(self.problem.design.correlate(self.loss_at.slopes))

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-LARGE = 2**26  # entries of X: the passes over a larger one are left to as many threads as there are
+from cyclade.linear.tuning import DEFAULT, Tuning
+
 _lock = threading.Lock()
 _inside, _limits = 0, None
 
@@ -28,13 +29,13 @@ def controller() -> Any:
 
 
 @contextmanager
-def one_thread(entries: int) -> Iterator[None]:
-    """Within it, BLAS has one thread; for an X of more than `LARGE` entries nothing is changed.
+def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
+    """Within it, BLAS has one thread; an X of more than `tuning.threaded_entries` is left alone.
 
     The setting is one for the whole process. So fits in several threads of Python, as in
     cross-validation, share it: the first to come in sets it, the last to leave restores it.
     """
-    if entries > LARGE:
+    if entries > tuning.threaded_entries:
         yield
         return
     global _inside, _limits

@@ -3,6 +3,7 @@
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.checked import NotFiniteError
 from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
+from cyclade.optim.lock import LockWarning
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.pruning import PruneReport, prune
@@ -23,6 +24,7 @@ __all__ = [
     "CostWarning",
     "CrossEntropy",
     "CutWarning",
+    "LockWarning",
     "NotFiniteError",
     "PageBatchSampler",
     "PruneReport",

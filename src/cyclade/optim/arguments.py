@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cyclade.optim.steps import PRECONDITIONERS
-from cyclade.orders import Custom
+from cyclade.optim.turns import Turns
+from cyclade.orders import Custom, Greedy
 
 LEARNING_RATES: dict[str | None, float] = {
     None: 0.1, "spectral": 0.2, "spectral-linear": 0.2, "curvature": 1.0, "adam": 1e-3,
@@ -114,10 +115,22 @@ def check_loss(loss_fn: Any, model: nn.Module) -> None:
                 )
 
 
-def check_capture(fixed: bool, parameters: Iterable[Tensor]) -> None:
+def check_capture(
+    turns: Turns, parameters: Iterable[Tensor], *, recursive: bool, alone: bool
+) -> None:
     """Refuse capture=True where nothing can be captured."""
-    if not fixed:
-        raise ValueError("capture=True needs an order that stays: forward, backward or a list")
+    if isinstance(turns.order, Greedy):
+        raise ValueError("capture=True cannot take order='greedy', which looks at every gradient")
+    if recursive and not turns.fixed:
+        raise ValueError(
+            "capture=True with a recursive method needs an order that stays: forward, backward or "
+            "a list (where it changes, the lagged point is a tape, which a graph cannot hold)"
+        )
+    if not (alone or turns.fixed):
+        raise ValueError(
+            "capture=True over several processes needs an order that stays: forward, backward or "
+            "a list"
+        )
     if not all(p.is_cuda for p in parameters):
         raise ValueError(
             "capture=True needs a model on CUDA: move it there first, or give capture=False"
@@ -130,12 +143,17 @@ def default_rate(precondition: str | None, *, recursive: bool) -> float:
     return LEARNING_RATES[precondition] * (RECURSIVE_SHARE if smaller else 1.0)
 
 
-def default_order(precondition: str | None, *, one_block: bool, capture: bool) -> str:
-    """Forward, as in the paper; a new one each cycle for Adam's steps, which lock in a fixed one.
+def default_order(
+    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool, capture: bool
+) -> str:
+    """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.
 
-    A CUDA graph needs an order that stays.
+    They lock in a fixed order (`cyclade study deep`). CUDA graphs of recursive methods need one all
+    the same, and what momentum does to a recursive method was not studied.
     """
-    return "shuffled" if precondition == "adam" and not one_block and not capture else "forward"
+    moments = precondition == "adam" or (momentum > 0 and not recursive)
+    fixed = one_block or (capture and recursive)
+    return "shuffled" if moments and not fixed else "forward"
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:

@@ -130,29 +130,45 @@ class Graphs:
 
     def run(self, kind: Any, batches: list[Batch], body: Body) -> Tensor:
         """The loss of `body(batches)`, run eagerly, captured, or replayed."""
-        calls = [(b.inputs.args, b.inputs.kwargs, b.target) for b in batches]
-        leaves, spec = pytree.tree_flatten(calls)
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        plain = tuple(repr(leaf) for leaf in leaves if not isinstance(leaf, Tensor))
-        key = (kind, tuple((t.shape, t.dtype) for t in tensors), plain, spec)
+        tensors, shape = described(batches)
+        key = (kind, shape)
         if not self._recorder.warm(key):
             eager: Tensor = self._recorder.eagerly(key, lambda: body(batches))
             eager.record_stream(torch.cuda.current_stream())  # it was made on another stream
             return eager
         if key not in self._static:
-            self._static[key] = _copied(batches, leaves, spec)
+            self._static[key] = static_copies(batches)
         static, copies = self._static[key]
         torch._foreach_copy_(static, tensors)
         loss: Tensor = self._recorder.replay(key, lambda: body(copies))
         return loss.clone()
 
 
-def _copied(batches: list[Batch], leaves: list[Any], spec: Any) -> tuple[list[Tensor], list[Batch]]:
+def described(batches: list[Batch]) -> tuple[list[Tensor], Any]:
+    """The tensors of the batches, and all else that a graph over them bakes in."""
+    found = [batch.plain_tensors() for batch in batches]
+    if all(tensors is not None for tensors in found):
+        tensors = [t for one in found for t in one or ()]
+        counts = tuple(len(one or ()) for one in found)
+        return tensors, (counts, *[(t.shape, t.dtype) for t in tensors])
+    leaves, spec = pytree.tree_flatten(_calls(batches))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    plain = tuple(repr(leaf) for leaf in leaves if not isinstance(leaf, Tensor))
+    return tensors, (tuple((t.shape, t.dtype) for t in tensors), plain, spec)
+
+
+def static_copies(batches: list[Batch]) -> tuple[list[Tensor], list[Batch]]:
     """Batches of the same kind in storage of their own, and their tensors."""
+    leaves, spec = pytree.tree_flatten(_calls(batches))
     static = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-    calls = pytree.tree_unflatten(static, spec)
     copies = [
         Batch(type(b.inputs)(tuple(args), dict(kwargs)), target, b.weight, b.size)
-        for b, (args, kwargs, target) in zip(batches, calls, strict=True)
+        for b, (args, kwargs, target) in zip(
+            batches, pytree.tree_unflatten(static, spec), strict=True
+        )
     ]
     return [leaf for leaf in static if isinstance(leaf, Tensor)], copies
+
+
+def _calls(batches: list[Batch]) -> list[Any]:
+    return [(b.inputs.args, b.inputs.kwargs, b.target) for b in batches]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from torch import Tensor
 
 from cyclade import core
 from cyclade.lag import Lag, Nothing
-from cyclade.optim.capture import Graphs, side_stream
+from cyclade.optim.capture import Graphs, Recorder, side_stream
 from cyclade.optim.checked import Checked
 from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
 from cyclade.optim.device_numbers import DeviceNumbers
 from cyclade.optim.distributed import OneProcess
+from cyclade.optim.fused import Estimates, kernel
 from cyclade.optim.lags import OneCycleBehind, Rewound
-from cyclade.optim.net import Batch, FlatPoint, InPlace, LivePoint, Net
+from cyclade.optim.lock import LockWatch
+from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.prox import NetProx
 from cyclade.optim.reducing import IdleSweep
 from cyclade.optim.refreshing import EveryBatch, LargeBatches
@@ -24,6 +26,7 @@ from cyclade.optim.spectral import spectral_norms
 from cyclade.optim.state import Slots
 from cyclade.optim.steps import NetSteps
 from cyclade.optim.sweep import StagedSweep
+from cyclade.optim.turn_graphs import TurnGraphs
 from cyclade.optim.turns import Turns
 from cyclade.orders import Forward
 from cyclade.regularisers import Regulariser, Zero
@@ -62,9 +65,10 @@ class CycleRunner:
         self.point = LivePoint(net)
         self.steps = NetSteps(net, settings, slots)
         self.reg = NetProx(regs, self.steps)
+        self.lock = LockWatch(net, settings, slots, fixed=turns.fixed)
         self.measured: int | None = None  # the cycle before which the curvature was last measured
         self.draws = 0  # batches used: where a sampler should stand when a run resumes
-        self.graphs: Graphs | None = None
+        self.graphs: Graphs | TurnGraphs | None = None  # TurnGraphs for an order that changes
         self._curvature_every, self._curvature_iterations = curvature
         self._lagged: Any = None
         self._norms = spectral_norms(net.model)
@@ -115,11 +119,11 @@ class CycleRunner:
             self._now = self._checked(self.together.reduced(now, self.net, None), replays)
             return self._form(self._now)
         loss = self._cycle(self.turns.next(), batches, refresh)
-        self.turns.done()
+        self._done(loss)
         return loss
 
     def _closure_move(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
-        self._advance_norms()
+        self.advance_norms()
         if self.settings.numbers is not None:
             self.settings.numbers.sync()
         sign = self.settings.sign
@@ -136,8 +140,13 @@ class CycleRunner:
             lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
             lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
         self._core(turns, self._now, lag, refresh)
-        self.turns.done()
+        self._done(self._now.loss)
         return self._now.loss  # type: ignore[no-any-return]
+
+    def _done(self, loss: Tensor) -> None:
+        self.turns.done()
+        if not self.rule.recursive:  # estimates that are corrected stay alike by themselves
+            self.lock.look(self.turns.cycles, loss)
 
     def _form(self, now: Checked) -> Tensor:
         """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
@@ -159,10 +168,12 @@ class CycleRunner:
         alike = [
             settings.uniform(j, name) for j in range(self.net.m) for name in ("lr", "weight_decay")
         ]
-        kind = (
-            refresh, None if turns is None else tuple(turns), self.net.model.training,
-            (*baked, *alike), tuple(batch.weight for batch in batches),
-        )  # fmt: skip
+        weights = tuple(batch.weight for batch in batches)
+        options = (self.net.model.training, *baked, *alike, *weights)
+        if isinstance(self.graphs, TurnGraphs):
+            assert turns is not None
+            return self.graphs.run(options, turns, batches)
+        kind = (refresh, None if turns is None else tuple(turns), options)
         return self.graphs.run(
             kind, batches, lambda copies: self.run(turns, copies, refresh, check=False)
         )
@@ -171,13 +182,16 @@ class CycleRunner:
         self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
     ) -> Tensor:
         """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
-        self._advance_norms()
+        self.advance_norms()
         replays = self.replays(batches, undoable=check)
-        sweep = self.sweep(self.point, batches, replays, live=True)
+        fused = () if check else self.fused()
+        slopes: dict[int, Any] = {}
+        sweep = self.sweep(self.point, batches, replays, live=True, fused=fused, slopes=slopes)
         now = self.together.reduced(sweep, self.net, turns)
         lag = self.lag()
         if not refresh:
-            lag.board(self.sweep(lag.point, batches, replays, live=False))
+            beside = self.sweep(lag.point, batches, replays, live=False, fused=fused, slopes=slopes)
+            lag.board(beside)
             lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
         if check:
             self._now = self._checked(now, replays)
@@ -207,9 +221,21 @@ class CycleRunner:
             return [ModelReplay(self.net, batches)]
         return [self.net.chain.replay(undoable=undoable) for _ in batches]
 
+    def fused(self) -> frozenset[int]:
+        """The blocks that are updated in one kernel: on CUDA, with Triton, plain steps.
+
+        None over several processes: what is reduced is one vector.
+        """
+        tape = self.rule.recursive and not self.turns.fixed  # it keeps vectors
+        ready = self.together.alone and self.point.on_cuda and kernel() is not None and not tape
+        if not ready or self.net.whole_model:
+            return frozenset()
+        return frozenset(j for j in range(self.net.m) if self.steps.in_one_kernel(j) is not None)
+
     def sweep(
-        self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *, live: bool
-    ) -> StagedSweep | ModelSweep | IdleSweep:
+        self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
+        live: bool, fused: Collection[int] = (), slopes: dict[int, Any] | None = None,
+    ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
         """A sweep over `point` on these batches; only a live one moves buffers."""
         if not batches:  # all samples are on other ranks
             return IdleSweep(self.net, point)
@@ -217,13 +243,16 @@ class CycleRunner:
         if self.net.whole_model:
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
         keep = not isinstance(self.turns.order, Forward)
-        return StagedSweep(self.net, point, batches, replays, live=live, keep=keep, sign=sign)
+        return StagedSweep(
+            self.net, point, batches, replays, live=live, keep=keep, sign=sign, fused=fused,
+            slopes=slopes,
+        )  # fmt: skip
 
     def estimates(self) -> Any:
         """g; nothing for a method that carries none."""
         if not self.rule.recursive:
             return Nothing()
-        return InPlace(self.slots.vectors("g", self.point))
+        return Estimates(self.slots.vectors("g", self.point))
 
     def lag(self) -> Any:
         """The lagged point: two points in a fixed order, a tape otherwise."""
@@ -238,7 +267,13 @@ class CycleRunner:
                 self._lagged = Rewound(Lag(self.point), point)
         return self._lagged
 
-    def _advance_norms(self) -> None:
+    @property
+    def has_norms(self) -> bool:
+        """Whether the model has spectral norms to advance."""
+        return bool(self._norms)
+
+    def advance_norms(self) -> None:
+        """One power iteration of every spectral norm in the model."""
         for norm, weight in self._norms:
             norm.advance(weight)
 
@@ -267,7 +302,15 @@ class CycleRunner:
                 "give modules of your own that draw nothing the attribute "
                 "draws_random_numbers = False), or capture=False"
             )
-        self.graphs = Graphs()
+        if self.turns.fixed:
+            self.graphs = Graphs()
+        elif self.net.chain.repeatable:
+            self.graphs = TurnGraphs(self, Recorder())
+        else:
+            raise ValueError(
+                "capture=True with an order that changes needs stages whose output does not depend "
+                "on buffers that they move: take order='forward', or capture=False"
+            )
         self.settings.numbers = DeviceNumbers(self.settings.groups)
 
     def forget_graphs(self) -> None:

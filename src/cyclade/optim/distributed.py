@@ -59,6 +59,7 @@ class OneProcess:
     """All samples are here."""
 
     size, rank = 1, 0
+    alone = True
     synchronised = False  # whether samples of other ranks meet in a normalisation
 
     def adopt(self, model: nn.Module) -> None:
@@ -106,6 +107,8 @@ class OneProcess:
 
 class ManyProcesses(OneProcess):
     """The samples are spread over the ranks of a group."""
+
+    alone = False
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks, self.size, self.rank = ranks, ranks.size, ranks.rank

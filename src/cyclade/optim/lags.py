@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from cyclade.lag import Lag
+from cyclade.optim.fused import Update
 from cyclade.optim.net import FlatPoint
 
 
@@ -22,7 +22,7 @@ class OneCycleBehind:
     def __init__(self, point: FlatPoint, side: Any = None) -> None:
         self.point = point
         self._side = side
-        self._held: list[Tensor] = []  # what the side stream still reads, kept from being reused
+        self._held: list[Any] = []  # what the side stream still reads, kept from being reused
         self._sweep: Any = None
 
     def board(self, sweep: Any) -> None:
@@ -31,18 +31,25 @@ class OneCycleBehind:
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream())
 
-    def grad(self, j: int) -> Tensor:
+    def grad(self, j: int) -> Any:
         """∇^j at the lagged point."""
         if self._side is None:
-            return self._sweep.grad(j)  # type: ignore[no-any-return]
+            return self._sweep.grad(j)
         with torch.cuda.stream(self._side):
-            gj: Tensor = self._sweep.grad(j)
+            gj = self._sweep.grad(j)
         torch.cuda.current_stream().wait_stream(self._side)
         self._held.append(gj)
         return gj
 
-    def follow(self, j: int, old: Tensor, new: Tensor) -> None:
+    def follow(self, j: int, old: Any, new: Any) -> None:
         """Block j of the lagged point becomes `old`."""
+        if isinstance(new, Update):  # one kernel writes both; nothing runs on the side stream now
+            new.commit(self.point.flats[j])
+            if self._sweep is not None:
+                self._sweep.moved(j)
+            if self._side is not None:
+                self._side.wait_stream(torch.cuda.current_stream())
+            return
         target = self.point if self._sweep is None else self._sweep
         if self._side is None:
             target.set(j, old)

@@ -40,14 +40,15 @@ _PARAMETERS = """
     max_overhead:
         What a cycle may cost in SGD steps; 2 if not given.
     order:
-        "forward" (input to output), "backward", "shuffled", "random", "greedy", or block numbers.
-        None: forward, but shuffled for Adam's steps, which lock in a fixed order.
+        "forward" (input to output), "backward", "shuffled", "rotated", "reflected", "random",
+        "greedy", or block numbers. None: forward, but shuffled for Adam's steps and for SCCD with
+        momentum, which lock in a fixed order (a `LockWarning` says so where it is seen).
     example:
         A batch of inputs, to cut the model and choose the blocks before the first batch.
     stages:
         Modules that, applied one after the other, are the model.
     capture:
-        The whole cycle as a CUDA graph.
+        The whole cycle as a CUDA graph, or as one for each turn where the order changes.
     compile:
         torch.compile every stage, and the loss.
     seed:

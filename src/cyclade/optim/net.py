@@ -25,6 +25,18 @@ class Batch:
     weight: float
     size: int
 
+    def plain_tensors(self) -> tuple[Tensor, ...] | None:
+        """Its tensors, where it is nothing but positional tensors and a target; else None.
+
+        Most batches are, and of such ones shapes and types say all that a cut depends on.
+        """
+        args, kwargs = self.inputs.args, self.inputs.kwargs
+        target = () if self.target is None else (self.target,)
+        found = (*args, *target)
+        if kwargs or not all(type(a) is Tensor for a in found):
+            return None
+        return found
+
 
 @dataclass(frozen=True)
 class Block:
@@ -58,7 +70,11 @@ class Net:
         # Detached views of the live parameters: they share storage, so they are always current.
         self.live = {name: p.detach() for name, p in self.parameters.items()}
         self._one: Tensor | None = None
-        self._trained = {name: p.requires_grad for name, p in self.parameters.items()}
+        # What must not change, with the address and the shape in plain form: it is compared in
+        # every step.
+        self._as_built = [
+            (p, p.data_ptr(), p.shape, p.requires_grad) for p in self.parameters.values()
+        ]
 
     def arrange(self, blocks: Sequence[Block]) -> None:
         """Take these blocks."""
@@ -103,13 +119,13 @@ class Net:
 
     def check_unchanged(self) -> None:
         """Refuse to go on when something happened to a parameter that cannot be followed."""
-        for name, p in self.parameters.items():
-            if p.data_ptr() != self.live[name].data_ptr() or p.shape != self.live[name].shape:
+        for name, (p, address, shape, trained) in zip(self.parameters, self._as_built, strict=True):
+            if p.data_ptr() != address or p.shape != shape:
                 raise RuntimeError(
                     f"the storage or shape of {name} changed (by .to(), a new .data, or pruning) "
                     "after the optimizer was built: build it afterwards"
                 )
-            if p.requires_grad != self._trained[name]:
+            if p.requires_grad != trained:
                 raise RuntimeError(
                     f"{name} was frozen or unfrozen after the optimizer was built: build it "
                     "afterwards"
@@ -168,6 +184,7 @@ class LivePoint:
         self.layout = net  # `layout.m` is all that a lag asks for
         self._params: list[list[Tensor]] = [[*net.block_parameters(j)] for j in range(net.m)]
         self._shapes = [net.shapes(j) for j in range(net.m)]
+        self.on_cuda = all(p.is_cuda for params in self._params for p in params)
 
     def get(self, j: int) -> Tensor:
         """A copy of block j."""
@@ -213,18 +230,3 @@ class FlatPoint:
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter by name; those in no block are the model's own."""
         return self._views
-
-
-class InPlace:
-    """One vector a block, overwritten in place: the estimates g."""
-
-    def __init__(self, flats: list[Tensor]) -> None:
-        self.flats = flats
-
-    def get(self, j: int) -> Tensor:
-        """Vector j itself."""
-        return self.flats[j]
-
-    def set(self, j: int, u: Tensor) -> None:
-        """Overwrite vector j."""
-        self.flats[j].copy_(u)

@@ -106,7 +106,10 @@ class CyclicOptimizer(Optimizer):
         if lr is None:
             lr = default_rate(precondition, recursive=self.recursive)
         if order is None:
-            order = default_order(precondition, one_block=self.one_block, capture=capture)
+            order = default_order(
+                precondition, momentum, one_block=self.one_block, recursive=self.recursive,
+                capture=capture,
+            )  # fmt: skip
         self._together = together(process_group)
         self._together.adopt(model)
         inputs = None if example is None else as_inputs(example)
@@ -136,7 +139,10 @@ class CyclicOptimizer(Optimizer):
         self._seed = seed = self._together.agree(self._said(order, seed))["seed"]
         self._turns = Turns(as_order(order, self._plan.m), seed, one_at_a_time=self.one_at_a_time)
         if capture:
-            check_capture(self._turns.fixed, self.net.parameters.values())
+            check_capture(
+                self._turns, self.net.parameters.values(), recursive=self.recursive,
+                alone=self._together.alone,
+            )  # fmt: skip
         self._rule = self._refresh_rule()
         self._reg, self._capture = reg, capture
         self._no_decay = no_decay_names(no_decay, self.net)
@@ -367,6 +373,7 @@ class CyclicOptimizer(Optimizer):
     def _prove(self, batches: list[Batch], every: bool = False) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything."""
         self.net.check_unchanged()
+        self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
         if not every and batches and self._routes.proved(batches):
             return False
         if not batches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,15 @@ from torch import nn
 from cyclade.optim import partition
 from cyclade.optim.costs import balance
 from cyclade.optim.net import Block
+from cyclade.optim.routes import CostWarning
 from cyclade.optim.stages import Chain
 from cyclade.orders import Custom
 
 DEFAULT_OVERHEAD = 2.0
 """What a cycle may cost by default, in SGD steps."""
+
+TWO_BLOCKS = 4 / 3
+"""What two blocks cost at least: the stages before the second run forward for both."""
 
 
 class Plan:
@@ -95,7 +100,16 @@ class Plan:
         if self._count is not None:
             return partition.into(parts, costs, self._count)
         assert self._budget is not None
-        return partition.under(parts, costs, self._budget, order)
+        found = partition.under(parts, costs, self._budget, order)
+        if len(found) == 1 and 1 < self._budget < TWO_BLOCKS:
+            warnings.warn(
+                CostWarning(
+                    f"max_overhead={self._budget:g} leaves one block, the simultaneous step: two "
+                    "cost at least 4/3 SGD steps, as what comes before the last runs forward twice"
+                ),
+                stacklevel=5,
+            )
+        return found
 
     def for_closures(self, chain: Chain) -> list[Block]:
         """The blocks when each costs a pass over the whole model, whatever is in it."""

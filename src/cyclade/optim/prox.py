@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from cyclade.optim.adam import AdamStep
+from cyclade.optim.fused import Step
 from cyclade.optim.net import Net
 from cyclade.optim.steps import NetSteps
 from cyclade.regularisers import Regulariser, Zero
@@ -25,8 +26,10 @@ class NetProx:
         self.regs, self._steps = regs, steps
         self._plain = [isinstance(reg, Zero) for reg in regs]
 
-    def prox(self, j: int, u: Tensor, t: Any) -> Tensor:
-        """The prox of r^j; AdamW's step has decayed the weights itself."""
+    def prox(self, j: int, u: Any, t: Any) -> Any:
+        """The prox of r^j; AdamW's step, and one that is a kernel, decay the weights themselves."""
+        if isinstance(t, Step):
+            return u
         if isinstance(t, AdamStep):
             if self._plain[j]:
                 return u

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import nn
 
@@ -45,6 +46,7 @@ class Routes:
         self.net: Net | None = None
         self.chain = self._ready(first)
         self.recut = False  # whether the stages are others than when they were last counted
+        self._known: set[Any] = set()  # kinds of batches that were found proved
         self._structure = Structure(model)
 
     @property
@@ -75,8 +77,21 @@ class Routes:
         """Whether the route is proved for such batches, and the model still what it was then."""
         if self._structure.changed() is not None:
             return False
+        known = self._key(batches)
+        if known is not None and known in self._known:
+            return True
         many = len(batches) > 1
-        return all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
+        found = all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
+        if found and known is not None:
+            self._known.add(known)
+        return found
+
+    def _key(self, batches: Sequence[Batch]) -> Any:
+        """What the answer of `proved` depends on, where that is quick to say: it is asked often."""
+        if len(batches) != 1 or (tensors := batches[0].plain_tensors()) is None:
+            return None
+        kinds = [(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors]
+        return (self.chain.cuts_made, self.chain.mode(), *kinds)
 
     def prove(
         self, batches: Sequence[Batch], arrange: Callable[[], None], *, recursive: bool,
@@ -86,6 +101,7 @@ class Routes:
 
         With `every` each batch is proved, also where one of its kind was before.
         """
+        self._known.clear()
         self._follow_changes(batches[0].inputs)
         many, reason, written = len(batches) > 1, None, set[str]()
         while True:

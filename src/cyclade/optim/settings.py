@@ -61,6 +61,11 @@ class Settings:
         first, *others = self._net.blocks[j].groups
         return all(_equal(self.groups[first][name], self.groups[i][name]) for i in others)
 
+    def one_number(self, j: int) -> bool:
+        """Whether all of block j has the same lr and the same weight decay."""
+        alike = all(self.uniform(j, name) for name in ("lr", "weight_decay"))
+        return alike and j not in self._spared
+
     def rate(self, j: int) -> Any:
         """The lr of block j: a number, or one for each of its coordinates."""
         return self._of_block(j, "lr")

@@ -25,6 +25,10 @@ class Slots:
             state[name] = make()
         return state[name]
 
+    def find(self, j: int, name: str) -> Any:
+        """What lies in block j's place `name`; None if nothing does."""
+        return self._state[self._net.block_parameters(j)[0]].get(name)
+
     def put(self, j: int, name: str, value: Any) -> Any:
         """Put another value into a place of block j."""
         self._state[self._net.block_parameters(j)[0]][name] = value

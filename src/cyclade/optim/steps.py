@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.adam import Adam
+from cyclade.optim.fused import Pieces, Step
 from cyclade.optim.net import Net
 from cyclade.optim.settings import Settings
 from cyclade.optim.state import Slots
@@ -43,8 +44,11 @@ class NetSteps:
     def recall(self, memory: dict[str, Any]) -> None:
         """All of it is in the optimizer's state."""
 
-    def at(self, j: int, now: Any, gj: Tensor, reg: Any) -> tuple[Tensor, Any]:
+    def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, Any]:
         """The direction and the step η Λ_j^{−1}."""
+        if isinstance(gj, Pieces):
+            self._used[j] = None
+            return gj, self.in_one_kernel(j)
         used = self._used[j] = self._mask(j, now.unused.get(j))
         gj = self._clipped(j, gj)
         precondition = self._settings.shared(j, "precondition")
@@ -75,6 +79,16 @@ class NetSteps:
     def shrink(self, j: int, t: Any) -> Any:
         """1 + t·wd, by which the prox of weight decay divides block j; None without any."""
         return self._settings.shrink(j, t, self._used.get(j))
+
+    def in_one_kernel(self, j: int) -> Step | None:
+        """The step of block j, if it is two numbers on the device and the direction is g^j."""
+        shared, numbers = self._settings.shared, self._settings.numbers
+        bent = shared(j, "precondition") or shared(j, "momentum")
+        clipped = [shared(j, name) is not None for name in ("clip_norm", "clip_total_norm")]
+        if numbers is None or bent or any(clipped) or not self._settings.one_number(j):
+            return None
+        group = self._net.blocks[j].groups[0]
+        return Step(numbers.get("lr", group), numbers.get("shrink", group))
 
     # ------------------------------------------------------------------------------- direction
 

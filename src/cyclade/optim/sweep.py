@@ -7,13 +7,14 @@ computed again, no gradient of another block is formed, and no graph outlives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cyclade.optim.fused import LiveBlock, Pieces, Update, fits
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
 
 
@@ -32,7 +33,12 @@ def exact_autocast() -> Iterator[None]:
 
 
 class StagedSweep:
-    """A point (the live parameters, or a lagged copy) moving along a cycle on one batch."""
+    """A point (the live parameters, or a lagged copy) moving along a cycle on one batch.
+
+    It begins with the batches, or with the values `at` some stages. Blocks in `fused` are updated
+    in one kernel: their gradients stay in pieces (see `cyclade.optim.fused`), where a batch is one,
+    weighs 1, and gives every parameter a gradient.
+    """
 
     def __init__(
         self,
@@ -44,28 +50,45 @@ class StagedSweep:
         live: bool,
         keep: bool,
         sign: float = 1.0,
+        fused: Collection[int] = (),
+        at: Sequence[dict[int, Any]] | None = None,
+        slopes: dict[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> None:
-        self._net, self._point, self._batches = net, point, batches
+        self._net, self._point, self._batches, self._fused = net, point, batches, fused
         self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
         # Cached values before a stage, for each micro-batch: {stage: env}.
-        self._cached: list[dict[int, Any]] = [{0: net.chain.start(b.inputs)} for b in batches]
-        self._slopes: dict[int, Callable[[Tensor], Tensor]] = {}  # for each micro-batch
-        self.get = point.get
+        self._cached: list[dict[int, Any]] = [
+            *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
+        ]
+        # For each micro-batch; both sweeps of a step have the same targets.
+        self._slopes: dict[int, Callable[[Tensor], Tensor]] = {} if slopes is None else slopes
+        self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
         self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
         self._begun: dict[int, tuple[int, int, list[Tensor], Any]] = {}  # see `ahead`
 
-    def set(self, j: int, u: Tensor) -> None:
-        """Move block j; what was computed beyond its first stage is no longer true."""
-        self._point.set(j, u)
+    def get(self, j: int) -> Any:
+        """Block j: a copy, or where it lies if it is updated in one kernel."""
+        if j in self._in_pieces:
+            tensors = self._point.tensors()
+            return LiveBlock([tensors[name] for name in self._net.blocks[j].params])
+        return self._point.get(j)
+
+    def set(self, j: int, u: Tensor | Update) -> None:
+        """Move block j."""
+        u.commit() if isinstance(u, Update) else self._point.set(j, u)
+        self.moved(j)
+
+    def moved(self, j: int) -> None:
+        """Block j has moved: what was computed beyond its first stage is no longer true."""
         start = self._net.starts[j]
         for cached in self._cached:
             for stage in [stage for stage in cached if stage > start]:
                 del cached[stage]
 
-    def grad(self, j: int) -> Tensor:
+    def grad(self, j: int) -> Any:
         """∇^j of the mean loss over the batch."""
-        total: Tensor | None = None
+        total: Any = None
         losses = []
         unused = set(range(len(self._net.blocks[j].params)))
         for i, batch in enumerate(self._batches):
@@ -77,19 +100,30 @@ class StagedSweep:
             else:
                 top = self._loss(end, batch)
                 start = self._net.one(top)
-                losses.append(top.detach() * batch.weight)
+                value = top.detach()
+                losses.append(value if batch.weight == 1.0 else value * batch.weight)
             if self._net.weigh_losses:
                 start = start * batch.weight
             if top.requires_grad:
                 found = torch.autograd.grad(top, leaves, start, allow_unused=True)
             unused -= {k for k, g in enumerate(found) if g is not None}
-            gj = self._scaled(dense(found, leaves), batch)
-            total = gj if total is None else total + gj
+            if self._stays_in_pieces(j, found, leaves, batch):
+                self._in_pieces.add(j)
+                total = Pieces([g for g in found if g is not None])
+            else:
+                gj = self._scaled(dense(found, leaves), batch)
+                total = gj if total is None else total + gj
         assert total is not None
         self.unused[j] = unused
         if self.loss is None and losses:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         return total
+
+    def _stays_in_pieces(
+        self, j: int, found: Sequence[Tensor | None], leaves: Sequence[Tensor], batch: Batch
+    ) -> bool:
+        whole = len(self._batches) == 1 and batch.weight * self._sign == 1.0
+        return whole and j in self._fused and fits(found, leaves)
 
     @torch.enable_grad()
     def hvp(self, j: int, v: Tensor) -> Tensor:

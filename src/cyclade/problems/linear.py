@@ -12,9 +12,9 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Layout
 from cyclade.linear import losses
-from cyclade.linear.lipschitz import norms
 from cyclade.linear.losses import Logistic, Loss, Squared
-from cyclade.linear.sweep import Rows
+from cyclade.linear.stochastic.lipschitz import norms
+from cyclade.linear.stochastic.sweep import Rows
 from cyclade.problems.base import (
     Floats,
     Indices,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -22,6 +23,24 @@ def l1_residual(u: Array, v: Array, lam: float | Array) -> Array:
     """Return v + s, coordinate by coordinate as small as s in lam ∂|u_i| allows."""
     xp = array_namespace(u)
     return xp.where(u == 0, soft_threshold(v, lam), v + lam * xp.sign(u))
+
+
+def bounds(owner: str, **given: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The lower and the upper bound, given in this order by name, as NumPy arrays.
+
+    ValueError unless their shapes fit, no bound is NaN, and there is room between them.
+    """
+    (low, high), (a, b) = given, (Parameter(f"{owner}: {k}", v).array for k, v in given.items())
+    if a.ndim and b.ndim and a.shape != b.shape:
+        raise ValueError(f"{owner}: {low} has shape {a.shape} but {high} has shape {b.shape}")
+    if np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError(f"{owner}: {low} and {high} must not be NaN")
+    if (a > b).any():
+        got = ", ".join(f"{k}={v!r}" for k, v in given.items())
+        raise ValueError(f"{owner}: {low} must be <= {high}, got {got}")
+    if (a == math.inf).any() or (b == -math.inf).any():
+        raise ValueError(f"{owner}: {low} must be < inf and {high} must be > -inf")
+    return a, b
 
 
 class Zero(Regulariser):
@@ -165,20 +184,8 @@ class Box(Regulariser):
         self, low: float | Sequence[float] | Array, high: float | Sequence[float] | Array
     ) -> None:
         owner = type(self).__name__
-        low_array = Parameter(f"{owner}: low", low).array
-        high_array = Parameter(f"{owner}: high", high).array
-        if low_array.ndim and high_array.ndim and low_array.shape != high_array.shape:
-            raise ValueError(
-                f"{owner}: low has shape {low_array.shape} but high has shape {high_array.shape}"
-            )
         # torch clips between two numbers or two arrays, never one of each.
-        low_array, high_array = np.broadcast_arrays(low_array, high_array)
-        if np.isnan(low_array).any() or np.isnan(high_array).any():
-            raise ValueError(f"{owner}: low and high must not be NaN")
-        if (low_array > high_array).any():
-            raise ValueError(f"{owner}: low must be <= high, got low={low!r}, high={high!r}")
-        if (low_array == math.inf).any() or (high_array == -math.inf).any():
-            raise ValueError(f"{owner}: low must be < inf and high must be > -inf")
+        low_array, high_array = np.broadcast_arrays(*bounds(owner, low=low, high=high))
         self._low, self._high = (
             Parameter(f"{owner}: low or high", bound) for bound in (low_array, high_array)
         )

@@ -9,10 +9,17 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from cyclade._checks import non_negative, require, shown
+from cyclade._checks import non_negative
 from cyclade.regularisers._arrays import Parameter, as_double
-from cyclade.regularisers._roots import row_norms, secular_root
+from cyclade.regularisers._index_lists import index_lists, require_cover
+from cyclade.regularisers._roots import block_norm, row_norms, secular_root
 from cyclade.regularisers.base import Array, Regulariser
+
+
+def shrink(u: np.ndarray[Any, Any], threshold: float) -> np.ndarray[Any, Any]:
+    """Return the prox of threshold ‖·‖_2, for one NumPy block and the step 1."""
+    norm = block_norm(u)
+    return u * (1.0 - threshold / norm) if norm > threshold else np.zeros_like(u)
 
 
 def shrink_rows(u: Array, t: float | Array, threshold: float | Array) -> Array:
@@ -42,31 +49,7 @@ class _IndexGroups:
 
     def __init__(self, groups: Any) -> None:
         accepted = "None, an integer axis or a list of index lists"
-        try:
-            listed = list(groups)
-        except TypeError:
-            listed = []
-            require(False, "GroupL2: groups", groups, accepted)
-        members = []
-        for number, group in enumerate(listed):
-            name = f"GroupL2: groups[{number}]"
-            try:
-                indices = np.asarray(group)
-            except Exception:  # ragged lists
-                indices = np.empty(0)
-            if indices.ndim != 1 or indices.size == 0:
-                raise ValueError(f"{name} must be a non-empty list of indices, got {shown(group)}")
-            require(indices.dtype.kind in "iu", name, group, "a list of integers")
-            members.append(indices.astype(np.int64))
-        if not members:
-            raise ValueError("GroupL2: groups must not be empty")
-        flat = np.concatenate(members)
-        if flat.min() < 0:
-            raise ValueError(f"GroupL2: groups must hold indices >= 0, got {flat.min()}")
-        distinct, counts = np.unique(flat, return_counts=True)
-        if (counts > 1).any():
-            raise ValueError(f"GroupL2: groups overlap: index {distinct[counts > 1][0]} repeats")
-        self.indices = distinct
+        members = index_lists("GroupL2", groups, accepted)
         sizes = np.array([len(indices) for indices in members])
         self.group_order = np.argsort(sizes, kind="stable")
         self.shapes = [(int((sizes == size).sum()), int(size)) for size in np.unique(sizes)]
@@ -88,17 +71,7 @@ class _IndexGroups:
 
     def check(self, size: int, where: str) -> None:
         """Raise ValueError unless the groups cover 0, ..., size - 1."""
-        if self.indices[-1] >= size:
-            raise ValueError(
-                f"{where}: GroupL2: index {self.indices[-1]} is out of range for a block of "
-                f"{size} entries; groups hold indices into the flattened block"
-            )
-        if len(self.indices) < size:
-            missing = np.setdiff1d(np.arange(size), self.indices)[0]
-            raise ValueError(
-                f"{where}: GroupL2: groups miss index {missing} of a block of {size} entries; "
-                "they must partition the flattened block"
-            )
+        require_cover(f"{where}: GroupL2", self.permutation, size)
 
 
 class GroupL2(Regulariser):
@@ -197,7 +170,7 @@ class GroupL2(Regulariser):
     def _split(self, u: Array) -> list[Array]:
         """Return matrices whose rows are the groups, one matrix per size of group."""
         if self._index_groups is not None:
-            if len(self._index_groups.indices) != math.prod(u.shape):
+            if len(self._index_groups.permutation) != math.prod(u.shape):
                 self.check(tuple(u.shape), "u")
             forward, _ = self._index_groups.permutations(u)
             flat = u.reshape(-1)[forward]

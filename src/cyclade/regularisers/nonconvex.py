@@ -27,7 +27,7 @@ class _SparseNonconvex(Regulariser):
     lam: float
 
     @abc.abstractmethod
-    def _penalty(self, size: Array) -> Array:
+    def height(self, size: Array) -> Array:
         """ρ of every entry."""
 
     @abc.abstractmethod
@@ -38,7 +38,7 @@ class _SparseNonconvex(Regulariser):
         """
 
     @abc.abstractmethod
-    def _slope(self, size: Array) -> Array:
+    def slope(self, size: Array) -> Array:
         """ρ' of every entry of `size` > 0."""
 
     def _slope_at_zero(self) -> float:
@@ -47,7 +47,7 @@ class _SparseNonconvex(Regulariser):
 
     def value(self, u: Array) -> float:
         """Return Σ_i ρ(|u_i|)."""
-        return float(self._penalty(as_double(abs(self._block(u)))).sum())
+        return float(self.height(as_double(abs(self._block(u)))).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
         xp = array_namespace(u)
@@ -59,7 +59,7 @@ class _SparseNonconvex(Regulariser):
         xp = array_namespace(u)
         u, v = as_double(u), as_double(v)
         zero = u == 0
-        slopes = self._slope(xp.where(zero, xp.ones_like(u), abs(u)))
+        slopes = self.slope(xp.where(zero, xp.ones_like(u), abs(u)))
         at_zero = soft_threshold(v, self._slope_at_zero())
         return weighted_norm(xp.where(zero, at_zero, v + slopes * xp.sign(u)), w)
 
@@ -86,7 +86,8 @@ class MCP(_SparseNonconvex):
         self.lam = non_negative("MCP: lam", lam)
         self.gamma = positive("MCP: gamma", gamma)
 
-    def _penalty(self, size: Array) -> Array:
+    def height(self, size: Array) -> Array:
+        """lam s − s²/(2 gamma) up to gamma lam, then constant."""
         inside = size.clip(None, self.gamma * self.lam)
         return (self.lam - inside / (2.0 * self.gamma)) * inside
 
@@ -99,7 +100,8 @@ class MCP(_SparseNonconvex):
         z = xp.where(short & (size <= self.gamma * self.lam), firm, size)
         return xp.where(size <= threshold, xp.zeros_like(size), z)
 
-    def _slope(self, size: Array) -> Array:
+    def slope(self, size: Array) -> Array:
+        """lam − s/gamma up to gamma lam, then 0."""
         return (self.lam - size / self.gamma).clip(0.0, None)
 
     def __repr__(self) -> str:
@@ -127,7 +129,8 @@ class SCAD(_SparseNonconvex):
         self.lam = non_negative("SCAD: lam", lam)
         self.gamma = above("SCAD: gamma", gamma, 1.0)
 
-    def _penalty(self, size: Array) -> Array:
+    def height(self, size: Array) -> Array:
+        """lam s up to lam, bent up to gamma lam, then constant."""
         inside = size.clip(None, self.gamma * self.lam)
         bend = (inside - self.lam).clip(0.0, None)
         return self.lam * inside - bend * bend / (2.0 * (self.gamma - 1.0))
@@ -145,7 +148,8 @@ class SCAD(_SparseNonconvex):
         at_far = 0.5 * lam * lam * (self.gamma + 1.0) + (far - size) ** 2 / (2.0 * t)
         return xp.where(short, continuous, xp.where(at_near <= at_far, near, far))
 
-    def _slope(self, size: Array) -> Array:
+    def slope(self, size: Array) -> Array:
+        """lam up to lam, falling to 0 at gamma lam."""
         return ((self.gamma * self.lam - size) / (self.gamma - 1.0)).clip(0.0, self.lam)
 
     def __repr__(self) -> str:
@@ -174,7 +178,8 @@ class L0(_SparseNonconvex):
     def __init__(self, lam: float) -> None:
         self.lam = non_negative("L0: lam", lam)
 
-    def _penalty(self, size: Array) -> Array:
+    def height(self, size: Array) -> Array:
+        """lam where s > 0."""
         xp = array_namespace(size)
         return xp.where(size > 0, xp.full_like(size, self.lam), size)  # zero (or NaN) stays
 
@@ -182,7 +187,8 @@ class L0(_SparseNonconvex):
         xp = array_namespace(size)
         return xp.where(size <= xp.sqrt(2.0 * self.lam * t), xp.zeros_like(size), size)
 
-    def _slope(self, size: Array) -> Array:
+    def slope(self, size: Array) -> Array:
+        """0."""
         return array_namespace(size).zeros_like(size)
 
     def _slope_at_zero(self) -> float:
@@ -211,7 +217,8 @@ class LHalf(_SparseNonconvex):
     def __init__(self, lam: float) -> None:
         self.lam = non_negative("LHalf: lam", lam)
 
-    def _penalty(self, size: Array) -> Array:
+    def height(self, size: Array) -> Array:
+        """lam √s."""
         return self.lam * array_namespace(size).sqrt(size)
 
     def _shrink(self, size: Array, t: Array) -> Array:
@@ -223,7 +230,8 @@ class LHalf(_SparseNonconvex):
         angle = 2.0 * (math.pi - xp.acos(cosine)) / 3.0
         return xp.where(vanishing, zeros, 2.0 * safe * (1.0 + xp.cos(angle)) / 3.0)
 
-    def _slope(self, size: Array) -> Array:
+    def slope(self, size: Array) -> Array:
+        """lam / (2 √s)."""
         return 0.5 * self.lam / array_namespace(size).sqrt(size)
 
     def _slope_at_zero(self) -> float:

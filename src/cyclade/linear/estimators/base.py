@@ -1,62 +1,66 @@
 """What all linear estimators share: data in, a certified solution out, scikit-learn's manners.
 
-An estimator is a dataclass of its parameters (so `__init__` stores and does nothing else) and two
-answers: which loss, which penalty. `Single` adds one `alpha`; `CrossValidated` chooses it.
+An estimator declares its parameters (see `declare`) and answers two questions: which loss, which
+penalty. `Regressor` and `Classifier` know targets, `Single` has one alpha, and `CrossValidated`,
+mixed in, chooses it.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from numbers import Integral
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import validate_data
 
-from cyclade.linear.estimators.checks import (
-    check_count,
-    check_flag,
-    check_number,
-    check_offset,
-    check_weights,
-    numbers,
-)
-from cyclade.linear.estimators.paths import CoefficientPath, worst
-from cyclade.linear.estimators.texts import CHOICE, CHOSEN, COMMON, FITTED
-from cyclade.linear.estimators.values import Problem
+from cyclade._checks import positive, whole_number
+from cyclade.linear import path as solve_path
+from cyclade.linear import solve
+from cyclade.linear.estimators.checks import check_flag, check_offset, check_weights, numbers
+from cyclade.linear.estimators.data import CoefficientPath, Data, Fit, as_path, worst
+from cyclade.linear.estimators.fitted import FittedModel
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
-from cyclade.linear.path import path as solve_path
 from cyclade.linear.penalties import L1, BlockPenalty, Rows
-from cyclade.linear.solve import solve
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearModel(BaseEstimator):  # type: ignore[misc]
+Tolerance = Annotated[
+    float,
+    "Relative tolerance of the certificate: the duality gap over the objective at zero where the "
+    "problem is convex and its loss has a conjugate, else the distance from zero to the "
+    "subdifferential over alpha. For float32 X, which is rounded, at least 1e-6 and 1e-4.",
+]
+# The default where steps do not end exactly, in groups and one class against the rest. Four digits
+# more take one or two Newton steps, and weights then equal repetition to scikit-learn's seven.
+TIGHT = 1e-10
+
+
+class LinearModel(FittedModel):
     """min over x, c of (1/Σ s_i) Σ s_i φ(y_i, a_i·x + c + offset_i) + r(x)."""
 
-    fit_intercept: bool = True
-    tol: float = 1e-6
-    max_iter: int = 20_000
-    warm_start: bool = False
-    verbose: bool = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Fill in what the docstrings of all estimators share."""
-        super().__init_subclass__(**kwargs)
-        for mark, text in [
-            ("{common}", COMMON),
-            ("{fitted}", FITTED),
-            ("{choice}", CHOICE),
-            ("{chosen}", CHOSEN),
-        ]:
-            cls.__doc__ = (cls.__doc__ or "").replace(mark, text)
+    fit_intercept: Annotated[bool, "Whether to fit an unpenalised intercept."] = True
+    standardize: Annotated[
+        bool,
+        "Whether columns are divided by their (weighted) standard deviations for the fit, so that "
+        "the penalty treats all units alike. `coef_` is for X as given, F is that of the fit.",
+    ] = False
+    tol: Tolerance = 1e-6
+    max_iter: Annotated[int, "Largest number of passes."] = 20_000
+    relaxed: Annotated[
+        bool,
+        "Whether the features that the penalty selects are fitted again without it, as in the "
+        "relaxed lasso. The certificate is then that of the second fit.",
+    ] = False
+    warm_start: Annotated[bool, "Whether `fit` starts from the solution of the last one."] = False
+    verbose: Annotated[bool, "Whether the solver reports its progress."] = False
 
     # What a family of models says.
 
@@ -65,6 +69,14 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         """The penalty, at any λ."""
+        raise NotImplementedError
+
+    def _fold_penalty(self, inside: Data) -> Any:
+        """The penalty on the training rows of a fold."""
+        return inside.penalty
+
+    def _alpha(self, data: Data) -> float | None:
+        """λ; None leaves the penalty as it is."""
         raise NotImplementedError
 
     def _encode(
@@ -79,10 +91,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
         """coef_ and intercept_ from the solutions of the separate fits."""
-        raise NotImplementedError
-
-    def _choose_and_solve(self, problem: Problem) -> list[Any]:
-        """One solution for each separate fit."""
         raise NotImplementedError
 
     # What is then done with it.
@@ -105,18 +113,24 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        problem = self._problem(X, y, sample_weight, offset)
-        solutions = self._choose_and_solve(problem)
-        coefs = [solution.coef for solution in solutions]
-        self.coef_, self.intercept_ = self._shape(coefs, [s.intercept for s in solutions])
+        return self._fitted(self._data(X, y, sample_weight, offset))
+
+    def _fitted(self, data: Data) -> Self:
+        """Set the attributes of a fit."""
+        start = perf_counter()
+        solutions = self._fit(data)
+        self._starts = [(s.coef, s.intercept) for s in solutions]
+        coef, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
+        self.coef_ = coef if not self.standardize else (coef / self._scale).astype(coef.dtype)
+        self.fit_time_ = perf_counter() - start
         self.certificate_ = certificate = worst([s.certificate for s in solutions])
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.n_iter_ = max(1, *(int(solution.passes) for solution in solutions))
-        self._starts = [(s.coef, s.intercept) for s in solutions]
         if not certificate.reached:
             self._warn(
                 f"its {certificate.kind} is {certificate.value:.2e}, the tolerance "
-                f"{certificate.tolerance:.2e}"
+                f"{certificate.tolerance:.2e}",
+                depth=2,
             )
         return self
 
@@ -137,9 +151,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         ----------
         X, y, sample_weight, offset
             As for `fit`.
-        alphas : array, default=None
-            Values of alpha; None takes `n_alphas`, from the smallest at which all coefficients are
-            zero down to `alpha_ratio` times that, evenly in the logarithm.
+        alphas : array or int, default=None
+            Values of alpha, or how many; None takes `n_alphas`, from the smallest at which all
+            coefficients are zero down to `alpha_ratio` times that, evenly in the logarithm.
         n_alphas : int, default=100
             How many.
         alpha_ratio : float, default=1e-3
@@ -151,105 +165,130 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             With alphas, coefs, intercepts, certificates and `plot`.
         """
         model = self.__class__(**self.get_params(deep=False))
-        problem = model._problem(X, y, sample_weight, offset)
-        grid = model._grid(problem, alphas, n_alphas, alpha_ratio)
-        found = model._path(problem, grid)
+        data = model._data(X, y, sample_weight, offset)
+        grid = model._grid(data, alphas, n_alphas, alpha_ratio)
         names = getattr(model, "feature_names_in_", None)
-        result = CoefficientPath.of(grid, found, model._shape, names)
-        model._warn_of_path(result)
+        result = CoefficientPath.of(grid, model._paths(data, grid), model._shape, names)
+        if model.standardize:
+            result = replace(result, coefs=result.coefs / np.reshape(model._scale, (-1, 1)))
+        missed = sum(not certificate.reached for certificate in result.certificates)
+        if missed:
+            model._warn(f"at {missed} of {len(grid)} alphas")
         return result
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
-        check_number("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        for name in ("fit_intercept", "warm_start", "verbose"):
+    def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
+        """Check parameters and data."""
+        positive("tol", self.tol)
+        whole_number("max_iter", self.max_iter, 1)
+        for name in ("fit_intercept", "standardize", "relaxed", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
-        X, given = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
-            multi_output=self.__sklearn_tags__().target_tags.multi_output,
-        )
+        X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        y, weights = self._encode(given, weights, X.dtype)
+        encoded, weights = self._encode(y, weights, X.dtype)
+        self._scale = 1.0
+        if self.standardize:  # an unpenalised intercept makes up for columns that are not centred
+            scaler = StandardScaler(with_mean=False).fit(X, sample_weight=weights)
+            X, self._scale = scaler.transform(X), scaler.scale_
+        return self._checked(X, y, encoded, weights, offset)
+
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
+        several = self.__sklearn_tags__().target_tags.multi_output
+        dtypes = (np.float64, np.float32)
+        X, y = validate_data(self, X, y, dtype=dtypes, multi_output=several, **options)
+        return X, y
+
+    def _checked(self, X: Any, given: Array, y: Array, weights: Any, offset: Any) -> Data:
         loss = self._loss(y, weights)
         penalty = self._penalty(X, y, weights)
         targets = self._separate(y, loss, penalty)
         for target in targets:
             loss.check(target)
         offset = check_offset(offset, self._predictions(X.shape[0], targets, loss), X.dtype)
-        return Problem(X, given, targets, weights, offset, loss, penalty)
+        return Data(X, given, targets, weights, offset, loss, penalty)
 
     def _predictions(self, n: int, targets: list[Array], loss: Loss) -> tuple[int, ...]:
         """The shape of the linear predictions."""
         if loss.target == "classes":
             return (n, len(self.classes_))
-        if len(targets) > 1 or targets[0].ndim == 2:
-            return (n, len(targets) if len(targets) > 1 else targets[0].shape[1])
-        return (n,)
+        if len(targets) > 1:
+            return (n, len(targets))
+        return (n, *targets[0].shape[1:])
 
-    def _options(self, problem: Problem, k: int) -> dict[str, Any]:
+    def _options(self, data: Data, k: int) -> dict[str, Any]:
         return {
-            "sample_weight": problem.sample_weight,
-            "offset": problem.offset_of(k),
+            "sample_weight": data.sample_weight,
+            "offset": data.offset_of(k),
             "fit_intercept": self.fit_intercept,
-            "tol": self._tolerance(problem),
+            "tol": self._tolerance(data),
             "max_passes": self.max_iter,
             "verbose": self.verbose,
         }
 
-    def _tolerance(self, problem: Problem) -> float:
-        """Slopes of float32 columns are rounded at 1e-7 of themselves, not of alpha."""
-        convex = problem.loss.convex and getattr(problem.penalty, "convex", False)
-        dual = convex and hasattr(problem.loss, "conjugate")
-        single = problem.X.dtype == np.float32
-        return max(self.tol, 1e-4) if single and not dual else self.tol
+    def _tolerance(self, data: Data) -> float:
+        """Gradients of float32 columns are rounded at 1e-7 of themselves, not of alpha."""
+        convex = data.loss.convex and getattr(data.penalty, "convex", False)
+        dual = convex and hasattr(data.loss, "conjugate")
+        single = data.X.dtype == np.float32
+        return max(self.tol, 1e-6 if dual else 1e-4) if single else self.tol
 
-    def _solve(self, problem: Problem, alpha: float | None) -> list[Any]:
-        penalty, starts = problem.at(alpha), self._warm(problem)
+    def _fit(self, data: Data) -> list[Any]:
+        """One solution for each separate fit."""
+        self.alpha_ = self._alpha(data)
+        penalty = data.at(self.alpha_)
+        starts = enumerate(self._warm_starts(data))
+        solutions = [self._solve(data, k, penalty, *start) for k, start in starts]
+        if self.relaxed:
+            return [self._refitted(data, k, found) for k, found in enumerate(solutions)]
+        return solutions
+
+    def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Any:
+        start = {"coef": coef, "intercept": intercept}
+        return solve(data.X, data.targets[k], data.loss, penalty, **start, **self._options(data, k))
+
+    def _path(self, data: Data, grid: Array) -> list[Any]:
         return [
-            solve(
-                problem.X,
-                target,
-                problem.loss,
-                penalty,
-                coef=coef,
-                intercept=intercept,
-                **self._options(problem, k),
-            )
-            for k, (target, (coef, intercept)) in enumerate(
-                zip(problem.targets, starts, strict=True)
-            )
+            solve_path(data.X, y, data.loss, data.penalty, lams=grid, **self._options(data, k))
+            for k, y in enumerate(data.targets)
         ]
 
-    def _warm(self, problem: Problem) -> list[tuple[Any, Any]]:
-        cold: list[tuple[Any, Any]] = [(None, None)] * len(problem.targets)
+    def _paths(self, data: Data, grid: Array) -> list[Any]:
+        """The path of each separate fit, relaxed where that is asked for."""
+        paths = self._path(data, grid)
+        if not self.relaxed:
+            return paths
+        points = range(len(grid))
+        return [
+            as_path(grid, [self._refitted(data, k, Fit.on(path, at)) for at in points])
+            for k, path in enumerate(paths)
+        ]
+
+    def _refitted(self, data: Data, k: int, found: Any) -> Any:
+        """The fit without a penalty on the features of `found`."""
+        on = np.flatnonzero(np.reshape(found.coef, (len(found.coef), -1)).any(axis=1))
+        if not len(on):
+            return found
+        y, options = data.targets[k], self._options(data, k)
+        again = solve(data.X[:, on], y, data.loss, data.at(0.0), **options)
+        coef = np.zeros_like(found.coef)
+        coef[on] = again.coef
+        passes = found.passes + again.passes
+        return Fit(coef, again.intercept, again.objective, again.certificate, passes)
+
+    def _warm_starts(self, data: Data) -> list[tuple[Any, Any]]:
+        cold: list[tuple[Any, Any]] = [(None, None)] * len(data.targets)
         if not self.warm_start or not hasattr(self, "_starts"):
             return cold
-        shape = (problem.X.shape[1], *self._predictions(1, problem.targets[:1], problem.loss)[1:])
+        shape = (data.X.shape[1], *self._predictions(1, data.targets[:1], data.loss)[1:])
         fits = len(self._starts) == len(cold) and self._starts[0][0].shape == shape
         return self._starts if fits else cold
 
-    def _path(self, problem: Problem, grid: Array) -> list[Any]:
-        return [
-            solve_path(
-                problem.X,
-                target,
-                problem.loss,
-                problem.penalty,
-                lams=grid,
-                **self._options(problem, k),
-            )
-            for k, target in enumerate(problem.targets)
-        ]
-
-    def _grid(self, problem: Problem, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
+    def _grid(self, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
         """Descending alphas; one grid for all separate fits."""
-        if not hasattr(problem.penalty, "scaled"):
-            name = type(problem.penalty).__name__
+        if not hasattr(data.penalty, "scaled"):
+            name = type(data.penalty).__name__
             raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
+        if isinstance(alphas, Integral):
+            n_alphas, alphas = int(alphas), None
         if alphas is not None:
             given = numbers("alphas", alphas, np.float64)
             if given.ndim > 1 or given.size == 0 or (given <= 0).any():
@@ -257,44 +296,36 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                     f"alphas must hold one or more numbers > 0 in one list, got {alphas!r}"
                 )
             return np.ascontiguousarray(np.unique(given)[::-1])
-        count = check_count("n_alphas", n_alphas)
-        if not 0 < check_number("alpha_ratio", alpha_ratio) < 1:
+        count = whole_number("n_alphas", n_alphas, 1)
+        if not 0 < positive("alpha_ratio", alpha_ratio) < 1:
             raise ValueError(f"alpha_ratio must lie between 0 and 1, got {alpha_ratio!r}")
-        if not hasattr(problem.penalty, "lam_max"):
-            name = type(problem.penalty).__name__
-            raise ValueError(f"alphas must be given: {name} lacks lam_max(g0)")
-        largest = max(problem.penalty.lam_max(g) for g in self._null_gradients(problem))
+        return np.asarray(self._largest_alpha(data) * np.geomspace(1.0, alpha_ratio, count))
+
+    def _largest_alpha(self, data: Data, name: str = "alphas") -> float:
+        """The smallest alpha at which all coefficients of all separate fits are zero."""
+        if not hasattr(data.penalty, "lam_max"):
+            penalty = type(data.penalty).__name__
+            raise ValueError(f"{name} must be given: {penalty} lacks lam_max(g0)")
+        gradients = [self._null_gradient(data, k) for k in range(len(data.targets))]
+        largest = max(float(data.penalty.lam_max(g)) for g in gradients)
         if largest == np.inf:
-            raise ValueError("alphas must be given: no alpha makes all coefficients zero")
-        if largest == 0.0:  # all coefficients are zero at every alpha
-            largest = 1.0
-        return np.asarray(largest * np.geomspace(1.0, alpha_ratio, count))
+            raise ValueError(f"{name} must be given: no alpha makes all coefficients zero")
+        return largest or 1.0  # zero: all coefficients are zero at every alpha
 
-    def _null_gradients(self, problem: Problem) -> list[Array]:
-        """The gradient at zero coefficients and the best intercept, for each separate fit."""
-        n = problem.X.shape[0]
-        nothing, penalty = np.zeros((n, 1)), (Rows if is_block(problem.penalty) else L1)(1.0)
-        s = np.full(n, 1.0 / n) if problem.sample_weight is None else problem.sample_weight
-        s, gradients = s / s.sum(dtype=np.float64), []
-        for k, target in enumerate(problem.targets):
-            options = {**self._options(problem, k), "verbose": False}
-            null = solve(nothing, target, problem.loss, penalty, **options)
-            shape = self._predictions(n, [target], problem.loss)
-            offset = problem.offset_of(k)
-            z = np.zeros(shape) + null.intercept + (0.0 if offset is None else offset)
-            slope = (problem.loss.gradient(target, z).T * s).T
-            gradients.append(np.asarray(problem.X.T @ slope, dtype=np.float64))
-        return gradients
+    def _default_alpha(self, data: Data) -> float:
+        """A tenth of that: relative to the data, as no number would suit all units."""
+        return 0.1 * self._largest_alpha(data, "alpha")
 
-    def _linear(self, X: Any, offset: Any) -> Array:
-        """Z = Xx + c + offset."""
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
-        )
-        z = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        offset = check_offset(offset, z.shape, z.dtype)
-        return np.asarray(z if offset is None else z + offset)
+    def _null_gradient(self, data: Data, k: int) -> Array:
+        """The gradient of fit k at zero coefficients and the best intercept."""
+        n, target, offset = data.X.shape[0], data.targets[k], data.offset_of(k)
+        options = {**self._options(data, k), "verbose": False}
+        penalty = Rows(1.0) if is_block(data.penalty) else L1(1.0)
+        null = solve(np.zeros((n, 1)), target, data.loss, penalty, **options)
+        z = np.zeros(self._predictions(n, [target], data.loss)) + null.intercept
+        slope = data.loss.gradient(target, z if offset is None else z + offset)
+        s = data.weights / data.weights.sum(dtype=np.float64)
+        return np.asarray(data.X.T @ (slope.T * s).T, dtype=np.float64)
 
     def _warn(self, measured: str, depth: int = 1) -> None:
         """Warn whoever called the method that is `depth` calls above this one."""
@@ -304,11 +335,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             ConvergenceWarning,
             stacklevel=2 + depth,
         )
-
-    def _warn_of_path(self, path: CoefficientPath) -> None:
-        missed = sum(not certificate.reached for certificate in path.certificates)
-        if missed:
-            self._warn(f"at {missed} of {len(path.alphas)} alphas")
 
     def __sklearn_tags__(self) -> Any:
         """Sparse X is fine."""

@@ -1,9 +1,8 @@
-"""Arguments of estimators, checked before any work."""
+"""Arguments that estimators have beyond those of `cyclade._checks`, checked before any work."""
 
 from __future__ import annotations
 
-import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,32 +10,10 @@ import numpy as np
 from cyclade.linear.losses.base import Array
 
 
-def check_number(name: str, value: Any, *, zero: bool = False) -> float:
-    """Return the number; ValueError unless it is finite and > 0 (>= 0 where zero is allowed)."""
-    sign = ">= 0" if zero else "> 0"
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not (0 <= value < math.inf) or (value == 0 and not zero):
-        raise ValueError(f"{name} must be a finite number {sign}, got {value!r}")
-    return float(value)
-
-
-def check_count(name: str, value: Any) -> int:
-    """Return the integer; ValueError unless it is >= 1."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-    return int(value)
-
-
 def check_flag(name: str, value: Any) -> None:
     """Raise ValueError unless the value is true or false: any text would count as true."""
     if not isinstance(value, (bool, np.bool_, int)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless the value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def check_weights(sample_weight: Any, n: int, dtype: Any) -> Array | None:
@@ -74,6 +51,65 @@ def check_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | Non
     return values
 
 
+def check_groups(groups: Any, n: int) -> Array | None:
+    """Labels of rows, or None; ValueError unless there is one per row."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"groups must have one entry for each of the {n} rows of X, got shape {labels.shape}"
+        )
+    return labels
+
+
+def check_gram(precompute: Any, p: int) -> None:
+    """Raise ValueError unless it is what scikit-learn's `precompute` may be."""
+    if isinstance(precompute, (bool, np.bool_)) or (
+        isinstance(precompute, str) and precompute == "auto"
+    ):
+        return
+    if np.shape(precompute) != (p, p):
+        raise ValueError(
+            f"precompute must be True, False, 'auto' or an array of shape {(p, p)}, "
+            f"got shape {np.shape(precompute)}"
+        )
+
+
+def as_groups(groups: Any, p: int, names: Array | None) -> Any:
+    """Groups given by their sizes, by labels or by names, as lists of features.
+
+    One size, and lists of features, are left to the penalty to check.
+
+    >>> as_groups([2, 1], 3, None)
+    [[0, 1], [2]]
+    >>> as_groups(["b", "a", "b"], 3, None)
+    [[1], [0, 2]]
+    """
+    if isinstance(groups, Integral) or any(np.ndim(group) for group in groups):
+        return groups if names is None or isinstance(groups, Integral) else named(groups, names)
+    if len(groups) == p:
+        _, codes = np.unique(np.asarray(groups), return_inverse=True)
+        order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    else:
+        order, sizes = np.arange(p), np.asarray(groups)
+        if sizes.dtype.kind not in "iu" or (sizes < 1).any() or sizes.sum() != p:
+            raise ValueError(
+                f"groups must be one size, sizes that add up to {p}, {p} labels or lists of "
+                f"features, got {groups!r}"
+            )
+    return [part.tolist() for part in np.split(order, np.cumsum(sizes)[:-1])]
+
+
+def named(groups: Any, names: Array) -> Any:
+    """Lists of features with names turned into numbers."""
+    number = {name: j for j, name in enumerate(names)}
+    for feature in (feature for group in groups for feature in group if isinstance(feature, str)):
+        if feature not in number:
+            raise ValueError(f"groups: X has no feature named {feature!r}")
+    return [[number.get(feature, feature) for feature in group] for group in groups]
+
+
 def numbers(name: str, values: Any, dtype: Any) -> Array:
     """Finite numbers as an array of that type."""
     try:
@@ -93,12 +129,15 @@ def weighted_median(values: Array, weights: Array | None) -> float:
     return float(values[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])])
 
 
-def spread(values: Array, weights: Array | None) -> float:
-    """The standard deviation by the median absolute deviation; falls back on others, then on 1.
+def spread(y: Array, weights: Array | None) -> float:
+    """The standard deviation by the median absolute deviation, averaged over the outputs.
 
-    1.4826 times the median of |y − median y|, or of the nonzero ones where more than half are 0.
+    1.4826 times the median of |y − median y|, or of the nonzero ones where more than half are 0;
+    1 where all are.
     """
-    distance = abs(values - weighted_median(values, weights))
+    if y.ndim == 2:
+        return float(np.mean([spread(column, weights) for column in y.T]))
+    distance = abs(y - weighted_median(y, weights))
     kept = distance > 0
     if weights is not None:
         kept &= weights > 0

@@ -1,24 +1,30 @@
-"""The choice of alpha by cross-validation, for every linear estimator."""
+"""The choice of alpha by cross-validation: `class LassoCV(CrossValidated, Lasso)`."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
+from cyclade._checks import choice
 from cyclade.linear.cv import Choice
 from cyclade.linear.estimators.base import LinearModel
-from cyclade.linear.estimators.checks import check_choice
-from cyclade.linear.estimators.paths import CoefficientPath
-from cyclade.linear.estimators.values import Fit, Problem
+from cyclade.linear.estimators.checks import check_groups
+from cyclade.linear.estimators.data import CoefficientPath, Data, Fit
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
+from cyclade.linear.threads import one_thread
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Fold = tuple[Array, Array]
 
@@ -32,63 +38,173 @@ class HeldOut:
     fits: int
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class CrossValidated(LinearModel):
-    """Paths on the folds, all over one grid; then the path on all rows down to the alpha chosen."""
+    """Paths on the folds, all over one grid; then the path on all rows down to the alpha chosen.
 
-    alphas: Any = None
-    n_alphas: int = 100
-    alpha_ratio: float = 1e-3
-    cv: Any = None
-    scoring: Any = None
-    rule: str = "min"
-    n_jobs: int | None = None
+    Mixed in before an estimator with one alpha, it takes that parameter away. Where there is an
+    `l1_ratio`, several may be given in a list.
+    """
 
-    def _choose_and_solve(self, problem: Problem) -> list[Any]:
-        check_choice("rule", self.rule, ("min", "1se"))
-        grid = self._grid(problem, self.alphas, self.n_alphas, self.alpha_ratio)
-        folds = self._folds(problem)
+    alpha: Any = field(init=False)
+    alphas: Annotated[
+        Any,
+        "array or int",
+        "Values of alpha to try, or how many; None takes `n_alphas` of them, spaced evenly in the "
+        "logarithm. "
+        "Must be given where no alpha makes all coefficients zero (`l1_ratio=0`).",
+    ] = None
+    n_alphas: Annotated[int, "How many alphas are tried."] = 100
+    alpha_ratio: Annotated[
+        float,
+        "The smallest alpha over the largest, which is the smallest with all coefficients zero.",
+    ] = 1e-3
+    cv: Annotated[
+        Any,
+        "int, splitter or iterable of (train, test)",
+        "The folds: that many (stratified for classes), or as given. None makes 5, or fewer where "
+        "no class (or all of y) has 5 rows.",
+    ] = None
+    scoring: Annotated[
+        Any,
+        "str or callable",
+        "A scorer of scikit-learn. None is minus the mean loss on the held-out fold (for the "
+        "squared loss, minus the mean squared error).",
+    ] = None
+    rule: Annotated[
+        str,
+        '{"min", "1se"}',
+        '"min" takes the alpha with the best mean score, "1se" the largest alpha within one '
+        "standard error of it.",
+    ] = "min"
+    n_jobs: Annotated[int | None, "int", "Folds that run at once, as in joblib."] = None
+
+    alpha_: Annotated[float, "The alpha that was chosen."] = field(init=False)
+    l1_ratio_: Annotated[
+        Any, "float", "The `l1_ratio` used: of several, the one with the best mean score."
+    ] = field(init=False)
+    alpha_min_: Annotated[float, 'What the rule "min" chooses.'] = field(init=False)
+    alpha_1se_: Annotated[float, 'What the rule "1se" chooses.'] = field(init=False)
+    alphas_: Annotated[Array, "array of shape (n_alphas,)", "The alphas tried, descending."] = (
+        field(init=False)
+    )
+    score_path_: Annotated[
+        Array,
+        "array of shape (n_alphas, n_folds)",
+        "Scores on the held-out folds, higher is better.",
+    ] = field(init=False)
+    mean_score_: Annotated[
+        Array,
+        "array of shape (n_alphas,)",
+        "Their mean over folds, weighted by what the folds weigh.",
+    ] = field(init=False)
+    std_score_: Annotated[
+        Array, "array of shape (n_alphas,)", "The standard error of that mean."
+    ] = field(init=False)
+    mse_path_: Annotated[
+        Array,
+        "array of shape (n_alphas, n_folds)",
+        "Minus `score_path_`, for estimators with the squared loss and no `scoring`.",
+    ] = field(init=False)
+
+    # `groups` is for the splitter; see `get_metadata_routing`.
+    __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Choose alpha on the folds and fit the model with it.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As for the estimator with one alpha.
+        groups : array of shape (n,), default=None
+            Labels of rows that belong together, for a `cv` such as `GroupKFold`.
+
+        Returns
+        -------
+        self
+        """
+        ratio = getattr(self, "l1_ratio", None)
+        if np.ndim(ratio) == 0:  # type: ignore[arg-type]
+            self.l1_ratio_ = ratio
+            data = self._data(X, y, sample_weight, offset)
+            return self._fitted(replace(data, groups=check_groups(groups, len(data.y))))
+        return self._best_ratio(X, y, sample_weight, offset, groups)
+
+    def _best_ratio(self, X: Any, y: Any, sample_weight: Any, offset: Any, groups: Any) -> Self:
+        """The fit with the best mean score over all `l1_ratio`, on the same folds."""
+        ratios = list(self.l1_ratio)
+        if not ratios:
+            raise ValueError("l1_ratio must be a number or a list of one or more, got []")
+        parameters, tried, cv = self.get_params(deep=False), [], self.cv
+        for ratio in ratios:
+            model = self.__class__(**{**parameters, "l1_ratio": ratio, "cv": cv})
+            data = model._data(X, y, sample_weight, offset)
+            data = replace(data, groups=check_groups(groups, len(data.y)))
+            model.cv = cv = model._folds(data)
+            tried.append(model._fitted(data))
+        best = max(tried, key=lambda model: float(np.nanmax(model.mean_score_)))
+        self.__dict__.update({**vars(best), **parameters, "l1_ratio_": best.l1_ratio})
+        return self
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """`groups` goes to the splitter, as in scikit-learn's estimators with cross-validation."""
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(splitter=check_cv(self.cv), method_mapping=mapping)
+
+    def _fit(self, data: Data) -> list[Any]:
+        choice("rule", self.rule, ("min", "1se"))
+        grid = self._grid(data, self.alphas, self.n_alphas, self.alpha_ratio)
+        folds = self._folds(data)
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
-        run = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        tried = run(delayed(_held_out)(self, problem, grid, *fold) for fold in folds)
-        scores = [fold.scores for fold in tried]
+        # Folds side by side share the cores, so BLAS has one thread within each, in all they do.
+        share = one_thread(0) if effective_n_jobs(self.n_jobs) > 1 else nullcontext()
+        with share:
+            run = Parallel(n_jobs=self.n_jobs, prefer="threads")
+            tried = run(delayed(_held_out)(self, data, grid, *fold) for fold in folds)
         missed = sum(fold.missed for fold in tried)
         if missed:  # said here, once: warnings from threads would repeat, or be lost
             fits = sum(fold.fits for fold in tried)
-            self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=2)
-        weights = [np.sum(_weights(problem, test)) for _, test in folds]
-        choice = Choice(grid, np.stack(scores, axis=1), np.array(weights))
-        best = choice.index(self.rule)
+            self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=3)
+        scores = np.stack([fold.scores for fold in tried], axis=1)
+        chosen = Choice(grid, scores, np.array([data.weights[test].sum() for _, test in folds]))
+        best = chosen.index(self.rule)
         self.alphas_, self.alpha_ = grid, float(grid[best])
-        self.alpha_min_ = float(grid[choice.index("min")])
-        self.alpha_1se_ = float(grid[choice.index("1se")])
-        self.score_path_, self.mean_score_, self.std_score_ = choice.scores, choice.mean, choice.std
-        self._squared_errors = self.scoring is None and isinstance(problem.loss, Squared)
-        return [Fit.on(found, best) for found in self._path(problem, grid[: best + 1])]
+        self.alpha_min_ = float(grid[chosen.index("min")])
+        self.alpha_1se_ = float(grid[chosen.index("1se")])
+        self.score_path_, self.mean_score_, self.std_score_ = scores, chosen.mean, chosen.std
+        self.__dict__.pop("mse_path_", None)
+        if self.scoring is None and isinstance(data.loss, Squared):
+            self.mse_path_ = -scores
+        return [Fit.on(found, best) for found in self._paths(data, grid[: best + 1])]
 
-    def _folds(self, problem: Problem) -> list[Fold]:
+    def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""
-        splitter = check_cv(self.cv, problem.y, classifier=is_classifier(self))
-        folds = list(splitter.split(np.zeros(len(problem.y)), problem.y))
+        cv = self.cv
+        if cv is None:  # five folds, where that many rows (of the largest class) are there
+            labels = data.y if is_classifier(self) else np.zeros(len(data.y))
+            cv = max(2, min(5, int(np.unique(labels, return_counts=True)[1].max())))
+        splitter = check_cv(cv, data.y, classifier=is_classifier(self))
+        folds = list(splitter.split(np.zeros(len(data.y)), data.y, data.groups))
         for train, test in folds:
-            seen = problem.y[train][_weights(problem, train) > 0]
-            if not len(seen) or not _weights(problem, test).any():
+            seen = data.y[train][data.weights[train] > 0]
+            if not len(seen) or not data.weights[test].any():
                 raise ValueError("cv: all rows of a fold have zero sample_weight")
-            if is_classifier(self):
-                lost = np.setdiff1d(self.classes_, seen).tolist()
-                if lost:
-                    raise ValueError(
-                        f"cv: the training rows of a fold lack class {lost[0]!r}; use fewer or "
-                        "other folds"
-                    )
+            lost = np.setdiff1d(self.classes_, seen).tolist() if is_classifier(self) else []
+            if lost:
+                raise ValueError(
+                    f"cv: the training rows of a fold lack class {lost[0]!r}; use fewer or other "
+                    "folds"
+                )
         return folds
-
-    @property
-    def mse_path_(self) -> Array:
-        """Mean squared errors on the held-out folds."""
-        if not getattr(self, "_squared_errors", False):
-            raise AttributeError(f"{type(self).__name__} has no mse_path_; see score_path_")
-        return -self.score_path_
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the scores along alpha; see `cyclade.linear.plots.plot_cv`."""
@@ -97,23 +213,16 @@ class CrossValidated(LinearModel):
         return plot_cv(self, ax=ax, **options)
 
 
-def _weights(problem: Problem, rows: Array) -> Array:
-    if problem.sample_weight is None:
-        return np.ones(len(problem.y))[rows]
-    return problem.sample_weight[rows]
-
-
-def _held_out(
-    model: CrossValidated, problem: Problem, grid: Array, train: Array, test: Array
-) -> HeldOut:
+def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
-    results = model._path(problem.part(train), grid)
-    scores = _scores(model, problem.part(test), grid, results)
+    inside = data.part(train)
+    results = model._paths(replace(inside, penalty=model._fold_penalty(inside)), grid)
+    scores = _scores(model, data.part(test), grid, results)
     certificates = [certificate for result in results for certificate in result.certificates]
     return HeldOut(scores, sum(not c.reached for c in certificates), len(certificates))
 
 
-def _scores(model: CrossValidated, outside: Problem, grid: Array, results: list[Any]) -> Array:
+def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any]) -> Array:
     """The score of every alpha on rows that were held out."""
     if model.scoring is None:
         return -np.array([_error(outside, results, k) for k in range(len(grid))])
@@ -127,14 +236,13 @@ def _scores(model: CrossValidated, outside: Problem, grid: Array, results: list[
     return np.array(scores)
 
 
-def _error(problem: Problem, results: list[Any], k: int) -> float:
+def _error(data: Data, results: list[Any], k: int) -> float:
     """The mean loss at the k-th alpha, over rows and outputs; twice that for the squared loss."""
     errors = []
-    for number, (target, result) in enumerate(zip(problem.targets, results, strict=True)):
-        z = problem.X @ result.coefs[..., k] + result.intercepts[..., k]
-        offset = problem.offset_of(number)
-        z = z if offset is None else z + offset
+    for number, (target, result) in enumerate(zip(data.targets, results, strict=True)):
+        z = data.X @ result.coefs[..., k] + result.intercepts[..., k]
+        offset = data.offset_of(number)
+        values = data.loss.value(target, z if offset is None else z + offset)
         outputs = target.shape[1] if target.ndim == 2 else 1
-        values = problem.loss.value(target, z) / outputs
-        errors.append(np.average(values, weights=problem.sample_weight))
-    return float(np.mean(errors)) * (2.0 if isinstance(problem.loss, Squared) else 1.0)
+        errors.append(np.average(values / outputs, weights=data.sample_weight))
+    return float(np.mean(errors)) * (2.0 if isinstance(data.loss, Squared) else 1.0)

@@ -2,80 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import field
+from typing import Annotated, Any
 
-import numpy as np
-
-from cyclade.linear import losses
-from cyclade.linear.estimators.checks import check_choice, check_number, spread
+from cyclade._checks import choice, positive
+from cyclade.linear import losses, penalties
+from cyclade.linear.estimators.checks import spread
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.penalised import NAMES, named_penalty
-from cyclade.linear.estimators.tasks import Regressor, Single
+from cyclade.linear.estimators.targets import Regressor, Single
 from cyclade.linear.losses import Loss, Quantile
 from cyclade.linear.losses.base import Array
 
 LOSSES = ("huber", "cauchy", "welsch", "geman_mcclure", "tukey")
+PENALTIES = ("l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1")
 
 
-def spread_of(y: Array, sample_weight: Array | None) -> float:
-    """`spread`, averaged over the outputs."""
-    columns = y[:, None] if y.ndim == 1 else y
-    return float(np.mean([spread(column, sample_weight) for column in columns.T]))
+def listed(names: tuple[str, ...]) -> str:
+    """The names as a docstring lists them."""
+    return "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class RobustFamily(Regressor):
-    """A loss that grows slowly, with any penalty on coordinates."""
+class NamedPenalty(Regressor, Single):
+    """A penalty on coordinates, by name."""
 
-    loss: str = "cauchy"
-    penalty: str = "l1"
-    scale: Any = "auto"
-
-    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        check_choice("loss", self.loss, LOSSES)
-        parameter = "delta" if self.loss == "huber" else "scale"
-        scale = self.scale
-        if isinstance(scale, str):
-            check_choice("scale", scale, ("auto",))
-            tuned: float = getattr(losses.get(self.loss), parameter)
-            scale = tuned * spread_of(y, sample_weight)
-        self.scale_ = check_number("scale", scale)
-        return losses.get(self.loss, **{parameter: self.scale_})
+    penalty: Annotated[
+        str,
+        listed(PENALTIES),
+        "r, with its usual parameters; `GeneralizedLinear` takes others.",
+    ] = "l1"
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        check_choice("penalty", self.penalty, NAMES)
-        return named_penalty(self.penalty)
+        choice("penalty", self.penalty, PENALTIES)
+        return penalties.get(self.penalty, 1.0)
 
 
-@dataclass(eq=False, repr=False)
-class RobustRegression(RobustFamily, Single):
+class RobustRegression(NamedPenalty):
     """Regression with a robust loss and a sparse penalty.
 
     F = (1/Σs_i) Σ s_i φ(y_i − a_i·x − c) + r(x). Every φ is ½u² for small u; "huber" is linear far
     out and convex, the others grow like a logarithm ("cauchy") or not at all, so that gross
     outliers lose all influence. Those are nonconvex, and a stationary point is found.
-
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        λ, > 0.
-    loss : {"huber", "cauchy", "welsch", "geman_mcclure", "tukey"}, default="cauchy"
-        φ.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1"}, default="l1"
-        r, with its usual parameters; `GeneralizedLinear` takes others.
-    scale : float or "auto", default="auto"
-        Where φ turns away from ½u² (huber's δ). "auto" is the constant with 95 % efficiency on
-        normal errors times the spread of y about its median (1.4826 times the median absolute
-        deviation). That is more than the spread of the errors where X explains much of y: give a
-        number if you know the errors.
-    {common}
-
-    Attributes
-    ----------
-    scale_ : float
-        The scale used.
-    {fitted}
 
     Examples
     --------
@@ -89,79 +55,40 @@ class RobustRegression(RobustFamily, Single):
     array([ 1., 0., -2.])
     """
 
+    loss: Annotated[str, listed(LOSSES), "φ."] = "cauchy"
+    scale: Annotated[
+        Any,
+        'float or "auto"',
+        'Where φ turns away from ½u² (huber\'s δ). "auto" is the constant with 95 % efficiency on '
+        "normal errors times the spread of y about its median over all rows (1.4826 times the "
+        "median absolute deviation). That is more than the spread of the errors where X explains "
+        "much of y: give a number if you know the errors.",
+    ] = "auto"
 
-@dataclass(eq=False, repr=False)
-class RobustRegressionCV(RobustFamily, CrossValidated):
-    """`RobustRegression` with alpha by cross-validation; scores are minus the robust loss.
-
-    Parameters
-    ----------
-    loss : {"huber", "cauchy", "welsch", "geman_mcclure", "tukey"}, default="cauchy"
-        φ.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1"}, default="l1"
-        r.
-    scale : float or "auto", default="auto"
-        As in `RobustRegression`, from all rows.
-    {choice}
-    {common}
-
-    Attributes
-    ----------
-    scale_ : float
-        The scale used.
-    {chosen}
-    {fitted}
-    """
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class QuantileFamily(Regressor):
-    """The smoothed check loss."""
-
-    quantile: float = 0.5
-    smoothing: Any = "auto"
-    penalty: str = "l1"
+    scale_: Annotated[float, "The scale used."] = field(init=False)
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        smoothing = self.smoothing
-        if isinstance(smoothing, str):
-            check_choice("smoothing", smoothing, ("auto",))
-            smoothing = 0.05 * spread_of(y, sample_weight)
-        if not 0 < check_number("quantile", self.quantile) < 1:
-            raise ValueError(f"quantile must lie strictly between 0 and 1, got {self.quantile!r}")
-        self.smoothing_ = check_number("smoothing", smoothing)
-        return Quantile(self.quantile, self.smoothing_)
-
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        check_choice("penalty", self.penalty, NAMES)
-        return named_penalty(self.penalty)
+        choice("loss", self.loss, LOSSES)
+        parameter = "delta" if self.loss == "huber" else "scale"
+        scale = self.scale
+        if isinstance(scale, str):
+            choice("scale", scale, ("auto",))
+            tuned: float = getattr(losses.get(self.loss), parameter)
+            scale = tuned * spread(y, sample_weight)
+        self.scale_ = positive("scale", scale)
+        return losses.get(self.loss, **{parameter: self.scale_})
 
 
-@dataclass(eq=False, repr=False)
-class QuantileRegression(QuantileFamily, Single):
+class RobustRegressionCV(CrossValidated, RobustRegression):
+    """`RobustRegression` with alpha by cross-validation; scores are minus the robust loss."""
+
+
+class QuantileRegression(NamedPenalty):
     """Regression of a quantile of y given X, with a sparse penalty.
 
     F = (1/Σs_i) Σ s_i φ(y_i − a_i·x − c) + r(x), where φ(v) = (q − ½) v + ½ |v|, with |v| rounded
     to v²/(2h) + h/2 where |v| < h. As h → 0 this is the objective of scikit-learn's
     `QuantileRegressor`; F moves by h/4 at most.
-
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        λ, > 0.
-    quantile : float, default=0.5
-        q, strictly between 0 and 1.
-    smoothing : float or "auto", default="auto"
-        h > 0. "auto" is 5 % of the spread of y about its median.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1"}, default="l1"
-        r.
-    {common}
-
-    Attributes
-    ----------
-    smoothing_ : float
-        The smoothing used.
-    {fitted}
 
     Examples
     --------
@@ -173,26 +100,25 @@ class QuantileRegression(QuantileFamily, Single):
     90
     """
 
+    quantile: Annotated[float, "q, strictly between 0 and 1."] = 0.5
+    smoothing: Annotated[
+        Any,
+        'float or "auto"',
+        'h > 0. "auto" is 5 % of the spread of y about its median over all rows.',
+    ] = "auto"
 
-@dataclass(eq=False, repr=False)
-class QuantileRegressionCV(QuantileFamily, CrossValidated):
-    """`QuantileRegression` with alpha by cross-validation; scores are minus the smoothed loss.
+    smoothing_: Annotated[float, "The smoothing used."] = field(init=False)
 
-    Parameters
-    ----------
-    quantile : float, default=0.5
-        q, strictly between 0 and 1.
-    smoothing : float or "auto", default="auto"
-        h > 0; "auto" is 5 % of the spread of y about its median.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1"}, default="l1"
-        r.
-    {choice}
-    {common}
+    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
+        smoothing = self.smoothing
+        if isinstance(smoothing, str):
+            choice("smoothing", smoothing, ("auto",))
+            smoothing = 0.05 * spread(y, sample_weight)
+        if not 0 < positive("quantile", self.quantile) < 1:
+            raise ValueError(f"quantile must lie strictly between 0 and 1, got {self.quantile!r}")
+        self.smoothing_ = positive("smoothing", smoothing)
+        return Quantile(self.quantile, self.smoothing_)
 
-    Attributes
-    ----------
-    smoothing_ : float
-        The smoothing used.
-    {chosen}
-    {fitted}
-    """
+
+class QuantileRegressionCV(CrossValidated, QuantileRegression):
+    """`QuantileRegression` with alpha by cross-validation; scores are minus the smoothed loss."""

@@ -3,155 +3,116 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import is_classifier
-from sklearn.utils.validation import validate_data
 
-from cyclade.linear.estimators.checks import check_number, check_offset, check_weights
-from cyclade.linear.estimators.generalized import PairClassifier, PairRegressor, SinglePair
-from cyclade.linear.estimators.values import Fit, Problem
+from cyclade.linear import PathResult
+from cyclade.linear.estimators.base import LinearModel
+from cyclade.linear.estimators.checks import check_weights
+from cyclade.linear.estimators.data import Data, Fit, as_path
+from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.losses.base import Array
-from cyclade.linear.path import PathResult
-from cyclade.linear.stochastic import RowStream, solve_rows
+from cyclade.linear.stochastic.fit import RowStream, solve_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-ROWS = """alpha : float, default=None
-        λ > 0, for penalties with `scaled`. None leaves the penalty as it is; one given by name
-        then has λ = 1.
-    method : {"VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD"}, default="VRO-CCD"
-        Cyclic descent on samples of the rows, with or without variance reduction.
-    batch_size : int, default=None
-        Rows of a large batch: by default all of them in `fit` (128 for SCCD and SGD), and 512, or
-        those of the first call if fewer, in `partial_fit`. Small batches are its square root.
-    max_iter : int, default=50
-        Epochs: how many times n component gradients `fit` may evaluate.
-    tol : float, default=1e-4
-        Relative tolerance of the certificate, which `fit` looks at once an epoch.
-    fit_intercept : bool, default=True
-        Whether to fit an unpenalised intercept.
-    warm_start : bool, default=False
-        Whether `fit` starts from the solution of the last one.
-    verbose : bool, default=False
-        Whether every epoch is printed.
-    random_state : int, default=0
-        The seed: same seed and rows, same model."""
 
-STREAMED = """coef_, intercept_ : arrays
-        Coefficients and intercepts.
-    certificate_, objective_, n_iter_
-        After `fit`: how far from optimal the solution is over all rows, F there, and epochs.
-    n_rows_used_ : int
-        After `partial_fit`: rows that took part so far; others wait until a batch is full.
-    n_features_in_, feature_names_in_
-        As in scikit-learn."""
+class Stochastic(LinearModel):
+    """Rows in samples. Mixed in before an estimator with a loss and a penalty."""
 
+    method: Annotated[
+        str,
+        '{"VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD"}',
+        "Cyclic descent on samples of the rows, with or without variance reduction.",
+    ] = "VRO-CCD"
+    batch_size: Annotated[
+        int | None,
+        "int",
+        "Rows of a large batch: by default all of them in `fit` (128 for SCCD and SGD), and 512, "
+        "or those of the first call if fewer, in `partial_fit`. Small batches are its square root.",
+    ] = None
+    max_iter: Annotated[int, "Epochs: how many times n component gradients `fit` may evaluate."] = (
+        50
+    )
+    tol: Annotated[
+        float, "Relative tolerance of the certificate, which `fit` checks once an epoch."
+    ] = 1e-4
+    random_state: Annotated[int, "The seed: same seed and rows, same model."] = 0
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class Stochastic(SinglePair):
-    """Rows in samples."""
+    n_iter_: Annotated[int, "Epochs of `fit`."] = field(init=False)
+    n_rows_used_: Annotated[
+        int,
+        "After `partial_fit`: rows that took part so far; others wait until a batch is full.",
+    ] = field(init=False)
 
-    method: str = "VRO-CCD"
-    batch_size: int | None = None
-    random_state: int = 0
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
+        X, y = super()._validated(X, y, **options)
+        if issparse(X) and not X.has_canonical_format:  # steps are from the squares of entries
+            X = X.copy()
+            X.sum_duplicates()
+        return X, y
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Fill in what the docstrings share."""
-        super().__init_subclass__(**kwargs)
-        for mark, text in (("{rows}", ROWS), ("{streamed}", STREAMED)):
-            cls.__doc__ = (cls.__doc__ or "").replace(mark, text)
-
-    def _solve(self, problem: Problem, alpha: float | None) -> list[Any]:
+    def _fit(self, data: Data) -> list[Any]:
         self._streams: list[RowStream] = []
-        penalty, starts = problem.at(alpha), self._warm(problem)
-        return [
-            self._rows(problem, k, penalty, coef, intercept)
-            for k, (coef, intercept) in enumerate(starts)
-        ]
+        return super()._fit(data)
 
-    def _rows(self, problem: Problem, k: int, penalty: Any, coef: Any, intercept: Any) -> Fit:
+    def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Fit:
         found = solve_rows(
-            problem.X,
-            problem.targets[k],
-            problem.loss,
+            data.X,
+            data.targets[k],
+            data.loss,
             penalty,
-            method=self.method,
-            sample_weight=problem.sample_weight,
-            offset=problem.offset_of(k),
-            fit_intercept=self.fit_intercept,
+            sample_weight=data.sample_weight,
+            offset=data.offset_of(k),
             coef=coef,
             intercept=intercept,
-            b=self.batch_size,
-            outputs=self._outputs(problem),
             epochs=self.max_iter,
             tol=self.tol,
-            seed=self.random_state,
             callback=print if self.verbose else None,
+            **self._sampling(data),
         )
         epochs = math.ceil(found.epochs)
         return Fit(found.coef, found.intercept, found.objective, found.certificate, epochs)
 
-    def _path(self, problem: Problem, grid: Array) -> list[Any]:
-        """One solution after another, each by rows and from the one before."""
-        return [self._rows_path(problem, k, grid) for k in range(len(problem.targets))]
+    def _sampling(self, data: Data) -> dict[str, Any]:
+        """What a table and a stream have in common."""
+        return {
+            "method": self.method,
+            "fit_intercept": self.fit_intercept,
+            "b": self.batch_size,
+            "outputs": len(self.classes_) if data.loss.target == "classes" else None,
+            "seed": self.random_state,
+        }
 
-    def _rows_path(self, problem: Problem, k: int, grid: Array) -> Any:
+    def _path(self, data: Data, grid: Array) -> list[Any]:
+        """One solution after another, each by rows and from the one before."""
+        return [self._rows_path(data, k, grid) for k in range(len(data.targets))]
+
+    def _rows_path(self, data: Data, k: int, grid: Array) -> PathResult:
         found: list[Fit] = []
         for lam in grid:
             start = (found[-1].coef, found[-1].intercept) if found else (None, None)
-            found.append(self._rows(problem, k, problem.at(float(lam)), *start))
-        return PathResult(
-            grid,
-            np.stack([fit.coef for fit in found], axis=-1),
-            np.stack([fit.intercept for fit in found], axis=-1),
-            np.array([fit.objective for fit in found]),
-            [fit.certificate for fit in found],
-            np.array([fit.passes for fit in found]),
-        )
-
-    def _outputs(self, problem: Problem) -> int | None:
-        return len(self.classes_) if problem.loss.target == "classes" else None
+            found.append(self._solve(data, k, data.at(float(lam)), *start))
+        return as_path(grid, found)
 
     def _take(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
         """Rows for the streams, one per separate fit."""
+        if self.standardize or self.relaxed:
+            raise ValueError("standardize and relaxed must be False for partial_fit")
         first = not getattr(self, "_streams", None)
-        X, given = validate_data(
-            self,
-            X,
-            y,
-            reset=first,
-            accept_sparse=("csr",),
-            dtype=(np.float64, np.float32),
-            multi_output=self.__sklearn_tags__().target_tags.multi_output,
-        )
+        X, y = self._validated(X, y, reset=first, accept_sparse=("csr",))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        encoded, weights = self._encode_rows(given, weights, X.dtype)
-        loss = self._loss(encoded, weights)
-        penalty = self._penalty(X, encoded, weights)
-        targets = self._separate(encoded, loss, penalty)
-        offset = check_offset(offset, self._predictions(X.shape[0], targets, loss), X.dtype)
-        problem = Problem(X, given, targets, weights, offset, loss, penalty)
+        data = self._checked(X, y, *self._encode_rows(y, weights, X.dtype), offset)
         if first:
-            alpha = None if self.alpha is None else check_number("alpha", self.alpha)
-            self._streams = [
-                RowStream(
-                    loss,
-                    problem.at(alpha),
-                    method=self.method,
-                    fit_intercept=self.fit_intercept,
-                    b=self.batch_size,
-                    outputs=self._outputs(problem),
-                    seed=self.random_state,
-                )
-                for _ in targets
-            ]
-        for k, (stream, target) in enumerate(zip(self._streams, targets, strict=True)):
-            stream.partial_fit(X, target, weights, problem.offset_of(k))
-        self._one_column = given.ndim == 2 and targets[0].ndim == 1
+            penalty, options = data.at(self._alpha(data)), self._sampling(data)
+            self._streams = [RowStream(data.loss, penalty, **options) for _ in data.targets]
+        for k, (stream, target) in enumerate(zip(self._streams, data.targets, strict=True)):
+            stream.partial_fit(X, target, data.sample_weight, data.offset_of(k))
         self.coef_, self.intercept_ = self._shape(
             [stream.coef for stream in self._streams],
             [stream.intercept for stream in self._streams],
@@ -173,21 +134,11 @@ class Stochastic(SinglePair):
         return codes, sample_weight
 
 
-@dataclass(eq=False, repr=False)
-class StochasticLinear(PairRegressor, Stochastic):
+class StochasticLinear(Stochastic, GeneralizedLinear):
     """Regression with any loss and penalty by variance-reduced cyclic descent on rows.
 
     F = (1/Σs_i) Σ s_i φ(y_i, z_i) + r(x), z = Xx + c + offset. `fit` is for tables with too many
     rows for many passes; `partial_fit` takes rows as they come, each used once.
-
-    Parameters
-    ----------
-    {pair}
-    {rows}
-
-    Attributes
-    ----------
-    {streamed}
 
     Examples
     --------
@@ -202,10 +153,6 @@ class StochasticLinear(PairRegressor, Stochastic):
     array([1.9, 0. , 0. , 0. , 0. ])
     """
 
-    # Said here, as the last base to mention a field decides its default.
-    max_iter: int = field(default=50, kw_only=True)
-    tol: float = field(default=1e-4, kw_only=True)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> Self:
         """Take more rows. After `fit` a new stream begins.
 
@@ -214,25 +161,11 @@ class StochasticLinear(PairRegressor, Stochastic):
         return self._take(X, y, sample_weight, offset)
 
 
-@dataclass(eq=False, repr=False)
-class StochasticLinearClassifier(PairClassifier, Stochastic):
+class StochasticLinearClassifier(Stochastic, GeneralizedLinearClassifier):
     """Classification with any loss of labels and penalty by variance-reduced descent on rows.
 
     F = (1/Σs_i) Σ s_i φ(y_i, z_i) + r(x), z = Xx + c + offset. `fit` is for tables with too many
     rows for many passes; `partial_fit` takes rows as they come, each used once.
-
-    Parameters
-    ----------
-    {pair}
-    {rows}
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes; must be None for `partial_fit`.
-
-    Attributes
-    ----------
-    classes_ : array
-        The labels.
-    {streamed}
 
     Examples
     --------
@@ -245,10 +178,6 @@ class StochasticLinearClassifier(PairClassifier, Stochastic):
     >>> round(model.score(scale(X), y), 2)
     0.97
     """
-
-    # Said here, as the last base to mention a field decides its default.
-    max_iter: int = field(default=50, kw_only=True)
-    tol: float = field(default=1e-4, kw_only=True)
 
     def partial_fit(
         self,

@@ -1,7 +1,7 @@
-"""Loops over coordinates, once per check: sums and distances of a penalty.
+"""Loops over coordinates, once per check: sums and distances of a penalty, and who may move.
 
-`still` holds, for each coordinate, the largest |g| at which a zero surely stays zero; coordinates
-at rest, which are most of them, cost one comparison.
+`zero_threshold` holds, for each coordinate, the largest |g| at which a zero surely stays zero.
+Zero coordinates below it, which are most of them, cost one comparison.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import conjugate, distance, prox, threshold, value
 
-STRIP = 64  # coordinates: if all are at rest that is seen by vector instructions
+STRIP = 64  # coordinates: vector instructions tell whether all of them are screened out
 
 
 @compiled
-def total(parameters: Any, names: Any, x: Any) -> float:
-    """Σ_k r_j(x_k) over the coordinates j = names[k]."""
+def total(parameters: Any, cols: Any, x: Any) -> float:
+    """Σ_k r_j(x_k) over the coordinates j = cols[k]."""
     out = 0.0
-    for k in range(names.shape[0]):
-        out += value(parameters, x[k], names[k])
+    for k in range(cols.shape[0]):
+        out += value(parameters, x[k], cols[k])
     return out
 
 
 @compiled
-def distances(parameters: Any, names: Any, x: Any, g: Any, still: Any, out: Any) -> None:
-    """out_k = dist(−g_k, ∂r_j(x_k)) for the coordinates j = names[k]."""
-    for k in range(names.shape[0]):
-        j = names[k]
-        if x[k] == 0.0 and abs(g[k]) <= still[j]:
+def distances(parameters: Any, cols: Any, x: Any, g: Any, zero_threshold: Any, out: Any) -> None:
+    """out_k = dist(−g_k, ∂r_j(x_k)) for the coordinates j = cols[k]."""
+    for k in range(cols.shape[0]):
+        j = cols[k]
+        if x[k] == 0.0 and abs(g[k]) <= zero_threshold[j]:
             out[k] = 0.0
         else:
             out[k] = distance(parameters, x[k], g[k], j)
@@ -38,7 +38,7 @@ def distances(parameters: Any, names: Any, x: Any, g: Any, still: Any, out: Any)
 
 @compiled
 def check(
-    parameters: Any, x: Any, g: Any, still: Any, zeros: bool, out: Any
+    parameters: Any, x: Any, g: Any, zero_threshold: Any, zeros: bool, out: Any
 ) -> tuple[float, float, bool]:
     """`distances` and `total` over all coordinates, in one pass.
 
@@ -48,14 +48,14 @@ def check(
     largest, r, clean = 0.0, 0.0, 0.0
     for first in range(0, x.shape[0], STRIP):
         xs, gs = x[first : first + STRIP], g[first : first + STRIP]
-        limits, far = still[first : first + STRIP], out[first : first + STRIP]
-        restless = 0
+        limits, far = zero_threshold[first : first + STRIP], out[first : first + STRIP]
+        moving = 0
         for i in range(xs.shape[0]):
-            calm = (xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf)
-            restless += not calm
+            still = (xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf)
+            moving += not still
         for i in range(xs.shape[0]):
             far[i] = 0.0
-        if restless == 0 and not zeros:
+        if moving == 0 and not zeros:
             continue
         for i in range(xs.shape[0]):
             j = first + i
@@ -72,12 +72,12 @@ def check(
 
 @compiled
 def sort_out(
-    x: Any, distances: Any, g: Any, still: Any, near: float, support: Any, violating: Any,
+    x: Any, distances: Any, g: Any, zero_threshold: Any, near: float, support: Any, violating: Any,
     close: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Names by what they are, and how many of each: x_j ≠ 0; at rest but violating; nearly so.
+    """Coordinates by kind, and how many of each: x_j ≠ 0; zero but violating; zero and close to it.
 
-    A column at rest is close to violating if |g_j| exceeds the part `near` of its threshold.
+    A zero is close to violating if |g_j| exceeds the part `near` of its threshold.
     """
     inside, worse, nearly = 0, 0, 0
     for j in range(x.shape[0]):
@@ -87,7 +87,7 @@ def sort_out(
         elif distances[j] > 0.0:
             violating[worse] = j
             worse += 1
-        elif abs(g[j]) > near * still[j] and still[j] > 0.0:
+        elif abs(g[j]) > near * zero_threshold[j] and zero_threshold[j] > 0.0:
             close[nearly] = j
             nearly += 1
     return inside, worse, nearly
@@ -127,3 +127,78 @@ def excess(v: Any, down: Any, up: Any) -> float:
         elif -v[j] > out * down[j]:
             out = -v[j] / down[j]
     return out
+
+
+@compiled
+def strong(x: Any, g: Any, zero_threshold: Any, before: Any, stride: float, out: Any) -> int:
+    """The strong rule: coordinates with x_j ≠ 0 or |g_j| > τ_j − (before_j − τ_j), and how many.
+
+    τ = `zero_threshold` holds the thresholds at the new λ, `before` those at the last; −1 if any of
+    them has come down to less than the part `stride`.
+    """
+    many = 0
+    for j in range(x.shape[0]):
+        if zero_threshold[j] < stride * before[j]:
+            return -1
+        if x[j] != 0.0 or abs(g[j]) > 2.0 * zero_threshold[j] - before[j]:
+            out[many] = j
+            many += 1
+    return many
+
+
+@compiled
+def pulled(x: Any, g: Any, zero_threshold: Any, part: float, out: Any) -> tuple[int, int]:
+    """Coordinates with x_j ≠ 0, or zero with |g_j| − τ_j > part · max; how many, and zeros.
+
+    The maximum is over the zeros, and at least 0.
+    """
+    top = 0.0
+    for j in range(x.shape[0]):
+        if x[j] == 0.0:
+            top = max(top, abs(g[j]) - zero_threshold[j])
+    many, zeros = 0, 0
+    for j in range(x.shape[0]):
+        zero = x[j] == 0.0
+        if not zero or abs(g[j]) - zero_threshold[j] > part * top:
+            out[many] = j
+            many += 1
+            zeros += zero
+    return many, zeros
+
+
+@reductions
+def bound_gradient(v: Any, v0: Any, g0: Any, rounding: float, out: Any) -> float:
+    """out = c g0 with c = v·v0 / ‖v0‖²; ‖v − c v0‖ comes back, and `rounding` parts of ‖v‖ more."""
+    along, size, whole = 0.0, 0.0, 0.0
+    for i in range(v.shape[0]):
+        along += v[i] * v0[i]
+        size += v0[i] * v0[i]
+        whole += v[i] * v[i]
+    c = along / size if size > 0.0 else 0.0
+    rest = 0.0
+    for i in range(v.shape[0]):
+        rest += (v[i] - c * v0[i]) ** 2
+    for j in range(out.shape[0]):
+        out[j] = c * g0[j]
+    return float(np.sqrt(rest) + rounding * np.sqrt(whole) + 1e-300)
+
+
+@compiled
+def undecided(
+    g: Any, norms: Any, error: float, known: Any, x: Any, zero_threshold: Any, part: float, out: Any
+) -> int:
+    """Columns not known, with x_j ≠ 0 or |g_j| + error ‖a_j‖ not below part · τ_j; how many."""
+    many = 0
+    for first in range(0, g.shape[0], STRIP):
+        gs, sizes = g[first : first + STRIP], norms[first : first + STRIP]
+        xs, limits = x[first : first + STRIP], zero_threshold[first : first + STRIP]
+        open_ = 0
+        for i in range(gs.shape[0]):
+            still = (xs[i] == 0.0) & (abs(gs[i]) + error * sizes[i] < part * limits[i])
+            open_ += not still
+        for i in range(gs.shape[0] if open_ else 0):
+            still = xs[i] == 0.0 and abs(gs[i]) + error * sizes[i] < part * limits[i]
+            if not (still or known[first + i]):
+                out[many] = first + i
+                many += 1
+    return many

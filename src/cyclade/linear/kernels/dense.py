@@ -20,7 +20,7 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
 
-WIDTH = 8
+WIDTH = 8  # columns in one pass: as many sums as vector registers hold
 
 
 @reductions
@@ -66,7 +66,7 @@ def add_rows(XT: Any, columns: Any, x: Any, z: Any) -> None:
 
 
 @reductions
-def chosen(XT: Any, columns: Any, v: Any, out: Any) -> None:
+def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
     """out_k = a_{columns[k]} · v."""
     for k in range(columns.shape[0]):
         a = XT[columns[k]]
@@ -74,6 +74,16 @@ def chosen(XT: Any, columns: Any, v: Any, out: Any) -> None:
         for i in range(v.shape[0]):
             s += a[i] * v[i]
         out[k] = s
+
+
+@reductions
+def norms(XT: Any, out: Any) -> None:
+    """out_j = ‖a_j‖, the columns being rows of XT."""
+    for j in range(out.shape[0]):
+        a, s = XT[j], 0.0
+        for i in range(a.shape[0]):
+            s += float(a[i]) * float(a[i])
+        out[j] = np.sqrt(s)
 
 
 @reductions
@@ -121,17 +131,17 @@ def subtract(A: Any, R: Any, order: Any, b: int, d: Any) -> None:
 
 @compiled
 def cycles(
-    A: Any, R: Any, x: Any, L: Any, names: Any, order: Any, G: Any, parameters: Any,
-    most: int, enough: float,
+    A: Any, R: Any, x: Any, L: Any, cols: Any, order: Any, G: Any, parameters: Any,
+    max_cycles: int, tolerance: float,
 ) -> tuple[int, float]:  # fmt: skip
-    """Cycle over `order` until no column moves by more than `enough` (in |δ_j| L_j).
+    """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
 
     Returns the number of cycles and the largest move of the last. `order` is padded to a multiple
-    of eight with a column whose L is zero; `names` maps columns of the panel to coordinates.
+    of eight with a column whose L is zero; `cols` maps columns of the panel to coordinates.
     """
     g, d = np.empty(8, A.dtype), np.empty(8, A.dtype)
     done, largest = 0, np.inf
-    while done < most and largest > enough:
+    while done < max_cycles and largest > tolerance:
         largest = 0.0
         for b in range(order.shape[0] // 8):
             dots(A, R, order, 8 * b, g)
@@ -140,7 +150,7 @@ def cycles(
                 j = order[8 * b + k]
                 d[k] = 0
                 if L[j] > 0.0:
-                    new = prox(parameters, x[j] + g[k] / L[j], 1.0 / L[j], names[j])
+                    new = prox(parameters, x[j] + g[k] / L[j], 1.0 / L[j], cols[j])
                     d[k] = new - x[j]
                     if d[k] != 0:
                         x[j] += d[k]

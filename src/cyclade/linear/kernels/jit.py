@@ -21,7 +21,7 @@ def compiled(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """As `compiled`, for what only kernels call: no door to Python, which is slow to compile."""
+    """As `compiled`, for what only kernels call: no CPython wrapper, which is slow to compile."""
     return cast(F, numba.njit(**COMMON, **INSIDE)(function))
 
 

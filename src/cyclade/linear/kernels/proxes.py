@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclade.linear.compiled import compiled as known
 from cyclade.linear.kernels.jit import compiled, rebound
 from cyclade.linear.kernels.shipped import prox
+from cyclade.linear.penalty_bound import BoundPenalty, bind
 
 
 @compiled
-def proxes(parameters: Any, features: Any, u: Any, t: Any, out: Any) -> None:
-    """out_i = argmin_v r_j(v) + (v − u_i)² / (2 t_i) with j the feature of coordinate i."""
-    for i in range(features.shape[0]):
+def proxes(parameters: Any, cols: Any, u: Any, t: Any, out: Any) -> None:
+    """out_i = argmin_v r_j(v) + (v − u_i)² / (2 t_i) with j = cols[i]."""
+    for i in range(cols.shape[0]):
         step = t[i] if t.shape[0] > 1 else t[0]
-        out[i] = prox(parameters, float(u[i]), float(step), features[i])
+        out[i] = prox(parameters, float(u[i]), float(step), cols[i])
 
 
-def of(penalty: Any, p: int) -> tuple[Any, Any]:
-    """The loop for this penalty, and the parameters it takes; the user's penalties are compiled."""
-    parameters = known(penalty, p).parameters
-    if hasattr(penalty, "kind"):
-        return proxes, parameters
+def bound_prox(penalty: Any, p: int) -> tuple[BoundPenalty, Any]:
+    """The penalty for p coordinates, and `proxes` with its prox; a user's is compiled."""
+    bound = bind(penalty, p)
+    if bound.shipped:
+        return bound, proxes
     own = rebound(type(penalty).prox, {}, cache=False)
-    return rebound(proxes, {"prox": own}, cache=False), parameters
+    return bound, rebound(proxes, {"prox": own}, cache=False)

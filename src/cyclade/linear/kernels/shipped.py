@@ -1,46 +1,26 @@
-"""The shipped penalties inside kernels.
+"""The formulas of the shipped penalties, compiled for kernels.
 
 A kernel knows a penalty by a few functions of a `parameters` tuple and a coordinate. For shipped
 penalties the tuple is (kind, table) and the kind is an ordinary number, so one machine code
-serves them all; `cyclade.linear.compiled` gives the same functions for a penalty of the user's.
+serves them all; `cyclade.linear.penalty_bound` gives the same functions for a user's penalty.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from numba.extending import register_jitable
 
 from cyclade.linear.kernels.jit import inner
-from cyclade.linear.penalties import compiled as formulas
+from cyclade.linear.penalties import formulas
 
-_value, _prox, _distance = formulas.value, formulas.prox, formulas.distance
-_threshold, _conjugate = formulas.threshold, formulas.conjugate
+for _part in (
+    formulas.row_of, formulas.slope, formulas.soft_threshold,
+    formulas.prox_mcp, formulas.prox_scad, formulas.prox_log_sum,
+):  # fmt: skip
+    register_jitable(_part)  # the formulas below call them
 
-
-@inner
-def value(parameters: Any, x: float, j: int) -> float:
-    """r_j(x)."""
-    return _value(parameters[0], parameters[1], j, x)  # type: ignore[no-any-return]
-
-
-@inner
-def prox(parameters: Any, u: float, t: float, j: int) -> float:
-    """argmin_v r_j(v) + (v − u)² / (2t)."""
-    return _prox(parameters[0], parameters[1], j, u, t)  # type: ignore[no-any-return]
-
-
-@inner
-def distance(parameters: Any, x: float, g: float, j: int) -> float:
-    """dist(−g, ∂r_j(x))."""
-    return _distance(parameters[0], parameters[1], j, x, g)  # type: ignore[no-any-return]
-
-
-@inner
-def threshold(parameters: Any, j: int) -> float:
-    """The largest |g| for which zero stays stationary."""
-    return _threshold(parameters[0], parameters[1], j)  # type: ignore[no-any-return]
-
-
-@inner
-def conjugate(parameters: Any, v: float, j: int) -> float:
-    """r_j*(v)."""
-    return _conjugate(parameters[0], parameters[1], j, v)  # type: ignore[no-any-return]
+value = inner(formulas.value)
+prox = inner(formulas.prox)
+distance = inner(formulas.distance)
+threshold = inner(formulas.threshold)
+conjugate = inner(formulas.conjugate)
+soft_threshold = inner(formulas.soft_threshold)

@@ -1,7 +1,7 @@
 """Cyclic descent on sparse columns, and the products with X that the outer loop needs.
 
-Centring is implicit: the residual is R + shift·√w with one number `shift`, so that profiling an
-intercept out costs O(1) per column and no column is ever filled in.
+Centring is implicit: the last entry of R is a number `shift`, and the residual is R[:n] + shift·√w.
+So profiling an intercept out costs O(1) per column and no column is ever filled in.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cyclade.linear.kernels.shipped import prox
 
 
 @reductions
-def products(data: Any, rows: Any, starts: Any, v: Any, out: Any) -> None:
-    """out = Xᵀv for X by columns."""
+def correlate_all(data: Any, rows: Any, starts: Any, v: Any, out: Any) -> None:
+    """out = Xᵀv: one index less to read per column than `correlate`."""
     for j in range(out.shape[0]):
         s = v[0] * 0
         for e in range(starts[j], starts[j + 1]):
@@ -25,7 +25,7 @@ def products(data: Any, rows: Any, starts: Any, v: Any, out: Any) -> None:
 
 
 @reductions
-def chosen(data: Any, rows: Any, starts: Any, columns: Any, v: Any, out: Any) -> None:
+def correlate(data: Any, rows: Any, starts: Any, columns: Any, v: Any, out: Any) -> None:
     """out_k = a_{columns[k]} · v."""
     for k in range(columns.shape[0]):
         s = v[0] * 0
@@ -65,14 +65,24 @@ def gather(
 
 
 @reductions
-def squares(data: Any, starts: Any, columns: Any, sums: Any, out: Any) -> None:
+def moments(data: Any, starts: Any, columns: Any, sums: Any, L: Any) -> None:
     """The sum and the squared norm of each chosen column."""
     for k in range(columns.shape[0]):
         s, q = 0.0, 0.0
         for e in range(starts[columns[k]], starts[columns[k] + 1]):
             s += data[e]
             q += data[e] * data[e]
-        sums[columns[k]], out[columns[k]] = s, q
+        sums[k], L[k] = s, q
+
+
+@reductions
+def norms(data: Any, starts: Any, out: Any) -> None:
+    """out_j = ‖a_j‖."""
+    for j in range(out.shape[0]):
+        s = 0.0
+        for e in range(starts[j], starts[j + 1]):
+            s += float(data[e]) * float(data[e])
+        out[j] = np.sqrt(s)
 
 
 @reductions
@@ -86,17 +96,17 @@ def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
 
 @compiled
 def cycles(
-    data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, names: Any,
-    order: Any, parameters: Any, shift: float, w: float, most: int, enough: float,
-) -> tuple[int, float, float]:  # fmt: skip
-    """Cycle over `order` until no column moves by more than `enough` (in |δ_j| L_j).
+    data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, cols: Any,
+    order: Any, parameters: Any, w: float, max_cycles: int, tolerance: float,
+) -> tuple[int, float]:  # fmt: skip
+    """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
 
-    Returns the number of cycles, the largest move of the last, and the new shift. `sums` holds
-    a_j·√w where an intercept is profiled out, else zeros; `mass` is Σ w. The number w is 1 for
-    columns that hold √w; it is the weight of all rows for those that do not, and R then holds it.
+    Returns the number of cycles and the largest move of the last. `sums` holds a_j·√w where an
+    intercept is profiled out, else zeros; `mass` is Σ w. The number w is 1 for columns that hold
+    √w; it is the weight of all rows for those that do not, and R then holds √w once more.
     """
-    done, largest = 0, np.inf
-    while done < most and largest > enough:
+    done, largest, shift = 0, np.inf, float(R[R.shape[0] - 1])
+    while done < max_cycles and largest > tolerance:
         largest = 0.0
         for k in range(order.shape[0]):
             j = order[k]
@@ -105,7 +115,7 @@ def cycles(
             first, last = starts[j], starts[j + 1]
             g = dot(data, rows, first, last, R) + shift * sums[j]
             t = 1.0 / L[j]
-            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, names[j]) - x[j])
+            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:
                 x[j] += d
                 shift += d * sums[j] / mass
@@ -114,4 +124,5 @@ def cycles(
                 for e in range(first, last):
                     R[rows[e]] -= d * data[e]
         done += 1
-    return done, largest, shift
+    R[R.shape[0] - 1] = shift
+    return done, largest

@@ -14,17 +14,9 @@ Array = NDArray[Any]
 
 REQUIRED = ("value", "gradient")
 OPTIONAL = (
-    "curvature",
-    "majoriser",
-    "second_derivative",
-    "conjugate",
-    "check",
-    "mean",
-    "convex",
-    "bound",
-    "target",
-    "flat",
-)
+    "curvature", "majoriser", "second_derivative", "conjugate", "check", "mean",
+    "convex", "bound", "target", "flat",
+)  # fmt: skip
 
 
 class Loss:
@@ -47,6 +39,8 @@ class Loss:
     flat : bool
         Whether a convex φ may be linear in parts, so that a small ∂²φ/∂z² says little about how φ
         goes on. Models then lift small weights.
+    quadratic : bool
+        Whether φ is ½ (z − y)²: quadratic models are then exact, with weights that never change.
 
     Notes
     -----
@@ -72,6 +66,7 @@ class Loss:
     bound: float = math.inf
     target: Literal["real", "signs", "classes"] = "real"
     flat: bool = True
+    quadratic: bool = False
 
     def value(self, y: Array, z: Array) -> Array:
         """φ(y_i, z_i), one per row."""
@@ -146,11 +141,3 @@ def namespace(z: Any) -> Any:
 def rows(entries: Array) -> Array:
     """Sum over outputs: one number per row."""
     return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
-
-
-def positive(loss: Loss, name: str, number: float) -> None:
-    """Raise ValueError unless the parameter is a positive finite number."""
-    if not (isinstance(number, (int, float, np.number)) and 0 < number < math.inf):
-        raise ValueError(
-            f"{type(loss).__name__}: {name} must be a positive finite number, got {number!r}"
-        )

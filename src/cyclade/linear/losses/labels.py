@@ -8,6 +8,8 @@ import numpy as np
 
 from cyclade.linear.losses.base import Array, Loss, namespace, rows
 
+__all__ = ["Logistic", "Multinomial", "SquaredHinge"]
+
 
 def expit(z: Array) -> Array:
     """1 / (1 + e^{−z}), to full relative accuracy in both tails."""
@@ -31,13 +33,19 @@ def xlogx(a: Array) -> Array:
     return found
 
 
-def _check_signs(loss: Loss, y: Array) -> None:
-    if not (abs(y) == 1).all():
-        raise ValueError(f"{type(loss).__name__}: y must hold labels -1 and 1")
+class _Signs(Loss):
+    """A loss of labels y = ±1."""
+
+    target = "signs"
+
+    def check(self, y: Array) -> None:
+        """Labels must be −1 or 1."""
+        if not (abs(y) == 1).all():
+            raise ValueError(f"{type(self).__name__}: y must hold labels -1 and 1")
 
 
 @dataclass(frozen=True)
-class Logistic(Loss):
+class Logistic(_Signs):
     """φ(y, z) = log(1 + e^{−yz}) for labels y = ±1.
 
     Examples
@@ -47,7 +55,6 @@ class Logistic(Loss):
     """
 
     bound = 0.25
-    target = "signs"
     flat = False
 
     def value(self, y: Array, z: Array) -> Array:
@@ -74,17 +81,13 @@ class Logistic(Loss):
         a = np.clip(a, 0.0, 1.0)
         return rows(np.where(inside, xlogx(a) + xlogx(1.0 - a), np.inf))
 
-    def check(self, y: Array) -> None:
-        """Labels must be −1 or 1."""
-        _check_signs(self, y)
-
     def mean(self, z: Array) -> Array:
         """P(y = 1) = 1/(1 + e^{−z})."""
         return expit(z)
 
 
 @dataclass(frozen=True)
-class SquaredHinge(Loss):
+class SquaredHinge(_Signs):
     """φ(y, z) = (1 − yz)₊² for labels y = ±1.
 
     Examples
@@ -94,7 +97,6 @@ class SquaredHinge(Loss):
     """
 
     bound = 2.0
-    target = "signs"
 
     def value(self, y: Array, z: Array) -> Array:
         """(1 − yz)₊²."""
@@ -112,10 +114,6 @@ class SquaredHinge(Loss):
         """With a = −yu: a²/4 − a where a ≥ 0."""
         a = -y * u
         return rows(np.where(a >= 0, a * (0.25 * a - 1.0), np.inf))
-
-    def check(self, y: Array) -> None:
-        """Labels must be −1 or 1."""
-        _check_signs(self, y)
 
 
 @dataclass(frozen=True)
@@ -170,3 +168,6 @@ class Multinomial(Loss):
         """Class probabilities p_k = e^{z_k} / Σ_l e^{z_l}."""
         e = np.exp(z - z.max(axis=1, keepdims=True))
         return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+
+LOSSES = {"logistic": Logistic, "squared_hinge": SquaredHinge, "multinomial": Multinomial}

@@ -9,6 +9,8 @@ import numpy as np
 from cyclade.linear.losses.base import Array, Loss, namespace, rows
 from cyclade.linear.losses.labels import xlogx
 
+__all__ = ["Gamma", "Poisson"]
+
 
 def exp(z: Array) -> Array:
     """e^z, with inf for an overflow: a line search turns back from it by itself."""
@@ -97,3 +99,6 @@ class Gamma(Loss):
     def mean(self, z: Array) -> Array:
         """e^z."""
         return exp(z)
+
+
+LOSSES = {"poisson": Poisson, "gamma": Gamma}

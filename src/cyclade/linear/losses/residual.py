@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, positive, rows
-from cyclade.linear.losses.multiple import Multiple
+from cyclade._checks import positive
+from cyclade.linear.losses.base import Array, Loss, rows
+
+__all__ = ["Huber", "Quantile", "Squared"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,11 @@ class Squared(Loss):
 
     bound = 1.0
     flat = False
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        """Whether this is the squared loss itself; a subclass may change `value`."""
+        return type(self) is Squared
 
     def value(self, y: Array, z: Array) -> Array:
         """½ (z − y)²."""
@@ -42,7 +49,8 @@ class Squared(Loss):
 class Huber(Loss):
     """φ(u) = ½ u² where |u| ≤ δ, else δ|u| − ½ δ², of the residual u = z − y.
 
-    The default δ is 95 % as efficient as least squares on normal errors of variance 1.
+    The default δ is 95 % as efficient as least squares on normal errors of variance 1. `factor`
+    multiplies φ and all that follows from it.
 
     Examples
     --------
@@ -51,41 +59,44 @@ class Huber(Loss):
     """
 
     delta: float = 1.345
-    bound = 1.0
+    factor: float = field(default=1.0, repr=False, kw_only=True)  # φ is multiplied by it
+    bound: float = field(init=False, repr=False, default=1.0)
 
     def __post_init__(self) -> None:
-        positive(self, "delta", self.delta)
+        positive("Huber: delta", self.delta)
+        object.__setattr__(self, "bound", positive("Huber: factor", self.factor))
 
     def value(self, y: Array, z: Array) -> Array:
         """½ c² + c (u − c), where c is u clipped to [−δ, δ]."""
         u = z - y
         c = u.clip(-self.delta, self.delta)
-        return rows(c * (u - 0.5 * c))
+        return rows(self.factor * c * (u - 0.5 * c))
 
     def gradient(self, y: Array, z: Array) -> Array:
         """u clipped to [−δ, δ]."""
-        return np.asarray(np.clip(z - y, -self.delta, self.delta))
+        return np.asarray(self.factor * np.clip(z - y, -self.delta, self.delta))
 
     def curvature(self, y: Array, z: Array) -> Array:
         """1 where |u| ≤ δ, else 0."""
-        return np.asarray(abs(z - y) <= self.delta, dtype=z.dtype)
+        return self.factor * np.asarray(abs(z - y) <= self.delta, dtype=z.dtype)
 
     def majoriser(self, y: Array, z: Array) -> Array:
         """φ'(u)/u = min(1, δ/|u|)."""
-        return np.asarray(self.delta / np.maximum(abs(z - y), self.delta))
+        return np.asarray(self.factor * (self.delta / np.maximum(abs(z - y), self.delta)))
 
     def conjugate(self, y: Array, u: Array) -> Array:
         """u y + ½ u² where |u| ≤ δ."""
-        return rows(np.where(abs(u) <= self.delta, u * (y + 0.5 * u), np.inf))
+        inside = abs(u) <= self.factor * self.delta
+        return rows(np.where(inside, u * (y + 0.5 * u / self.factor), np.inf))
 
     @property
     def width(self) -> float:
         """Half of the window in which φ bends."""
         return self.delta
 
-    def widened(self, factor: float) -> Multiple:
-        """The loss with a window `factor` times as wide and the same slopes outside."""
-        return Multiple(Huber(self.delta * factor), 1.0 / factor)
+    def widened(self, times: float) -> Huber:
+        """The loss with a window so many times as wide and the same slopes outside."""
+        return Huber(self.delta * times, factor=self.factor / times)
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ class Quantile(Loss):
     def __post_init__(self) -> None:
         if not (isinstance(self.q, (int, float, np.number)) and 0 < self.q < 1):
             raise ValueError(f"Quantile: q must lie strictly between 0 and 1, got {self.q!r}")
-        positive(self, "smoothing", self.smoothing)
+        positive("Quantile: smoothing", self.smoothing)
         object.__setattr__(self, "bound", 0.5 / self.smoothing)
 
     def value(self, y: Array, z: Array) -> Array:
@@ -143,6 +154,9 @@ class Quantile(Loss):
         """Half of the window in which φ bends."""
         return self.smoothing
 
-    def widened(self, factor: float) -> Quantile:
-        """The loss with a window `factor` times as wide and the same slopes outside."""
-        return Quantile(self.q, self.smoothing * factor)
+    def widened(self, times: float) -> Quantile:
+        """The loss with a window so many times as wide and the same slopes outside."""
+        return Quantile(self.q, self.smoothing * times)
+
+
+LOSSES = {"squared": Squared, "huber": Huber, "quantile": Quantile}

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, namespace, positive, rows
+from cyclade._checks import positive
+from cyclade.linear.losses.base import Array, Loss, namespace, rows
+
+__all__ = ["Cauchy", "GemanMcClure", "Tukey", "Welsch"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class HalfQuadratic(Loss, abc.ABC):
     bound = 1.0
 
     def __post_init__(self) -> None:
-        positive(self, "scale", self.scale)
+        positive(f"{type(self).__name__}: scale", self.scale)
 
     @abc.abstractmethod
     def height(self, t: Array) -> Array:
@@ -162,3 +165,6 @@ class Tukey(HalfQuadratic):
     def bend(self, t: Array) -> Array:
         """(1 − t)₊ (1 − 5t)."""
         return np.asarray(np.maximum(1.0 - t, 0.0) * (1.0 - 5.0 * t))
+
+
+LOSSES = {"cauchy": Cauchy, "welsch": Welsch, "geman_mcclure": GemanMcClure, "tukey": Tukey}

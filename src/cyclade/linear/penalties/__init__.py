@@ -3,6 +3,21 @@
 They are scalar (`L1`, `ElasticNet`, `WeightedL1`, `Box` and the nonconvex `MCP`, `SCAD`,
 `LogSum`), act on blocks (`GroupL2`, `SparseGroup`, `Rows`), or sort all coordinates (`Slope`).
 `get` finds them by name.
+
+To add a penalty on single coordinates, touch one file:
+
+1. In `scalar` or `nonconvex` write a class with `convex`, `value`, `prox` and `distance` (see
+   `ScalarPenalty`); with `threshold` columns can be left out, with `scaled` and `lam_max` there
+   are paths. It is compiled when it is first used.
+2. Add it, under its name, to `PENALTIES` and to `__all__` of that file.
+
+To share the machine code of the other shipped penalties, which is kept on disk, and to have a
+duality gap, it becomes a `ShippedScalar` instead: its formulas are a new `kind` in `formulas`, and
+its class holds the table of its numbers. A penalty of your own needs neither step: give the object
+to `solve` or an estimator.
+
+A penalty on groups is a `BlockPenalty`, λ_k‖x‖_2 + ν‖x‖_1 on every block, which is what the
+solvers know: its class in `block` chooses the blocks and their weights.
 """
 
 from __future__ import annotations
@@ -10,57 +25,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cyclade.linear.penalties.base import BlockPenalty, ScalarPenalty, ShippedScalar
-from cyclade.linear.penalties.block import GroupL2, Rows, SparseGroup
-from cyclade.linear.penalties.nonconvex import MCP, SCAD, ConcavePart, LogSum
-from cyclade.linear.penalties.scalar import L1, Box, ElasticNet, WeightedL1
-from cyclade.linear.penalties.slope import Slope
+from cyclade.linear.penalties import block, nonconvex, scalar, slope
+from cyclade.linear.penalties.base import ScalarPenalty, ShippedScalar
+from cyclade.linear.penalties.block import *  # noqa: F403
+from cyclade.linear.penalties.nonconvex import *  # noqa: F403
+from cyclade.linear.penalties.scalar import *  # noqa: F403
+from cyclade.linear.penalties.slope import *  # noqa: F403
 
-__all__ = [
-    "L1",
-    "MCP",
-    "SCAD",
-    "BlockPenalty",
-    "Box",
-    "ConcavePart",
-    "ElasticNet",
-    "GroupL2",
-    "LogSum",
-    "Rows",
-    "ScalarPenalty",
-    "ShippedScalar",
-    "Slope",
-    "SparseGroup",
-    "WeightedL1",
-    "get",
-]
+BY_NAME: dict[str, Callable[..., Any]] = {
+    **scalar.PENALTIES, **nonconvex.PENALTIES, **block.PENALTIES, **slope.PENALTIES,
+}  # fmt: skip
 
 
-def _nonnegative_l1(lam: float, **options: Any) -> L1:
-    return L1(lam, positive=True, **options)
-
-
-def _box(lam: float, **options: Any) -> Box:
-    return Box(lam=lam, **options)
-
-
-_NAMES: dict[str, Callable[..., ShippedScalar | BlockPenalty | Slope]] = {
-    "l1": L1,
-    "elastic_net": ElasticNet,
-    "weighted_l1": WeightedL1,
-    "nonnegative_l1": _nonnegative_l1,
-    "box": _box,
-    "mcp": MCP,
-    "scad": SCAD,
-    "log_sum": LogSum,
-    "group_l2": GroupL2,
-    "sparse_group": SparseGroup,
-    "rows": Rows,
-    "slope": Slope,
-}
-
-
-def get(name: str, lam: float, **options: Any) -> ShippedScalar | BlockPenalty | Slope:
+def get(name: str, lam: float, **options: Any) -> ShippedScalar | block.BlockPenalty | slope.Slope:
     """The penalty with this name at λ = `lam`; `options` are its other arguments.
 
     Examples
@@ -70,9 +47,14 @@ def get(name: str, lam: float, **options: Any) -> ShippedScalar | BlockPenalty |
     >>> get("group_l2", 0.5, groups=2)
     GroupL2(0.5, groups=2)
     """
-    if name not in _NAMES:
-        raise ValueError(f"penalty must be one of {', '.join(_NAMES)}, got {name!r}")
+    if name not in BY_NAME:
+        raise ValueError(f"penalty must be one of {', '.join(BY_NAME)}, got {name!r}")
     try:
-        return _NAMES[name](lam, **options)
+        penalty: ShippedScalar | block.BlockPenalty | slope.Slope = BY_NAME[name](lam, **options)
     except TypeError as error:
         raise TypeError(f"penalty {name!r} cannot be built from these options: {error}") from None
+    return penalty
+
+
+__all__ = ["ScalarPenalty", "ShippedScalar", "get"]
+__all__ += block.__all__ + nonconvex.__all__ + scalar.__all__ + slope.__all__

@@ -1,12 +1,12 @@
-"""What a penalty is: a value, a prox and a distance, for one coordinate or for one block."""
+"""What a penalty on single coordinates is: a value, a prox and a distance."""
 
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from cyclade._checks import non_negative
 from cyclade.linear.penalties import formulas
 
 if TYPE_CHECKING:
@@ -63,34 +63,64 @@ class ScalarPenalty(abc.ABC):
         return float(sum(self.value(float(xj), j) for j, xj in enumerate(x)))
 
 
-class ShippedScalar(ScalarPenalty):
+class AtLam(abc.ABC):
+    """A penalty with a λ, and the same penalty at another λ."""
+
+    lam: float
+
+    def _set_lam(self, lam: float) -> None:
+        """Check λ and set it, with what is computed from it."""
+        self.lam = non_negative(f"{type(self).__name__}: lam", lam)
+
+    def scaled(self, lam: float) -> Self:
+        """The same penalty at another λ; the other arguments were checked and are shared."""
+        other = copy(self)
+        other._set_lam(lam)
+        return other
+
+    @abc.abstractmethod
+    def lam_max(self, g0: Array) -> float:
+        """The smallest λ at which x = 0 is stationary, where g0 is the gradient of f at zero."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join([f'{self.lam:g}', *self._shown()])})"
+
+    def _shown(self) -> list[str]:
+        """The arguments after λ, as `repr` shows them."""
+        return []
+
+
+class ShippedScalar(AtLam, ScalarPenalty):
     """A scalar penalty that the kernels know by its `kind` and a table of numbers."""
 
     kind: int
     _table: Array  # (1, k) or (p, k)
-    lam: float
+
+    @property
+    def _parameters(self) -> formulas.Parameters:
+        return self.kind, self._table
 
     def value(self, x: float, j: int) -> float:
         """r_j(x), +inf outside the domain."""
-        return float(formulas.value(self.kind, self._table, j, x))
+        return float(formulas.value(self._parameters, x, j))
 
     def prox(self, u: float, t: float, j: int) -> float:
         """The minimiser over v of r_j(v) + (v − u)² / (2t); of several, the one nearest zero."""
-        return float(formulas.prox(self.kind, self._table, j, u, t))
+        return float(formulas.prox(self._parameters, u, t, j))
 
     def distance(self, x: float, g: float, j: int) -> float:
         """The distance from −g to ∂r_j(x)."""
-        return float(formulas.distance(self.kind, self._table, j, x, g))
+        return float(formulas.distance(self._parameters, x, g, j))
 
     def threshold(self, j: int) -> float:
         """The largest τ such that |g| ≤ τ keeps a zero stationary; −1 where zero is forbidden."""
-        return float(formulas.threshold(self.kind, self._table, j))
+        return float(formulas.threshold(self._parameters, j))
 
     def conjugate(self, v: float, j: int) -> float:
         """r_j*(v), for convex penalties."""
         if not self.convex:
             raise TypeError(f"{type(self).__name__} is not convex: it has no dual to measure by")
-        return float(formulas.conjugate(self.kind, self._table, j, v))
+        return float(formulas.conjugate(self._parameters, v, j))
 
     def parameters(self, p: int) -> Array:
         """The table the kernels read: float64 of shape (1, k), or (p, k) if coordinates differ."""
@@ -101,63 +131,3 @@ class ShippedScalar(ScalarPenalty):
                 f"{p} columns"
             )
         return self._table
-
-    @abc.abstractmethod
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-
-    @abc.abstractmethod
-    def lam_max(self, g0: Array) -> float:
-        """The smallest λ at which x = 0 is stationary, where g0 is the gradient of f at zero."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.lam:g})"
-
-
-class BlockPenalty(abc.ABC):
-    """A penalty r(x) = Σ_k r_k(x_{G_k}) on disjoint groups of coordinates, or rows of a matrix.
-
-    `value`, `prox` and `distance` act on the block with number k.
-    """
-
-    kind: int
-    lam: float
-    convex: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def value(self, x: Array, k: int) -> float:
-        """r_k(x) of the block x."""
-
-    @abc.abstractmethod
-    def prox(self, u: Array, t: float, k: int) -> Array:
-        """The minimiser over v of r_k(v) + ‖v − u‖² / (2t)."""
-
-    @abc.abstractmethod
-    def distance(self, x: Array, g: Array, k: int) -> float:
-        """The distance from −g to ∂r_k(x)."""
-
-    @abc.abstractmethod
-    def partition(self, p: int) -> tuple[Array, Array]:
-        """The blocks of p coordinates: `order, starts`; block k is order[starts[k]:starts[k+1]].
-
-        It raises ValueError if the groups do not partition 0, …, p − 1.
-        """
-
-    @abc.abstractmethod
-    def parameters(self, p: int) -> Array:
-        """The table the kernels read: one row of float64 numbers per block."""
-
-    @abc.abstractmethod
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-
-    @abc.abstractmethod
-    def lam_max(self, g0: Array) -> float:
-        """The smallest λ at which x = 0 is stationary, where g0 is the gradient of f at zero."""
-
-    def total(self, x: Array) -> float:
-        """r(x), summed over the blocks."""
-        x = np.asarray(x)
-        order, starts = self.partition(len(x))
-        blocks = np.split(x[order], starts[1:-1])
-        return float(sum(self.value(block, k) for k, block in enumerate(blocks)))

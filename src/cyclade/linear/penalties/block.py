@@ -2,69 +2,90 @@
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Sequence
-from copy import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from cyclade.linear.penalties.base import Array, BlockPenalty
+from cyclade.linear.penalties.base import Array, AtLam
 from cyclade.linear.penalties.checks import (
     Groups,
-    finite_number,
     fraction,
     nonnegative_vector,
     partition,
-    tidy_groups,
+    size_or_lists,
 )
-from cyclade.regularisers._roots import block_norm
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
+from cyclade.regularisers.groups import shrink
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-GROUP = 10
-"""Kind of `GroupL2` and `Rows`; both are λ_k‖x_k‖_2, with or without an l1 norm of zero weight."""
-SPARSE_GROUP = 11
+__all__ = ["BlockPenalty", "GroupL2", "Rows", "SparseGroup"]
 
 
-def shrink(u: Array, tau: float) -> Array:
-    """The prox of τ‖·‖_2: u pulled towards zero by τ, exactly zero if ‖u‖ ≤ τ."""
-    u = np.asarray(u)
-    norm = block_norm(u) if u.size else 0.0
-    return u * (1.0 - tau / norm) if norm > tau else np.zeros_like(u)
+class BlockPenalty(AtLam):
+    """λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1) on disjoint groups of coordinates, or rows.
 
+    `value`, `prox` and `distance` act on the block with number k. ρ is `l1_ratio`, and the weights
+    w_k are 1 unless a subclass says otherwise.
+    """
 
-class _L2Block(BlockPenalty):
-    """λ_k‖x‖_2 + ν‖x‖_1 on block k; a row of the table is (λ_k, ν)."""
+    convex: ClassVar[bool] = True
+    l1_ratio: float = 0.0
+
+    @abc.abstractmethod
+    def partition(self, p: int) -> tuple[Array, Array]:
+        """The blocks of p coordinates: `order, starts`; block k is order[starts[k]:starts[k+1]].
+
+        It raises ValueError if the groups do not partition 0, …, p − 1.
+        """
+
+    def group_weights(self, p: int) -> Array:
+        """w_k for the blocks of p features."""
+        return np.ones(p)
+
+    def _weight(self, k: int) -> float:
+        return 1.0
 
     def _levels(self, k: int) -> tuple[float, float]:
-        """λ_k and ν."""
-        raise NotImplementedError
+        """The factors of the two norms on block k."""
+        return self.lam * (1.0 - self.l1_ratio) * self._weight(k), self.lam * self.l1_ratio
+
+    def parameters(self, p: int) -> Array:
+        """The table the kernels read: the factors of the two norms, a row for every block."""
+        weights = self.group_weights(p)
+        l1 = np.full_like(weights, self.lam * self.l1_ratio)
+        return np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
 
     def value(self, x: Array, k: int) -> float:
-        """λ_k‖x‖_2 + ν‖x‖_1."""
+        """λ ((1 − ρ) w_k ‖x‖_2 + ρ ‖x‖_1)."""
         x = np.asarray(x)
-        lam, nu = self._levels(k)
-        return lam * float(np.linalg.norm(x)) + nu * float(np.abs(x).sum())
+        l2, l1 = self._levels(k)
+        return l2 * float(np.linalg.norm(x)) + l1 * float(np.abs(x).sum())
 
     def prox(self, u: Array, t: float, k: int) -> Array:
         """Soft thresholding of the entries, then of the norm."""
-        lam, nu = self._levels(k)
-        return shrink(soft_threshold(np.asarray(u), nu * t), lam * t)
+        l2, l1 = self._levels(k)
+        return shrink(soft_threshold(np.asarray(u), l1 * t), l2 * t)
 
     def distance(self, x: Array, g: Array, k: int) -> float:
         """The distance from −g to ∂r_k(x)."""
         x, g = np.asarray(x), np.asarray(g)
-        lam, nu = self._levels(k)
+        l2, l1 = self._levels(k)
         norm = float(np.linalg.norm(x))
         if norm > 0.0:
-            return float(np.linalg.norm(l1_residual(x, g + (lam / norm) * x, nu)))
-        return max(float(np.linalg.norm(soft_threshold(g, nu))) - lam, 0.0)
+            return float(np.linalg.norm(l1_residual(x, g + (l2 / norm) * x, l1)))
+        return max(float(np.linalg.norm(soft_threshold(g, l1))) - l2, 0.0)
+
+    def total(self, x: Array) -> float:
+        """r(x), summed over the blocks."""
+        x = np.asarray(x)
+        order, starts = self.partition(len(x))
+        blocks = np.split(x[order], starts[1:-1])
+        return float(sum(self.value(block, k) for k, block in enumerate(blocks)))
 
 
-class GroupL2(_L2Block):
+class GroupL2(BlockPenalty):
     """The group lasso, r(x) = λ Σ_k w_k ‖x_{G_k}‖_2.
 
     `groups` is a list of lists of feature numbers that partition the features, or a number s for
@@ -79,14 +100,12 @@ class GroupL2(_L2Block):
     26.0
     """
 
-    kind = GROUP
-
     def __init__(
         self, lam: float, groups: Groups, weights: Sequence[float] | Array | None = None
     ) -> None:
         owner = type(self).__name__
-        self.lam = finite_number(owner, "lam", lam)
-        self.groups = tidy_groups(owner, groups)
+        self._set_lam(lam)
+        self.groups = size_or_lists(owner, groups)
         self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
         if self.weights is not None and not isinstance(self.groups, int):
             self._check_weights(len(self.groups))
@@ -98,11 +117,6 @@ class GroupL2(_L2Block):
             self._found[p] = partition(type(self).__name__, self.groups, p)
         return self._found[p]
 
-    def parameters(self, p: int) -> Array:
-        """(λ w_k, 0) for every group."""
-        weights = self.group_weights(p)
-        return np.stack([self.lam * weights, np.zeros_like(weights)], axis=1)
-
     def group_weights(self, p: int) -> Array:
         """w_k for the groups of p features."""
         _, starts = self.partition(p)
@@ -111,75 +125,11 @@ class GroupL2(_L2Block):
         self._check_weights(len(starts) - 1)
         return self.weights
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ; the groups were checked and are shared."""
-        other = copy(self)
-        other.lam = finite_number(type(self).__name__, "lam", lam)
-        return other
-
     def lam_max(self, g0: Array) -> float:
-        """max_k ‖g0_{G_k}‖ / w_k over the penalised groups."""
-        g0 = np.asarray(g0, dtype=np.float64)
-        order, starts = self.partition(len(g0))
-        norms = np.sqrt(np.add.reduceat(g0[order] ** 2, starts[:-1]))
-        weights = self.group_weights(len(g0))
-        penalised = weights > 0
-        return float((norms[penalised] / weights[penalised]).max(initial=0.0))
+        """The largest root over the penalised groups of ‖soft(g0_{G_k}, λρ)‖ = λ (1 − ρ) w_k.
 
-    def _weight(self, k: int) -> float:
-        if self.weights is not None:
-            return float(self.weights[k])
-        return math.sqrt(self.groups if isinstance(self.groups, int) else len(self.groups[k]))
-
-    def _levels(self, k: int) -> tuple[float, float]:
-        return self.lam * self._weight(k), 0.0
-
-    def _check_weights(self, count: int) -> None:
-        assert self.weights is not None
-        if len(self.weights) != count:
-            raise ValueError(
-                f"{type(self).__name__}: weights must have one entry for each of the {count} "
-                f"groups, got {len(self.weights)}"
-            )
-
-    def __repr__(self) -> str:
-        groups = self.groups if isinstance(self.groups, int) else f"<{len(self.groups)} lists>"
-        return f"{type(self).__name__}({self.lam:g}, groups={groups})"
-
-
-class SparseGroup(GroupL2):
-    """The sparse group lasso, r(x) = λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1).
-
-    ρ is `l1_ratio`: 0 gives the group lasso and 1 the lasso.
-
-    Examples
-    --------
-    >>> SparseGroup(2.0, 0.5, groups=2, weights=[1.0]).prox([4.0, -0.5], 1.0, 0)
-    array([2., 0.])
-    """
-
-    kind = SPARSE_GROUP
-
-    def __init__(
-        self,
-        lam: float,
-        l1_ratio: float,
-        groups: Groups,
-        weights: Sequence[float] | Array | None = None,
-    ) -> None:
-        super().__init__(lam, groups, weights)
-        self.l1_ratio = fraction("SparseGroup", "l1_ratio", l1_ratio)
-
-    def parameters(self, p: int) -> Array:
-        """(λ (1 − ρ) w_k, λ ρ) for every group."""
-        weights = self.group_weights(p)
-        l1 = np.full_like(weights, self.lam * self.l1_ratio)
-        return np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
-
-    def lam_max(self, g0: Array) -> float:
-        """The largest root over the groups of ‖soft(g0_{G_k}, λρ)‖ = λ (1 − ρ) w_k.
-
-        The left side is convex and decreasing in λ, so Newton from λ = 0 climbs to the root.
+        The left side is convex and decreasing in λ, so Newton from λ = 0 climbs to the root; for
+        ρ = 0 the first step is there.
         """
         g0 = np.asarray(g0, dtype=np.float64)
         order, starts = self.partition(len(g0))
@@ -203,14 +153,50 @@ class SparseGroup(GroupL2):
             lam = lam + step
         return float(lam.max())
 
-    def _levels(self, k: int) -> tuple[float, float]:
-        return self.lam * (1.0 - self.l1_ratio) * self._weight(k), self.lam * self.l1_ratio
+    def _weight(self, k: int) -> float:
+        if self.weights is not None:
+            return float(self.weights[k])
+        return math.sqrt(self.groups if isinstance(self.groups, int) else len(self.groups[k]))
 
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, l1_ratio={self.l1_ratio:g})"
+    def _check_weights(self, count: int) -> None:
+        assert self.weights is not None
+        if len(self.weights) != count:
+            raise ValueError(
+                f"{type(self).__name__}: weights must have one entry for each of the {count} "
+                f"groups, got {len(self.weights)}"
+            )
+
+    def _shown(self) -> list[str]:
+        groups = self.groups if isinstance(self.groups, int) else f"<{len(self.groups)} lists>"
+        return [f"groups={groups}"]
 
 
-class Rows(_L2Block):
+class SparseGroup(GroupL2):
+    """The sparse group lasso, r(x) = λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1).
+
+    ρ is `l1_ratio`: 0 gives the group lasso and 1 the lasso.
+
+    Examples
+    --------
+    >>> SparseGroup(2.0, 0.5, groups=2, weights=[1.0]).prox([4.0, -0.5], 1.0, 0)
+    array([2., 0.])
+    """
+
+    def __init__(
+        self,
+        lam: float,
+        l1_ratio: float,
+        groups: Groups,
+        weights: Sequence[float] | Array | None = None,
+    ) -> None:
+        super().__init__(lam, groups, weights)
+        self.l1_ratio = fraction("SparseGroup", "l1_ratio", l1_ratio)
+
+    def _shown(self) -> list[str]:
+        return [*super()._shown(), f"l1_ratio={self.l1_ratio:g}"]
+
+
+class Rows(BlockPenalty):
     """The multi-task penalty, r(x) = λ Σ_j ‖x_j‖_2 over the rows of a (p, T) matrix.
 
     Examples
@@ -219,33 +205,26 @@ class Rows(_L2Block):
     array([3., 4.])
     """
 
-    kind = GROUP
-
     def __init__(self, lam: float) -> None:
-        self.lam = finite_number("Rows", "lam", lam)
+        self._set_lam(lam)
 
     def partition(self, p: int) -> tuple[Array, Array]:
         """Every row is a block."""
         return np.arange(p), np.arange(p + 1)
 
-    def parameters(self, p: int) -> Array:
-        """(λ, 0) for every row."""
-        return np.stack([np.full(p, self.lam), np.zeros(p)], axis=1)
-
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam)
-
     def total(self, x: Array) -> float:
         """λ times the sum of the row norms."""
-        return self.lam * float(np.linalg.norm(np.asarray(x).reshape(len(x), -1), axis=1).sum())
+        return self.lam * float(_row_norms(x).sum())
 
     def lam_max(self, g0: Array) -> float:
         """The largest row norm of g0."""
-        return float(np.linalg.norm(np.asarray(g0).reshape(len(g0), -1), axis=1).max())
+        return float(_row_norms(g0).max())
 
-    def _levels(self, k: int) -> tuple[float, float]:
-        return self.lam, 0.0
 
-    def __repr__(self) -> str:
-        return f"Rows({self.lam:g})"
+def _row_norms(x: Array) -> Array:
+    return np.linalg.norm(np.asarray(x).reshape(len(x), -1), axis=1)
+
+
+PENALTIES: dict[str, Callable[..., BlockPenalty]] = {
+    "group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows,
+}  # fmt: skip

@@ -1,9 +1,9 @@
 """The mathematics of the shipped scalar penalties, in plain functions of plain numbers.
 
-Each function takes the `kind` of the penalty, its table of parameters and a coordinate j. Nothing
-here needs an object or NumPy's array functions, so the same text runs as ordinary Python in the
-penalty classes and, compiled by numba (see `compiled`), inside the kernels: there is no second
-copy to drift.
+`value`, `prox`, `distance`, `threshold` and `conjugate` take `parameters`, the pair (kind, table),
+and a coordinate j, as the kernels call them. Nothing here needs an object or NumPy's array
+functions, so the same text runs as ordinary Python in the penalty classes and, compiled
+(`cyclade.linear.kernels.shipped`), inside the kernels.
 
 A table has one row for all coordinates or one row per coordinate; its columns are, by kind,
 
@@ -41,13 +41,17 @@ class Table(Protocol):
         """One number."""
 
 
+Parameters = tuple[int, Table]
+
+
 def row_of(table: Table, j: int) -> int:
     """The row of the table that belongs to coordinate j."""
     return j if table.shape[0] > 1 else 0
 
 
-def value(kind: int, table: Table, j: int, x: float) -> float:
+def value(parameters: Parameters, x: float, j: int) -> float:
     """r_j(x)."""
+    kind, table = parameters
     i = row_of(table, j)
     size, lam = abs(x), table[i, 0]
     if kind == L1:
@@ -72,11 +76,12 @@ def value(kind: int, table: Table, j: int, x: float) -> float:
     return lam * math.log1p(size / shape)
 
 
-def prox(kind: int, table: Table, j: int, u: float, t: float) -> float:
+def prox(parameters: Parameters, u: float, t: float, j: int) -> float:
     """A minimiser v of r_j(v) + (v − u)² / (2t); of several, the one nearest to zero.
 
     It is exact for every t > 0, also where the sum is not convex.
     """
+    kind, table = parameters
     i = row_of(table, j)
     lam = table[i, 0]
     if kind == L1:
@@ -97,8 +102,9 @@ def prox(kind: int, table: Table, j: int, u: float, t: float) -> float:
     return v if u >= 0.0 else -v
 
 
-def distance(kind: int, table: Table, j: int, x: float, g: float) -> float:
+def distance(parameters: Parameters, x: float, g: float, j: int) -> float:
     """The distance from −g to ∂r_j(x): zero where x is stationary and g is the gradient of f."""
+    kind, table = parameters
     i = row_of(table, j)
     lam = table[i, 0]
     if kind == L1:
@@ -125,8 +131,9 @@ def distance(kind: int, table: Table, j: int, x: float, g: float) -> float:
     return abs(g + math.copysign(slope(kind, table, i, abs(x)), x))
 
 
-def threshold(kind: int, table: Table, j: int) -> float:
+def threshold(parameters: Parameters, j: int) -> float:
     """The largest τ such that |g| ≤ τ keeps a zero stationary; −1 where zero is forbidden."""
+    kind, table = parameters
     i = row_of(table, j)
     if kind == BOXED:
         lower, upper = table[i, 2], table[i, 3]
@@ -136,8 +143,9 @@ def threshold(kind: int, table: Table, j: int) -> float:
     return table[i, 0] / table[i, 1] if kind == LOG_SUM else table[i, 0]
 
 
-def conjugate(kind: int, table: Table, j: int, v: float) -> float:
+def conjugate(parameters: Parameters, v: float, j: int) -> float:
     """r_j*(v) = max over x of v x − r_j(x), for the convex kinds; +inf outside its domain."""
+    kind, table = parameters
     i = row_of(table, j)
     lam = table[i, 0]
     if kind == L1:

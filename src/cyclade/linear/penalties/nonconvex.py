@@ -7,11 +7,13 @@ smooth concave part, which belongs to f.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cyclade import regularisers
 from cyclade.linear.penalties import formulas
 from cyclade.linear.penalties.base import Array, ShippedScalar
 from cyclade.linear.penalties.checks import above
@@ -20,49 +22,72 @@ from cyclade.linear.penalties.scalar import L1, pull_at_zero
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+__all__ = ["MCP", "SCAD", "ConcavePart", "LogSum"]
+
 
 @dataclass(frozen=True)
 class ConcavePart:
-    """The smooth concave h = Σ_j h(x_j) of a split penalty; h' is Lipschitz with `lipschitz`."""
+    """The smooth concave h(x) = Σ_j ρ(|x_j|) − ρ'(0) |x_j| of a split penalty.
+
+    h' is Lipschitz with constant `lipschitz`.
+    """
 
     penalty: Any
     lipschitz: float
 
     def value(self, x: Array) -> Array:
         """h of every entry of x."""
-        return self.penalty._concave_value(np.abs(x))
+        size = np.abs(x)
+        return self.penalty._curve().height(size) - self.penalty.threshold(0) * size
 
     def gradient(self, x: Array) -> Array:
         """h' of every entry of x."""
-        return np.sign(x) * self.penalty._concave_slope(np.abs(x))
+        return np.sign(x) * (self.penalty._curve().slope(np.abs(x)) - self.penalty.threshold(0))
 
 
 class _Nonconvex(ShippedScalar):
-    """λ, one number for the shape, and whether x ≥ 0 is asked for."""
+    """Σ_j ρ(|x_j|) with a concave ρ that has, beside λ, one number for its shape."""
 
     convex = False
     positive: bool
+    _shape: str  # the name of that number
 
-    def _set(self, shape: float, positive: bool) -> None:
+    def _set(self, lam: float, positive: bool) -> None:
         self.positive = bool(positive)
-        self._table = np.array([[self.lam, shape, float(self.positive)]])
+        self._set_lam(lam)
+
+    def _set_lam(self, lam: float) -> None:
+        self.lam = above(type(self).__name__, "lam", lam, 0.0, "without it there is no penalty")
+        self._table = np.array([[self.lam, getattr(self, self._shape), float(self.positive)]])
 
     def lam_max(self, g0: Array) -> float:
         """The largest |g0_j| over the slope that λ = 1 has at zero."""
-        pull = float(pull_at_zero(g0, 0.0 if self.positive else -1.0, 1.0).max())
+        pull = float(pull_at_zero(g0, 0.0 if self.positive else -1.0).max())
         return pull * self.lam / self.threshold(0)
 
     def split(self) -> tuple[L1, ConcavePart]:
         """(convex, concave): an l1 norm with the slope at zero, and a smooth concave rest."""
         convex = L1(self.threshold(0), positive=self.positive)
-        return convex, ConcavePart(self, self._concave_lipschitz())
+        return convex, ConcavePart(self, self._lipschitz())
 
     def straighter(self, times: float) -> Self:
         """The penalty with the same slope at zero whose concave part bends so many times less."""
+        return type(self)(*self._straightened(times), positive=self.positive)  # type: ignore[call-arg]
+
+    def _straightened(self, times: float) -> tuple[float, float]:
+        """λ and the shape of that penalty."""
         raise NotImplementedError
 
-    def _concave_lipschitz(self) -> float:
+    def _curve(self) -> Any:
+        """ρ and ρ' on arrays, `height` and `slope`."""
         raise NotImplementedError
+
+    def _lipschitz(self) -> float:
+        """The largest |ρ''|."""
+        raise NotImplementedError
+
+    def _shown(self) -> list[str]:
+        return [f"{self._shape}={getattr(self, self._shape):g}"]
 
 
 class MCP(_Nonconvex):
@@ -81,33 +106,20 @@ class MCP(_Nonconvex):
     """
 
     kind = formulas.MCP
+    _shape = "gamma"
 
     def __init__(self, lam: float, gamma: float = 3.0, *, positive: bool = False) -> None:
-        self.lam = above("MCP", "lam", lam, 0.0, "without it there is no penalty")
         self.gamma = above("MCP", "gamma", gamma, 1.0, "else its prox at unit step jumps")
-        self._set(self.gamma, positive)
+        self._set(lam, positive)
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.gamma, positive=self.positive)
+    def _straightened(self, times: float) -> tuple[float, float]:
+        return self.lam, times * self.gamma
 
-    def straighter(self, times: float) -> Self:
-        """The penalty with the same slope at zero whose concave part bends so many times less."""
-        return type(self)(self.lam, times * self.gamma, positive=self.positive)
+    def _curve(self) -> regularisers.MCP:
+        return regularisers.MCP(self.lam, self.gamma)
 
-    def _concave_value(self, size: Array) -> Array:
-        knee = self.gamma * self.lam
-        inside = np.minimum(size, knee)
-        return -0.5 * inside**2 / self.gamma - self.lam * (size - inside)
-
-    def _concave_slope(self, size: Array) -> Array:
-        return -np.minimum(size / self.gamma, self.lam)
-
-    def _concave_lipschitz(self) -> float:
+    def _lipschitz(self) -> float:
         return 1.0 / self.gamma
-
-    def __repr__(self) -> str:
-        return f"MCP({self.lam:g}, gamma={self.gamma:g})"
 
 
 class SCAD(_Nonconvex):
@@ -122,33 +134,20 @@ class SCAD(_Nonconvex):
     """
 
     kind = formulas.SCAD
+    _shape = "gamma"
 
     def __init__(self, lam: float, gamma: float = 3.7, *, positive: bool = False) -> None:
-        self.lam = above("SCAD", "lam", lam, 0.0, "without it there is no penalty")
         self.gamma = above("SCAD", "gamma", gamma, 2.0, "else its prox at unit step jumps")
-        self._set(self.gamma, positive)
+        self._set(lam, positive)
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.gamma, positive=self.positive)
+    def _straightened(self, times: float) -> tuple[float, float]:
+        return self.lam, 1.0 + times * (self.gamma - 1.0)
 
-    def straighter(self, times: float) -> Self:
-        """The penalty with the same slope at zero whose concave part bends so many times less."""
-        return type(self)(self.lam, 1.0 + times * (self.gamma - 1.0), positive=self.positive)
+    def _curve(self) -> regularisers.SCAD:
+        return regularisers.SCAD(self.lam, self.gamma)
 
-    def _concave_value(self, size: Array) -> Array:
-        bend = np.clip(size - self.lam, 0.0, (self.gamma - 1.0) * self.lam)
-        beyond = np.maximum(size - self.gamma * self.lam, 0.0)
-        return -0.5 * bend**2 / (self.gamma - 1.0) - self.lam * beyond
-
-    def _concave_slope(self, size: Array) -> Array:
-        return -np.clip((size - self.lam) / (self.gamma - 1.0), 0.0, self.lam)
-
-    def _concave_lipschitz(self) -> float:
+    def _lipschitz(self) -> float:
         return 1.0 / (self.gamma - 1.0)
-
-    def __repr__(self) -> str:
-        return f"SCAD({self.lam:g}, gamma={self.gamma:g})"
 
 
 class LogSum(_Nonconvex):
@@ -161,28 +160,34 @@ class LogSum(_Nonconvex):
     """
 
     kind = formulas.LOG_SUM
+    _shape = "eps"
 
     def __init__(self, lam: float, eps: float = 1.0, *, positive: bool = False) -> None:
-        self.lam = above("LogSum", "lam", lam, 0.0, "without it there is no penalty")
         self.eps = above("LogSum", "eps", eps, 0.0, "it divides |x|")
-        self._set(self.eps, positive)
+        self._set(lam, positive)
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.eps, positive=self.positive)
+    def _straightened(self, times: float) -> tuple[float, float]:
+        return times * self.lam, times * self.eps
 
-    def straighter(self, times: float) -> Self:
-        """The penalty with the same slope at zero whose concave part bends so many times less."""
-        return type(self)(times * self.lam, times * self.eps, positive=self.positive)
+    def _curve(self) -> _LogCurve:
+        return _LogCurve(self.lam, self.eps)
 
-    def _concave_value(self, size: Array) -> Array:
-        return self.lam * (np.log1p(size / self.eps) - size / self.eps)
-
-    def _concave_slope(self, size: Array) -> Array:
-        return -self.lam * size / (self.eps * (self.eps + size))
-
-    def _concave_lipschitz(self) -> float:
+    def _lipschitz(self) -> float:
         return self.lam / self.eps**2 if self.eps**2 > 0.0 else math.inf
 
-    def __repr__(self) -> str:
-        return f"LogSum({self.lam:g}, eps={self.eps:g})"
+
+@dataclass(frozen=True)
+class _LogCurve:
+    """ρ(s) = λ log(1 + s/ε) and its derivative, for arrays."""
+
+    lam: float
+    eps: float
+
+    def height(self, size: Array) -> Array:
+        return self.lam * np.log1p(size / self.eps)
+
+    def slope(self, size: Array) -> Array:
+        return self.lam / (self.eps + size)
+
+
+PENALTIES: dict[str, Callable[..., ShippedScalar]] = {"mcp": MCP, "scad": SCAD, "log_sum": LogSum}

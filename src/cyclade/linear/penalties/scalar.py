@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from cyclade.linear.penalties import formulas
 from cyclade.linear.penalties.base import Array, ShippedScalar
-from cyclade.linear.penalties.checks import finite_number, fraction, nonnegative_vector
+from cyclade.linear.penalties.checks import fraction, nonnegative_vector
+from cyclade.regularisers.elementwise import bounds
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-
-FREE = (-math.inf, math.inf)  # no bounds
+__all__ = ["L1", "Box", "ElasticNet", "WeightedL1"]
 
 
-def pull_at_zero(g0: Array, lower: Array | float, upper: Array | float) -> Array:
+def pull_at_zero(g0: Array, lower: Array | float = -1.0, upper: Array | float = 1.0) -> Array:
     """How hard each coordinate is pulled off zero by −g0, towards where its bounds let it go."""
     g0 = np.asarray(g0, dtype=np.float64)
     up = np.where(np.asarray(upper) > 0, -g0, 0.0)
@@ -28,20 +25,42 @@ def pull_at_zero(g0: Array, lower: Array | float, upper: Array | float) -> Array
 
 
 class _ConvexScalar(ShippedScalar):
-    """λ w_j |x| + ½ μ x² on lower_j ≤ x ≤ upper_j: what all penalties of this file are."""
+    """λ (ρ w_j |x| + ½ (1 − ρ) x²) on lower_j ≤ x ≤ upper_j: what all penalties here are."""
 
     convex = True
+    lower: Array | float = -math.inf
+    upper: Array | float = math.inf
+    weights: Array | float = 1.0
+    l1_ratio: float = 1.0
 
-    def _set(self, lam: Array, mu: float, lower: Array, upper: Array) -> None:
-        """Choose the cheaper kind where there is neither a quadratic nor a bound."""
-        if np.ndim(lam) == 0 and mu == 0.0 and lower is FREE[0] and upper is FREE[1]:
-            self.kind, self._table = formulas.L1, np.array([[lam]], dtype=np.float64)
-            return  # the same as below, for paths that make hundreds of them
-        free = np.all(np.isneginf(lower)) and np.all(np.isposinf(upper))
-        self.kind = formulas.L1 if free and mu == 0.0 else formulas.BOXED
-        columns = [lam] if self.kind == formulas.L1 else [lam, mu, lower, upper]
+    def _tabulate(self, lam: float) -> None:
+        """Set the table; the kind `L1`, without quadratic part and bounds, is cheaper."""
+        free = np.all(np.isneginf(self.lower)) and np.all(np.isposinf(self.upper))
+        self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
+        columns = [self.l1_ratio * self.weights, 1.0 - self.l1_ratio, self.lower, self.upper]
+        columns = columns[:1] if self.kind == formulas.L1 else columns
         rows = np.broadcast_arrays(*[np.atleast_1d(column) for column in columns])
-        self._table = np.ascontiguousarray(np.stack(rows, axis=1), dtype=np.float64)
+        self._unit = np.stack(rows, axis=1).astype(np.float64)  # the table at λ = 1
+        self._set_lam(lam)
+
+    def _set_lam(self, lam: float) -> None:
+        super()._set_lam(lam)
+        self._table = self._unit.copy()
+        self._table[:, :2] *= self.lam
+
+    def lam_max(self, g0: Array) -> float:
+        """max_j |g0_j| / (ρ w_j) over the penalised coordinates, on the sides that bounds allow.
+
+        Infinite where no λ keeps zero. Unpenalised coordinates are left out, so g0 should be the
+        gradient where those are fitted.
+        """
+        if np.any(np.asarray(self.lower) > 0) or np.any(np.asarray(self.upper) < 0):
+            return math.inf
+        pull = pull_at_zero(g0, self.lower, self.upper)
+        weights = np.broadcast_to(self.weights, pull.shape)
+        pulled = (pull > 0) & (weights > 0)
+        with np.errstate(divide="ignore"):
+            return float((pull[pulled] / (self.l1_ratio * weights[pulled])).max(initial=0.0))
 
 
 class L1(_ConvexScalar):
@@ -56,19 +75,9 @@ class L1(_ConvexScalar):
     """
 
     def __init__(self, lam: float, *, positive: bool = False) -> None:
-        self.lam = finite_number("L1", "lam", lam)
         self.positive = bool(positive)
-        self._set(self.lam, 0.0, 0.0 if positive else FREE[0], FREE[1])
-
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, positive=self.positive)
-
-    def lam_max(self, g0: Array) -> float:
-        """max_j |g0_j|, or max_j −g0_j (at least 0) where x ≥ 0."""
-        if not self.positive:
-            return float(np.abs(g0).max())
-        return float(pull_at_zero(g0, 0.0, 1.0).max())
+        self.lower = 0.0 if positive else -math.inf
+        self._tabulate(lam)
 
 
 class ElasticNet(_ConvexScalar):
@@ -81,25 +90,13 @@ class ElasticNet(_ConvexScalar):
     """
 
     def __init__(self, lam: float, l1_ratio: float = 0.5, *, positive: bool = False) -> None:
-        self.lam = finite_number("ElasticNet", "lam", lam)
         self.l1_ratio = fraction("ElasticNet", "l1_ratio", l1_ratio)
         self.positive = bool(positive)
-        mu = self.lam * (1.0 - self.l1_ratio)
-        self._set(self.lam * self.l1_ratio, mu, 0.0 if positive else -math.inf, math.inf)
+        self.lower = 0.0 if positive else -math.inf
+        self._tabulate(lam)
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.l1_ratio, positive=self.positive)
-
-    def lam_max(self, g0: Array) -> float:
-        """max_j |g0_j| / ρ, which is infinite for ρ = 0 (unless g0 = 0)."""
-        largest = float(pull_at_zero(g0, 0.0 if self.positive else -1.0, 1.0).max())
-        if self.l1_ratio == 0.0:
-            return math.inf if largest > 0.0 else 0.0
-        return largest / self.l1_ratio
-
-    def __repr__(self) -> str:
-        return f"ElasticNet({self.lam:g}, {self.l1_ratio:g})"
+    def _shown(self) -> list[str]:
+        return [f"{self.l1_ratio:g}"]
 
 
 class WeightedL1(_ConvexScalar):
@@ -112,29 +109,18 @@ class WeightedL1(_ConvexScalar):
     (1.5, 1.0)
     """
 
+    weights: Array
+
     def __init__(
         self, lam: float, weights: Sequence[float] | Array, *, positive: bool = False
     ) -> None:
-        self.lam = finite_number("WeightedL1", "lam", lam)
         self.weights = nonnegative_vector("WeightedL1", "weights", weights)
         self.positive = bool(positive)
-        self._set(self.lam * self.weights, 0.0, 0.0 if positive else -math.inf, math.inf)
+        self.lower = 0.0 if positive else -math.inf
+        self._tabulate(lam)
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ."""
-        return type(self)(lam, self.weights, positive=self.positive)
-
-    def lam_max(self, g0: Array) -> float:
-        """max_j |g0_j| / w_j over the penalised coordinates.
-
-        Unpenalised ones are left out, so g0 should be the gradient where those are fitted.
-        """
-        pull = pull_at_zero(g0, 0.0 if self.positive else -1.0, 1.0)
-        penalised = self.weights > 0
-        return float((pull[penalised] / self.weights[penalised]).max(initial=0.0))
-
-    def __repr__(self) -> str:
-        return f"WeightedL1({self.lam:g}, weights=<{len(self.weights)}>)"
+    def _shown(self) -> list[str]:
+        return [f"weights=<{len(self.weights)}>"]
 
 
 class Box(_ConvexScalar):
@@ -151,32 +137,19 @@ class Box(_ConvexScalar):
     """
 
     def __init__(self, lower: Any = 0.0, upper: Any = math.inf, lam: float = 0.0) -> None:
-        self.lam = finite_number("Box", "lam", lam)
-        self.lower, self.upper = (np.array(bound, dtype=np.float64) for bound in (lower, upper))
+        self.lower, self.upper = bounds("Box", lower=lower, upper=upper)
         if self.lower.ndim > 1 or self.upper.ndim > 1:
             raise ValueError("Box: lower and upper must be numbers or vectors")
-        sizes = {bound.size for bound in (self.lower, self.upper) if bound.ndim}
-        if len(sizes) > 1:
-            raise ValueError(
-                f"Box: lower has {self.lower.size} entries but upper has {self.upper.size}"
-            )
-        if np.isnan(self.lower).any() or np.isnan(self.upper).any():
-            raise ValueError("Box: lower and upper must not be NaN")
-        if np.any(self.lower > self.upper):
-            raise ValueError(f"Box: lower must be <= upper, got lower={lower!r}, upper={upper!r}")
-        if np.any(self.lower == math.inf) or np.any(self.upper == -math.inf):
-            raise ValueError("Box: lower must be < inf and upper must be > -inf")
-        self._set(self.lam, 0.0, self.lower, self.upper)
-
-    def scaled(self, lam: float) -> Self:
-        """The same bounds with an l1 norm at another λ."""
-        return type(self)(self.lower, self.upper, lam)
-
-    def lam_max(self, g0: Array) -> float:
-        """The largest pull off zero that the bounds let through; infinite if zero is outside."""
-        if np.any(self.lower > 0) or np.any(self.upper < 0):
-            return math.inf
-        return float(pull_at_zero(g0, self.lower, self.upper).max())
+        self._tabulate(lam)
 
     def __repr__(self) -> str:
         return f"Box({self.lower}, {self.upper}, lam={self.lam:g})"
+
+
+PENALTIES: dict[str, Callable[..., ShippedScalar]] = {
+    "l1": L1,
+    "elastic_net": ElasticNet,
+    "weighted_l1": WeightedL1,
+    "nonnegative_l1": lambda lam, **options: L1(lam, positive=True, **options),
+    "box": lambda lam, **options: Box(lam=lam, **options),
+}

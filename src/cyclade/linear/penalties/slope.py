@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cyclade.linear.penalties.base import Array
-from cyclade.linear.penalties.checks import above, finite_number, nonnegative_vector
+from cyclade.linear.penalties.base import Array, AtLam
+from cyclade.linear.penalties.checks import above, nonnegative_vector
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+__all__ = ["Slope"]
 
 SHAPES = ("bh", "oscar")
 
 
-class Slope:
+class Slope(AtLam):
     """The sorted l1 norm, r(x) = λ Σ_k w_k |x|_(k) with |x|_(1) ≥ |x|_(2) ≥ … and w_1 ≥ w_2 ≥ ….
 
     Coefficients of nearly equal effect are drawn together to exactly equal size (clusters), and
@@ -50,7 +47,7 @@ class Slope:
     def __init__(
         self, lam: float, weights: str | Sequence[float] | Array | None = None, q: float = 0.1
     ) -> None:
-        self.lam = finite_number("Slope", "lam", lam)
+        self._set_lam(lam)
         self.q = above("Slope", "q", q, 0.0, "a rate of false discoveries")
         if self.q >= 1.0:
             raise ValueError(f"Slope: q must lie strictly between 0 and 1, got {q!r}")
@@ -100,7 +97,7 @@ class Slope:
 
     def prox(self, u: Array, t: float) -> Array:
         """The minimiser over v of r(v) + ‖v − u‖² / (2t): exact, by pooling adjacent violators."""
-        from cyclade.linear.slope.sorting import prox
+        from cyclade.linear.kernels.sorted_l1 import prox
 
         u = np.asarray(u, np.float64)
         return prox(u, t * self.sequence(u.size))
@@ -110,7 +107,7 @@ class Slope:
 
         ∂r(x) is a product over clusters of equal |x|, each in its own part of the sequence.
         """
-        from cyclade.linear.slope.sorting import residuals
+        from cyclade.linear.kernels.sorted_l1 import residuals
 
         x = np.asarray(x, np.float64)
         return residuals(x, np.asarray(g, np.float64), self.sequence(x.size))
@@ -121,7 +118,7 @@ class Slope:
 
     def dual_norm(self, v: Array) -> float:
         """max_k Σ_{i≤k} |v|_(i) / Σ_{i≤k} λ w_i: at most 1 just where r*(v) = 0."""
-        from cyclade.linear.slope.sorting import dual_norm
+        from cyclade.linear.kernels.sorted_l1 import dual_norm
 
         return dual_norm(np.asarray(v, np.float64), self.sequence(np.size(v)))
 
@@ -129,25 +126,19 @@ class Slope:
         """r*(v): zero in the unit ball of the dual norm, else infinite."""
         return 0.0 if self.dual_norm(v) <= 1.0 else np.inf
 
-    def scaled(self, lam: float) -> Self:
-        """The same penalty at another λ; the weights were checked and are shared."""
-        other = copy(self)
-        other.lam = finite_number("Slope", "lam", lam)
-        return other
-
     def lam_max(self, g0: Array) -> float:
         """The dual norm of g0 at λ = 1; the largest over columns where g0 has several."""
-        from cyclade.linear.slope.sorting import dual_norm
+        from cyclade.linear.kernels.sorted_l1 import dual_norm
 
         g0 = np.asarray(g0, np.float64)
         columns = g0.reshape(g0.shape[0], -1).T
         return max(dual_norm(column, self.shape(g0.shape[0])) for column in columns)
 
-    def __repr__(self) -> str:
+    def _shown(self) -> list[str]:
         if not isinstance(self.weights, str):
-            return f"Slope({self.lam:g}, weights=<{self.weights.size}>)"
-        more = f", q={self.q:g}" if self.weights == "bh" else ""
-        return f"Slope({self.lam:g}, weights={self.weights!r}{more})"
+            return [f"weights=<{self.weights.size}>"]
+        rate = [f"q={self.q:g}"] if self.weights == "bh" else []
+        return [f"weights={self.weights!r}", *rate]
 
 
 def _weights(name: str, q: float, p: int) -> Array:
@@ -159,3 +150,6 @@ def _weights(name: str, q: float, p: int) -> Array:
 
     quantiles = -ndtri(k * (q / (2 * p)))
     return np.asarray(quantiles / quantiles[0])
+
+
+PENALTIES: dict[str, Callable[..., Slope]] = {"slope": Slope}

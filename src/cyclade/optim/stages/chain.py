@@ -58,6 +58,7 @@ class Chain:
         self._mode = Mode(model)
         self._compile: dict[str, Any] | None = None
         self._alone: set[Any] = set()  # sizes that need an export of their own
+        self.cuts_made = 1  # when it grows, an older cut may have been dropped
         called, leaves = (None, []) if example is None else signature(example)
         if how == "fx" and called is None:
             called = guess(model)
@@ -79,6 +80,10 @@ class Chain:
             part.random == YES or (part.random == MAYBE and part.drew is not False)
             for part in self._present().parts
         )
+
+    def mode(self) -> tuple[Any, ...]:
+        """The model's present mode, on which a cut depends."""
+        return self._mode.now()
 
     def start(self, inputs: Inputs) -> Env:
         """The env before the first stage."""
@@ -113,6 +118,22 @@ class Chain:
     def replay(self, *, undoable: bool = False) -> Replay:
         """A fresh replay, for the stages of one batch in one cycle."""
         return Replay(undoable)
+
+    def replay_again(self, env: Env) -> Replay:
+        """A replay in which every stage counts as having run: it moves no buffers.
+
+        `env` may stand before any stage. Only for models whose stages are `repeatable`.
+        """
+        return Replay.spent(env[PROGRAM])
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether stages can run again without knowing how their first run began.
+
+        Then no output depends on a buffer that a run moves, and nothing is drawn at random.
+        """
+        parts = self._present().parts
+        return not self.random and all(part.idle.issuperset(part.state) for part in parts)
 
     def output(self, env: Env) -> Any:
         """What the model returns, from the env after the last stage."""
@@ -172,6 +193,7 @@ class Chain:
             return found.program
         program = self._recut(inputs, called)
         self._cuts.insert(0, _Cut(*self._key(called, leaves), program))
+        self.cuts_made += 1
         del self._cuts[_MOST:]
         return program
 
@@ -240,6 +262,15 @@ class Replay:
         self._memory: dict[int, _Memory] = {}
         self._undoable = undoable
         self._before: list[tuple[Tensor, Tensor]] = []  # buffers that moved, and as they were
+
+    @classmethod
+    def spent(cls, program: Program) -> Replay:
+        """One in which every stage has run, and so moves no buffers any more."""
+        replay = cls()
+        replay._program = program
+        for i, part in enumerate(program.parts):
+            replay._memory[i] = _Memory(dict.fromkeys(part.state), None, moved=True)
+        return replay
 
     @torch.no_grad()
     def undo(self) -> None:

@@ -42,7 +42,7 @@ def _same_leaf(x: Any, y: Any, loose: float, scale: float = 0.0) -> bool:
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         if x.shape != y.shape or x.dtype != y.dtype:
             return False
-        if loose and x.is_floating_point():
+        if loose and (x.is_floating_point() or x.is_complex()):
             tolerance = min(loose * torch.finfo(x.dtype).eps, 0.05)
             size = max(float(x.abs().max()), scale) if x.numel() else 0.0
             return torch.allclose(x, y, rtol=tolerance, atol=tolerance * size, equal_nan=True)

@@ -1,0 +1,189 @@
+"""What a reader of `cyclade.linear` has to carry: lines, files, constants, loops, modules visited.
+
+    python benchmarks/linear_structure.py                     # this tree
+    python benchmarks/linear_structure.py OLD_TREE .          # two trees side by side
+
+Counted by the syntax tree, so old trees need not be importable; the modules that a fit visits are
+traced in a process of its own, with that tree's `src` first on the path.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LINEAR = Path("src/cyclade/linear")
+FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
+CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*$")
+TRACER = """
+import json, sys, numpy as np
+from cyclade import linear
+rng = np.random.default_rng(0)
+X = rng.standard_normal((30, 40)); y = X[:, :3].sum(axis=1) + rng.standard_normal(30)
+options = {"groups": 4} if sys.argv[1] == "GroupLasso" else {}
+model = getattr(linear, sys.argv[1])(0.1, **options)
+model.fit(X, y)
+seen = []
+def note(frame, event, arg):
+    name = frame.f_globals.get("__name__", "")
+    if event == "call" and name.startswith("cyclade.linear") and name not in seen:
+        seen.append(name)
+sys.setprofile(note)
+model.fit(X, y)
+sys.setprofile(None)
+print(json.dumps(seen))
+"""
+
+
+def modules(tree: Path) -> dict[str, ast.Module]:
+    """The syntax tree of every module of `cyclade.linear`, by name."""
+    out = {}
+    for path in sorted((tree / LINEAR).rglob("*.py")):
+        parts = path.relative_to(tree / "src").with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        out[name] = ast.parse(path.read_text())
+    return out
+
+
+def constants(module: ast.Module) -> list[str]:
+    """Names in capitals that are set to numbers at the top of a module."""
+    out: list[str] = []
+    for node in module.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.AnnAssign):
+            target = node.target
+        value = getattr(node, "value", None)
+        pairs: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        elif isinstance(target, ast.expr) and isinstance(value, ast.expr):
+            pairs = [(target, value)]
+        out += [
+            name.id
+            for name, number in pairs
+            if isinstance(name, ast.Name) and CONSTANT.match(name.id) and is_number(number)
+        ]
+    return out
+
+
+def is_number(node: ast.expr) -> bool:
+    """Whether an expression is made of numbers alone."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    return isinstance(node, ast.Tuple) and bool(node.elts) and all(map(is_number, node.elts))
+
+
+def compiled(module: ast.Module) -> int:
+    """Functions compiled by numba."""
+    marks = ("compiled", "njit", "inlined")
+    return sum(
+        any(mark in ast.unparse(decorator) for mark in marks for decorator in node.decorator_list)
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef)
+    )
+
+
+def imports(module: ast.Module, name: str, known: set[str]) -> Iterator[str]:
+    """Modules of `cyclade.linear` that one imports at run time, inside functions included.
+
+    Imports under TYPE_CHECKING are left out. A package is imported before what is in it, which is
+    no dependency of the reader's, so it counts only if something is taken from it.
+    """
+    hidden = {
+        inner
+        for node in ast.walk(module)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(module):
+        if node in hidden:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in known else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+
+
+def cycles(trees: dict[str, ast.Module]) -> list[list[str]]:
+    """Sets of modules that import one another, directly or through others (Tarjan)."""
+    known = set(trees)
+    graph = {name: set(imports(tree, name, known)) - {name} for name, tree in trees.items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def visited(tree: Path, estimator: str) -> list[str]:
+    """Modules of `cyclade.linear` whose functions a second fit calls, in order."""
+    environment = os.environ | {"PYTHONPATH": str((tree / "src").resolve())}
+    found = subprocess.run(
+        [sys.executable, "-c", TRACER, estimator], env=environment, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    return list(json.loads(found.stdout))
+
+
+def counts(tree: Path) -> dict[str, str]:
+    """The rows of the table, for one tree."""
+    trees = modules(tree)
+    files = sorted((tree / LINEAR).rglob("*.py"))
+    classes = [n.name for t in trees.values() for n in ast.walk(t) if isinstance(n, ast.ClassDef)]
+    rows = {
+        "lines": str(sum(len(path.read_text().splitlines()) for path in files)),
+        "files": str(len(files)),
+        "constants in modules": str(sum(len(constants(t)) for t in trees.values())),
+        "compiled functions": str(sum(compiled(t) for t in trees.values())),
+        "import cycles": str(len(cycles(trees))),
+    }
+    for word in ("Problem", "State", "Measured"):
+        rows[f"classes called {word}"] = str(sum(name.endswith(word) for name in classes))
+    for name in FITS:
+        rows[f"modules that {name}.fit visits"] = str(len(visited(tree, name)))
+    return rows
+
+
+def main() -> None:
+    """Print the table, and the modules that `Lasso.fit` visits in the last tree."""
+    trees = [Path(tree) for tree in sys.argv[1:]] or [Path()]
+    columns = [counts(tree) for tree in trees]
+    for row in columns[0]:
+        print(f"{row:40s}" + "".join(f"{column[row]:>10s}" for column in columns))
+    print("\nLasso.fit:", *visited(trees[-1], "Lasso"), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Nonconvex penalties: does a fit end lower than skglm's, or higher?
+
+    python benchmarks/nonconvex.py [--penalties mcp scad] [--problems 60] [--first 0] [--every]
+    python benchmarks/nonconvex.py --hops 2 0.5
+
+Sixty seeded least-squares problems: correlated, tall, wide and text-like designs, with λ from
+λ_max/3 to λ_max/100. Columns are scaled to mean square 1. Both solvers start at zero and stop at
+the same distance to stationarity; F is computed here. "same" is within 1 %. Without skglm the other
+side is a literal cyclic descent (`literal_descent`), from zero and from the lasso's solution, of
+which the lower counts. With `--hops` our fit is followed by hops: from the solution to that
+multiple of λ and back, both roughly, and the lower of the two points is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cyclade.linear import penalties, solve
+
+TOLERANCE = 1e-5  # of λ, on the distance to stationarity
+ROUGH = 0.1  # the same, for points that are only compared
+SAME = 0.01
+RATIOS = (3.0, 10.0, 30.0, 100.0)
+SHAPES: dict[str, dict[str, Any]] = {"mcp": {"gamma": 3.0}, "scad": {"gamma": 3.7}}
+
+
+@dataclass
+class Problem:
+    """½‖y − Xx‖²/n under a penalty at λ = λ_max/ratio."""
+
+    name: str
+    X: Any
+    y: Any
+    lam: float
+
+    def penalty(self, name: str) -> Any:
+        """The penalty of that name at λ."""
+        return penalties.get(name, self.lam, **SHAPES[name])
+
+    def objective(self, x: Any, penalty: Any) -> float:
+        """F(x)."""
+        residual = self.y - self.X @ x
+        return float(0.5 * residual @ residual / len(self.y)) + penalty.total(x)
+
+
+def make(seed: int) -> Problem:
+    """Problem number `seed`: its kind, its λ and its numbers."""
+    rng = np.random.default_rng(seed)
+    kind, ratio = ("correlated", "tall", "wide", "text")[seed % 4], RATIOS[seed // 4 % 4]
+    n, p = {"correlated": (200, 400), "tall": (400, 100), "wide": (100, 1000), "text": (300, 1500)}[
+        kind
+    ]
+    if kind == "text":
+        rates = 3.0 / (1.0 + np.arange(p)) ** 0.8
+        topics = rng.gamma(0.3, 1.0, (n, 5)) @ rng.gamma(0.3, 1.0, (5, p))
+        X: Any = sp.csc_array(np.log1p(rng.poisson(rates * topics)).astype(float))
+        X = sp.csc_array(X[:, np.diff(X.indptr) > 2])
+        p = X.shape[1]
+        X = sp.csc_array(X @ sp.diags_array(np.sqrt(n) / sp.linalg.norm(X, axis=0)))
+    else:
+        rho = (0.0, 0.5, 0.9, 0.95)[rng.integers(4)]
+        X = rng.standard_normal((n, p))
+        for j in range(1, p):
+            X[:, j] = rho * X[:, j - 1] + np.sqrt(1.0 - rho * rho) * X[:, j]
+        X = np.asfortranarray(X / np.sqrt((X * X).mean(axis=0)))
+    truth = np.zeros(p)
+    chosen = rng.choice(p, size=min(20, p), replace=False)
+    truth[chosen] = rng.standard_normal(chosen.size) * 2.0
+    signal = X @ truth
+    y = signal + rng.standard_normal(n) * signal.std() * (0.1, 0.5, 1.0)[rng.integers(3)]
+    y -= y.mean()
+    lam = float(np.abs(X.T @ y).max()) / n / ratio
+    return Problem(f"{kind} {n} x {p}, λ_max/{ratio:g}", X, y, lam)
+
+
+def ours(problem: Problem, name: str) -> Any:
+    """A fit with the defaults."""
+    return solve(
+        problem.X, problem.y, "squared", problem.penalty(name), tol=TOLERANCE, fit_intercept=False
+    ).coef
+
+
+def with_hops(problem: Problem, name: str, factors: list[float]) -> Any:
+    """A rough fit, hops from the best point so far to other λ and back, and a precise end."""
+    penalty = problem.penalty(name)
+
+    def fit(at: Any, tol: float, coef: Any = None) -> Any:
+        return solve(problem.X, problem.y, "squared", at, tol=tol, coef=coef, fit_intercept=False)
+
+    best = fit(penalty, ROUGH)
+    for factor in factors:
+        away = fit(penalty.scaled(factor * problem.lam), ROUGH, best.coef)
+        back = fit(penalty, ROUGH, away.coef)
+        best = min(best, back, key=lambda found: found.objective)
+    return fit(penalty, TOLERANCE, best.coef).coef
+
+
+def skglm_fit(problem: Problem, name: str) -> Any:
+    """AndersonCD, from zero."""
+    from skglm.datafits import Quadratic
+    from skglm.penalties import SCAD, MCPenalty
+    from skglm.solvers import AndersonCD
+
+    kind = {"mcp": MCPenalty, "scad": SCAD}[name]
+    solver = AndersonCD(
+        tol=TOLERANCE * problem.lam, max_iter=1_000, max_epochs=100_000, fit_intercept=False
+    )
+    X = sp.csc_matrix(problem.X) if sp.issparse(problem.X) else problem.X
+    penalty = kind(problem.lam, SHAPES[name]["gamma"])
+    return solver.solve(X, problem.y, Quadratic(), penalty)[0]
+
+
+def literal_descent(problem: Problem, name: str) -> Any:
+    """Exact cyclic steps in the order of the columns, from zero and from the lasso's solution."""
+    X = problem.X.toarray() if sp.issparse(problem.X) else problem.X
+    penalty, lasso = problem.penalty(name), penalties.L1(problem.lam)
+    starts = [np.zeros(X.shape[1]), _descend(X, problem.y, lasso, np.zeros(X.shape[1]))]
+    ends = [_descend(X, problem.y, penalty, start) for start in starts]
+    return min(ends, key=lambda x: problem.objective(x, penalty))
+
+
+def _descend(X: Any, y: Any, penalty: Any, x: Any) -> Any:
+    n, x, residual = len(y), x.copy(), y - X @ x
+    curvature = (X * X).sum(axis=0) / n
+    for _ in range(2_000):
+        largest = 0.0
+        for j in range(x.size):
+            L = curvature[j]
+            new = penalty.prox(x[j] + (X[:, j] @ residual) / (n * L), 1.0 / L, j)
+            if new != x[j]:
+                residual -= (new - x[j]) * X[:, j]
+                largest = max(largest, abs(new - x[j]) * L)
+                x[j] = new
+        if largest <= TOLERANCE * penalty.lam:
+            break
+    return x
+
+
+def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> None:
+    """Print how often ours ends lower, same and higher, and where it is higher."""
+    counts: Counter[str] = Counter()
+    seconds = np.zeros(2)
+    for seed in seeds:
+        problem = make(seed)
+        penalty, found = problem.penalty(name), []
+        for k, solver in enumerate((us, peer)):
+            start = time.process_time()
+            x = solver(problem, name)
+            seconds[k] += time.process_time() - start
+            found.append(problem.objective(x, penalty))
+        ratio = found[0] / found[1]
+        verdict = "same" if abs(ratio - 1) <= SAME else "lower" if ratio < 1 else "higher"
+        counts[verdict] += 1
+        if every or verdict == "higher":
+            print(f"  {seed:3d} {problem.name:32s} F {found[0]:.6g}, {found[1]:.6g}: {verdict}")
+    total = ", ".join(f"{word} {counts[word]}" for word in ("lower", "same", "higher"))
+    print(f"{name}: {total}; CPU seconds {seconds[0]:.1f}, {seconds[1]:.1f}", flush=True)
+
+
+def main() -> None:
+    """Read the arguments, warm up both solvers, and compare."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--penalties", nargs="+", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--problems", type=int, default=60)
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first problem")
+    parser.add_argument("--hops", type=float, nargs="+", default=[], help="multiples of λ")
+    parser.add_argument("--every", action="store_true", help="a line for every problem")
+    parser.add_argument("--literal", action="store_true", help="against the literal descent")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")  # skglm warns where it stops early; F is compared anyway
+    us: Any = partial(with_hops, factors=arguments.hops) if arguments.hops else ours
+    peer: Any = literal_descent
+    if not arguments.literal:
+        try:
+            import skglm  # noqa: F401
+
+            peer = skglm_fit
+        except ImportError:
+            print("skglm is not installed: the other side is a literal descent")
+    for name in arguments.penalties:
+        for seed in (0, 3):  # compiled before the clock runs
+            us(make(seed), name), peer(make(seed), name)
+        seeds = range(arguments.first, arguments.first + arguments.problems)
+        compare(name, seeds, us, peer, arguments.every)
+
+
+if __name__ == "__main__":
+    main()

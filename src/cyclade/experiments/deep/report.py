@@ -1,0 +1,115 @@
+"""The outcome of the study in a table: each setting at its best learning rate."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+from cyclade.experiments.deep.record import TOGETHER, Setting
+
+Record = dict[str, Any]
+HEAD = (
+    "blocks",
+    "order",
+    "lr",
+    "seeds",
+    "loss by steps",
+    "loss by seconds",
+    "ms",
+    "cosine",
+    "moved",
+)
+
+
+def groups(records: list[Record]) -> dict[Setting, list[Record]]:
+    """The runs of each setting at its best learning rate (the least loss of the first seed)."""
+    found: dict[Setting, list[Record]] = {}
+    for record in records:
+        key = Setting(*(record[k] for k in ("task", "optimizer", "blocks", "order", "fresh")))
+        found.setdefault(key, []).append(record)
+    return {key: _at_best(runs) for key, runs in found.items()}
+
+
+def _at_best(runs: list[Record]) -> list[Record]:
+    first = runs[0]["seed"]
+    lr = min((r for r in runs if r["seed"] == first), key=final)["lr"]
+    return [r for r in runs if math.isclose(r["lr"], lr, rel_tol=1e-6)]
+
+
+def final(record: Record) -> float:
+    """The validation loss at the end; infinite for a run that diverged."""
+    last = record["val"][-1][1]
+    return math.inf if last is None else float(last)
+
+
+def at_seconds(record: Record, seconds: float) -> float:
+    """The validation loss after so much time of training, between two validations by a line."""
+    ms = record["ms"]
+    if ms is None or final(record) == math.inf:
+        return math.inf
+    steps = 1e3 * seconds / ms
+    before: tuple[float, float] | None = None
+    for step, loss in record["val"]:
+        if step >= steps:
+            if before is None:
+                return math.nan  # earlier than the first look
+            share = (steps - before[0]) / (step - before[0])
+            return float(before[1] + share * (loss - before[1]))
+        before = (step, loss)
+    return before[1] if before else math.nan
+
+
+def seconds_of(runs: list[Record]) -> float:
+    """The time of training of a setting: its steps at its median milliseconds."""
+    ms = statistics.median(float(r["ms"]) for r in runs if r["ms"])
+    return 1e-3 * float(runs[0]["steps"]) * ms
+
+
+def rows(records: list[Record], task: str, optimizer: str) -> list[list[str]]:
+    """A line for each setting. By seconds: when the simultaneous step has made all its steps."""
+    mine = {
+        key: runs
+        for key, runs in groups(records).items()
+        if (key.task, key.optimizer) == (task, optimizer)
+    }
+    together = next((runs for key, runs in mine.items() if key.order == TOGETHER), None)
+    limit = None if together is None else seconds_of(together)
+    made = []
+    for key, runs in mine.items():
+        timed = [r["ms"] for r in runs if r["ms"]]
+        cosines = [c for r in runs for c in r["cosines"][len(r["cosines"]) // 2 :]]
+        moved = [r["moved"] for r in runs if r["moved"] is not None]
+        made.append([
+            str(key.blocks), key.order + (", fresh batches" if key.fresh else ""),
+            f"{runs[0]['lr']:.1g}", str(len(runs)), _mean([final(r) for r in runs]),
+            "" if limit is None else _mean([at_seconds(r, limit) for r in runs]),
+            f"{statistics.median(timed):.1f}" if timed else "", _plain(cosines, "+.2f"),
+            _plain(moved, ".1f"),
+        ])  # fmt: skip
+    return made
+
+
+def _mean(values: list[float]) -> str:
+    if not all(math.isfinite(v) for v in values):
+        return "diverged" if any(v == math.inf for v in values) else "–"
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def _plain(values: list[float], form: str) -> str:
+    return format(statistics.fmean(values), form) if values else ""
+
+
+def table(records: list[Record]) -> str:
+    """All of it as text."""
+    lines = []
+    for task in dict.fromkeys(r["task"] for r in records):
+        for optimizer in dict.fromkeys(r["optimizer"] for r in records if r["task"] == task):
+            body = rows(records, task, optimizer)
+            widths = [max(len(cell) for cell in column) for column in zip(HEAD, *body, strict=True)]
+            lines.append(f"{task}, {optimizer}")
+            for row in (HEAD, *body):
+                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)

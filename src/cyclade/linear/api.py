@@ -1,0 +1,503 @@
+"""The front door: one fit, or a path of fits, of a linear model with any loss and any penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear import losses, penalties
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.losses import Loss
+from cyclade.linear.panels.protocols import Design, as_design
+from cyclade.linear.starts.softening import Softening, softer
+from cyclade.linear.threads import one_thread
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+if TYPE_CHECKING:  # they load numba
+    from cyclade.linear.problem import Problem
+    from cyclade.linear.starts import Start
+    from cyclade.linear.state import State
+
+Array = NDArray[Any]
+Report = Callable[[dict[str, float]], None]
+
+
+@dataclass
+class Solution:
+    """A fit.
+
+    Attributes
+    ----------
+    coef : array of shape (p,), or (p, T) with several outputs
+    intercept : float, or array of shape (T,)
+    objective : float
+        F(coef, intercept).
+    certificate : Certificate
+        Measured on all columns at this very point.
+    passes : int
+        Cycles made, each over the columns then active.
+    working_set : array of int
+        The columns of the last working set.
+    history : list of dict
+        One row per check of all columns: objective, gap or distance, passes, working.
+    """
+
+    coef: Array
+    intercept: Any
+    objective: float
+    certificate: Certificate
+    passes: int
+    working_set: Array = field(repr=False)
+    history: list[dict[str, float]] = field(repr=False)
+
+
+@dataclass
+class PathResult:
+    """A path.
+
+    Attributes
+    ----------
+    lams : array of shape (L,)
+        λ, decreasing.
+    coefs : array of shape (p, L), or (p, T, L)
+    intercepts : array of shape (L,), or (T, L)
+    objectives : array of shape (L,)
+    certificates : list of Certificate
+    passes : array of int, shape (L,)
+    """
+
+    lams: Array
+    coefs: Array = field(repr=False)
+    intercepts: Array = field(repr=False)
+    objectives: Array = field(repr=False)
+    certificates: list[Certificate] = field(repr=False)
+    passes: Array = field(repr=False)
+
+    @property
+    def reached(self) -> bool:
+        """Whether every certificate holds."""
+        return all(certificate.reached for certificate in self.certificates)
+
+
+def solve(
+    X: Any,
+    y: Any,
+    loss: str | Loss | Any = "squared",
+    penalty: Any = "l1",
+    *,
+    lam: float | None = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+    fit_intercept: bool = True,
+    coef: Any = None,
+    intercept: Any = None,
+    tol: float = 1e-6,
+    max_passes: int = 100_000,
+    verbose: bool = False,
+    tuning: Tuning | None = None,
+) -> Solution:
+    """Minimise F(x, c) = Σ_i s_i φ(y_i, z_i) / Σ_i s_i + r(x), with z = Xx + c + offset.
+
+    Parameters
+    ----------
+    X : array or SciPy sparse matrix of shape (n, p)
+        float32 or float64, in either memory order; sparse in any format (by columns is best).
+    y : array of shape (n,), or (n, T)
+        The targets.
+    loss : str or Loss
+        φ: a name such as "squared", "logistic", "cauchy", or an object (`cyclade.linear.losses`).
+    penalty : str or penalty
+        r: an object such as ``L1(0.1)``, or a name together with `lam`.
+    lam : float, optional
+        λ of a penalty given by name.
+    sample_weight : array of shape (n,), optional
+        s ≥ 0; an integer weight is the same as repeating the row.
+    offset : array in the shape of z, optional
+        Added to every prediction.
+    fit_intercept : bool
+        Whether there is an unpenalised c.
+    coef, intercept : optional
+        Where to start. Left untouched.
+    tol : float
+        For a convex loss and penalty with conjugates: stop at a duality gap ≤ tol times the loss
+        of the null model (x = 0, best c) above a perfect fit's. Otherwise: stop at
+        max_j dist(∂F, 0)_j ≤ tol · λ, where λ is the largest |gradient| at which a zero
+        coefficient stays zero (or, for penalties without one, the largest gradient at the start).
+    max_passes : int
+        The most cycles to make, each over the columns then active.
+    verbose : bool
+        Print one line per check of all columns.
+    tuning : Tuning, optional
+        Other constants of the engine than the default ones; for tests and experiments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear.penalties import L1
+    >>> X = np.eye(4)
+    >>> fit = solve(X, np.array([4.0, -2.0, 0.5, 0.0]), "squared", L1(0.25), fit_intercept=False)
+    >>> fit.coef
+    array([ 3., -1.,  0.,  0.])
+    >>> fit.certificate.reached
+    True
+    """
+    loss, penalty = losses.get(loss), as_penalty(penalty, lam)
+    as_numbers(tol, max_passes)
+    tuning = as_tuning(tuning)
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    with one_thread(design.entries, tuning):
+        parts = as_problems(
+            design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
+        )
+        starts = as_starts(parts, coef, intercept)
+        fits = [
+            fit(part, x, c, coef is None and intercept is None, tol, max_passes, printer(verbose))
+            for part, (x, c) in zip(parts, starts, strict=True)
+        ]
+    return together(fits) if is_separable(loss, penalty, np.ndim(y)) else fits[0]
+
+
+def fit(
+    problem: Problem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
+) -> Solution:
+    """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
+    from cyclade.linear.starts.continuation import Continuation
+    from cyclade.linear.state import begin
+    from cyclade.linear.working_set import minimise
+
+    easier = softer_than(problem) if cold else []
+    start: Start = Softening(easier, tol, report) if easier else Continuation()
+    state = start.advance(problem, begin(problem, x, c), max_passes)
+    certificate = minimise(problem, state, tol, max_passes, report)
+    return as_solution(problem, state, certificate)
+
+
+def path(
+    X: Any,
+    y: Any,
+    loss: str | Loss | Any = "squared",
+    penalty: Any = "l1",
+    *,
+    lams: Any = None,
+    n_lams: int = 100,
+    lam_ratio: float = 1e-3,
+    sample_weight: Any = None,
+    offset: Any = None,
+    fit_intercept: bool = True,
+    coef: Any = None,
+    intercept: Any = None,
+    tol: float = 1e-6,
+    max_passes: int = 100_000,
+    verbose: bool = False,
+    tuning: Tuning | None = None,
+) -> PathResult:
+    """Solve for each λ in decreasing order, each from the solution before.
+
+    Parameters are those of `solve`, except:
+
+    Parameters
+    ----------
+    penalty : str or penalty
+        A name, or an object whose `scaled(lam)` gives it at another λ; its own λ is not used.
+    lams : array, optional
+        The λ; they are put in decreasing order. Default: `n_lams` values in geometric progression
+        from λ_max, the smallest for which x = 0 is stationary, to ``lam_ratio * λ_max``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = path(np.eye(2), np.array([4.0, 2.0]), n_lams=3, lam_ratio=0.25, fit_intercept=False)
+    >>> found.lams
+    array([2. , 1. , 0.5])
+    >>> found.coefs
+    array([[0., 2., 3.],
+           [0., 0., 1.]])
+    """
+    loss = losses.get(loss)
+    if isinstance(penalty, str):
+        penalty = penalties.get(penalty, 1.0)
+    if not hasattr(penalty, "scaled"):
+        raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
+    as_numbers(tol, max_passes)
+    tuning = as_tuning(tuning)
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    with one_thread(design.entries, tuning):
+        parts = as_problems(
+            design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
+        )
+        starts = as_starts(parts, coef, intercept)
+        if lams is None:
+            g0 = [part.null.gradient for part in parts]
+            lams = as_lams(penalty, g0[0] if len(g0) == 1 else np.stack(g0, 1), n_lams, lam_ratio)
+        else:
+            lams = check_lams(lams)
+        paths = [
+            follow(part, x, c, lams, tol, max_passes, printer(verbose))
+            for part, (x, c) in zip(parts, starts, strict=True)
+        ]
+    return paths_together(paths) if is_separable(loss, penalty, np.ndim(y)) else paths[0]
+
+
+def follow(
+    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
+) -> PathResult:
+    """One problem along decreasing λ, from (x, c)."""
+    from cyclade.linear.screening import Reader
+    from cyclade.linear.starts.companion import Companion
+    from cyclade.linear.starts.predictor import predictor
+    from cyclade.linear.state import begin
+    from cyclade.linear.working_set import minimise
+
+    penalty, easier = problem.penalty.penalty, softer_than(problem)
+    problem.reader = Reader(problem.design, problem.tuning, many=True)
+    problem = problem.at(penalty.scaled(float(lams[0])))
+    state = begin(problem, x, c)
+    state.on_path = True
+    # Where a loss is approached through easier ones, the solution at the last λ is no good start.
+    starts: list[Start] = [Softening(easier, tol, report) if easier else predictor(problem)]
+    if not penalty.convex and hasattr(penalty, "straighter"):
+        starts.append(Companion(state, float(lams[-1])))
+    shape = problem.offset.shape[1:]  # () or (T,)
+    # By rows of p: few coordinates are ever nonzero, and memory that stays zero is never touched.
+    coefs = np.zeros((problem.design.p, *shape, lams.size), problem.design.given)
+    intercepts, objectives = np.zeros((*shape, lams.size)), np.zeros(lams.size)
+    certificates, passes = [], np.zeros(lams.size, np.int64)
+    for k, lam in enumerate(lams):
+        problem = problem.at(penalty.scaled(float(lam)))
+        state.passes, state.history = 0, []
+        for start in starts:
+            state = start.advance(problem, state, max_passes)
+        certificates.append(minimise(problem, state, tol, max_passes, report))
+        coef, intercepts[..., k] = coefficients(problem, state)
+        rows = np.flatnonzero(coef if coef.ndim == 1 else coef.any(axis=1))
+        coefs[rows, ..., k] = coef[rows]
+        objectives[k], passes[k] = state.measured.objective, state.passes
+    return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
+
+
+def as_problems(
+    design: Design, y: Any, loss: Loss, penalty: Any, sample_weight: Any, offset: Any,
+    fit_intercept: bool, coef: Any, tuning: Tuning,
+) -> list[Problem]:  # fmt: skip
+    """Checked arguments as one problem, or as one per output where nothing joins outputs."""
+    from cyclade.linear.penalty_bound import bind
+    from cyclade.linear.problem import Problem
+
+    y, s, b = as_data(design, y, loss, sample_weight, offset)
+    outputs = None if y.ndim == 1 else int(y.shape[1])
+    if loss.target == "classes":
+        outputs = int(y.max()) + 1
+        if np.ndim(coef) == 2:
+            outputs = max(outputs, np.shape(coef)[1])  # classes that happen to be absent from y
+    if b.ndim == 2 and b.shape[1] != outputs:
+        raise ValueError(f"offset: there are {outputs or 1} outputs, got shape {b.shape}")
+    if outputs is not None and b.ndim == 1:
+        b = np.repeat(b[:, None], outputs, axis=1)
+    more = bool(fit_intercept), tuning
+    if is_separable(loss, penalty, y.ndim):
+        bound = bind(penalty, design.p)
+        columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
+        pairs = zip(*columns, strict=True)
+        return [Problem(design, yt, s, bt, loss, bound, *more) for yt, bt in pairs]
+    return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]
+
+
+def is_separable(loss: Loss, penalty: Any, y_ndim: int) -> bool:
+    """Whether neither loss nor penalty joins the outputs: each is a problem of its own."""
+    joined = loss.target == "classes" or isinstance(penalty, penalties.BlockPenalty)
+    return y_ndim == 2 and not joined
+
+
+def softer_than(problem: Problem) -> list[Loss]:
+    """Losses to solve before the one of this problem."""
+    loss, penalty = problem.loss, problem.penalty.penalty
+    return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
+
+
+def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
+    """x by features in the precision of X, and c, in the shapes that a caller gets."""
+    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=True)
+    if problem.offset.ndim == 1:
+        return x, float(state.c)
+    c = state.c.copy()
+    if problem.loss.target == "classes" and problem.fit_intercept:
+        c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
+    return x.reshape(-1, c.size), c
+
+
+def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:
+    """What a caller gets."""
+    return Solution(
+        *coefficients(problem, state), state.measured.objective, certificate, state.passes,
+        problem.penalty.features(state.working), state.history,
+    )  # fmt: skip
+
+
+def both(certificates: list[Certificate]) -> Certificate:
+    """Of outputs that nothing joins: gaps and tolerances add up, of distances the largest counts.
+
+    If one of them fails, so does the whole.
+    """
+    kind = certificates[0].kind
+    combine: Any = sum if kind == "gap" else max
+    value = float(combine(c.value for c in certificates))
+    whole = Certificate(kind, value, float(combine(c.tolerance for c in certificates)))
+    if whole.reached and not all(c.reached for c in certificates):
+        return max(certificates, key=lambda c: c.value - c.tolerance)
+    return whole
+
+
+def together(fits: list[Solution]) -> Solution:
+    """One solution from one per output."""
+    return Solution(
+        np.stack([fit.coef for fit in fits], axis=1), np.array([fit.intercept for fit in fits]),
+        float(sum(fit.objective for fit in fits)), both([fit.certificate for fit in fits]),
+        sum(fit.passes for fit in fits),
+        np.unique(np.concatenate([fit.working_set for fit in fits])),
+        [row for fit in fits for row in fit.history],
+    )  # fmt: skip
+
+
+def paths_together(paths: list[PathResult]) -> PathResult:
+    """One path from one per output."""
+    certificates = zip(*(path.certificates for path in paths), strict=True)
+    return PathResult(
+        paths[0].lams, np.stack([path.coefs for path in paths], axis=1),
+        np.stack([path.intercepts for path in paths]),
+        np.sum([path.objectives for path in paths], axis=0),
+        [both(list(one)) for one in certificates],
+        np.sum([path.passes for path in paths], axis=0),
+    )  # fmt: skip
+
+
+def printer(verbose: bool) -> Any:
+    """A function that prints a row of the history, or does nothing."""
+
+    def show(row: dict[str, float]) -> None:
+        if verbose:
+            print("  ".join(f"{name} {value:.6g}" for name, value in row.items()))
+
+    return show
+
+
+def as_penalty(penalty: Any, lam: float | None) -> Any:
+    """A penalty by name and λ, or the object itself."""
+    if isinstance(penalty, str):
+        if lam is None:
+            raise ValueError(f"lam: penalty {penalty!r} by name needs a λ, such as lam=0.1")
+        return penalties.get(penalty, lam)
+    if lam is not None:
+        raise ValueError("lam: it can only be given with a penalty by name")
+    if isinstance(penalty, type):
+        raise ValueError(f"penalty: give an object, {penalty.__name__}(...), not the class")
+    return penalty
+
+
+def as_data(
+    design: Design, y: Any, loss: Loss, sample_weight: Any, offset: Any
+) -> tuple[Array, Array, Array]:
+    """Checked y, weights that sum to one, and the offset, in float64."""
+    n = design.n
+    y = np.asarray(y)
+    if y.dtype.kind not in "fiub":
+        raise ValueError(f"y: must hold real numbers, got dtype {y.dtype}")
+    if y.ndim not in (1, 2) or len(y) != n:
+        raise ValueError(f"y: X has {n} rows, so y must have shape ({n},), got {y.shape}")
+    if loss.target != "classes":
+        y = y.astype(np.float64)
+    if not np.isfinite(y).all():
+        raise ValueError("y: must hold finite numbers; it has NaN or infinity")
+    loss.check(y)
+    s = np.ones(n) if sample_weight is None else np.array(sample_weight, np.float64)
+    if s.ndim == 0:
+        s = np.full(n, float(s))
+    if s.shape != (n,):
+        raise ValueError(f"sample_weight: must have shape ({n},), got {s.shape}")
+    if not (np.isfinite(s).all() and (s >= 0).all() and s.sum() > 0):
+        raise ValueError("sample_weight: must be finite, not negative, and not all zero")
+    b = np.zeros(y.shape[:1]) if offset is None else np.array(offset, np.float64)
+    if offset is not None and (b.shape[:1] != (n,) or b.ndim > 2 or not np.isfinite(b).all()):
+        raise ValueError(f"offset: must be finite, one per row of X ({n}), got shape {b.shape}")
+    return y, s / s.sum(), b
+
+
+def as_tuning(tuning: Any) -> Tuning:
+    """The constants that were given, or the default ones."""
+    if not (tuning is None or isinstance(tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
+    return tuning or DEFAULT
+
+
+def as_numbers(tol: float, max_passes: int) -> None:
+    """Raise ValueError unless tol ≥ 0 and max_passes ≥ 1."""
+    if not (np.isscalar(tol) and 0 <= float(tol) < np.inf):  # type: ignore[arg-type]
+        raise ValueError(f"tol: must be a finite number >= 0, got {tol!r}")
+    if int(max_passes) != max_passes or max_passes < 1:
+        raise ValueError(f"max_passes: must be a whole number >= 1, got {max_passes!r}")
+
+
+def as_start(design: Design, y: Array, coef: Any, intercept: Any) -> tuple[Any, Any]:
+    """Checked starting points, or None where none was given."""
+    if coef is not None:
+        coef = np.array(coef, np.float64)
+        if coef.shape[:1] != (design.p,) or coef.ndim > 2:
+            raise ValueError(
+                f"coef: X has {design.p} columns, so a start must have as many rows, "
+                f"got shape {coef.shape}"
+            )
+        if not np.isfinite(coef).all():
+            raise ValueError("coef: must hold finite numbers")
+    if intercept is not None:
+        intercept = np.array(intercept, np.float64)
+        if not np.isfinite(intercept).all():
+            raise ValueError("intercept: must be finite")
+    return coef, intercept
+
+
+def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
+    """(x, c) for each problem, x flat in the order of its penalty; zeros where none was given."""
+    design, offset = parts[0].design, parts[0].offset
+    coef, intercept = as_start(design, parts[0].y, coef, intercept)
+    separate = len(parts) > 1
+    T = len(parts) if separate else (1 if offset.ndim == 1 else offset.shape[1])
+    shape = (design.p,) if T == 1 else (design.p, T)
+    if coef is not None and coef.shape != shape and coef.size != design.p * T:
+        raise ValueError(f"coef: a start must have shape {shape}, got {coef.shape}")
+    x = np.zeros((design.p, T)) if coef is None else coef.reshape(design.p, T)
+    c = np.zeros(T)
+    if intercept is not None and parts[0].fit_intercept:
+        if intercept.size not in (1, T):
+            raise ValueError(f"intercept: there are {T} outputs, got {intercept.size} numbers")
+        c[:] = intercept.reshape(-1)
+    if offset.ndim == 2:
+        return [(parts[0].penalty.by_blocks(x), c)]
+    return [
+        (part.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
+        for t, part in enumerate(parts)
+    ]
+
+
+def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
+    """λ_max, …, lam_ratio · λ_max in geometric progression."""
+    if int(n_lams) != n_lams or n_lams < 1:
+        raise ValueError(f"n_lams: must be a whole number >= 1, got {n_lams!r}")
+    if not 0 < lam_ratio < 1:
+        raise ValueError(f"lam_ratio: must lie strictly between 0 and 1, got {lam_ratio!r}")
+    if not hasattr(penalty, "lam_max"):
+        raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give lams instead")
+    largest = float(penalty.lam_max(g0))
+    if not 0 < largest < np.inf:
+        raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
+    return np.asarray(largest * np.geomspace(1.0, lam_ratio, int(n_lams)))
+
+
+def check_lams(lams: Any) -> Array:
+    """Positive finite λ in decreasing order."""
+    given: Array = np.atleast_1d(np.asarray(lams, np.float64))
+    if given.ndim != 1 or given.size == 0 or not (np.isfinite(given).all() and (given > 0).all()):
+        raise ValueError("lams: must be one or more positive finite numbers")
+    return np.sort(given)[::-1].copy()

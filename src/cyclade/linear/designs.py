@@ -1,0 +1,251 @@
+"""Dense and sparse designs: with their panels, the places where the storage of X matters."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import dense, sparse
+from cyclade.linear.panels.dense import DensePanel
+from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
+from cyclade.linear.tuning import DEFAULT, Tuning
+from cyclade.linear.weighted_columns import Columns, DenseColumns, SparseColumns
+
+Array = NDArray[Any]
+NONE = np.empty(0, np.int64)
+
+
+def as_floats(X: Array) -> Array:
+    """float32 and float64 as they are, other real numbers as float64."""
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X: its entries must be real numbers, got dtype {X.dtype}")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless there are rows and columns."""
+    if len(shape) != 2:
+        raise ValueError(f"X: must have two dimensions, rows and columns, got {len(shape)}")
+    if 0 in shape:
+        raise ValueError(f"X: must have at least one row and one column, got shape {shape}")
+
+
+def precise(X: Any, entries: int, uneven: bool, tuning: Tuning) -> Any:
+    """X itself, or a small float32 X in float64: its rounding would show before a gap closes."""
+    small = entries <= (tuning.max_widened_uneven if uneven else tuning.max_widened)
+    return X.astype(np.float64) if X.dtype == np.float32 and small else X
+
+
+def check_finite(entries: Array) -> None:
+    """Raise ValueError unless all entries are finite."""
+    if not np.isfinite(entries).all():
+        raise ValueError("X: must hold finite numbers; it has NaN or infinity")
+
+
+class DenseDesign:
+    """X as one array, in the memory order it came in."""
+
+    is_dense = True
+
+    def __init__(self, X: Array, uneven: bool = False, tuning: Tuning = DEFAULT) -> None:
+        X, self.tuning = as_floats(X), tuning
+        check_shape(X.shape)
+        if not (X.flags.c_contiguous or X.flags.f_contiguous):
+            X = np.asfortranarray(X)
+        self.given, X = X.dtype, precise(X, X.size, uneven, tuning)
+        self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
+        self.entries = X.size
+        self.by_columns = bool(X.flags.f_contiguous)  # else columns are picked from rows
+
+    @cached_property
+    def storage(self) -> tuple[bool, Array, Array, Array, Array]:
+        """(dense, A, data, rows, at) as in `kernels.storage`; A is a copy if X is by rows."""
+        XT = self.X.T if self.by_columns else np.ascontiguousarray(self.X.T)
+        nothing = np.empty(0, self.dtype)
+        return True, XT, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64)
+
+    @cached_property
+    def cols(self) -> Array:
+        """All columns."""
+        return np.arange(self.p)
+
+    def refuse(self) -> None:
+        """Raise ValueError if X has NaN or infinity."""
+        check_finite(self.X)
+
+    def correlate(self, v: Array) -> Array:
+        """Xᵀv, of one v or of several as columns."""
+        if v.ndim == 2:  # one product reads X once
+            return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
+        if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
+            return self.correlate_some(self.cols, v)
+        with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
+            return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
+
+    def correlate_some(self, cols: Array, v: Array) -> Array:
+        """Xᵀv on the chosen columns."""
+        v = v.astype(self.dtype, copy=False)
+        if not self.by_columns:
+            return np.asarray(v @ self.X[:, cols], np.float64)
+        out = np.empty(cols.size)
+        dense.correlate(self.X.T, cols, v, out)
+        return out
+
+    def reading(self, cols: Array) -> int:
+        """As many as these columns have."""
+        return int(self.n * cols.size)
+
+    lopsided = False
+
+    def norms(self) -> Array:
+        """In one pass."""
+        out = np.empty(self.p)
+        dense.norms(self.X.T, out)
+        return out
+
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        """Xx, of one x or of several as columns: from the support alone while that is small."""
+        if x.ndim == 2:
+            support = np.flatnonzero(x.any(axis=1))
+            few = 4 * support.size < self.p
+            X, x = (self.X[:, support], x[support]) if few else (self.X, x)
+            return np.asarray(X @ x.astype(self.dtype), np.float64)
+        support = np.flatnonzero(x) if support is None else support
+        if support.size and (4 * support.size > self.p or not self.by_columns):
+            return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
+        z = np.zeros(self.n)
+        if support.size:
+            dense.add_rows(self.X.T, support, x[support], z)
+        return z
+
+    def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> DensePanel:
+        """The columns as rows of a contiguous array."""
+        return DensePanel(self.X, columns, w, centred, dtype, self.tuning)
+
+    def growing_panel(self, w: Array, centred: bool) -> DensePanel:
+        """Copies, for they are centred and weighted."""
+        return self.panel(NONE, w, centred)
+
+    def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
+        """The columns without weights."""
+        return DenseColumns(self.X, cols, centred, self.tuning)
+
+    def columns(
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
+    ) -> Columns | None:
+        """The same if products are cheap; in float32 they would be too rough for a gap."""
+        few = cols.size <= self.tuning.max_columns_dense and (more or 4 * cols.size < self.n)
+        if kept and not few and self.p <= min(self.tuning.max_columns_kept, self.n):
+            few, cols = True, self.cols  # no others could come in
+        return self.unweighted(cols, centred) if few and self.dtype == np.float64 else None
+
+
+class SparseDesign:
+    """X by columns, with unsigned views of its indices (so no loop tests for negative ones)."""
+
+    is_dense = False
+    by_columns = True
+
+    def __init__(self, X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> None:
+        X, self.tuning = X.tocsc(), tuning
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        self.data = as_floats(X.data)
+        self.given, self.data = self.data.dtype, precise(self.data, self.data.size, uneven, tuning)
+        check_shape(X.shape)
+        self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
+        self.starts = X.indptr.astype(np.uint64)  # one kind of kernel for all
+        (self.n, self.p), self.dtype = X.shape, self.data.dtype
+        self.entries = self.data.size
+
+    @cached_property
+    def cols(self) -> Array:
+        """All columns."""
+        return np.arange(self.p)
+
+    @cached_property
+    def storage(self) -> tuple[bool, Array, Array, Array, Array]:
+        """(dense, A, data, rows, at) as in `kernels.storage`."""
+        return False, np.empty((0, 0), self.dtype), self.data, self.rows, self.starts
+
+    def refuse(self) -> None:
+        """Raise ValueError if X has NaN or infinity."""
+        check_finite(self.data)
+
+    def correlate(self, v: Array) -> Array:
+        """Xᵀv, of one v or of several as columns."""
+        if v.ndim == 2:
+            return np.stack([self.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
+        out, v = np.empty(self.p), v.astype(self.dtype, copy=False)
+        sparse.correlate_all(self.data, self.rows, self.starts, v, out)
+        return out
+
+    def correlate_some(self, cols: Array, v: Array) -> Array:
+        """Xᵀv on the chosen columns."""
+        out = np.empty(cols.size)
+        v = v.astype(self.dtype, copy=False)
+        sparse.correlate(self.data, self.rows, self.starts, cols, v, out)
+        return out
+
+    @property
+    def lopsided(self) -> bool:
+        """By the longest column."""
+        longest = int(np.diff(self.starts).max())
+        return bool(longest * self.p > self.tuning.lopsided * self.entries)
+
+    def reading(self, cols: Array) -> int:
+        """As many as these columns have."""
+        return int((self.starts[cols + 1] - self.starts[cols]).sum())
+
+    def norms(self) -> Array:
+        """In one pass."""
+        out = np.empty(self.p)
+        sparse.norms(self.data, self.starts, out)
+        return out
+
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        """Xx, of one x or of several as columns: from the support."""
+        if x.ndim == 2:
+            return np.stack([self.predict(np.ascontiguousarray(t)) for t in x.T], axis=1)
+        z = np.zeros(self.n)
+        support = np.flatnonzero(x) if support is None else support
+        sparse.add_columns(
+            self.data, self.rows, self.starts, support, x[support].astype(np.float64), z
+        )
+        return z
+
+    def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> SparsePanel:
+        """The columns, weighted, as a smaller matrix by columns."""
+        X = self.data, self.rows, self.starts
+        return SparsePanel(*X, columns, w, centred, dtype, self.tuning)
+
+    def growing_panel(self, w: Array, centred: bool) -> SparsePanel:
+        """The columns of X itself if all rows weigh the same and columns are long.
+
+        Short ones are faster in a copy, one after another: a column that is not expected costs a
+        memory access.
+        """
+        if w.min() < w.max() or self.entries < self.tuning.shared_entries * self.p:
+            return self.panel(NONE, w, centred)
+        return SharedPanel(self.data, self.rows, self.starts, NONE, w, centred, self.tuning)
+
+    def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
+        """The columns without weights; of a tall X all of them, put by rows once for all."""
+        tuning = self.tuning
+        if self.p <= tuning.max_columns_sparse and self.entries < tuning.max_row_entries * self.n:
+            cols = self.cols
+        return SparseColumns(self, cols, tuning)
+
+    def columns(
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
+    ) -> Columns | None:
+        """The same if rows have few entries in them."""
+        tuning, columns = self.tuning, self.unweighted(cols, centred)
+        cols = columns.cols
+        few = cols.size <= tuning.max_columns_sparse and (more or 4 * cols.size < self.n)
+        few &= self.reading(cols) < tuning.max_row_entries * self.n
+        return columns if few else None

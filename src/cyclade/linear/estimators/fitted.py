@@ -1,0 +1,119 @@
+"""What a fitted linear model holds and does: predictions, sparse coefficients, a summary."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cyclade.linear import Certificate
+from cyclade.linear.estimators.checks import check_offset
+from cyclade.linear.estimators.declare import Declared
+from cyclade.linear.losses.base import Array
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class FittedModel(Declared):
+    """What `fit` sets, and what it is good for."""
+
+    coef_: Annotated[
+        Array,
+        "array of shape (n_features,), or (n_outputs, n_features)",
+        "Coefficients; classifiers have one row with two classes.",
+    ] = field(init=False)
+    intercept_: Annotated[Any, "float or array", "Intercepts."] = field(init=False)
+    alpha_: Annotated[
+        Any, "float", "The λ of the fit; None where the penalty object came with its own."
+    ] = field(init=False)
+    certificate_: Annotated[
+        Certificate,
+        "How far from optimal the solution is, measured on all columns; of several separate fits, "
+        "the worst.",
+    ] = field(init=False)
+    objective_: Annotated[float, "F at the solution; of several separate fits, the sum."] = field(
+        init=False
+    )
+    n_iter_: Annotated[int, "Passes of the solver; of several separate fits, the most."] = field(
+        init=False
+    )
+    fit_time_: Annotated[float, "Seconds that `fit` took."] = field(init=False)
+    n_features_in_: Annotated[int, "Columns of X."] = field(init=False)
+    feature_names_in_: Annotated[
+        Array, "array of str", "Names of the columns, where X had any."
+    ] = field(init=False)
+
+    def _linear(self, X: Any, offset: Any) -> Array:
+        """Z = Xx + c + offset."""
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
+        )
+        z = safe_sparse_dot(X, self.coef_.T, dense_output=True)
+        if sparse.issparse(self.coef_) and np.ndim(self.intercept_) == 0:
+            z = np.ravel(z)  # sparse coefficients always have two dimensions
+        return shifted(np.asarray(z + self.intercept_), offset)
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """`coef_` as a SciPy sparse array of two dimensions."""
+        return sparse.csr_array(np.atleast_2d(dense(self.coef_)))
+
+    def sparsify(self) -> Self:
+        """Keep `coef_` as a sparse array from now on; predictions stay as they are."""
+        check_is_fitted(self)
+        self.coef_ = self.sparse_coef_
+        return self
+
+    def densify(self) -> Self:
+        """Keep `coef_` as an array again."""
+        check_is_fitted(self)
+        if sparse.issparse(self.coef_):
+            coef = dense(self.coef_)
+            self.coef_ = coef[0] if np.ndim(self.intercept_) == 0 else coef
+        return self
+
+    def summary(self, limit: int = 20) -> str:
+        """The fit in words: the largest coefficients by name, the certificate, the time.
+
+        Parameters
+        ----------
+        limit : int, default=20
+            How many features are listed, the largest first.
+        """
+        check_is_fitted(self)
+        coef = np.atleast_2d(dense(self.coef_))
+        size = abs(coef).max(axis=0)
+        names = getattr(self, "feature_names_in_", np.arange(coef.shape[1]))
+        chosen = np.flatnonzero(size)
+        lines = [
+            f"{type(self).__name__}: {len(chosen)} of {len(size)} features selected"
+            + (f", alpha = {self.alpha_:.4g}" if getattr(self, "alpha_", None) is not None else "")
+        ]
+        for j in chosen[np.argsort(-size[chosen], kind="stable")][:limit]:
+            lines.append(f"  {names[j]}: " + ", ".join(f"{value:.4g}" for value in coef[:, j]))
+        if len(chosen) > limit:
+            lines.append(f"  and {len(chosen) - limit} more")
+        lines.append("intercept: " + ", ".join(f"{c:.4g}" for c in np.ravel(self.intercept_)))
+        if hasattr(self, "certificate_"):
+            c = self.certificate_
+            state = "reached" if c.reached else "not reached"
+            lines.append(f"{c.kind} {c.value:.2e}, tolerance {c.tolerance:.2e} {state}")
+            lines.append(f"{self.fit_time_:.3g} s, {self.n_iter_} passes")
+        return "\n".join(lines)
+
+
+def dense(coef: Any) -> Array:
+    """Coefficients as an array, whether kept sparse or not."""
+    return np.asarray(coef.toarray() if sparse.issparse(coef) else coef)
+
+
+def shifted(z: Array, offset: Any) -> Array:
+    """Predictions with the offset added."""
+    offset = check_offset(offset, z.shape, z.dtype)
+    return z if offset is None else np.asarray(z + offset)

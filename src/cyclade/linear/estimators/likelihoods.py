@@ -1,0 +1,180 @@
+"""Classes, counts and positive amounts: losses that are likelihoods, and the squared hinge."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from cyclade.linear import penalties
+from cyclade.linear.estimators.base import TIGHT, Tolerance
+from cyclade.linear.estimators.checks import check_weights, numbers
+from cyclade.linear.estimators.cross_validated import CrossValidated
+from cyclade.linear.estimators.least_squares import L1Ratio, Positive
+from cyclade.linear.estimators.targets import Classifier, Regressor, Single
+from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
+from cyclade.linear.losses.base import Array
+
+
+class SparseLogisticRegression(Classifier, Single):
+    """Logistic regression with an l1 penalty; with more than two classes, multinomial.
+
+    With two classes F = (1/Σs_i) Σ s_i log(1 + e^{−y_i z_i}) + alpha (ρ ‖x‖_1 + ½ (1 − ρ) ‖x‖²),
+    y = ±1; alpha is 1/(nC) for the C of scikit-learn's `LogisticRegression`. With more,
+    F = (1/Σs_i) Σ s_i (log Σ_k e^{z_ik} − z_{i y_i}) + alpha Σ_j ‖x_j‖_2 over the rows of x: a
+    feature is kept for all classes or for none (ρ < 1: the elastic net of all entries instead).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from cyclade.linear import SparseLogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SparseLogisticRegression(alpha=0.01).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.97
+    """
+
+    l1_ratio: Annotated[
+        Any,
+        "float",
+        "ρ, between 0 (ridge) and 1 (lasso); the twin takes a list of them too. With more than two "
+        "classes, 1 penalises rows of x, and less is the elastic net on its entries.",
+    ] = 1.0
+
+    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
+        return Logistic() if len(self.classes_) == 2 else Multinomial()
+
+    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        if len(self.classes_) > 2 and self.l1_ratio == 1.0:
+            return penalties.Rows(1.0)
+        return elastic_net(self.l1_ratio)
+
+    def _probable(self) -> bool:
+        return True
+
+
+class SparseLogisticRegressionCV(CrossValidated, SparseLogisticRegression):
+    """`SparseLogisticRegression` with alpha by cross-validation on stratified folds.
+
+    Scores are minus the mean loss; `scoring="accuracy"` counts hits instead.
+    """
+
+
+class SparseSVC(Classifier, Single):
+    """A linear support vector classifier with the squared hinge loss and an l1 penalty.
+
+    F = (1/Σs_i) Σ s_i (1 − y_i z_i)₊² + alpha (ρ ‖x‖_1 + ½ (1 − ρ) ‖x‖²), y = ±1; more than two
+    classes are fitted one against the rest. alpha is 1/(nC) for the C of scikit-learn's
+    `LinearSVC`, whose intercept however is penalised.
+
+    Examples
+    --------
+    >>> from cyclade.linear import SparseSVC
+    >>> SparseSVC(alpha=0.1).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).predict([[2.5]])
+    array([1])
+    """
+
+    l1_ratio: L1Ratio = 1.0
+    tol: Tolerance = TIGHT
+
+    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
+        return SquaredHinge()
+
+    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        return elastic_net(self.l1_ratio)
+
+
+class SparseSVCCV(CrossValidated, SparseSVC):
+    """`SparseSVC` with alpha by cross-validation on stratified folds."""
+
+    tol: Tolerance = TIGHT
+
+
+class LogLink(Regressor, Single):
+    """Half the deviance, with the elastic net."""
+
+    l1_ratio: L1Ratio = 1.0
+    positive: Positive = False
+
+    def _deviance(self) -> Loss:
+        raise NotImplementedError
+
+    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
+        return self._deviance()
+
+    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        return penalties.ElasticNet(1.0, self.l1_ratio, positive=self.positive)
+
+    def _inverse_link(self, z: Array) -> Array:
+        return self._deviance().mean(z)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """D², the fraction of the deviance explained: 1 is best, 0 is the mean of y."""
+        z, loss = self._linear(X, offset), self._deviance()
+        y = numbers("y", y, np.float64).reshape(z.shape)
+        loss.check(y)
+        weights = check_weights(sample_weight, len(y), np.float64)
+        null = np.full_like(z, np.log(np.average(y, weights=weights)))
+        model, worst = (np.average(loss.value(y, at), weights=weights) for at in (z, null))
+        return float(1.0 - model / worst)
+
+    def __sklearn_tags__(self) -> Any:
+        """Targets are positive, or at least not negative, and one per row."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.target_tags.multi_output = False
+        return tags
+
+
+class PoissonRegressor(LogLink):
+    """Regression of counts with a logarithmic link and the elastic net.
+
+    F = (1/Σs_i) Σ s_i (e^{z_i} − y_i z_i + y_i log y_i − y_i)
+        + alpha (ρ ‖x‖_1 + ½ (1 − ρ) ‖x‖²), with z = Xx + c + offset. The first part is half the
+    mean deviance; `l1_ratio=0` is the objective of scikit-learn's `PoissonRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear import PoissonRegressor
+    >>> X, hours = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([1.0, 1.0, 2.0, 2.0])
+    >>> model = PoissonRegressor(alpha=1e-4).fit(X, [1, 4, 2, 8], offset=np.log(hours))
+    >>> model.predict([[1.0]], offset=[0.0]).round(1)
+    array([4.])
+    """
+
+    def _deviance(self) -> Loss:
+        return Poisson()
+
+
+class PoissonRegressorCV(CrossValidated, PoissonRegressor):
+    """`PoissonRegressor` with alpha by cross-validation; scores are minus half the deviance."""
+
+
+class GammaRegressor(LogLink):
+    """Regression of positive amounts with a logarithmic link and the elastic net.
+
+    F = (1/Σs_i) Σ s_i (y_i e^{−z_i} + z_i − log y_i − 1) + alpha (ρ ‖x‖_1 + ½ (1 − ρ) ‖x‖²), with
+    z = Xx + c + offset. The first part is half the mean deviance; `l1_ratio=0` is the objective of
+    scikit-learn's `GammaRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear import GammaRegressor
+    >>> X = np.array([[0.0], [1.0], [0.0], [1.0]])
+    >>> GammaRegressor(alpha=1e-5).fit(X, [1.0, 2.0, 3.0, 6.0]).predict([[0.0], [1.0]]).round(1)
+    array([2., 4.])
+    """
+
+    def _deviance(self) -> Loss:
+        return Gamma()
+
+
+class GammaRegressorCV(CrossValidated, GammaRegressor):
+    """`GammaRegressor` with alpha by cross-validation; scores are minus half the deviance."""
+
+
+def elastic_net(l1_ratio: float) -> Any:
+    """The elastic net at λ = 1; as `L1` where it is one."""
+    return penalties.L1(1.0) if l1_ratio == 1.0 else penalties.ElasticNet(1.0, l1_ratio)

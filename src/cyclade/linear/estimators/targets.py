@@ -1,0 +1,167 @@
+"""Regression and classification over `LinearModel`, and models with one alpha."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import field
+from typing import Annotated, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from cyclade._checks import non_negative
+from cyclade.linear.estimators.base import LinearModel, is_block
+from cyclade.linear.estimators.checks import numbers
+from cyclade.linear.estimators.data import Data
+from cyclade.linear.estimators.fitted import shifted
+from cyclade.linear.losses import Loss
+from cyclade.linear.losses.base import Array
+
+
+class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+    """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
+
+    def predict(self, X: Any, *, offset: Any = None) -> Array:
+        """The mean of y given X: the inverse link of Xx + c + offset."""
+        return np.asarray(self._inverse_link(self._linear(X, offset)))
+
+    def _inverse_link(self, z: Array) -> Array:
+        return z
+
+    def _encode(
+        self, y: Array, sample_weight: Array | None, dtype: Any
+    ) -> tuple[Array, Array | None]:
+        return numbers("y", y, dtype), sample_weight
+
+    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
+        together = y.ndim == 1 or is_block(penalty)
+        targets = [y] if together else [np.ascontiguousarray(column) for column in y.T]
+        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
+        self._one_column = y.ndim == 2 and targets[0].ndim == 1
+        return targets
+
+    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
+        if self._one_column:
+            return np.stack(coefs), np.array(intercepts)
+        coef, intercept = coefs[0], intercepts[0]
+        return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
+
+    def __sklearn_tags__(self) -> Any:
+        """Several outputs are fine."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _has_probabilities(model: Any) -> bool:
+    return bool(model._probable())
+
+
+class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """Targets are labels. Losses of ±1 see more than two classes one against the rest."""
+
+    class_weight: Annotated[
+        Any,
+        'dict, "balanced" or None',
+        "Weights of the classes, as in scikit-learn; they multiply `sample_weight`.",
+    ] = None
+
+    classes_: Annotated[Array, "array", "The labels."] = field(init=False)
+
+    def decision_function(self, X: Any, *, offset: Any = None) -> Array:
+        """Xx + c + offset: (n,) with two classes, else one column per class."""
+        z = self._linear(X, None)
+        return shifted(z[:, 0] if z.shape[1] == 1 else z, offset)
+
+    def predict(self, X: Any, *, offset: Any = None) -> Array:
+        """The likeliest class."""
+        z = self.decision_function(X, offset=offset)
+        codes = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, *, offset: Any = None) -> Array:
+        """Probabilities of the classes, in the order of `classes_`."""
+        z = self.decision_function(X, offset=offset)
+        p = self.loss_.mean(z)
+        if p.ndim == 1:
+            return np.stack([1.0 - p, p], axis=1)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any, *, offset: Any = None) -> Array:
+        """Logarithms of the probabilities of the classes."""
+        with np.errstate(divide="ignore"):  # a probability may be rounded to zero
+            return np.asarray(np.log(self.predict_proba(X, offset=offset)))
+
+    def _probable(self) -> bool:
+        """Whether the loss knows probabilities."""
+        return False
+
+    def _encode(
+        self, y: Array, sample_weight: Array | None, dtype: Any
+    ) -> tuple[Array, Array | None]:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        seen = codes if sample_weight is None else codes[sample_weight > 0]
+        weighed = self.classes_[np.unique(seen)]
+        if len(weighed) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes with rows of positive weight, "
+                f"got {len(weighed)} class: {weighed.tolist()[0]!r}"
+            )
+        if len(weighed) < len(self.classes_):
+            lost = np.setdiff1d(self.classes_, weighed).tolist()[0]
+            raise ValueError(f"sample_weight: all rows of class {lost!r} have zero weight")
+        if self.class_weight is not None:
+            per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            per_row = per_class[codes].astype(dtype)
+            sample_weight = per_row if sample_weight is None else per_row * sample_weight
+        return codes, sample_weight
+
+    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
+        self.loss_ = loss
+        if loss.target == "classes":
+            return [y]
+        if len(self.classes_) == 2:
+            return [2.0 * y - 1.0]
+        return [np.where(y == k, 1.0, -1.0) for k in range(len(self.classes_))]
+
+    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
+        if coefs[0].ndim == 1:
+            return np.stack(coefs), np.array(intercepts, dtype=coefs[0].dtype)
+        return coefs[0].T, np.asarray(intercepts[0])
+
+
+class Single(LinearModel):
+    """One alpha."""
+
+    alpha: Annotated[
+        float | None,
+        "float",
+        "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
+        "all coefficients are zero.",
+    ] = field(default=None, kw_only=False)
+
+    def _alpha(self, data: Data) -> float | None:
+        if self.alpha is None:
+            return self._default_alpha(data)
+        return non_negative("alpha", self.alpha)
+
+    def _fit(self, data: Data) -> list[Any]:
+        """A number as default may be too large for the data: say so, as nobody chose it."""
+        solutions = super()._fit(data)
+        default = type(self).__dataclass_fields__["alpha"].default
+        if self.alpha == default is not None and not any(s.coef.any() for s in solutions):
+            largest = self._largest_alpha(data)
+            if default > largest:
+                warnings.warn(
+                    f"{type(self).__name__}: alpha={default:g}, the default, selects no feature; "
+                    f"alphas below {largest:.3g} do (None takes a tenth of that)",
+                    UserWarning,
+                    stacklevel=4,
+                )
+        return solutions

@@ -1,0 +1,178 @@
+"""Vectors, triangles and the Cholesky factorisation H = F Fᵀ, F lower triangular.
+
+Large matrices go to LAPACK (`cholesky`, `solve`); `factor` and `substitute` do the same inside
+kernels, where matrices are small. `append` and `remove` let a factor follow a support.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels.jit import compiled, inner, pasted, reductions
+
+Array = NDArray[Any]
+
+INDEPENDENT = 1e-11  # of H_jj: what a new column counts at least, independent of the others
+INDEFINITE = -1e-8  # of H_jj: less than this is left of it only if H is not positive definite
+
+
+def cholesky(H: Array) -> Array | None:
+    """The factor of a symmetric H, which is overwritten; None if H is not positive definite.
+
+    Examples
+    --------
+    >>> F = cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> solve(F, np.array([8.0, 12.0]))
+    array([1., 2.])
+    >>> cholesky(-np.eye(2)) is None
+    True
+    """
+    from scipy.linalg.lapack import dpotrf
+
+    F, failed = dpotrf(H.T, lower=True, overwrite_a=True, clean=False)
+    return None if failed else np.asarray(F)
+
+
+def solve(F: Array, b: Array) -> Array:
+    """(F Fᵀ)⁻¹ b for a factor from `cholesky`; b may have several columns."""
+    from scipy.linalg.lapack import dpotrs
+
+    return np.asarray(dpotrs(F, b, lower=True)[0])
+
+
+@reductions
+def dot(a: Any, b: Any, m: int) -> float:
+    """Σ_{i<m} a_i b_i."""
+    s = 0.0
+    for i in range(m):
+        s += a[i] * b[i]
+    return s
+
+
+@reductions
+def subtract(a: Any, row: Any, d: float, m: int) -> None:
+    """a_i ← a_i − d row_i for i < m."""
+    for i in range(m):
+        a[i] -= d * row[i]
+
+
+@reductions
+def subtract_four(a: Any, rows: Any, at: Any, d: Any) -> None:
+    """a ← a − Σ_{k<4} d_k rows[at_k]: a is read and written once."""
+    r0, r1, r2, r3 = rows[at[0]], rows[at[1]], rows[at[2]], rows[at[3]]
+    d0, d1, d2, d3 = d[0], d[1], d[2], d[3]
+    for i in range(a.shape[0]):
+        a[i] -= d0 * r0[i] + d1 * r1[i] + d2 * r2[i] + d3 * r3[i]
+
+
+@reductions
+def factor(H: Any) -> bool:
+    """The factor of H in its lower half; whether H is positive definite."""
+    for i in range(H.shape[0]):
+        row = H[i]
+        for j in range(i + 1):
+            other, s = H[j], row[j]
+            for a in range(j):
+                s -= row[a] * other[a]
+            if j < i:
+                row[j] = s / other[j]
+            elif s > 0.0:
+                row[i] = np.sqrt(s)
+            else:
+                return False
+    return True
+
+
+@inner
+def forward(F: Any, v: Any, k: int) -> None:
+    """v ← F⁻¹ v on the first k entries."""
+    for i in range(k):
+        v[i] = (v[i] - dot(F[i], v, i)) / F[i, i]
+
+
+@inner
+def backward(F: Any, v: Any, k: int) -> None:
+    """v ← F⁻ᵀ v on the first k entries, by rows of F."""
+    for i in range(k - 1, -1, -1):
+        v[i] /= F[i, i]
+        subtract(v, F[i], v[i], i)
+
+
+@compiled
+def substitute(F: Any, b: Any, k: int) -> None:
+    """b ← (F Fᵀ)⁻¹ b on the first k entries."""
+    forward(F, b, k)
+    backward(F, b, k)
+
+
+@pasted
+def append(F: Any, H: Any, S: Any, k: int, j: int) -> bool:
+    """Add column j to the k columns S that F is the factor of; whether H stays positive there."""
+    row = F[k]
+    for i in range(k):
+        row[i] = H[j, S[i]]
+    forward(F, row, k)
+    left = H[j, j] - dot(row, row, k)
+    if H[j, j] <= 0.0 or left < INDEFINITE * H[j, j]:
+        return False
+    row[k] = math.sqrt(max(left, INDEPENDENT * H[j, j]))
+    return True
+
+
+@pasted
+def remove(F: Any, S: Any, k: int, q: int, y: Any) -> None:
+    """Take the q-th of k columns out: the rows below move up and are rotated back to triangles.
+
+    The rotations are applied to y too: where it was F⁻¹ v, it becomes that of v without its q-th
+    entry. A row is a chain of rotations, so four rows are rotated side by side.
+    """
+    cosine, sine, last = np.empty(k), np.empty(k), np.empty(4)
+    for first in range(q, k - 1, 4):
+        count = min(4, k - 1 - first)
+        for a in range(count):
+            S[first + a] = S[first + a + 1]
+            for i in range(q):
+                F[first + a, i] = F[first + a + 1, i]
+            last[a] = F[first + a + 1, q]
+        known = first if count == 4 else q
+        if count == 4:
+            rotate_four_rows(F, first, q, cosine, sine, last)
+        for a in range(count):
+            r = first + a
+            end = rotate_row(F, r, known, cosine, sine, last[a])
+            size = math.hypot(end, F[r + 1, r + 1])
+            cosine[r], sine[r] = end / size, F[r + 1, r + 1] / size
+            F[r, r] = size
+    carried = y[q]
+    for i in range(q, k - 1):
+        below = y[i + 1]
+        y[i], carried = cosine[i] * carried + sine[i] * below, cosine[i] * below - sine[i] * carried
+
+
+@pasted
+def rotate_row(F: Any, r: int, q: int, cosine: Any, sine: Any, last: float) -> float:
+    """Row r + 1 into row r through rotations q, …, r − 1; the entry carried on."""
+    row, below = F[r], F[r + 1]
+    for i in range(q, r):
+        row[i] = cosine[i] * last + sine[i] * below[i + 1]
+        last = cosine[i] * below[i + 1] - sine[i] * last
+    return last
+
+
+@pasted
+def rotate_four_rows(F: Any, r: int, q: int, cosine: Any, sine: Any, last: Any) -> None:
+    """Rows r + 1, …, r + 4 into rows r, …, r + 3 through rotations q, …, r − 1."""
+    r0, r1, r2, r3, r4 = F[r], F[r + 1], F[r + 2], F[r + 3], F[r + 4]
+    e0, e1, e2, e3 = last[0], last[1], last[2], last[3]
+    for i in range(q, r):
+        c, s = cosine[i], sine[i]
+        b0, b1, b2, b3 = r1[i + 1], r2[i + 1], r3[i + 1], r4[i + 1]
+        r0[i], e0 = c * e0 + s * b0, c * b0 - s * e0
+        r1[i], e1 = c * e1 + s * b1, c * b1 - s * e1
+        r2[i], e2 = c * e2 + s * b2, c * b2 - s * e2
+        r3[i], e3 = c * e3 + s * b3, c * b3 - s * e3
+    last[0], last[1], last[2], last[3] = e0, e1, e2, e3

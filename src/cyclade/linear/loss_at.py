@@ -1,0 +1,128 @@
+"""The loss at one z: value, gradient in z and curvature, each computed once and on demand.
+
+Line searches, models and checks visit the same points; what one has computed the next reuses.
+The squared and the logistic loss of one output come from compiled passes without temporaries.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.losses import Logistic, Loss, Squared
+
+Array = NDArray[Any]
+
+
+def by_rows(s: Array, values: Array) -> Array:
+    """s_i times row i of values of shape (n,) or (n, T)."""
+    return np.asarray(s * values if values.ndim == 1 else s[:, None] * values)
+
+
+class LossAt:
+    """φ(y_i, z_i) and its derivatives in z at one z of shape (n,), or (n, T) for T outputs."""
+
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
+        self.loss, self.y, self.s, self.z = loss, y, s, z
+
+    @cached_property
+    def value(self) -> float:
+        """Σ s_i φ(y_i, z_i)."""
+        return float(self.s @ self.loss.value(self.y, self.z))
+
+    @cached_property
+    def u(self) -> Array:
+        """φ'."""
+        return np.asarray(self.loss.gradient(self.y, self.z))
+
+    @cached_property
+    def slopes(self) -> Array:
+        """s φ', the gradient in z."""
+        return by_rows(self.s, self.u)
+
+    @cached_property
+    def second(self) -> Array:
+        """φ'', whatever its sign."""
+        return np.asarray(self.loss.second_derivative(self.y, self.z), np.float64)
+
+    @cached_property
+    def majoriser(self) -> Array:
+        """Weights for which a quadratic model lies above φ; infinite where there are none."""
+        return np.asarray(self.loss.majoriser(self.y, self.z), np.float64)
+
+    def conjugate(self, u: Array) -> float:
+        """Σ s_i φ*(y_i, u_i)."""
+        return float(np.sum(self.s @ np.asarray(self.loss.conjugate(self.y, u), np.float64)))  # type: ignore[attr-defined]
+
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · φ'."""
+        return -self.conjugate(shrink * self.u)
+
+
+class SquaredLossAt(LossAt):
+    """All from one pass over the rows, computed eagerly: always needed."""
+
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
+        from cyclade.linear.kernels.losses import residuals
+
+        super().__init__(loss, y, s, z)
+        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
+        self._squares, self._along = residuals(y, z, s, self.u, self.slopes)
+        self.value = 0.5 * self._squares
+
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u, φ*(y, θ) = θy + ½θ²."""
+        return float(-shrink * (self._along + 0.5 * shrink * self._squares))
+
+
+class LogisticLossAt(LossAt):
+    """With e = exp(−|z|), all else is arithmetic and one logarithm; computed eagerly."""
+
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
+        from cyclade.linear.kernels.losses import passage
+
+        super().__init__(loss, y, s, z)
+        e = np.abs(z)
+        np.negative(e, out=e)
+        self.e = np.exp(e, out=e)
+        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
+        self._sums = passage(y, z, self.e, np.log1p(e), s, self.u, self.slopes)
+        self.value = self._sums[0]  # Σ s_i (log(1 + e_i) − min(y_i z_i, 0))
+
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u.
+
+        With a = |u|, φ*(u) = a log a + (1 − a) log(1 − a) = uz − φ. Where θ has shrunk, log a and
+        the sums with it are known already; one logarithm is left, of 1 − shrink · a.
+        """
+        from cyclade.linear.kernels.losses import remainder, triple
+
+        value, mass, margins, entropy = self._sums
+        if shrink == 1.0:
+            return value + margins
+        rest = np.empty_like(self.z)
+        remainder(self.u, shrink, rest)
+        with np.errstate(divide="ignore", invalid="ignore"):  # shrink near 1: the caller looks
+            other = float(triple(self.s, rest, np.log(rest)))
+        return -shrink * (mass * math.log(shrink) + entropy) - other
+
+    @cached_property
+    def second(self) -> Array:
+        """p (1 − p) = e / (1 + e)²."""
+        from cyclade.linear.kernels.losses import curvature
+
+        out = np.empty_like(self.z)
+        curvature(self.e, out)
+        return out
+
+
+KINDS: dict[type, type[LossAt]] = {Squared: SquaredLossAt, Logistic: LogisticLossAt}
+
+
+def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:
+    """The loss at z."""
+    return (KINDS.get(type(loss), LossAt) if z.ndim == 1 else LossAt)(loss, y, s, z)

@@ -1,0 +1,1 @@
+"""Copies of the columns of a working set, weighted and centred, that cycles run on."""

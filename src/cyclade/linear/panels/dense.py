@@ -1,0 +1,186 @@
+"""Dense columns, weighted and centred, copied to contiguous memory: a panel that can grow.
+
+This is the one place where dense columns are copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import dense
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+Array = NDArray[Any]
+NONE = np.empty(0, np.int64)
+
+
+def gather(
+    X: Array, columns: Array, w: Array, root: Array, centred: bool, A: Array, means: Array, L: Array
+) -> None:
+    """A_k = (a_k − m_k) √w, m_k the w-mean of the column (zero unless `centred`), L_k = ‖A_k‖²."""
+    if X.flags.f_contiguous:
+        XT, at = X.T, columns
+    else:
+        XT, at = np.ascontiguousarray(X[:, columns].T), np.arange(columns.size)
+    dense.gather(XT, at, w, root, centred, A, means, L)
+
+
+class DensePanel:
+    """The columns one after another, room for more, and at the end one of zeros for padding."""
+
+    choice_is_free = False
+    A: Array
+    L: Array
+    _means: Array
+
+    def __init__(
+        self, X: Array, columns: Array, w: Array, centred: bool, dtype: Any = None,
+        tuning: Tuning = DEFAULT,
+    ) -> None:  # fmt: skip
+        self.X, self.centred, self.tuning = X, centred, tuning
+        self.dtype = np.dtype(X.dtype if dtype is None else dtype)
+        self.w, self.root = w.astype(self.dtype), np.sqrt(w).astype(self.dtype)
+        self.mass = float(w.sum())
+        self.cols = NONE
+        self._make_room(columns.size)
+        self.order = NONE
+        self.G = np.empty((0, dense.WIDTH, dense.WIDTH), self.dtype)
+        self.extend(columns)
+
+    def _make_room(self, size: int) -> None:
+        """Arrays for so many columns; memory that is never written costs nothing."""
+        k, n = self.cols.size, self.X.shape[0]
+        A, means, L = np.empty((size + 1, n), self.dtype), np.empty(size), np.zeros(size + 1)
+        A[size] = 0
+        if k:
+            A[:k], means[:k], L[:k] = self.A[:k], self._means[:k], self.L[:k]
+        self.A, self._means, self.L = A, means, L
+        self.x = np.zeros(size + 1, self.dtype)
+
+    def extend(self, columns: Array) -> Array:
+        """Take more columns in, after those there are; `start` must follow."""
+        first, last = self.cols.size, self.cols.size + columns.size
+        if last >= self.A.shape[0]:  # never for the first columns of a panel that has some
+            self._make_room(max(last, min(4 * last + 256, self.X.shape[1])))
+        means, L = self._means[first:last], self.L[first:last]
+        gather(self.X, columns, self.w, self.root, self.centred, self.A[first:last], means, L)
+        least = self.tuning.least_curvature * (L + means**2 * self.mass)
+        np.maximum(L, np.maximum(least, np.finfo(self.dtype).tiny), out=L)
+        self.cols = np.concatenate([self.cols, columns])
+        return np.arange(first, last)
+
+    @property
+    def storage(self) -> tuple[bool, Array, Array, Array, Array, Array, float]:
+        """The columns as `kernels.storage` takes them."""
+        nothing = np.empty(0, self.dtype)
+        return True, self.A, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64), nothing, 1.0
+
+    @property
+    def means(self) -> Array:
+        """Of the columns under w where the panel is centred, else zeros."""
+        return self._means[: self.cols.size]
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x with residual R."""
+        self.R = R.astype(self.dtype)
+        self.x[: x.size] = x
+
+    def correlations(self, at: Array | None = None) -> Array:
+        """A R, or the entries `at` of it."""
+        if at is None or 2 * at.size > self.cols.size:
+            every = np.asarray(self.A[: self.cols.size] @ self.R, np.float64)
+            return every if at is None else every[at]
+        return self.correlate(at, self.R)
+
+    def correlate(self, at: Array, v: Array) -> Array:
+        """a_k · v for the columns `at`."""
+        out = np.empty(at.size)
+        dense.correlate(self.A, at, v.astype(self.dtype, copy=False), out)
+        return out
+
+    def choose(self, order: Array) -> None:
+        """Pad to eights; products of columns are made again from the first new block on."""
+        width = dense.WIDTH
+        padded = np.full(-(-order.size // width) * width, self.L.size - 1)
+        padded[: order.size] = order
+        same = min(padded.size, self.order.size)
+        differ = np.flatnonzero(padded[:same] != self.order[:same])
+        kept = (int(differ[0]) if differ.size else same) // width
+        G = np.empty((padded.size // width, width, width), self.dtype)
+        G[:kept] = self.G[:kept]
+        dense.grams(self.A, padded, kept, G)
+        self.order, self.G = padded, G
+
+    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
+        """Cycle over the chosen columns."""
+        done, largest = penalty.functions["dense_cycles"](
+            self.A, self.R, self.x, self.L, self.cols, self.order, self.G, penalty.parameters,
+            max_cycles, tolerance,
+        )  # fmt: skip
+        return int(done), float(largest)
+
+    def entries(self, order: Array) -> float:
+        """How many entries these columns have."""
+        return float(order.size * self.A.shape[1])
+
+    def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
+        """The cycles over `order` that cost as much as the products of the `new` columns.
+
+        From k = 2n columns on, cycles on products cost more than on columns, but a Newton step may
+        still replace thousands of cycles (ridge with more columns than rows): it pays at k³/3.
+        """
+        k, n, cost = order.size, self.A.shape[1], self.tuning.cost
+        if k < 2 * n:
+            return (cost.product_cached * k / 2 + 4) * new.size / max(k, 1)
+        return k * k / (4 * n) if k <= self.tuning.max_gram_columns else np.inf
+
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """A Aᵀ over `old`, whose products are G, and `new`: one matrix product for the new ones."""
+        k = old.size
+        out = np.empty((k + new.size, k + new.size))
+        fresh = self.rows(new)
+        out[:k, :k] = G
+        if k:
+            out[k:, :k] = fresh @ self.rows(old).T
+            out[:k, k:] = out[k:, :k].T
+        out[k:, k:] = fresh @ fresh.T
+        return out
+
+    def hessians(self, at: Array) -> Array:
+        """A Aᵀ over the columns of each row of `at`."""
+        A = self.rows(at.ravel()).reshape(*at.shape, -1)
+        return np.asarray(A @ A.transpose(0, 2, 1), np.float64)
+
+    def rows(self, order: Array) -> Array:
+        """These columns; where they lie one after another, without a copy."""
+        first, last = int(order[0]), int(order[-1]) + 1
+        if last - first == order.size and (np.diff(order) == 1).all():
+            return self.A[first:last]
+        return self.A[order]
+
+    def curved_products(self, d: Array) -> tuple[Array, Array]:
+        """A diag(d) Aᵀ by one product of the rows with d > 0 and one of the others; A (d √w)."""
+        A, d, below = self.A[: self.cols.size], d.astype(self.dtype), np.flatnonzero(d < 0)
+        up = A * np.sqrt(np.maximum(d, 0))
+        down = A[:, below] * np.sqrt(-d[below])
+        products = (up @ up.T - down @ down.T).astype(np.float64, copy=False)
+        return products, (A @ (d * self.root)).astype(np.float64, copy=False)
+
+    def product(self, dx: Array, at: Array | None = None) -> Array:
+        """Aᵀ dx, for all columns or those `at`."""
+        A = self.A[: self.cols.size] if at is None else self.rows(at)
+        return (dx.astype(A.dtype) @ A).astype(np.float64, copy=False)
+
+    def advance(self, columns: Array, dx: Array) -> None:
+        """x and R follow."""
+        moved = np.flatnonzero(dx)
+        self.x[columns] += dx.astype(self.dtype)
+        dense.add_rows(self.A, columns[moved], -dx[moved].astype(self.dtype), self.R)
+
+    def residual(self) -> Array:
+        """R in float64."""
+        return self.R.astype(np.float64, copy=False)

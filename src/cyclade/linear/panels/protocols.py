@@ -1,0 +1,140 @@
+"""One view of X for the whole engine: dense in either memory order, or sparse by columns.
+
+X itself is never changed or scaled. What the cyclic loop runs on is a `Panel`, a contiguous copy
+of the columns of a working set, weighted and (for an intercept) centred on the way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+if TYPE_CHECKING:
+    from cyclade.linear.weighted_columns import Columns
+
+Array = NDArray[Any]
+
+
+class Panel(Protocol):
+    """min over x of ½‖R‖² + Σ_j r_j(x_j) on the columns of a working set, R = √w (t − z)."""
+
+    x: Array  # the coefficients, perhaps with padding at the end
+    L: Array  # ‖a_j‖²
+    cols: Array  # the coordinate each column belongs to
+    root: Array  # √w
+    choice_is_free: bool  # whether `choose` does no work of its own
+
+    @property
+    def means(self) -> Array:
+        """Of the columns under w where the panel is centred, else zeros."""
+
+    def extend(self, columns: Array) -> Array:
+        """Take more columns in, and say where they are; `start` must follow."""
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x, where the (w-centred) residual is R."""
+
+    def correlations(self, at: Array | None = None) -> Array:
+        """a_j · R for every column, or those `at`: minus the gradient of the quadratic part."""
+
+    def choose(self, order: Array) -> None:
+        """The columns to cycle over, in that order."""
+
+    def cycles(self, penalty: Any, max_cycles: int, tolerance: float) -> tuple[int, float]:
+        """Cycle until no |δ_j| L_j exceeds the tolerance; the number of cycles, the last move."""
+
+    def residual(self) -> Array:
+        """R at the present point, in float64."""
+
+    def entries(self, order: Array) -> float:
+        """How many entries these columns have."""
+
+    def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
+        """How many cycles over `order` cost as much as the products of the `new` ones with all."""
+
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """A Aᵀ over the columns `old` (whose products are G) followed by `new`."""
+
+    def curved_products(self, d: Array) -> tuple[Array, Array]:
+        """A diag(d) Aᵀ, and A (d √w), over all columns; d may be negative."""
+
+    def product(self, dx: Array, at: Array | None = None) -> Array:
+        """Aᵀ dx over all columns, or those `at`: minus what R would change by."""
+
+    def advance(self, columns: Array, dx: Array) -> None:
+        """Move these coefficients by dx, and R with them."""
+
+
+class Design(Protocol):
+    """X, by what the engine asks of it."""
+
+    n: int
+    p: int
+    dtype: np.dtype[Any]  # that is worked in
+    given: np.dtype[Any]  # that X came in, and results go back in
+    entries: int  # that a pass over all columns reads
+    is_dense: bool  # whether X is one array
+    by_columns: bool  # whether some columns are read in less time than all
+
+    def refuse(self) -> None:
+        """Raise ValueError if X has NaN or infinity (asked only when a product was not finite)."""
+
+    def correlate(self, v: Array) -> Array:
+        """Xᵀv in float64, for v of shape (n,) or (n, T)."""
+
+    def correlate_some(self, cols: Array, v: Array) -> Array:
+        """Xᵀv on the chosen columns alone."""
+
+    def reading(self, cols: Array) -> int:
+        """How many entries that reads."""
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether few columns have most of the entries, as words of a language do."""
+
+    def norms(self) -> Array:
+        """‖a_j‖ of all columns, in float64."""
+
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        """Xx in float64, for x (p,) or (p, T), from the columns where it is not zero.
+
+        `support` holds those of one x, if given.
+        """
+
+    def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> Panel:
+        """A copy of the chosen columns, weighted by √w and centred under w if asked."""
+
+    def growing_panel(self, w: Array, centred: bool) -> Panel:
+        """A panel without columns, which some will be added to again and again."""
+
+    def unweighted(self, cols: Array, centred: bool) -> Columns:
+        """The chosen columns (and perhaps others) without weights, for products under any."""
+
+    def columns(
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
+    ) -> Columns | None:
+        """The same if products of them are cheap; else None.
+
+        `more` of them are cheap, against the number of rows, if their models are few; where they
+        are `kept` from one model to the next, those of all columns of a tall X may be.
+        """
+
+
+def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
+    """Wrap X after checking it; `uneven` says that rows will get very different weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_design(np.eye(3)).correlate(np.arange(3.0))
+    array([0., 1., 2.])
+    """
+    from cyclade.linear.designs import DenseDesign, SparseDesign
+
+    if hasattr(X, "tocsc"):
+        return SparseDesign(X, uneven, tuning)
+    return DenseDesign(np.asarray(X), uneven, tuning)

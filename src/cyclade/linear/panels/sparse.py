@@ -1,0 +1,206 @@
+"""Sparse columns: weighted copies, or the columns of X as they are, centred implicitly.
+
+The last entry of R is a shift: the residual is R[:n] + shift·√w.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import products, sparse
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+Array = NDArray[Any]
+NONE = np.empty(0, np.int64)
+
+
+class SparsePanel:
+    """The columns times √w, one after another, and room for more."""
+
+    choice_is_free = True
+    w = 1.0  # what is left to multiply products of columns by
+
+    def __init__(
+        self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool,
+        dtype: Any = None, tuning: Tuning = DEFAULT,
+    ) -> None:  # fmt: skip
+        self.X, self.centred, self.tuning = (data, rows, starts), centred, tuning
+        self.dtype = np.dtype(data.dtype if dtype is None else dtype)
+        self.root, self.mass = np.sqrt(w), float(w.sum())
+        self._scale = self.root.astype(self.dtype)
+        self.cols = NONE
+        self.data, self.rows = np.empty(0, self.dtype), np.empty(0, np.uint32)
+        self.starts = np.zeros(1, np.uint64)
+        self.sums, self.L = np.empty(0), np.empty(0)  # a_j · w if centred, Σ w a_j²
+        self.extend(columns)
+
+    def extend(self, columns: Array) -> Array:
+        """Take more columns in, after those there are; `start` must follow."""
+        starts = self.X[2]
+        first, used = self.cols.size, int(self.starts[-1])
+        size = used + int((starts[columns + 1] - starts[columns]).sum())
+        if size > self.data.size:  # memory that is never written costs nothing
+            room = min(3 * size, self.X[0].size) if first else size
+            data, rows = np.empty(room, self.dtype), np.empty(room, np.uint32)
+            data[:used], rows[:used] = self.data[:used], self.rows[:used]
+            self.data, self.rows = data, rows
+        begins = np.empty(columns.size + 1, np.uint64)
+        sums, L = np.empty(columns.size), np.empty(columns.size)
+        sparse.gather(
+            *self.X, columns, self._scale, self.data, self.rows, begins, sums, L, used
+        )  # fmt: skip
+        self.starts = np.concatenate([self.starts[:-1], begins])
+        sums, L = self._centre(sums, L)
+        self.sums, self.L = np.concatenate([self.sums, sums]), np.concatenate([self.L, L])
+        self.means = self.sums / self.mass
+        self.cols = np.concatenate([self.cols, columns])
+        return np.arange(first, self.cols.size)
+
+    def _centre(self, sums: Array, L: Array) -> tuple[Array, Array]:
+        """a_j · √w and ‖a_j‖² of the centred columns, from those of the columns."""
+        if not self.centred:
+            sums = np.zeros_like(sums)
+        least = np.maximum(self.tuning.least_curvature * L, np.finfo(self.dtype).tiny)
+        return sums, np.maximum(L - sums**2 / self.mass, least)
+
+    @property
+    def storage(self) -> tuple[bool, Array, Array, Array, Array, Array, float]:
+        """The columns as `kernels.storage` takes them."""
+        A = np.empty((0, 0), self.dtype)
+        return False, A, self.data, self.rows, self.starts, self.sums, self.mass
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x with residual R."""
+        self.R, self.x = np.append(R, 0.0).astype(self.dtype), x.astype(self.dtype)
+
+    def correlations(self, at: Array | None = None) -> Array:
+        """a_j · R for every column of the panel, or those `at`."""
+        at = np.arange(self.cols.size) if at is None else at
+        return self.correlate(at, self.R) + float(self.R[-1]) * self.sums[at]
+
+    def correlate(self, at: Array, v: Array) -> Array:
+        """a_k · v for the columns `at`, as they are stored."""
+        out = np.empty(at.size)
+        v = v.astype(self.dtype, copy=False)
+        sparse.correlate(self.data, self.rows, self.starts, at, v, out)
+        return out
+
+    def choose(self, order: Array) -> None:
+        """The columns to cycle over."""
+        self.order = np.asarray(order, np.int64)
+
+    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
+        """Cycle over the chosen columns."""
+        done, largest = penalty.functions["sparse_cycles"](
+            self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,
+            self.cols, self.order, penalty.parameters, self.w, max_cycles, tolerance,
+        )  # fmt: skip
+        return int(done), float(largest)
+
+    def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
+        """The products against twice all entries per cycle, and about as much for k² numbers."""
+        if order.size > self.tuning.max_gram_columns:
+            return np.inf
+        entries = self.entries(order)
+        made = min(8.0 + 0.5 * entries / self.root.size, 0.5 * new.size)
+        return made + order.size * new.size / max(entries, 1.0)
+
+    def entries(self, order: Array) -> float:
+        """How many entries these columns have."""
+        return float((self.starts[order + 1] - self.starts[order]).sum())
+
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """A Aᵀ over `old`, whose products are G, and `new`: a few new ones column by column.
+
+        Otherwise all are formed again by rows, at Σ m_i²/2 for m_i entries in row i.
+        """
+        k, n, order = old.size, self.root.size, np.concatenate([old, new])
+        out, w = np.empty((order.size, order.size)), np.full(n, self.w)
+        every = np.arange(order.size)
+        if new.size < 16.0 + self.entries(order) / n:
+            out[:k, :k] = G
+            products.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
+            if self.centred:
+                cross = np.outer(self.sums[new], self.means[order])
+                out[k:] -= cross
+                out[:k, k:] -= cross[:, :k].T
+        else:
+            self._by_rows(order, w, out)
+            if self.centred:
+                out -= np.outer(self.sums[order], self.means[order])
+        return out
+
+    def _by_rows(self, order: Array, d: Array, out: Array) -> None:
+        """out = A diag(d) Aᵀ of the columns as they are stored."""
+        A = products.by_rows(self.data, self.rows, self.starts, order, d.size)
+        products.weighted_products(*A, np.arange(order.size, dtype=np.int32), d, out)
+
+    def hessians(self, at: Array) -> Array:
+        """A Aᵀ over the columns of each row of `at`."""
+        return np.stack([self.products(NONE, own, np.empty((0, 0))) for own in at])
+
+    def curved_products(self, d: Array) -> tuple[Array, Array]:
+        """A diag(d) Aᵀ by rows, and A (d √w); centring is put in afterwards, as it is linear."""
+        k, m = self.L.size, self.means
+        out, every = np.empty((k, k)), np.arange(k)
+        self._by_rows(every, d, out)
+        sums, mass = self.correlate(every, d * self.root), float(d @ self.root**2)
+        out += mass * np.outer(m, m) - np.outer(m, sums) - np.outer(sums, m)
+        return out, sums - mass * m
+
+    def product(self, dx: Array, at: Array | None = None) -> Array:
+        """Aᵀ dx, for all columns or those `at`."""
+        out, at = np.zeros(self.root.size), np.arange(dx.size) if at is None else at
+        sparse.add_columns(self.data, self.rows, self.starts, at, dx, out)
+        return out - float(self.means[at] @ dx) * self.root
+
+    def advance(self, columns: Array, dx: Array) -> None:
+        """x and R follow."""
+        moved = np.flatnonzero(dx)
+        self.x[columns] += dx.astype(self.dtype)
+        d = -self.w * dx[moved]
+        sparse.add_columns(self.data, self.rows, self.starts, columns[moved], d, self.R)
+        self.R[-1] += float(self.means[columns] @ dx)
+
+    def residual(self) -> Array:
+        """R + shift √w in float64."""
+        return np.asarray(self.R[:-1] + float(self.R[-1]) * self.root)
+
+
+class SharedPanel(SparsePanel):
+    """All columns of X where they lie, for rows of equal weight w: only norms are computed.
+
+    R is multiplied by √w once more, so that a_j · R is what it is for a weighted copy.
+    """
+
+    def __init__(
+        self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool,
+        tuning: Tuning = DEFAULT,
+    ) -> None:  # fmt: skip
+        p = starts.size - 1
+        self.data, self.rows, self.starts, self.centred = data, rows, starts, centred
+        self.dtype, self.tuning = data.dtype, tuning
+        self.root, self.mass, self.w = np.sqrt(w), float(w.sum()), float(w[0])
+        self.cols = np.arange(p)
+        self.sums, self.means, self.L = np.zeros(p), np.zeros(p), np.zeros(p)
+        self.extend(columns)
+
+    def extend(self, columns: Array) -> Array:
+        """Sums and norms of these columns."""
+        sums, L = np.empty(columns.size), np.empty(columns.size)
+        sparse.moments(self.data, self.starts, columns, sums, L)
+        sums, L = self._centre(self.w * sums, self.w * L)
+        self.sums[columns], self.means[columns], self.L[columns] = sums, sums / self.mass, L
+        return columns
+
+    def start(self, R: Array, x: Array) -> None:
+        """Begin at x with residual R."""
+        super().start(R * self.root, x)
+
+    def residual(self) -> Array:
+        """R divided by the second √w."""
+        return np.asarray(self.R[:-1] / self.root + float(self.R[-1]) * self.root)

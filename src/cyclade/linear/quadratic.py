@@ -1,0 +1,228 @@
+"""Quadratic models of the loss, and the safeguarded steps they give.
+
+At z the loss is replaced by  Σ s_i [φ'_i (z'_i − z_i) + ½ w_i (z'_i − z_i)²].  Kernels then see a
+least-squares problem with weights and never the loss. For the squared loss the model is exact; for
+convex losses w = φ'' (Newton); for nonconvex ones φ'' where it is large enough, and a fraction of
+the half-quadratic weight where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import linalg
+from cyclade.linear.loss_at import LossAt, by_rows
+from cyclade.linear.panels.protocols import Panel
+from cyclade.linear.problem import Problem
+from cyclade.linear.state import State
+
+Array = NDArray[Any]
+
+
+class Model:
+    """½‖R‖² with R = √w (t − z'): the loss around z, in the form the panels take."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        loss_at: LossAt,
+        damping: float,
+        trust: float,
+        w: Array | None = None,
+    ) -> None:
+        """At z, with the curvature there unless the weights w are given."""
+        self.problem, self.loss_at, self.z = problem, loss_at, loss_at.z
+        self.exact = problem.loss.quadratic
+        self.slopes = loss_at.slopes
+        self.w = weights(problem, loss_at, damping, trust) if w is None else w
+        self.mass: Any = self.w.sum(axis=0)  # a number, or (T,)
+
+    @cached_property
+    def root(self) -> Array:
+        """√w."""
+        return np.asarray(np.sqrt(self.w))
+
+    @cached_property
+    def R(self) -> Array:
+        """√w (t − z), at z."""
+        return np.asarray(-self.slopes / self.root)
+
+    def second(self) -> Array:
+        """s φ'' at z, whatever its sign."""
+        return np.asarray(self.problem.s * self.loss_at.second)
+
+    def panel(self, W: Array) -> Panel:
+        """The columns W under this model's weights, with the intercept profiled out."""
+        return self.problem.design.panel(W, self.w, self.problem.fit_intercept)
+
+    def start(self) -> Array:
+        """R at z, or at the best intercept if there is one."""
+        if not self.problem.fit_intercept:
+            return self.R
+        return np.asarray(self.R - self.root * (np.sum(self.root * self.R, axis=0) / self.mass))
+
+    def move(self, panel: Panel, dx: Array) -> tuple[Array, float]:
+        """What z and the intercept change by, once a panel has moved its coefficients by dx."""
+        dz = (self.R - panel.residual()) / self.root
+        if not self.problem.fit_intercept:
+            return dz, 0.0
+        return dz, float(self.w @ dz) / self.mass - float(panel.means @ dx)
+
+
+def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> Array:
+    """s times `curvatures`, in the shape of z; not zero anywhere.
+
+    A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
+    """
+    least = problem.tuning.weight_floor / problem.s.size
+    return by_rows(np.maximum(problem.s, least), curvatures(problem, loss_at, damping, trust))
+
+
+def curvatures(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> Array:
+    """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
+    loss = problem.loss
+    if loss.quadratic:
+        return np.ones_like(loss_at.z)
+    if loss.convex:
+        w = lifted(problem, loss_at.second)
+    else:
+        w = np.maximum(loss_at.second, trust * loss_at.majoriser)
+    if damping > 1.0:
+        upper = loss_at.majoriser
+        bounded = np.isfinite(upper)
+        upper = np.where(bounded, np.maximum(upper, w), 0.0)
+        w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
+    return np.maximum(w, problem.tuning.weight_floor * float(np.max(w, initial=1e-300)))
+
+
+def lifted(problem: Problem, second: Array) -> Array:
+    """φ'' of a convex loss, at least a part of its bound if φ may be linear in parts.
+
+    φ'' = 0 says nothing there. For other convex losses φ'' is right however small; a floor costs
+    models where classes are far apart.
+    """
+    if problem.loss.flat and np.isfinite(problem.loss.bound):
+        return np.maximum(second, problem.tuning.flat_floor * problem.loss.bound)
+    return second
+
+
+class Step(NamedTuple):
+    """Where a line search ended: t = 0 if nowhere."""
+
+    t: float
+    loss_at: LossAt
+
+
+def line_search(
+    problem: Problem, here: LossAt, end: LossAt, r: Callable[[float], float], halvings: int = 8,
+    there: Callable[[float], LossAt] | None = None, further: float = np.inf,
+) -> Step:  # fmt: skip
+    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants.
+
+    `here` and `end` are the loss at t = 0 and t = 1, `r(t)` the penalty at t. With a finite
+    `further`, t = 2, 4, …, 256 are tried after 1, with the loss `there(t)`, as long as F falls
+    `further` times as much as before: where F is bent down, a model that does not know it makes
+    short steps in the right direction.
+    """
+    r0, dz = r(0.0), end.z - here.z
+    F, slope = here.value + r0, float(np.sum(here.slopes * dz)) + r(1.0) - r0
+    t, at = 1.0, end
+    for _ in range(halvings):
+        value = at.value + r(t)
+        if value <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
+            break
+        t *= 0.5
+        at = problem.loss_at(here.z + t * dz)
+    else:
+        return Step(0.0, here)
+    while there is not None and 1.0 <= t < 256.0:
+        longer = there(2.0 * t)
+        lower = longer.value + r(2.0 * t)
+        if F - lower < further * (F - value):
+            break
+        t, at, value = 2.0 * t, longer, lower
+    return Step(t, at)
+
+
+def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tuple[float, LossAt]:
+    """`line_search` from x along dx on the coordinates W; `end` is the loss at t = 1."""
+    total = model.problem.penalty.total
+    found = line_search(model.problem, model.loss_at, end, lambda t: total(W, x + t * dx))
+    return found.t, found.loss_at
+
+
+def next_damping(state: State, damping: float, t: float) -> float:
+    """The damping of the next model, after a step of length t towards the minimum of the last."""
+    if t < 1.0:  # rows with φ'' < 0 get larger weights
+        state.trust = min(1.0, 3.0 * state.trust)
+    return max(1.0, damping / 4) if t > 0 else 8.0 * damping
+
+
+def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:
+    """A Newton step of F itself on the support S, with φ'' as it is, negative entries included.
+
+    Where the support and its signs are right this converges quadratically, however dependent the
+    columns are. Where that Hessian is not positive definite the model's own weights are used, and
+    longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
+    at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept
+    moves by, or None if F does not fall or S is eps-stationary already.
+    """
+    problem, k = model.problem, S.size
+    slope, bend = problem.penalty.derivatives(S, x)
+    if not np.isfinite(bend).all():
+        return None
+    panel = model.panel(S)
+    panel.start(model.R, x)
+    downhill = np.append(panel.correlations() - slope, -model.slopes.sum())
+    if float(np.abs(downhill[:k]).max()) <= eps:
+        return None
+    for second in (model.second(), model.w):
+        step = solve_positive(
+            *_hessian(panel, model, second, bend), downhill, problem.fit_intercept
+        )
+        if step is not None:
+            break
+    else:
+        return None
+    F = model.loss_at.value + problem.penalty.total(S, x)
+    kinked = problem.penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
+    best, t = None, 1.0
+    while 2.0**-3 < t < 2.0**9:
+        dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
+        dc = t * float(step[k])
+        dz = panel.product(dx) / model.root + dc
+        there = problem.loss_at(model.z + dz)
+        tried = there.value + problem.penalty.total(S, x + dx)
+        if tried < F:
+            best, F = (dx, there, dc - float(panel.means @ dx)), tried
+            t *= 2.0
+        elif best is None and t <= 1.0:
+            t *= 0.5
+        else:
+            break
+    return best
+
+
+def _hessian(panel: Panel, model: Model, second: Array, bend: Array) -> tuple[Array, Array, float]:
+    """Of F in (x_S, c): the block of x, the column of c, and the corner."""
+    H, column = panel.curved_products(second / model.w)
+    H.flat[:: bend.size + 1] += bend + 1e-13 * panel.L[: bend.size]
+    return H, column, float(second.sum())
+
+
+def solve_positive(
+    H: Array, column: Array, corner: float, downhill: Array, bordered: bool
+) -> Array | None:
+    """The Newton step, with a last entry for the intercept (zero without); None if not convex."""
+    if bordered:
+        H = np.block([[H, column[:, None]], [column[None], np.array([[corner]])]])
+    factor = linalg.cholesky(H)
+    if factor is None:
+        return None
+    step = linalg.solve(factor, downhill[: len(H)])
+    return step if bordered else np.append(step, 0.0)

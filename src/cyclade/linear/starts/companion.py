@@ -1,0 +1,67 @@
+"""A second start now and then on the path of a nonconvex penalty.
+
+Following one minimum down in λ keeps to it long after better ones have appeared. So beside the path
+there runs another, under the same penalty made less nonconvex, which has fewer minima. Whenever λ
+has fallen enough, and at the last λ, both the last solution and the point of that other path are
+brought near a minimum, and the path goes on from the lower one: SparseNet's paths in λ and γ, with
+two values of γ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.problem import Problem
+from cyclade.linear.state import State, rebase
+from cyclade.linear.working_set import minimise
+
+
+class Companion:
+    """The other path. `state` is where the path begins, and is left alone; `last` its last λ."""
+
+    def __init__(self, state: State, last: float) -> None:
+        self._beside, self._last, self._compared = fork(state), last, math.inf
+
+    def advance(self, problem: Problem, state: State, max_passes: int) -> State:
+        """Where to go on: at `state`, or, where that is compared and F is lower, beside it."""
+        penalty, tuning = problem.penalty.penalty, problem.tuning
+        lam = float(penalty.lam)
+        if lam > max(tuning.companion_step * self._compared, self._last):
+            return state
+        self._compared = lam
+        beside = self._beside
+        beside.kept, beside.passes = state.kept, 0  # its products serve both
+        near(problem.at(penalty.straighter(tuning.straighter[-1])), beside, max_passes)
+        other = fork(beside)
+        if same(other.x, state.x):
+            state.passes += other.passes
+            return state
+        near(problem, other, max_passes)
+        near(problem, state, max_passes)
+        lower = other if other.measured.objective < state.measured.objective else state
+        lower.passes = state.passes + other.passes
+        return lower
+
+
+def near(problem: Problem, state: State, max_passes: int) -> None:
+    """Bring a state near a minimum, as roughly as a comparison allows."""
+    rebase(problem, state)
+    on_path, state.on_path = state.on_path, False  # no finer than asked for
+    minimise(problem, state, problem.tuning.companion_tol, max_passes, lambda row: None)
+    state.on_path = on_path
+
+
+def same(x: Any, y: Any) -> bool:
+    """Whether two points have the same support and are close: they go to the same minimum."""
+    if not np.array_equal(x != 0, y != 0):
+        return False
+    return float(np.abs(x - y).max(initial=0.0)) <= 1e-3 * float(np.abs(y).max(initial=0.0))
+
+
+def fork(state: State) -> State:
+    """A state at the same point, which moves on its own."""
+    return replace(state, x=state.x.copy(), history=[])

@@ -1,0 +1,110 @@
+"""A point that moves by blocks on some rows of a linear model; z = X_S x + c is kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.blocks import Point
+from cyclade.linear.stochastic.columns import Columns, columns_of
+
+
+class Rows:
+    """Some rows of the data: X_S, y_S, offsets, and the weight of each row in f_S.
+
+    `members[j]` are the features of block j out of 0, …, p (p itself is the intercept). The
+    columns of a block are cut when first asked for, and kept.
+    """
+
+    def __init__(
+        self, X: Any, y: Array, weight: Array, offset: Array | None, members: Sequence[Any]
+    ) -> None:
+        self.X, self.y, self.weight, self.offset = X, y, weight, offset
+        self.n, self.p = X.shape
+        self._members = members
+        self._columns: list[Columns | None] = [None] * len(members)
+
+    def columns(self, j: int) -> Columns:
+        """The columns of block j."""
+        found = self._columns[j]
+        if found is None:
+            found = self._columns[j] = columns_of(self._by_columns, self._members[j])
+        return found
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        return self.X if isinstance(self.X, np.ndarray) else self.X.tocsc()
+
+    def predict(self, coef: Array, intercept: Array | None) -> Array:
+        """z = X_S x + c + offset, freshly computed."""
+        z = np.asarray(self.X @ coef)
+        if intercept is not None:
+            z = z + intercept
+        return z if self.offset is None else z + self.offset
+
+
+class LinearSweep:
+    """f_S(x) = Σ_{i∈S} w_i φ(y_i, z_i), z = X_S x + c + offset, at a point that moves by blocks.
+
+    Built by `LinearOracle`. `grad(j)` and `set(j, u)` cost the columns of block j on the rows in S,
+    no more: z and r_i = w_i φ'(y_i, z_i) are kept up to date on the rows that a move touches,
+    and a block that stays where it is costs nothing.
+    """
+
+    def __init__(self, x: Point, rows: Rows, loss: Any, shapes: list[tuple[int, ...]], z: Array):
+        self.rows = rows
+        self._x, self._loss, self._shapes = x, loss, shapes
+        self._z = z
+        self._weight = rows.weight if z.ndim == 1 else rows.weight[:, None]
+        self._r = self._weight * loss.gradient(rows.y, z)
+        self.get = x.get
+
+    def grad(self, j: int) -> Array:
+        """∇^j f_S = A_jᵀ r, r_i = w_i φ'(y_i, z_i)."""
+        return self.rows.columns(j).back(self._r).reshape(-1)
+
+    def set(self, j: int, u: Array) -> None:
+        """Move block j to `u`, and z with it."""
+        du = u - self._x.get(j)
+        self._x.set(j, u)
+        if du.any():
+            touched = self.rows.columns(j).move(self._z, du.reshape(self._shapes[j]))
+            grad_z = self._loss.gradient(self.rows.y[touched], self._z[touched])
+            self._r[touched] = self._weight[touched] * grad_z
+
+    def value(self) -> float:
+        """f_S here."""
+        return self._value_at(self._z)
+
+    def trial(self, j: int, u: Array) -> float:
+        """f_S with block j at `u`; the point stays."""
+        return self._value_at(self._moved(j, u))
+
+    def trial_grad(self, j: int, u: Array) -> Array:
+        """∇^j f_S with block j at `u`; the point stays."""
+        there = self._weight * self._loss.gradient(self.rows.y, self._moved(j, u))
+        return self.rows.columns(j).back(there).reshape(-1)
+
+    def largest_curvature(self) -> float:
+        """The largest φ'' of a row here."""
+        return float(np.max(self._loss.curvature(self.rows.y, self._z)))
+
+    def hvp(self, j: int, v: Array) -> Array:
+        """A_jᵀ diag(w φ'') A_j v; for nonconvex losses with the weights of their majoriser."""
+        columns, along = self.rows.columns(j), np.zeros_like(self._z)
+        columns.move(along, v.reshape(self._shapes[j]))
+        curvature = self._weight * self._loss.curvature(self.rows.y, self._z)
+        return columns.back(curvature * along).reshape(-1)
+
+    def _value_at(self, z: Array) -> float:
+        return float(self.rows.weight @ self._loss.value(self.rows.y, z))
+
+    def _moved(self, j: int, u: Array) -> Array:
+        """z with block j at `u`."""
+        z = self._z.copy()
+        self.rows.columns(j).move(z, (u - self._x.get(j)).reshape(self._shapes[j]))
+        return z

@@ -1,0 +1,1 @@
+"""Solvers of the problem on a working set."""

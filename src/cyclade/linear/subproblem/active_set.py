@@ -1,0 +1,292 @@
+"""Nonconvex losses under r = Σ λ_j |x_j|: an active-set Newton method on products of columns.
+
+A majoriser's weights make short steps, and weights without the φ'' < 0 of outliers make a model
+that is blind where they bend F most. Near a minimum φ'' may be taken as it is: G = A diag(sφ'') Aᵀ
+is positive definite on the support at a minimum, and `kernels/pivots.py` asks for no more. So steps
+converge as Newton's do. Where G is not, rows with φ'' < 0 get a part of the majoriser's weight.
+
+Far from the minimum outliers hardly bend the loss, and what the other rows leave undetermined is
+left to the kinks of r: the solution is close to a corner, and cycles would creep along edges
+towards it, while pivots walk from corner to corner. As products cost more than all else, they and
+their factor are used again, with new gradients, as long as steps with them converge fast.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.certificate import Measured, measure
+from cyclade.linear.kernels import linalg
+from cyclade.linear.kernels.pivots import pivots
+from cyclade.linear.loss_at import LossAt
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import curvatures, line_search
+from cyclade.linear.state import State
+from cyclade.linear.weighted_columns import Columns
+
+Array = NDArray[Any]
+
+
+def suits(problem: Problem, state: State) -> bool:
+    """Whether products of the support are affordable, for a nonconvex loss and a weighted l1 norm.
+
+    Where they are expensive, cycles make progress sooner far from the minimum; where they are very
+    expensive, cycles are tried first in any case.
+    """
+    tuning = problem.tuning
+    if problem.loss.convex or not problem.penalty.is_norm:
+        return False
+    cycles = price(problem, state.x)
+    if cycles <= tuning.pivot_cycles:
+        return True
+    many = int(np.count_nonzero(state.x)) > tuning.max_gram_columns
+    if many or state.measured.distance > tuning.pivot_distance * problem.penalty.top:
+        return False
+    slow = bool(state.kept.get("slow", 0) >= tuning.slow_models)
+    return slow or cycles <= tuning.pivot_cycles_near
+
+
+def price(problem: Problem, x: Array) -> float:
+    """What products and a factor of the columns with x ≠ 0 cost, in cycles over them."""
+    k, e = int(np.count_nonzero(x)), problem.design.entries / problem.design.p
+    return k / 8 + k * k / (6.0 * max(e, 1.0))
+
+
+def converges(first: float, last: float, goal: float, cycles: float) -> bool:
+    """Whether steps like the one from `first` to `last` get to the goal for less than new products.
+
+    New ones, which cost as much as `cycles`, get there in about two steps of eight cycles each.
+    """
+    if last <= goal:
+        return True
+    if last > 0.8 * first:
+        return False
+    return math.log(last / goal) < math.log(first / last) * min(max(cycles / 8.0, 1.0), 8.0)
+
+
+def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+    """Newton steps until all columns are at the target distance; whether any step was made.
+
+    Every step chooses its own columns and checks all of them, so W is not used.
+    """
+    kept = state.kept.get("active_set") or ActiveSetNewton(problem.design.p)
+    state.kept["active_set"] = kept
+    return bool(kept.minimise(problem, state, state.target, budget))
+
+
+class ActiveSetNewton:
+    """Products of some columns under some weights, their factor on the support, and steps."""
+
+    columns: Columns
+
+    def __init__(self, p: int) -> None:
+        self.place = np.full(p, -1)  # of a coordinate among the columns
+        self.cols = np.empty(0, np.int64)  # coordinates with products, in order
+        self.G, self.factor = np.empty((0, 0)), np.empty((0, 0))
+        self.order, self.size = np.empty(0, np.int64), 0  # the support that the factor is of
+        self.means, self.mass = np.empty(0), 1.0
+        self.raw, self.w = np.empty((0, 0)), np.empty(0)  # products before profiling, and weights
+        self.reuse = False  # whether these products are worth using again
+        self.true_hessian = False  # whether they have φ'' as it is
+        self.fallback = False  # whether that has just failed
+
+    def minimise(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
+        """Steps until the distance is below the goal, or they fail; whether any was made."""
+        moved, begun, goal = False, state.passes, max(goal, np.finfo(np.float64).tiny)
+        for _ in range(problem.tuning.pivot_steps):
+            now = state.measured
+            if now.distance <= goal or state.passes >= budget or not suits(problem, state):
+                break
+            again = self.reuse and self.extend(problem, state, goal)
+            if not again and not self.form(problem, state):
+                break
+            first = self.distance(now)
+            state.passes += 1
+            if not self.step(problem, state, goal, budget):
+                if not again and not self.true_hessian:
+                    break
+                self.reuse, self.fallback = False, self.true_hessian
+                continue
+            moved = True
+            last = self.distance(state.measured)
+            self.reuse &= converges(first, last, goal, price(problem, state.x))
+            if last >= first and state.measured.objective >= now.objective:  # rounding level
+                break
+        state.working = self.cols
+        if not moved:
+            state.passes = begun
+        return moved
+
+    def distance(self, measured: Measured) -> float:
+        """From optimal, of the columns with products and the intercept."""
+        return max(float(measured.distances[self.cols].max()), abs(float(measured.slope)))
+
+    def form(self, problem: Problem, state: State) -> bool:
+        """Products of the support and the columns close to it; False if there are none."""
+        V, loss_at = candidates(problem, state), state.loss_at
+        if not V.size:
+            return False
+        self.take(problem, V)
+        S, second = np.flatnonzero(state.x[V]), problem.s * loss_at.second
+        near = state.measured.distance <= problem.tuning.true_hessian_distance * problem.penalty.top
+        self.reuse, fallback, self.fallback = True, self.fallback, False
+        self.true_hessian = near and 0 < S.size <= int(np.count_nonzero(second > 0))
+        self.true_hessian &= not fallback
+        if self.true_hessian:
+            self.raw, self.w = self.columns.products(self.place[V], second), second
+            self.true_hessian = self.profile(problem) and self.refactor(S)
+            if self.true_hessian:
+                return True
+        w = problem.s * curvatures(problem, loss_at, 1.0, state.trust)
+        if self.w is second:  # only rows with a small φ'' differ
+            self.raw += self.columns.products(self.place[V], w - second)
+        else:
+            self.raw = self.columns.products(self.place[V], w)
+        self.w, self.size = w, -1
+        self.profile(problem)
+        return True
+
+    def take(self, problem: Problem, V: Array) -> None:
+        """Copy the columns V, unless they are there."""
+        if not (self.place[V] >= 0).all():
+            self.columns = problem.design.unweighted(V, problem.fit_intercept)
+            self.place[:] = -1
+            self.place[self.columns.cols] = np.arange(self.columns.cols.size)
+        self.cols = V
+
+    def extend(self, problem: Problem, state: State, goal: float) -> bool:
+        """Products of the columns that lack them, under the old weights; False if too many do."""
+        lacking = (state.measured.distances > goal) | (state.x != 0)
+        lacking[self.cols] = False
+        new, old, k = np.flatnonzero(lacking), self.cols, max(self.size, 0)
+        if not new.size:
+            return True
+        if 2 * new.size > old.size:
+            return False
+        both = np.sort(np.concatenate([old, new]))
+        self.take(problem, both)
+        at, before, after = self.place[both], *(np.searchsorted(both, part) for part in (old, new))
+        rows = self.columns.products_of(at[after], at, self.w)
+        raw, factor, order = np.empty((at.size, at.size)), *self.room(at.size)
+        raw[np.ix_(before, before)] = self.raw
+        raw[after], raw[:, after] = rows, rows.T
+        factor[:k, :k], order[:k] = self.factor[:k, :k], before[self.order[:k]]
+        self.raw, self.factor, self.order = raw, factor, order
+        return self.profile(problem)
+
+    def profile(self, problem: Problem) -> bool:
+        """G, with the intercept minimised over first; False if that has no minimum."""
+        at, m, w = self.place[self.cols], self.cols.size, self.w
+        G, self.means, self.mass = self.raw.copy(), self.columns.centres[at], float(w.sum())
+        if problem.fit_intercept:
+            if not self.mass > 0:
+                return False
+            sums = self.columns.slopes(w)[at]
+            G -= np.outer(sums, sums / self.mass)
+            self.means = self.means + sums / self.mass
+        if not self.true_hessian:
+            G.flat[:: m + 1] *= 1.0 + linalg.INDEPENDENT
+        self.G = G
+        return True
+
+    def refactor(self, S: Array) -> bool:
+        """The Cholesky factor of G_SS; False if that is not positive definite."""
+        m, k = self.cols.size, S.size
+        if self.order.size != m:
+            self.factor, self.order = self.room(m)
+        diagonal = self.G.diagonal()[S]
+        for ridge in (0.0,) if self.true_hessian else (0.0, 1e-10, 1e-8):
+            H = self.G[np.ix_(S, S)]
+            H.flat[:: k + 1] += ridge * diagonal
+            lower = linalg.cholesky(H)
+            if lower is not None:
+                self.factor[:k, :k] = lower
+                self.order[:k], self.size = S, k
+                return True
+        return False
+
+    @staticmethod
+    def room(m: int) -> tuple[Array, Array]:
+        """Memory for a factor of m columns, and for their places."""
+        return np.empty((m, m)), np.empty(m, np.int64)
+
+    def step(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
+        """To the minimum of the model, or part of the way; False if F does not fall."""
+        penalty, now, V, tuning = problem.penalty, state.measured, self.cols, problem.tuning
+        x, lam = state.x[V], penalty.zero_threshold[V]
+        new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
+        goal = max(0.3 * goal, tuning.model_forcing * now.distance)
+        if not self.true_hessian and np.count_nonzero(now.distances[V] > goal) > 24:
+            L = np.maximum(self.G.diagonal(), np.finfo(np.float64).tiny)
+            penalty.functions["gram_cycles"](self.G, c, new, L, V, penalty.parameters, 8, goal)
+        S = np.flatnonzero(new)
+        known = self.size == S.size and bool(new[self.order[: S.size]].all())
+        if not known and not self.refactor(S):
+            return False
+        made, size, kept_out = pivots(
+            self.G, c, new, lam, self.factor, self.order, S.size,
+            min(tuning.max_pivots, budget - state.passes), goal,
+        )  # fmt: skip
+        state.passes, self.size = state.passes + int(made), int(size)
+        dx = new - x
+        if not (dx.any() and np.isfinite(dx).all()):
+            return False
+        shift = -float(self.means @ dx)
+        if problem.fit_intercept:
+            shift -= now.slope / self.mass
+        t = move(problem, state, V, new, shift, longer=not self.true_hessian)
+        if not self.true_hessian:  # where φ'' < 0 a good model may have smaller weights still
+            factor = 0.3 if t >= 1.0 else 3.0
+            state.trust = min(max(factor * state.trust, 1e-3), 1.0)
+        self.fallback = self.true_hessian and (t < 1.0 or kept_out > 0)
+        self.reuse &= t == 1.0 and kept_out == 0
+        return t > 0
+
+
+def move(problem: Problem, state: State, V: Array, new: Array, shift: float, longer: bool) -> float:
+    """Go towards `new` as far as F falls (Armijo), and measure all columns there.
+
+    With `longer`, 2, 4, … times the way is tried: a majoriser makes short steps.
+    """
+    penalty, here, x, dx = problem.penalty, state.loss_at, state.x[V], new - state.x[V]
+
+    def point(t: float) -> Array:
+        """x at t; beyond 1, coordinates stop where they leave the orthant of `new`."""
+        at = x + t * dx if t != 1.0 else new
+        return np.where((new == 0) | (at * new < 0), 0.0, at) if t > 1.0 else at
+
+    def there(t: float) -> LossAt:
+        at, whole = point(t), state.x.copy()
+        whole[V] = at
+        return problem.loss_at(problem.predict(whole, state.c + t * shift, V[at != 0]))
+
+    t, loss_at = line_search(
+        problem, here, there(1.0), lambda t: penalty.total(V, point(t)),
+        there=there if longer else None, further=1.5,
+    )  # fmt: skip
+    if t == 0.0:
+        return t
+    state.x = state.x.copy()
+    state.x[V], state.c = point(t), state.c + t * shift
+    if t < 1.0:
+        loss_at = problem.loss_at(problem.predict(state.x, state.c))
+    state.loss_at, state.fresh = loss_at, True
+    state.measured = measure(problem, state.x, loss_at)
+    return t
+
+
+def candidates(problem: Problem, state: State) -> Array:
+    """The support, and the zeros with |g_j| closest to their threshold or above it."""
+    tuning, limits, size = problem.tuning, problem.penalty.zero_threshold, np.abs(state.measured.g)
+    support = np.flatnonzero(state.x)
+    close = np.flatnonzero((state.x == 0) & (size > tuning.pivot_near * limits))
+    room = max(tuning.near_room, support.size)
+    if close.size > room:
+        with np.errstate(divide="ignore"):
+            part = size[close] / limits[close]
+        close = close[np.argpartition(-part, room)[:room]]
+    return np.sort(np.concatenate([support, close]))

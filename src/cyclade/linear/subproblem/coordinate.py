@@ -1,0 +1,233 @@
+"""Coordinates one by one: quadratic models of the loss, and exact cycles over a working set.
+
+repeat  a quadratic model of the loss at z, with weights w = sφ'';
+        minimise it over W by cycles, x_j ← prox(x_j − ∇_j/L_j, 1/L_j);
+        move towards its minimiser as far as F falls (Armijo).
+
+There are three ways to do so:
+
+* the squared loss is its own model: one panel of weighted columns is kept, grows with the working
+  set, and one minimisation is all (`minimise_squares`);
+* few columns of many rows: cycles run on G = A diag(w) Aᵀ, which is formed for each model from
+  columns that are kept without weights (`minimise_by_products`);
+* else each model has a weighted copy of its columns, and cycles run on that (`minimise_models`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import Model, next_damping, polish, step_length, weights
+from cyclade.linear.state import NO_COLUMNS, State
+from cyclade.linear.subproblem import active_set
+from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver, PanelSolver
+from cyclade.linear.weighted_columns import Columns
+
+Array = NDArray[Any]
+
+
+def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+    """Minimise over the coordinates W and the intercept until they are goal-stationary."""
+    state.working = W
+    if problem.loss.quadratic:
+        minimise_squares(problem, state, W, goal, budget)
+        return True
+    columns = state.kept.get("columns")
+    if columns is None or not np.isin(W, columns.cols, assume_unique=True).all():
+        columns = state.kept["columns"] = problem.design.columns(W, problem.fit_intercept)
+    if columns is not None:
+        minimise_by_products(problem, state, columns, goal, budget)
+    else:
+        minimise_models(problem, state, W, goal, budget)
+    return True
+
+
+def gradient_on(problem: Problem, state: State, W: Array) -> Array:
+    """∇f on W, which a check of all columns may have computed already."""
+    if state.loss_at is state.measured.loss_at:
+        return state.measured.gradient.exactly(W)
+    return problem.design.correlate_some(W, state.loss_at.slopes)
+
+
+# --- the squared loss ---------------------------------------------------------------------------
+
+
+def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budget: int) -> None:
+    """One model, which is exact, on a panel that is kept from one working set to the next."""
+    solver, now = state.kept.get("panel_solver"), state.measured
+    if solver is None:
+        w, centred = weights(problem, state.loss_at, 1.0, 1.0), problem.fit_intercept
+        panel = problem.design.growing_panel(w, centred)
+        solver = IncrementalPanelSolver(panel, problem.design.p, w, centred, problem.tuning)
+        state.kept["panel_solver"] = solver
+    at, panel = solver.places(W), solver.panel
+    solver.start(state.x, now.loss_at.slopes, now.slope)
+    cols = panel.cols[at]
+    made = solver.minimise(
+        problem.penalty, at, goal, budget - state.passes,
+        correlations=panel.means[at] * now.slope - now.gradient.exactly(cols),
+        once=problem.tuning.recheck * panel.entries(at) > problem.design.entries,
+    )  # fmt: skip
+    if made:
+        state.passes, state.fresh = state.passes + made, False
+        dx = panel.x[at].astype(np.float64) - state.x[cols]
+        state.x[cols] += dx
+        if problem.fit_intercept:
+            state.c -= now.slope / solver.mass + float(panel.means[at] @ dx)
+
+
+# --- curved losses, on products of columns ------------------------------------------------------
+
+
+def minimise_by_products(
+    problem: Problem, state: State, columns: Columns, goal: float, budget: int
+) -> None:
+    """Models whose cycles read no row; a pass over the rows per model is all that is paid.
+
+    So models are minimised well. Where a check of all columns costs no more than that pass, one
+    model is made per working set.
+    """
+    W, tuning, damping = columns.cols, problem.tuning, 1.0
+    check_is_cheap = tuning.cost.is_tall(problem.design)
+    while state.passes < budget:
+        x, slope, here = state.x[W], problem.slope(state.loss_at), state.loss_at
+        if here is state.measured.loss_at:
+            g = state.measured.gradient.exactly(W) - columns.centres * slope
+        else:
+            g = columns.slopes(here.slopes)
+        distances = problem.penalty.distances(W, x, g + columns.centres * slope)
+        worst = max(float(distances.max(initial=0.0)), abs(slope))
+        if worst <= goal:
+            return
+        model = Model(problem, here, damping, state.trust)
+        tolerance = max(0.3 * goal, tuning.model_precision * worst)
+        least = tuning.entry * worst if check_is_cheap else tuning.active_part * tolerance
+        moving = np.flatnonzero((x != 0) | (distances > least))
+        dx, dc, made = minimise_model(
+            model, columns, moving, g, slope, x, 0.3 * tolerance, budget - state.passes
+        )
+        state.passes += made
+        cols = W[moving]
+        # dc is the move of the intercept for centred columns.
+        dc_raw = dc - float(columns.centres[moving] @ dx)
+        if check_is_cheap:
+            whole = state.x.copy()
+            whole[cols] += dx
+            end = problem.loss_at(problem.predict(whole, state.c + dc_raw))
+        else:
+            end = problem.loss_at(here.z + columns.combine(moving, dx) + dc)
+        t, there = step_length(model, cols, x[moving], dx, end)
+        if t > 0:
+            state.x[cols], state.loss_at = x[moving] + t * dx, there
+            state.c, state.fresh = state.c + t * dc_raw, check_is_cheap and t == 1.0
+        damping = next_damping(state, damping, t)
+        if damping > 1e12 or (check_is_cheap and t > 0):
+            return
+
+
+def minimise_model(
+    model: Model, columns: Columns, moving: Array, g: Array, slope: float, x: Array,
+    tolerance: float, budget: int,
+) -> tuple[Array, float, int]:  # fmt: skip
+    """What the moving columns and the intercept move by, and the cycles that took.
+
+    With an intercept c the model is minimised over it first: dc = −(Σu + σᵀdx)/Σw with σ = Aᵀw,
+    which leaves G − σσᵀ/Σw and g − σΣu/Σw.
+    """
+    problem, G = model.problem, columns.products(moving, model.w)
+    c, means = -g[moving], np.zeros(moving.size)
+    if problem.fit_intercept:
+        sums, least = columns.slopes(model.w)[moving], 1e-12 * G.diagonal()
+        means = sums / model.mass
+        G -= np.outer(sums, means)
+        G.flat[:: moving.size + 1] = np.maximum(G.diagonal(), least)
+        c += means * slope
+    gram = Gram.of(G, c, x[moving], columns.cols[moving], problem.penalty, problem.tuning)
+    made = gram.minimise(tolerance, budget)
+    dx = gram.x - x[moving]
+    return dx, -slope / model.mass - float(means @ dx), made
+
+
+# --- curved losses, on weighted copies of columns -----------------------------------------------
+
+
+def minimise_models(problem: Problem, state: State, W: Array, goal: float, budget: int) -> None:
+    """Models on panels of their own; Newton steps once a support has settled."""
+    tuning, damping, spent, wait, models = problem.tuning, 1.0, 0, 1, 0
+    forcing = tuning.model_forcing if problem.loss.convex else tuning.model_forcing_nonconvex
+    single = problem.design.dtype == np.float32  # rounding of z adds up from model to model
+    while state.passes < budget and not (single and models == tuning.float32_models):
+        V, models = moving_columns(problem, state, W, goal, forcing), models + 1
+        if not V.size:
+            return
+        model, every = Model(problem, state.loss_at, damping, state.trust), np.arange(V.size)
+        solver = PanelSolver(model.panel(V), tuning)
+        panel, x = solver.panel, state.x[V]
+        if panel.gram_breakeven_cycles(every, every) < tuning.gram_at_once:
+            solver.spent = tuning.gram_at_once
+        panel.start(model.start(), x)
+        made = solver.minimise(problem.penalty, every, goal, budget - state.passes, forcing=forcing)
+        if not made:
+            return  # the intercept alone is off, or rounding: a check of all columns decides
+        state.passes, spent = state.passes + made, spent + made
+        slow = state.kept.get("slow", 0) + 1 if made >= tuning.max_model_cycles else 0
+        state.kept["slow"] = slow
+        dx = panel.x[: V.size].astype(np.float64) - x
+        dz, dc = model.move(panel, dx)
+        t, there = step_length(model, V, x, dx, problem.loss_at(model.z + dz))
+        if t > 0:
+            state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
+            state.fresh = False
+        damping = next_damping(state, damping, t)
+        if damping > 1e12 or (slow >= tuning.slow_models and active_set.suits(problem, state)):
+            return
+        inside = np.flatnonzero(state.x[V])
+        settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
+        long = spent > wait * panel.gram_breakeven_cycles(inside, inside)
+        if settled and long and solvable(problem, state.x[V], V, inside):
+            spent, wait = 0, 2 * wait
+            newton_steps(problem, state, V[inside], goal)
+
+
+def moving_columns(problem: Problem, state: State, W: Array, goal: float, forcing: float) -> Array:
+    """The columns of W that a model is made of: the support, and those that violate.
+
+    None if W and the intercept are goal-stationary. A model has a copy of its columns under its own
+    weights, so it has no others; they may come in with the next.
+    """
+    x = state.x[W]
+    distances = problem.penalty.distances(W, x, gradient_on(problem, state, W))
+    worst = max(float(distances.max(initial=0.0)), abs(problem.slope(state.loss_at)))
+    if worst <= goal:
+        return NO_COLUMNS
+    least = problem.tuning.active_part * max(0.3 * goal, forcing * worst)
+    return np.asarray(W[(x != 0) | (distances > least)])
+
+
+def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
+    """Whether Newton steps on the support make sense: fewer columns than rows, or r is curved."""
+    if 0 < inside.size < problem.design.n:
+        return True
+    return inside.size > 0 and float(problem.penalty.derivatives(W[inside], x[inside])[1].min()) > 0
+
+
+def newton_steps(problem: Problem, state: State, S: Array, goal: float) -> None:
+    """Newton steps on a support that has settled, while they lower F and it is not stationary.
+
+    Where φ'' < 0 they may be short, and many: then some cycles come in between.
+    """
+    few = state.passes + problem.tuning.newton_steps_nonconvex
+    last = np.inf if problem.loss.convex else few
+    while S.size and state.passes < last:
+        step = polish(Model(problem, state.loss_at, 1.0, state.trust), state.x[S], S, goal)
+        if step is None:
+            return
+        dx, state.loss_at, dc = step
+        state.x[S] += dx
+        state.c, state.fresh, state.passes = state.c + dc, False, state.passes + 1
+        S = S[state.x[S] != 0]

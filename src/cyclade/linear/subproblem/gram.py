@@ -1,0 +1,168 @@
+"""A model in the space of the coefficients: cycles on products of columns, and Newton steps.
+
+A panel of k columns and n rows reads about 2kn entries per cycle; with G = A Aᵀ a cycle reads at
+most k². Between bursts of cycles a Newton step on the support is tried: where r is smooth, as |x|
+is away from zero, one linear system replaces many cycles over columns that are nearly dependent. A
+step that does not lower the model is not taken, so cycles decide in the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels.gram import LENGTHS, NEWTON_STEPS, ROUNDING, minimise, submatrix
+from cyclade.linear.panels.protocols import Panel
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.subproblem.factor import Factor
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+Array = NDArray[Any]
+
+
+class Gram:
+    """½ xᵀGx − bᵀx + r(x) over some columns of a panel, by c = b − Gx and x.
+
+    All products ever formed are kept: a panel that grows keeps its columns in their places.
+    """
+
+    def __init__(self, tuning: Tuning = DEFAULT) -> None:
+        self.tuning = tuning
+        self.members = np.empty(0, np.int64)  # columns of the panel whose products are known
+        self.products, self.factor = np.empty((0, 0)), Factor(tuning)
+        self.rank: float = np.inf  # of G, at most
+        self._place = np.empty(0, np.int64)  # of each column of the panel among them, or −1
+
+    @classmethod
+    def of(
+        cls, G: Array, c: Array, x: Array, cols: Array, penalty: BoundPenalty,
+        tuning: Tuning = DEFAULT,
+    ) -> Gram:  # fmt: skip
+        """Start at x, where b − Gx = c."""
+        gram = cls(tuning)
+        gram.G, gram.c, gram.x, gram.cols, gram.penalty = G, c, x.copy(), cols, penalty
+        gram.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
+        return gram
+
+    def lacking(self, panel: Panel, order: Array) -> Array:
+        """Those of these columns whose products are not known."""
+        more = panel.cols.size - self._place.size
+        if more > 0:
+            self._place = np.concatenate([self._place, np.full(more, -1)])
+        return order[self._place[order] < 0]
+
+    def take(
+        self, panel: Panel, penalty: BoundPenalty, order: Array, correlations: Array,
+        at: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Start from the point of the panel, with the columns `order` and others that are known.
+
+        The correlations are those of all columns, or of the columns `at`, which contain `order`.
+        """
+        self.penalty = penalty
+        new = self.lacking(panel, order)
+        at = np.arange(panel.cols.size) if at is None else at
+        if new.size:
+            for more in (np.flatnonzero(self._place < 0), at[self._place[at] < 0]):
+                if more.size < 1.25 * new.size:  # columns that lie in a row need no copy
+                    new = more
+                    break
+            self.products = panel.products(self.members, new, self.products)
+            self._place[new] = np.arange(self.members.size, self.members.size + new.size)
+            self.members = np.concatenate([self.members, new])
+        known = self._place[at] >= 0
+        chosen, c = at[known], correlations[known]
+        if chosen.size > 2 * order.size + 64:  # many more would only cost time
+            among = np.isin(chosen, order, assume_unique=True)
+            chosen, c = chosen[among], c[among]
+        place = self._place[chosen]
+        whole = np.array_equal(place, np.arange(self.members.size))
+        self.G = self.products if whole else np.empty((place.size, place.size))
+        if not whole:
+            submatrix(self.products, place, self.G)
+        self.columns, self.c = chosen, c.astype(np.float64)
+        self.x = panel.x[chosen].astype(np.float64)
+        self.begun = self.x.copy()
+        self.L, self.cols = panel.L[chosen], panel.cols[chosen]
+        self.rank = panel.root.size
+
+    def give(self, panel: Panel) -> None:
+        """Move the panel to the present point."""
+        panel.advance(self.columns, self.x - self.begun)
+
+    def minimise(self, tolerance: float, max_cycles: int, polish: bool = False) -> int:
+        """Cycles and Newton steps until no |δ_j| L_j exceeds the tolerance; the cycles made.
+
+        With `polish`, Newton steps are made at the end as well, where columns are few.
+        """
+        penalty, state = self.penalty, (self.G, self.c, self.x, self.L, self.cols)
+        if self.x.size <= self.tuning.small_gram and penalty.shipped:
+            return int(minimise(
+                *state, penalty.parameters, penalty.zero_threshold, tolerance, max_cycles, polish
+            ))  # fmt: skip
+        largest = float((np.abs(self.c) + self.L * np.abs(self.x)).max(initial=0.0))
+        tolerance = max(tolerance, ROUNDING * largest)
+        done, wait, tries = 0, 4 + self.x.size // 32, 0
+        while done < max_cycles:
+            made, largest = penalty.functions["gram_cycles"](
+                *state, penalty.parameters, min(wait, max_cycles - done), tolerance
+            )
+            done += int(made)
+            if largest <= tolerance:
+                break
+            tries += 1
+            if tries > 2:  # rounding errors of an old factor may be why two were not enough
+                self.factor = Factor(self.tuning)
+            if not self.newton_steps():
+                wait *= 2
+        return done
+
+    def newton_steps(self) -> bool:
+        """Newton steps on the support, as long as coordinates leave it; whether any was taken."""
+        for k in range(NEWTON_STEPS):
+            before = np.count_nonzero(self.x)
+            if not self.newton_step():
+                return k > 0
+            if np.count_nonzero(self.x) == before:
+                break
+        return True
+
+    def newton_step(self) -> bool:
+        """Solve on the support as if r were smooth there; coordinates that change sign go to zero.
+
+        Returns whether the step was taken: shorter ones are tried while the model does not fall,
+        finally the one on which only the first coordinate gets to zero.
+        """
+        S = np.flatnonzero(self.x)
+        x = self.x[S]
+        slope, bend = self.penalty.derivatives(self.cols[S], x)
+        smooth = np.isfinite(bend)
+        S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
+        if not S.size or (S.size > self.rank and not bend.min() > 0):  # no single minimum on S
+            return False
+        ridge, b = 1e-13 * self.L[S], self.c[S] - slope
+        if bend.any():  # it is another at every step
+            full = Factor().solve(self.G, S, self.cols[S], bend + ridge, b)
+        else:
+            full = self.factor.solve(self.G, S, self.cols[S], ridge, b)
+        if full is None:
+            return False
+        kinked = self.penalty.zero_threshold[self.cols[S]] != 0.0  # elsewhere zero may be crossed
+        leaving = kinked & ((x + full) * x < 0)
+        first = float((-x[leaving] / full[leaving]).min(initial=1.0))
+        r, whole = self.penalty.total(self.cols[S], x), np.zeros(self.x.size)
+        for t in (*LENGTHS, first):
+            new = x + t * full
+            new[kinked & (new * x < 1e-14 * x * x)] = 0.0
+            dx = new - x
+            whole[S] = dx
+            Gdx = self.G @ whole
+            change = float(dx @ (0.5 * Gdx[S] - self.c[S]))
+            change += self.penalty.total(self.cols[S], new) - r
+            if change < 0:
+                self.x[S] = new
+                self.c -= Gdx
+                return True
+        return False

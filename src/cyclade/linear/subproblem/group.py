@@ -1,0 +1,188 @@
+"""Blocks of several entries: quadratic models of the loss, and exact cycles over groups or rows.
+
+repeat  a quadratic model of the loss at z;
+        minimise it over the blocks W: each block exactly, one after another;
+        move towards its minimiser as far as F falls (Armijo).
+
+After every few cycles the last points are combined so that the combination of their differences is
+as short as can be (Anderson). The combination is kept if it is lower; it costs no product with X,
+as the residual is combined alongside.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import anderson
+from cyclade.linear.kernels.group import copy_blocks
+from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import Model, line_search, next_damping
+from cyclade.linear.state import NO_COLUMNS, State
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+Array = NDArray[Any]
+
+
+def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+    """Minimise over the blocks W and the intercept until they are goal-stationary."""
+    state.working = W
+    penalty: Any = problem.penalty
+    exact, damping, best, stalled = problem.loss.quadratic, 1.0, np.inf, 0
+    while state.passes < budget:
+        here = state.loss_at
+        model = Model(problem, here, damping, state.trust)
+        panel = state.kept.get("groups") if exact else None
+        if panel is None:
+            panel = state.kept["groups"] = block_panel(problem, model.w)
+        panel.include(W)
+        # The model has the gradient of F where it is made.
+        now, measured = state.measured, here is state.measured.loss_at
+        panel.start(model.start(), state.x.copy(), (now.g, now.slope) if measured else None)
+        descent = Descent(panel, penalty, problem.tuning)
+        far = now.distances[W] if measured else descent.distances(W)
+        worst = float(far.max(initial=0.0))
+        stalled = 0 if worst < 0.9 * best else stalled + 1
+        best = min(best, worst)
+        if worst <= goal or stalled > problem.tuning.stalled_rounds:
+            break
+        aim = goal if exact else max(problem.tuning.group_forcing * worst, 0.5 * goal)
+        # A set that has just grown is checked sooner: the next will differ from it.
+        settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
+        state.passes += descent.run(
+            W, aim, budget - state.passes, far, trust=exact, bursts=2 if settled else 1
+        )
+        residual = panel.residual().reshape(here.z.shape)
+        end = problem.loss_at(here.z + (model.R - residual) / model.root)
+        x = panel.x.reshape(-1)
+        if exact:
+            state.x, state.loss_at = x, end
+            break
+        damping = move(problem, state, x, end, damping)
+        if damping > 1e12:
+            break
+    if state.loss_at is not state.measured.loss_at:
+        refresh(problem, state)
+    return True
+
+
+def move(problem: Problem, state: State, x: Array, end: Any, damping: float) -> float:
+    """Move to the minimiser x of the model, or part of the way; the damping of the next model."""
+    penalty: Any = problem.penalty
+    dx, every = x - state.x, penalty.numbers
+    t, loss_at = line_search(
+        problem, state.loss_at, end,
+        lambda t: penalty.total(every, x if t == 1.0 else state.x + t * dx),
+    )  # fmt: skip
+    if t > 0:
+        state.x, state.loss_at = x if t == 1.0 else state.x + t * dx, loss_at
+    return next_damping(state, damping, t)
+
+
+def refresh(problem: Problem, state: State) -> None:
+    """z computed from x again; the intercept from what z was before."""
+    z = problem.predict(state.x, state.c)
+    if problem.fit_intercept:
+        shift: Any = problem.s @ (state.loss_at.z - z)
+        state.c, z = state.c + shift, z + shift
+    state.loss_at, state.fresh = problem.loss_at(z), True
+
+
+def block_panel(problem: Problem, w: Array) -> BlockPanel:
+    """The panel for this penalty, storage of X and weights w, (n,) or (n, T)."""
+    design: Any = problem.design
+    penalty: Any = problem.penalty
+    centred = problem.fit_intercept
+    if penalty.T == 1 and not penalty.entrywise:
+        # An exact model starts from a measured gradient: single precision is enough.
+        single = problem.loss.quadratic and design.is_dense
+        dtype = np.float32 if single else design.dtype
+        columns = design.panel(NO_COLUMNS, w.reshape(-1), centred, dtype)
+        return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated)
+    shared = problem.loss.quadratic and not penalty.entrywise
+    if shared and design.is_dense:
+        columns = design.panel(NO_COLUMNS, np.ascontiguousarray(w[:, 0]), centred)
+        return RowPanel(columns, design.p, penalty.T)
+    return OutputPanel(design, w, centred, penalty.entrywise, penalty.parameters)
+
+
+class Descent:
+    """A panel with the penalty of its blocks: cycles and extrapolation on one model."""
+
+    def __init__(self, panel: BlockPanel, penalty: Any, tuning: Tuning = DEFAULT) -> None:
+        self.panel, self.penalty, self.tuning = panel, penalty, tuning
+
+    def distances(self, blocks: Array) -> Array:
+        """How far each of the blocks is from stationary in the model."""
+        x, slopes = self.panel.x.reshape(-1), self.panel.slopes(blocks)
+        return np.asarray(self.penalty.distances(blocks, x, -slopes))
+
+    def value(self, blocks: Array) -> float:
+        """The model at the present point, without the penalty on other blocks."""
+        return self.panel.loss() + float(self.penalty.total(blocks, self.panel.x.reshape(-1)))
+
+    def run(
+        self, blocks: Array, goal: float, budget: int, distances: Array | None = None, *,
+        trust: bool = False, bursts: int = 1,
+    ) -> int:  # fmt: skip
+        """Cycle until all of the blocks are goal-stationary; the cycles made.
+
+        `distances` are those of the blocks at the start, where they are known. With `trust`, small
+        moves are taken for stationarity: for callers that check all blocks next. `bursts` of cycles
+        are made before the blocks are checked for the first time.
+        """
+        panel, tolerance = self.panel, 0.3 * goal
+        done, stalled, best = 0, 0, np.inf
+        while True:
+            far = self.distances(blocks) if distances is None else distances
+            distances, worst = None, float(far.max(initial=0.0))
+            stalled = 0 if worst < 0.9 * best else stalled + 1
+            best = min(best, worst)
+            if done >= budget or worst <= goal or stalled > self.tuning.stalled_rounds:
+                return done
+            active = self.penalty.occupied(panel.x)[blocks] | (far > 0.1 * goal)
+            chosen = blocks[active]
+            panel.choose(chosen)
+            for _ in range(bursts):
+                made, largest = self.burst(chosen, budget - done, tolerance)
+                done += made
+                if largest <= tolerance and trust:
+                    return done
+                if largest <= tolerance or done >= budget:
+                    break
+            bursts = min(2 * bursts, 8)
+
+    def burst(self, blocks: Array, budget: int, tolerance: float) -> tuple[int, float]:
+        """A few cycles over the chosen blocks, and an extrapolation."""
+        panel, depth = self.panel, self.tuning.anderson_depth
+        past_x, past_R = self.past
+        copy_blocks(panel.x.reshape(-1), self.penalty.starts, blocks, past_x[0].reshape(-1))
+        past_R[0] = panel.R
+        done, largest = panel.cycles(
+            self.penalty.table, min(depth, budget), tolerance, (past_x, past_R)
+        )
+        if done == depth and largest > tolerance:
+            self.extrapolate(blocks, past_x.reshape(depth + 1, -1), past_R.reshape(depth + 1, -1))
+        return done, largest
+
+    @cached_property
+    def past(self) -> Past:
+        """Memory for the last points."""
+        x, R, points = self.panel.x, self.panel.R, self.tuning.anderson_depth + 1
+        return np.empty((points, *x.shape)), np.empty((points, *R.shape), R.dtype)
+
+    def extrapolate(self, blocks: Array, past_x: Array, past_R: Array) -> None:
+        """Combine the last points; keep the combination if it is lower."""
+        x, R, starts = self.panel.x.reshape(-1), self.panel.R.reshape(-1), self.penalty.starts
+        c = np.empty(len(past_x) - 1)
+        if not anderson.weights(past_x, starts, blocks, c):
+            return
+        value = self.value(blocks)
+        anderson.combine(past_x, past_R, starts, blocks, c, x, R)
+        if not self.value(blocks) < value:
+            last = np.eye(c.size)[-1]
+            anderson.combine(past_x, past_R, starts, blocks, last, x, R)

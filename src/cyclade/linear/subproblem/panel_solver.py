@@ -1,0 +1,124 @@
+"""Cycles on one panel: bursts over the active columns, on products of columns once these pay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.panels.protocols import Panel
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+Array = NDArray[Any]
+
+
+class PanelSolver:
+    """A panel and the products of its columns, where these were formed.
+
+    Forming products is put off until the cycles already made have cost as much, so that it at most
+    doubles the work.
+    """
+
+    def __init__(self, panel: Panel, tuning: Tuning = DEFAULT) -> None:
+        self.panel, self.gram, self.tuning = panel, Gram(tuning), tuning
+        self.spent = 0  # cycles made on the panel itself
+
+    def minimise(
+        self, penalty: BoundPenalty, at: Array, goal: float, budget: int, *, forcing: float = 0.0,
+        correlations: Array | None = None, once: bool = False,
+    ) -> int:  # fmt: skip
+        """Cycle over the active columns of `at` until all are goal-stationary; the cycles made.
+
+        None are made if the columns are goal-stationary at the start.
+
+        Parameters
+        ----------
+        penalty, at, goal, budget
+            The penalty, columns of the panel, a distance from stationary, and the most cycles.
+        forcing : float
+            For a model that is not exact, the factor by which its first distance is brought down;
+            a better minimum is not worth more cycles.
+        correlations : array, optional
+            Those of the columns at the start, where they are known.
+        once : bool
+            Return after products of columns have been used, for a check by the caller.
+        """
+        panel, gram, tuning = self.panel, self.gram, self.tuning
+        cols, burst, done, limit = panel.cols[at], tuning.first_burst, 0, goal
+        while done < budget:
+            x = panel.x[at]
+            if correlations is None:
+                correlations = panel.correlations(at)
+            distances = penalty.distances(cols, x, -correlations)
+            worst = float(distances.max(initial=0.0))
+            if worst <= limit:
+                break
+            if done == 0 and forcing:
+                limit = max(0.3 * goal, forcing * worst)
+                budget = min(budget, tuning.max_model_cycles)
+            active = at[(x != 0) | (distances > tuning.active_part * limit)]
+            left = budget - done
+            if self._products_pay(active, done, bool(forcing)):
+                gram.take(panel, penalty, active, correlations, at)
+                polish = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
+                done += gram.minimise(0.3 * limit, left, polish)
+                gram.give(panel)
+                if once:
+                    break
+            else:
+                panel.choose(active)
+                tolerance = (0.3 if forcing else 0.6) * limit
+                made = self._burst(penalty, active, min(burst, left), tolerance)
+                self.spent, done, burst = self.spent + made, done + made, min(2 * burst, 32)
+            correlations = None
+        return done
+
+    def _products_pay(self, active: Array, done: int, inexact: bool) -> bool:
+        """Whether the cycles made so far cost more than products of the active columns."""
+        panel = self.panel
+        lacking = self.gram.lacking(panel, active)
+        if self.spent < panel.gram_breakeven_cycles(active, lacking):
+            return False
+        # Products that are kept are still k² numbers to copy at every call.
+        return inexact or done >= active.size**2 // max(panel.entries(active), 1.0)
+
+    def _burst(
+        self, penalty: BoundPenalty, active: Array, max_cycles: int, tolerance: float
+    ) -> int:
+        """Cycles over these columns; after the first, where that is free, over the support."""
+        panel, done = self.panel, 0
+        if panel.choice_is_free and max_cycles > 1:
+            done, largest = panel.cycles(penalty, 1, tolerance)
+            if largest <= tolerance:
+                return done
+            panel.choose(active[panel.x[active] != 0])
+        return done + panel.cycles(penalty, max_cycles - done, tolerance)[0]
+
+
+class IncrementalPanelSolver(PanelSolver):
+    """For weights that never change: columns come in, none leaves, and all products are kept."""
+
+    def __init__(
+        self, panel: Panel, p: int, w: Array, centred: bool, tuning: Tuning = DEFAULT
+    ) -> None:
+        super().__init__(panel, tuning)
+        self._place = np.full(p, -1)
+        self._root, self.mass, self._centred = np.sqrt(w), float(w.sum()), centred
+
+    def start(self, x: Array, slopes: Array, slope: float) -> None:
+        """Begin at x (of all columns), where the loss has these slopes in z, of sum `slope`."""
+        R = -slopes
+        R /= self._root
+        if self._centred:
+            R += (slope / self.mass) * self._root
+        self.panel.start(R, x[self.panel.cols])
+
+    def places(self, W: Array) -> Array:
+        """The places of the coordinates W in the panel, which takes in those it has not."""
+        new = W[self._place[W] < 0]
+        if new.size:
+            self._place[new] = self.panel.extend(new)
+        return np.sort(self._place[W], kind="stable")  # runs are merged

@@ -1,0 +1,174 @@
+"""Every constant of the engine: its unit, what it trades, and how it was chosen.
+
+Tests and experiments pass another `Tuning` to `solve` or `path`; nothing else sets a constant.
+Compile-time constants of kernels stand at the top of their kernel.
+
+How they were chosen: *benchmark* means the fastest of a few values, about a factor 2 apart, in the
+median over the lines of `benchmarks/linear.py`; *safe* means that any value gives the same result,
+and this one was never in the way; *rounding* means multiples of what float64 can tell apart.
+
+>>> Tuning(near=0.9).near
+0.9
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What work costs, in entries of X read: for choices between two ways to the same numbers."""
+
+    product: float = 1 / 16  # a multiplication within a matrix product
+    product_cached: float = 1 / 4  # the same, beside cycles over columns that a cache holds
+    by_rows: float = 10.0  # an entry that is put by rows and multiplied with its row
+    cluster_sums: float = 8.0  # per pair of columns, to sum their products by clusters
+    row: float = 20.0  # of a loss and its derivatives, per row; measured for the logistic loss
+
+    def check(self, design: Any) -> float:
+        """Of a check of all columns: the loss at every row, and a product with all of X."""
+        return float(design.entries + self.row * design.n)
+
+    def is_tall(self, design: Any) -> bool:
+        """Whether in a check the product with X costs less than the loss."""
+        return bool(design.entries < self.row * design.n)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The constants of a fit, by the part that reads them."""
+
+    cost: CostModel = field(default_factory=CostModel)
+
+    # Stopping (stopping.py): against fits that go on for ever without getting better. Safe.
+    stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
+    stall_ratio: float = 0.999  # of the best certificate: a smaller value is progress
+    idle_checks: int = 3  # in a row between which nothing moved
+
+    # Screening (screening.py): entries of X read, against bounds computed in vain. Benchmark.
+    screening_margin: float = 0.9  # of a threshold: a column is skipped if |g_j| is surely less
+    screening_read: float = 0.4  # of all entries: instead of reading more, all of X is read
+    screening_rounding: float = 1e4  # units in the last place; rounding of a product with X
+
+    # Working sets (working_set.py): checks of all columns, against work on columns that stay zero.
+    # Benchmark; near ± 0.1, forcing and sizes ± a factor 2 change few lines.
+    near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
+    near_room: int = 64  # blocks taken in so, besides as many as the support has
+    least_columns: int = 128  # of violating blocks that may always come in
+    share: float = 0.1  # of all blocks that a working set may always have
+    share_most: int = 5_000  # columns at most by that rule
+    forcing: float = 0.1  # of the violation that comes in: the distance W is brought to
+    forcing_scale: float = 0.3  # of λ: the same, at most
+    # F − min F falls with the square of the distance but a gap only in proportion, so a gap lets go
+    # of points that the next λ would start badly from.
+    path_distance: float = 1e-3  # of λ: on a path of least squares each λ is brought this near
+
+    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. Benchmark.
+    direct_lam: float = 0.05  # of λ_max: a convex fit at a larger λ starts at zero at once
+    lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
+    lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
+    lam_step_tall: float = 0.2  # of the λ before, where a check costs less than products
+    large_design: int = 2**20  # entries: a check of a larger X costs more than models save
+
+    # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
+    straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
+    straighter_distance: float = 0.3  # of λ: how precisely such a penalty is solved
+    companion_step: float = 0.6  # of the λ before: how often a path is compared with another
+    companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
+
+    # Starts along a path: models of the loss, against working sets. Benchmark.
+    strong_rule_step: float = 0.8  # of the λ before: below it the strong rule takes too many
+    predictor_steps: int = 3  # models at one λ
+    final_steps: int = 8  # models at the last λ of a single fit
+    predictor_distance: float = 2e-3  # of λ: at this distance no further model is made
+    stage_distance: float = 0.8  # of λ: the same at a λ on the way
+    model_precision: float = 0.01  # of its first distance, what a model is minimised to
+    products_dear: float = 1.5  # checks of all columns: products that cost more are used again
+    products_reuse: float = 0.2  # of the distance before: after a step that leaves more they go
+    products_near: float = 0.85  # of a threshold: columns whose dear products are made for later
+    entry: float = 0.25  # of the largest violation: columns with less wait for the next step
+    entry_room: int = 48  # columns that may always come in
+    short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
+
+    # Starts through easier losses: fits of wider windows, against models that know no curvature.
+    # Benchmark of quantiles with windows of 1e-1 to 1e-6 of the spread.
+    window_narrow: float = 0.03  # of the residuals' spread: a narrower window is approached
+    window_first: float = 0.1  # of the spread: the first window is no narrower
+    window_step: float = 3.0  # from one window to the next
+    window_stages: int = 20  # at most; then steps are larger
+    soft_tol: float = 1e-9  # the tightest tolerance on the way
+
+    # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
+    weight_floor: float = 1e-10  # of the largest weight; rounding
+    flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; benchmark
+
+    # Compression of a tall X (compression.py)
+    compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB; safe
+    stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
+
+    # Threads (threads.py)
+    threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
+
+    # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py, factor.py): models
+    # against cycles on each of them; products of columns and factors against cycles. Measured:
+    # dense paths take 1.27 times as long without bordered factors, `logistic leukemia /100` 1.09
+    # times without `small_gram`. The others are as earlier versions had them, not varied again.
+    model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
+    model_forcing_nonconvex: float = 0.5  # the same for a nonconvex loss: models are worth less
+    max_model_cycles: int = 100  # cycles on a model that is not exact
+    slow_models: int = 2  # in a row that needed more cycles: then expensive products are tried
+    float32_models: int = 5  # of float32 columns; then z is computed from x again
+    newton_steps_nonconvex: int = 5  # in a row on a settled support, for a nonconvex loss
+    recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
+    first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
+    active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
+    gram_at_once: int = 20  # cycles: products of a curved model that cost less are formed at once
+    small_gram: int = 128  # columns whose cycles and Newton steps are one compiled call
+    min_bordered: int = 200  # columns: a factor of fewer is made again, not bordered
+    max_bordered: float = 1 / 24  # of the columns of a factor that may have changed
+
+    # Group subproblem (subproblem/group.py): steps on one block against cycles over all. As earlier
+    # versions had them, not varied again; `stalled_rounds` and `max_group_hessian` are safe.
+    group_forcing: float = 0.15  # of its first distance, what a curved model is minimised to
+    max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
+    group_inner_steps: int = 30  # proximal steps on one sparse group, in first-level cache
+    anderson_depth: int = 4  # differences combined; one extrapolation after so many cycles
+    stalled_rounds: int = 4  # checks of W in a row without a distance lower by 10 %
+
+    # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. As earlier
+    # versions had them, not varied again.
+    cluster_cycles: int = 5  # between two proximal steps
+    stalled_splits: int = 100  # proximal steps in a row without a distance lower by 10 %
+
+    # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. Varied on
+    # one line, `cauchy outliers /10`: 1.4 times as long with `pivot_cycles` 120, `pivot_distance` 1
+    # or no limit to `true_hessian_distance` (0.3: 1.04), 1.1 times with `pivot_near` 0.9, the same
+    # with `pivot_cycles_near` 200. `pivot_steps` and `max_pivots` are safe.
+    pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
+    pivot_cycles_near: float = 400.0  # the same near the minimum
+    pivot_distance: float = 0.3  # of λ: near the minimum
+    true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is
+    pivot_near: float = 0.95  # of its threshold: a zero with a larger |g| has its products formed
+    pivot_steps: int = 20  # Newton steps before the outer loop checks progress
+    max_pivots: int = 400  # changes of the support on one model
+
+    # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
+    # they lie, products against passes over rows, float32 against float64. Measured: sharing all
+    # sparse columns costs 1.5 times (`lasso sparse path`), sharing none 1.24 (`lasso a9a /100`).
+    # The others are as earlier versions had them, not varied again.
+    max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
+    max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
+    short_column_bytes: int = 12 * 1024  # columns that are read faster one by one than by gemv
+    lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
+    shared_entries: float = 100.0  # per column, on average: longer columns are not copied
+    least_curvature: float = 1e-12  # of a column's uncentred norm: constant columns keep a step
+    max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many
+    max_columns_dense: int = 96  # columns whose products under changing weights are formed
+    max_columns_kept: int = 1_000  # the same of all columns of a tall X, for several models
+    max_columns_sparse: int = 1_000  # the same of sparse columns
+    max_row_entries: float = 40.0  # per row, on average, in such sparse columns
+
+
+DEFAULT = Tuning()

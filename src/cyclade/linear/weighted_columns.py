@@ -1,0 +1,156 @@
+"""Columns without weights: their products under any weights, so that cycles never read a row.
+
+A quadratic model of the loss over k columns needs G = Aᵀ diag(w) A and the slopes Aᵀu alone. Where
+forming G costs about as much as a few cycles over the columns, all cycles are made on it.
+"""
+
+from __future__ import annotations
+
+import abc
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels import products
+from cyclade.linear.panels.dense import gather
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+if TYPE_CHECKING:
+    from cyclade.linear.designs import SparseDesign
+
+Array = NDArray[Any]
+
+
+class Columns(abc.ABC):
+    """A without weights."""
+
+    cols: Array
+    tuning: Tuning
+    centres: Array  # what was taken off each column, so that no products cancel
+    sizes: Array  # how many entries each has
+
+    @abc.abstractmethod
+    def slopes(self, v: Array) -> Array:
+        """Aᵀv."""
+
+    @abc.abstractmethod
+    def products(self, chosen: Array, w: Array) -> Array:
+        """Aᵀ diag(w) A over the chosen columns, given in order; w may be negative."""
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        """The rows of that for some of the chosen columns; both are given in order."""
+        return self.products(chosen, w)[np.searchsorted(chosen, some)]
+
+    @abc.abstractmethod
+    def price(self, chosen: Array) -> float:
+        """What their products cost, in entries of X read in passing."""
+
+    @abc.abstractmethod
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """Σ_k x_k a_k over the chosen columns."""
+
+
+class DenseColumns(Columns):
+    """The columns one after another, less their means if an intercept makes up for it."""
+
+    def __init__(self, X: Array, cols: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
+        self.cols, self.tuning, n = cols, tuning, X.shape[0]
+        self.centres, self.sizes = np.zeros(cols.size), np.full(cols.size, n)
+        if not centred and cols.size == X.shape[1] and X.flags.f_contiguous:
+            self.A = X.T.astype(np.float64, copy=False)
+            return
+        self.A, ones = np.empty((cols.size, n)), np.ones(n)
+        gather(X, cols, ones, ones, centred, self.A, self.centres, np.empty(cols.size))
+
+    def slopes(self, v: Array) -> Array:
+        """Aᵀv."""
+        return np.asarray(self.A @ v, np.float64)
+
+    def _rows(self, chosen: Array) -> Array:
+        """These columns; all of them, in the order they have, without a copy."""
+        same = chosen.size == self.cols.size and (chosen == np.arange(chosen.size)).all()
+        return self.A if same else self.A[chosen]
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """A matrix times itself, which is half a product; two where weights have both signs."""
+        A = self._rows(chosen)
+        if w.min() > 0:
+            B = A * np.sqrt(w)
+            return np.asarray(B @ B.T, np.float64)
+        up, down = np.flatnonzero(w > 0), np.flatnonzero(w < 0)
+        B = A[:, up] * np.sqrt(w[up])
+        C = A[:, down] * np.sqrt(-w[down])
+        return np.asarray(B @ B.T - C @ C.T, np.float64)
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        """One matrix product."""
+        A = self._rows(chosen)
+        return np.asarray((self.A[some] * w) @ A.T, np.float64)
+
+    def price(self, chosen: Array) -> float:
+        """Of half a matrix product, which multiplies while a pass waits for memory."""
+        return self.tuning.cost.product * 0.5 * float(self.A.shape[1]) * chosen.size**2
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """From those that moved."""
+        moved = np.flatnonzero(x)
+        return np.asarray(x[moved] @ self.A[chosen[moved]], np.float64)
+
+
+class SparseColumns(Columns):
+    """The columns by rows."""
+
+    def __init__(self, X: SparseDesign, cols: Array, tuning: Tuning = DEFAULT) -> None:
+        self.cols, self.n, self.centres = cols, X.n, np.zeros(cols.size)
+        self.tuning = tuning
+        self.X, self.sizes = X, (X.starts[cols + 1] - X.starts[cols]).astype(np.int64)
+
+    def parts_of(self, cols: Array) -> tuple[Array, Array, Array]:
+        """Those columns by rows."""
+        X = self.X
+        return products.by_rows(X.data, X.rows, X.starts, cols, X.n)
+
+    @cached_property
+    def parts(self) -> tuple[Array, Array, Array]:
+        """All the columns by rows."""
+        return self.parts_of(self.cols)
+
+    def slopes(self, v: Array) -> Array:
+        """Aᵀv."""
+        out = np.empty(self.cols.size)
+        products.slopes(*self.parts, v, out)
+        return out
+
+    def price(self, chosen: Array) -> float:
+        """Of the cheaper way."""
+        return min(self.reads(chosen), self.tuning.cost.by_rows * float(self.sizes[chosen].sum()))
+
+    def reads(self, chosen: Array) -> float:
+        """How many entries are read if the shorter of every two columns is."""
+        return float(np.sort(self.sizes[chosen]) @ np.arange(chosen.size, 0, -1))
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """Column against column if they are few, else by rows: Σ_i w_i b_i b_iᵀ."""
+        G = np.empty((chosen.size, chosen.size))
+        if self.reads(chosen) < self.tuning.cost.by_rows * self.sizes[chosen].sum():
+            X, shortest = self.X, np.argsort(self.sizes[chosen], kind="stable")
+            cols = self.cols[chosen]
+            products.paired_products(X.data, X.rows, X.starts, cols, shortest, 0, w, G)
+            return G
+        if 2.0 * self.sizes[chosen].sum() < self.sizes.sum():  # sooner put by rows than searched
+            every = np.arange(chosen.size, dtype=np.int32)
+            products.weighted_products(*self.parts_of(self.cols[chosen]), every, w, G)
+            return G
+        place = np.full(self.cols.size, -1, np.int32)
+        place[chosen] = np.arange(chosen.size)
+        products.weighted_products(*self.parts, place, w, G)
+        return G
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """By rows."""
+        every, out = np.zeros(self.cols.size), np.empty(self.n)
+        every[chosen] = x
+        products.combine(*self.parts, every, out)
+        return out

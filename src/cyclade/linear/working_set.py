@@ -1,0 +1,147 @@
+"""Working sets: few blocks are cycled over, all are checked.
+
+repeat  measure all columns at a freshly computed z; stop if optimal enough;
+        choose W: the support and the blocks that violate optimality most;
+        improve: minimise over W, to a fraction of the violation outside it.
+
+A block is a coordinate, a group of features, or a row of several outputs. How the problem over W
+is solved says the table `STRATEGIES`: the first row that suits and makes progress.
+
+>>> print(table())
+sorted_l1    the penalty is sorted l1
+group        blocks have several entries: groups, rows of outputs, classes
+active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
+coordinate   any other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.problem import Problem
+from cyclade.linear.state import NO_COLUMNS, State, check
+from cyclade.linear.stopping import Report, Stopping
+from cyclade.linear.subproblem import active_set, coordinate, group, sorted_l1
+
+Array = NDArray[Any]
+
+
+def minimise(
+    problem: Problem, state: State, tol: float, max_passes: int, report: Report
+) -> Certificate:
+    """Move `state` until the certificate holds or `max_passes` cycles are spent."""
+    stopping = Stopping(problem, state, tol, max_passes, report)
+    near = problem.tuning.path_distance * stopping.scale
+    rough = follows(problem, state) and state.measured.distance > near
+    while not stopping.done(state, rough or not state.fresh):
+        improve(problem, state, stopping.target, stopping.scale, max_passes)
+        rough = False
+    return stopping.certificate
+
+
+def improve(
+    problem: Problem, state: State, target: float, scale: float, max_passes: int
+) -> None:  # fmt: skip
+    """One working set: choose it, minimise over it, and measure all columns again.
+
+    `target` is the distance that all columns will be brought to in the end, `scale` that of λ.
+    """
+    state.target = target
+    for strategy in STRATEGIES:
+        if strategy.suits(problem, state):
+            W = strategy.choose(problem, state)
+            goal = how_far(problem, state, W, scale)
+            if strategy.improve(problem, state, W, goal, max_passes):
+                break
+    check(problem, state)
+
+
+def follows(problem: Problem, state: State) -> bool:
+    """Whether the next λ of a path starts from this solution alone, with no model between."""
+    return state.on_path and problem.loss.quadratic
+
+
+def how_far(problem: Problem, state: State, W: Array, scale: float) -> float:
+    """The distance that W is brought to: less than what comes in, not below the target.
+
+    Under a convex penalty only blocks that are new in W count; under others, what comes in may
+    push some out.
+    """
+    tuning, penalty, outside = problem.tuning, problem.penalty, state.measured.distance
+    if follows(problem, state):  # the working set of the last λ is nearly right: at once
+        return min(state.target, tuning.path_distance * scale)
+    if penalty.convex:
+        new = np.ones(penalty.blocks, bool)
+        new[state.working] = False
+        outside = float(state.measured.distances[W[new[W]]].max(initial=0.0))
+    return max(state.target, min(tuning.forcing * outside, tuning.forcing_scale * scale))
+
+
+def choose(problem: Problem, state: State) -> Array:
+    """The support and the worst violators, at least twice the support; and blocks close to that.
+
+    A violation outside W costs a pass over all columns, one inside only a check of W. So zeros that
+    are close to violating are taken in as well, where they are few and cheap.
+    """
+    tuning, penalty, now = problem.tuning, problem.penalty, state.measured
+    near = tuning.near if state.on_path or problem.loss.quadratic else np.inf
+    found = penalty.candidates(state.x, now.g, now.distances, near, state.before)
+    state.before = None
+    inside, violating, close = found.support.size, found.violating, found.close
+    share = int(min(tuning.share * penalty.blocks, tuning.share_most / penalty.size))
+    least = -int(-tuning.least_columns // penalty.size)
+    room = max(inside, least, share - inside, found.together)
+    if violating.size > room:
+        violating = violating[np.argpartition(-found.violation, room)[:room]]
+        close = NO_COLUMNS  # worse ones are left out
+    room = inside + tuning.near_room
+    if close.size > room:
+        close = close[np.argpartition(-found.pull, room)[:room]]
+    return np.sort(np.concatenate([found.support, violating, close]), kind="stable")  # of runs
+
+
+def choose_itself(problem: Problem, state: State) -> Array:
+    """None: the subproblem chooses columns at each of its steps, and checks all of them."""
+    return NO_COLUMNS
+
+
+class Strategy(NamedTuple):
+    """A row of the table.
+
+    `improve(problem, state, W, goal, max_passes)` moves the state on W until it is goal-stationary
+    there or `state.passes` has come to `max_passes`; it says whether that was worth doing.
+    """
+
+    name: str
+    when: str  # what `suits` says, in words
+    suits: Callable[[Problem, State], bool]
+    choose: Callable[[Problem, State], Array]
+    improve: Callable[[Problem, State, Array, float, int], bool]
+
+
+STRATEGIES = (
+    Strategy(
+        "sorted_l1", "the penalty is sorted l1",
+        lambda problem, state: problem.penalty.is_sorted, choose, sorted_l1.improve,
+    ),
+    Strategy(
+        "group", "blocks have several entries: groups, rows of outputs, classes",
+        lambda problem, state: not problem.penalty.is_scalar, choose, group.improve,
+    ),
+    Strategy(
+        "active_set",
+        "nonconvex loss, weighted l1 norm, and products of columns are affordable",
+        active_set.suits, choose_itself, active_set.improve,
+    ),
+    Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
+)  # fmt: skip
+
+
+def table() -> str:
+    """The table, one line per strategy."""
+    return "\n".join(f"{row.name:12} {row.when}" for row in STRATEGIES)

@@ -1,0 +1,156 @@
+"""The study of orders on deep nets: its runs, its resuming, its table."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from cyclade.cli import main
+from cyclade.experiments.data import Split
+from cyclade.experiments.deep import Setting, record, study
+from cyclade.experiments.deep.report import at_seconds, rows, table
+from cyclade.experiments.deep.runs import RATES, TASKS, settings
+from cyclade.experiments.deep.tasks import Images, Sources
+from cyclade.experiments.errors import FolderError
+
+CPU = torch.device("cpu")
+
+
+def tiny(steps: int = 6) -> Sources:
+    return Sources.load(CPU, size=2, length=16, width=12, depth=1, steps=steps)
+
+
+def images(steps: int = 2) -> Images:
+    torch.manual_seed(0)
+    split = Split(torch.randn(40, 3, 32, 32), torch.randint(0, 10, (40,)))
+    return Images(split, split, size=3, steps=steps)
+
+
+@pytest.mark.parametrize("setting", [
+    Setting("gpt", "adam 0"), Setting("gpt", "momentum", 2, "rotated"),
+    Setting("gpt", "adam 0.9", 3, "forward", fresh=True),
+], ids=str)  # fmt: skip
+def test_a_run_trains_and_is_recorded(setting: Setting) -> None:
+    found = record.run(setting, tiny(), 0.01, 0, CPU)
+    assert [step for step, _ in found["val"]] == [1, 2, 3, 4, 5, 6]
+    assert found["val"][-1][1] < found["val"][0][1]
+    assert found["moved"] > 0
+    assert found["ms"] > 0
+    assert json.loads(json.dumps(found))["blocks"] == setting.blocks
+
+
+def test_runs_repeat_and_share_their_batches() -> None:
+    one, other = (
+        record.run(Setting("gpt", "sgd", 2, "shuffled"), tiny(), 0.1, 3, CPU)["val"]
+        for _ in range(2)
+    )
+    assert one == other
+    task = tiny()
+    assert torch.equal(task.batch(0, 5)[0], task.batch(0, 5)[0])
+    assert not torch.equal(task.batch(0, 5)[0], task.batch(1, 5)[0])
+
+
+def test_a_validation_sees_the_weights_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A context of autocast keeps the weights that it cast first.
+    monkeypatch.setattr(record, "autocast", lambda device: torch.autocast("cpu", torch.bfloat16))
+    task = tiny(4)
+    torch.manual_seed(0)
+    model = task.model()
+    before = record.validated(model, task)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(3.0)
+    assert record.validated(model, task) != pytest.approx(before, rel=1e-3)
+
+
+def test_a_run_that_diverges_is_recorded() -> None:
+    found = record.run(Setting("gpt", "sgd"), tiny(12), 1.0, 0, CPU)
+    assert found["val"][-1][1] is None or math.isfinite(found["val"][-1][1])
+
+
+def test_images_are_shifted_and_reflected() -> None:
+    task = images()
+    x, y = task.batch(0, 0)
+    assert x.shape == (3, 3, 32, 32)
+    padded = F.pad(task.train.images, (4, 4, 4, 4))
+    for image, label in zip(x, y, strict=True):
+        places = [
+            (n, flip)
+            for n in range(40)
+            for dy in range(9)
+            for dx in range(9)
+            for flip in (False, True)
+            if torch.equal(image, _seen(padded[n, :, dy : dy + 32, dx : dx + 32], flip))
+        ]
+        assert len(places) == 1
+        assert int(task.train.labels[places[0][0]]) == int(label)
+
+
+def _seen(crop: torch.Tensor, flip: bool) -> torch.Tensor:
+    return crop.flip(2) if flip else crop
+
+
+def test_every_setting_has_a_rate_and_the_main_ones_come_first() -> None:
+    for task in TASKS:
+        listed = settings(task)
+        assert len(set(listed)) == len(listed)
+        assert all((task, one.optimizer.split()[0]) in RATES for one in listed)
+        assert {one.order for one in listed[:6]} == {"together", "forward", "shuffled"}
+
+
+def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def run(setting: Setting, task: Any, lr: float, seed: int, device: Any) -> dict[str, Any]:
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        made.append((setting, lr, seed))
+        return {**vars(setting), "lr": lr, "seed": seed, "steps": 6, "val": [[6, lr]],
+                "cosines": [], "moved": 1.0, "ms": 1.0, "cost": 1.0}  # fmt: skip
+
+    monkeypatch.setattr("cyclade.experiments.deep.runs.run", run)
+    options: dict[str, Any] = {"tasks": ["gpt"], "seeds": (0, 1), "quick": True}
+    with pytest.raises(KeyboardInterrupt):
+        study(tmp_path, **options)
+    first = list(made)
+    made.append(None)  # from now on it is not stopped
+    records = study(tmp_path, **options)
+    assert made[:4] == first
+    keys = [(r["blocks"], r["order"], r["lr"], r["seed"]) for r in records]
+    assert len(set(keys)) == len(keys) == len(made) - 1
+    # Three rates, a fourth beyond the end that is best, and the other seed there: 5 runs each.
+    assert len(records) == 15
+    assert study(tmp_path, **options) == records
+    with pytest.raises(FolderError, match="in small"):
+        study(tmp_path, tasks=[], seeds=(0,))
+
+
+def test_the_table_compares_by_steps_and_by_seconds() -> None:
+    def made(order: str, blocks: int, ms: float, *losses: float) -> dict[str, Any]:
+        return {"task": "gpt", "optimizer": "sgd", "blocks": blocks, "order": order, "fresh": False,
+                "lr": 0.1, "seed": 0, "steps": 4, "val": [[2, losses[0]], [4, losses[1]]],
+                "cosines": [0.5], "moved": 2.0, "ms": ms, "cost": 1.0}  # fmt: skip
+
+    records = [made("together", 1, 10.0, 3.0, 2.0), made("shuffled", 4, 40 / 3, 2.6, 1.8)]
+    assert at_seconds(records[1], 0.04) == pytest.approx(2.2)
+    assert math.isnan(at_seconds(records[1], 0.01))
+    found = rows(records, "gpt", "sgd")
+    assert [row[4:6] for row in found] == [["2.000", "2.000"], ["1.800", "2.200"]]
+    assert "shuffled" in table(records)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--epochs", "3"], "--epochs is not for the study deep"),
+    (["--dataset", "digits"], "--dataset of the study deep is gpt or resnet"),
+])  # fmt: skip
+def test_what_the_command_does_not_take(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["study", "deep", "--quick", "--out", str(tmp_path), *arguments]) == 2
+    assert message in capsys.readouterr().err

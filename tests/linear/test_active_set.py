@@ -1,0 +1,136 @@
+"""Newton's steps for nonconvex losses: their products, what they end at, and when they are made."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import losses, path, solve
+from cyclade.linear.losses import Cauchy
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.penalties import L1
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import Problem
+from cyclade.linear.state import begin
+from cyclade.linear.subproblem.active_set import ActiveSetNewton, converges
+
+ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
+
+
+def data(seed=0, n=80, p=60, sparse=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    X[rng.random((n, p)) < 0.7 * sparse] = 0.0
+    y = X[:, :5].sum(axis=1) + 0.1 * rng.standard_normal(n)
+    y[: n // 10] += 10.0 * rng.standard_t(1, size=n // 10)
+    return (sp.csc_matrix(X) if sparse else np.asfortranarray(X)), X, y
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("few", [False, True])
+def test_products_under_weights_of_either_sign(sparse, few):
+    given, X, _ = data(sparse=sparse)
+    rng = np.random.default_rng(1)
+    columns = as_design(given).unweighted(np.arange(3, 50), False)
+    w, chosen = rng.standard_normal(80), np.arange(4, 40, 3)
+    if few:
+        w[rng.random(80) < 0.8] = 0.0
+    A = X[:, columns.cols[chosen]]
+    np.testing.assert_allclose(columns.products(chosen, w), (A.T * w) @ A, atol=1e-12)
+    np.testing.assert_allclose(
+        columns.products_of(chosen[2::4], chosen, w), ((A.T * w) @ A)[2::4], atol=1e-12
+    )
+
+
+def test_columns_of_a_float32_table_are_precise_if_asked_for():
+    given = np.asfortranarray(data()[1].astype(np.float32))
+    columns = as_design(given).unweighted(np.arange(5), True)
+    assert columns.products(np.arange(5), np.ones(80)).dtype == np.float64
+
+
+def hessian(X, w, cols, fit_intercept):
+    """Of the loss in the coordinates, once the best intercept has been put in."""
+    A = X[:, cols]
+    G, sums = (A.T * w) @ A, A.T @ w
+    return G - np.outer(sums, sums) / w.sum() if fit_intercept else G
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_products_are_of_the_weights_also_once_columns_have_come_in(sparse, fit_intercept):
+    given, X, y = data(sparse=sparse)
+    design, s = as_design(given), np.full(80, 1 / 80)
+    penalty = bind(L1(0.02), design.p)
+    problem = Problem(design, y, s, np.zeros(80), Cauchy(1.0), penalty, fit_intercept)
+    x = np.zeros(design.p)
+    x[:6] = 0.5
+    state, active_set = begin(problem, x, 0.0), ActiveSetNewton(design.p)
+    assert active_set.form(problem, state)
+    before = active_set.cols
+    assert (np.diff(before) > 0).all()
+    expected = hessian(X, active_set.w, before, fit_intercept)
+    np.testing.assert_allclose(active_set.G, expected, rtol=1e-9, atol=1e-12)
+    S = np.flatnonzero(x[before])
+    assert active_set.refactor(S)
+    lacking = np.setdiff1d(np.arange(design.p), before)[:4]
+    state.x[lacking] = 0.1
+    state.measured.distances[:] = 0.0
+    assert active_set.extend(problem, state, 1e-9)
+    np.testing.assert_array_equal(active_set.cols, np.sort(np.append(before, lacking)))
+    expected = hessian(X, active_set.w, active_set.cols, fit_intercept)
+    np.testing.assert_allclose(active_set.G, expected, rtol=1e-9, atol=1e-12)
+    order, L = active_set.order[: S.size], np.tril(active_set.factor[: S.size, : S.size])
+    np.testing.assert_array_equal(active_set.cols[order], before[S])
+    np.testing.assert_allclose(L @ L.T, active_set.G[np.ix_(order, order)], rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ROBUST)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_steps_end_at_a_stationary_point(name, sparse, fit_intercept, monkeypatch):
+    made, inner = [], ActiveSetNewton.step
+    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: made.append(inner(*a)) or made[-1])
+    given, X, y = data(2, sparse=sparse)
+    loss, lam = losses.get(name, scale=2.0), 0.01
+    found = solve(given, y, loss, L1(lam), fit_intercept=fit_intercept, tol=1e-8)
+    assert found.certificate.reached
+    assert any(made)
+    u = loss.gradient(y, X @ found.coef + found.intercept) / 80
+    g, at = X.T @ u, found.coef != 0
+    assert 0 < at.sum() < 60
+    np.testing.assert_allclose(g[at], -lam * np.sign(found.coef[at]), atol=2e-8 * lam)
+    assert (np.abs(g[~at]) <= lam * (1 + 2e-8)).all()
+    assert abs(u.sum()) <= 2e-8 * lam or not fit_intercept
+
+
+def test_on_the_support_the_objective_is_bent_up_at_the_end():
+    given, X, y = data(3)
+    found = solve(given, y, Cauchy(2.0), L1(0.01), fit_intercept=False, tol=1e-8)
+    second = Cauchy(2.0).second_derivative(y, X @ found.coef)
+    assert second.min() < 0
+    A = X[:, found.coef != 0]
+    assert np.linalg.eigvalsh((A.T * second) @ A).min() > 0
+
+
+def test_few_products_are_formed_along_a_path(monkeypatch):
+    formed, steps = [], []
+    form, step = ActiveSetNewton.form, ActiveSetNewton.step
+    monkeypatch.setattr(ActiveSetNewton, "form", lambda *a: formed.append(1) or form(*a))
+    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: steps.append(1) or step(*a))
+    given, _, y = data(4, n=200, p=120)
+    found = path(given, y, Cauchy(2.0), n_lams=40, lam_ratio=0.02, fit_intercept=False, tol=1e-6)
+    assert found.reached
+    assert len(formed) < 0.7 * len(steps)
+
+
+def test_no_tolerance_ends_too():
+    given, _, y = data(5)
+    found = solve(given, y, Cauchy(2.0), L1(0.02), tol=0.0)
+    assert found.certificate.value <= 1e-12
+
+
+def test_old_products_are_kept_while_they_are_the_shorter_way():
+    assert converges(1.0, 0.5, 0.6, 1.0)
+    assert converges(1.0, 0.1, 0.01, 40.0)
+    assert not converges(1.0, 0.5, 1e-6, 8.0)
+    assert converges(1.0, 0.05, 1e-6, 64.0)
+    assert not converges(1.0, 0.9, 0.5, 64.0)

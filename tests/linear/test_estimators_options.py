@@ -1,0 +1,188 @@
+"""Options that estimators share: scaling, refits, no penalty, groups, sparse coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from estimator_cases import CASES, TIGHT, data
+from sklearn import linear_model as sk
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from cyclade import linear
+
+X, Y = data("real")
+names = [f"f{j}" for j in range(8)]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("name", ["lasso", "tasks", "multinomial", "mcp"])
+def test_standardize_is_a_scaler_before_the_fit(name, form):
+    X, y = data(CASES[name][1])
+    X = X * np.logspace(-1, 1, 8)
+    X[:, 5] = 0.0
+    weights = np.random.default_rng(0).random(len(X))
+    scaler = StandardScaler(with_mean=False).fit(X, sample_weight=weights)
+    plain = clone(CASES[name][0]).set_params(tol=1e-9)
+    model = clone(plain).set_params(standardize=True).fit(form(X), y, weights)
+    plain.fit(scaler.transform(X), y, weights)
+    np.testing.assert_allclose(model.coef_, plain.coef_ / scaler.scale_, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(scaler.transform(X))) if (
+        y.dtype.kind == "i"
+    ) else np.testing.assert_allclose(model.predict(X), plain.predict(scaler.transform(X)), 1e-5)
+    path = model.path(form(X), y, weights, alphas=[model.alpha])
+    np.testing.assert_allclose(np.squeeze(path.coefs), np.squeeze(model.coef_), atol=1e-4)
+
+
+@pytest.mark.parametrize("scoring", [None, "r2"])
+def test_standardized_folds_choose_as_scaled_data_do(scoring):
+    scaled = StandardScaler(with_mean=False).fit_transform(X * np.logspace(-1, 1, 8))
+    one = linear.LassoCV(alphas=5, cv=3, standardize=True, scoring=scoring)
+    two = linear.LassoCV(alphas=5, cv=3, scoring=scoring)
+    one.fit(X * np.logspace(-1, 1, 8), Y)
+    np.testing.assert_allclose(one.score_path_, two.fit(scaled, Y).score_path_, rtol=1e-6)
+
+
+def test_alpha_zero_is_the_fit_without_a_penalty():
+    for model in (linear.Lasso, linear.ElasticNet, linear.MCPRegression, linear.SlopeRegression):
+        fit = model(alpha=0, **TIGHT).fit(X, Y)
+        assert fit.certificate_.kind == "distance"
+        assert fit.certificate_.reached
+        np.testing.assert_allclose(fit.coef_, sk.LinearRegression().fit(X, Y).coef_, atol=1e-8)
+    table = data("table")[1]
+    tasks = linear.MultiTaskLasso(0.0, **TIGHT).fit(X, table)
+    np.testing.assert_allclose(tasks.coef_, sk.LinearRegression().fit(X, table).coef_, atol=1e-8)
+    positive = linear.Lasso(0.0, positive=True, **TIGHT).fit(X, Y)
+    theirs = sk.LinearRegression(positive=True).fit(X, Y)
+    np.testing.assert_allclose(positive.coef_, theirs.coef_, atol=1e-8)
+    counts = data("counts")[1]
+    poisson = linear.GeneralizedLinear("poisson", alpha=0.0, tol=1e-9).fit(X, counts)
+    theirs = sk.PoissonRegressor(alpha=0.0, solver="newton-cholesky", tol=1e-10).fit(X, counts)
+    np.testing.assert_allclose(poisson.coef_, theirs.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lasso", "lasso of several outputs", "tasks", "logistic"])
+def test_relaxed_fits_have_the_features_of_the_penalty_and_none_of_its_shrinkage(name):
+    X, y = data(CASES[name][1])
+    plain = clone(CASES[name][0]).fit(X, y)
+    relaxed = clone(CASES[name][0]).set_params(relaxed=True, tol=1e-9).fit(X, y)
+    np.testing.assert_array_equal(relaxed.coef_ != 0, plain.coef_ != 0)
+    assert relaxed.certificate_.reached
+    if name == "lasso":
+        on = plain.coef_ != 0
+        assert 0 < on.sum() < 8
+        expected = sk.LinearRegression().fit(X[:, on], y).coef_
+        np.testing.assert_allclose(relaxed.coef_[on], expected, atol=1e-6)
+        path = relaxed.path(X, y, alphas=[1e3, 0.1])
+        np.testing.assert_allclose(path.coefs[:, 1], relaxed.coef_, atol=1e-6)
+        assert not path.coefs[:, 0].any()
+
+
+def test_relaxed_folds_are_scored_as_they_are_fitted():
+    folds = [(np.arange(30), np.arange(30, 40)), (np.arange(10, 40), np.arange(10))]
+    model = linear.LassoCV(alphas=[0.3, 0.05], cv=folds, relaxed=True, tol=1e-9).fit(X, Y)
+    for k, (train, test) in enumerate(folds):
+        for at, alpha in enumerate(model.alphas_):
+            single = linear.Lasso(alpha, relaxed=True, tol=1e-9).fit(X[train], Y[train])
+            error = np.mean((Y[test] - single.predict(X[test])) ** 2)
+            assert model.mse_path_[at, k] == pytest.approx(error, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [linear.GroupLasso, linear.SparseGroupLasso])
+def test_groups_by_label_size_or_name(kind):
+    expected = kind(0.1, groups=[[0, 1, 2], [3, 4], [5, 6, 7]]).fit(X, Y).coef_
+    for groups in ([3, 2, 3], np.array([3, 2, 3]), list("aaabbccc"), [5, 5, 5, 7, 7, 9, 9, 9]):
+        np.testing.assert_array_equal(kind(0.1, groups=groups).fit(X, Y).coef_, expected)
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=names)
+    by_name = [["f0", "f1", "f2"], ["f3", "f4"], ["f5", "f6", 7]]
+    found = kind(0.1, groups=by_name).fit(table, Y).coef_
+    by_number = kind(0.1, groups=[3, 2, 3]).fit(table, Y).coef_  # in the memory order of the table
+    np.testing.assert_array_equal(found, by_number)
+    with pytest.raises(ValueError, match="X has no feature named 'g'"):
+        kind(0.1, groups=[["g"], names]).fit(table, Y)
+    with pytest.raises(ValueError, match="sizes that add up to 8, 8 labels or lists"):
+        kind(0.1, groups=[3, 3]).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["lasso", "tasks", "logistic", "multinomial"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_coefficients_may_be_kept_sparse(name, form):
+    X, y = data(CASES[name][1])
+    model = clone(CASES[name][0]).fit(X, y)
+    coef, predicted = model.coef_.copy(), model.predict(form(X))
+    np.testing.assert_array_equal(model.sparse_coef_.toarray(), np.atleast_2d(coef))
+    assert sp.issparse(model.sparsify().coef_)
+    assert model.summary()
+    again = model.predict(form(X))
+    assert again.shape == predicted.shape
+    if y.dtype.kind == "f":
+        np.testing.assert_allclose(again, predicted)
+    else:
+        np.testing.assert_array_equal(again, predicted)
+    np.testing.assert_array_equal(model.densify().densify().coef_, coef)
+
+
+def test_log_probabilities():
+    for kind in ("two", "three"):
+        X, y = data(kind)
+        model = linear.SparseLogisticRegression(0.05).fit(X, y)
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    assert not hasattr(linear.SparseSVC(), "predict_log_proba")
+
+
+def test_precompute_is_taken_and_changes_nothing():
+    plain = linear.Lasso(0.1).fit(X, Y).coef_
+    for gram in (True, False, "auto", X.T @ X):
+        np.testing.assert_array_equal(linear.Lasso(0.1, precompute=gram).fit(X, Y).coef_, plain)
+    with pytest.raises(ValueError, match=r"precompute must be .* shape \(8, 8\)"):
+        linear.ElasticNet(0.1, precompute=np.eye(3)).fit(X, Y)
+
+
+def test_the_best_of_several_l1_ratios():
+    options = {"alphas": 6, "cv": 3}
+    ratios = [0.2, 0.9, 1.0]
+    model = linear.ElasticNetCV(l1_ratio=ratios, **options).fit(X, Y)
+    single = [linear.ElasticNetCV(l1_ratio=r, **options).fit(X, Y) for r in ratios]
+    best = max(single, key=lambda m: m.mean_score_.max())
+    assert model.l1_ratio_ == best.l1_ratio == best.l1_ratio_
+    assert model.l1_ratio == ratios
+    assert model.cv == 3
+    np.testing.assert_array_equal(model.coef_, best.coef_)
+    np.testing.assert_array_equal(model.alphas_, best.alphas_)
+    theirs = sk.ElasticNetCV(l1_ratio=ratios, alphas=6, cv=3, tol=1e-10).fit(X, Y)
+    assert model.l1_ratio_ == theirs.l1_ratio_
+    assert model.alpha_ == pytest.approx(theirs.alpha_)
+    with pytest.raises(ValueError, match="l1_ratio must be a number or a list"):
+        linear.ElasticNetCV(l1_ratio=[]).fit(X, Y)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.5, 0.0])
+def test_the_elastic_net_of_several_classes(l1_ratio):
+    X, y = data("three")
+    model = linear.SparseLogisticRegression(0.05, l1_ratio=l1_ratio, **TIGHT).fit(X, y)
+    theirs = sk.LogisticRegression(
+        C=1 / (0.05 * len(y)), l1_ratio=l1_ratio, solver="saga", tol=1e-8, max_iter=20_000
+    ).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+def test_a_summary_names_what_was_selected():
+    pandas = pytest.importorskip("pandas")
+    model = linear.Lasso(0.2).fit(pandas.DataFrame(X, columns=names), Y)
+    text = model.summary()
+    chosen = np.flatnonzero(model.coef_)
+    assert f"{len(chosen)} of 8 features selected, alpha = 0.2" in text
+    assert [name for name in names if f"  {name}: " in text] == [names[j] for j in chosen]
+    assert "tolerance" in text
+    assert "reached" in text
+    assert f"{model.n_iter_} passes" in text
+    assert model.fit_time_ > 0
+    assert "and 1 more" in linear.Lasso(0.2).fit(X, Y).summary(limit=len(chosen) - 1)
+
+
+def test_tables_of_polars_keep_their_names():
+    polars = pytest.importorskip("polars")
+    model = linear.Lasso(0.1).fit(polars.DataFrame(dict(zip(names, X.T, strict=True))), Y)
+    assert list(model.feature_names_in_) == names

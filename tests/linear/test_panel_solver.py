@@ -1,0 +1,251 @@
+"""What an exact model keeps: a panel that grows, products of columns, one pass per check."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import path, reference, solve
+from cyclade.linear.kernels.columns import sort_out
+from cyclade.linear.kernels.gram import submatrix
+from cyclade.linear.loss_at import LossAt, SquaredLossAt
+from cyclade.linear.losses import Squared
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
+from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.starts import continuation
+from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver
+from cyclade.linear.tuning import Tuning
+
+CYCLES = 12
+STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix]
+
+
+def data(even, n=30, p=21):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, p)) + 0.5 * rng.standard_normal((n, 1))
+    X[rng.random((n, p)) < 0.3] = 0.0
+    w = np.full(n, 1.0 / n) if even else rng.uniform(0.5, 2.0, n) / n
+    return X, X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(n), w
+
+
+def grown(X, y, w, centred, goes, tuning):
+    """A panel that took its columns in one go after another, begun at zero; their places."""
+    design = as_design(X, tuning=tuning)
+    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), design.p, w, centred)
+    for cols in goes:
+        panel_solver.places(cols)
+    at = panel_solver.places(np.unique(np.concatenate(goes)))
+    slopes = -w * y
+    panel_solver.start(np.zeros(design.p), slopes, float(slopes.sum()))
+    return panel_solver.panel, at
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("long", [0, 10**9])
+def test_a_panel_that_grew_follows_core_cycle(long, storage, centred, even):
+    tuning = Tuning(shared_entries=long)
+    X, y, w = data(even)
+    goes = [np.array([7, 2, 19]), np.array([0, 11, 2]), np.array([3, 15, 4, 20, 8, 1, 9])]
+    penalty = MCP(0.1, 3.0)
+    known, (panel, at) = bind(penalty, X.shape[1]), grown(storage(X), y, w, centred, goes, tuning)
+    if storage is sp.csc_matrix:
+        assert type(panel) is (SharedPanel if even and not long else SparsePanel)
+    m, ybar = (w @ X / w.sum(), w @ y / w.sum()) if centred else (np.zeros(X.shape[1]), 0.0)
+    cols = panel.cols[at]
+    A, t = X[:, cols] - m[cols], y - ybar
+    run = reference.run(A, t, Squared(), penalty, K=CYCLES, sample_weight=w, total=1.0)
+    panel.choose(at)
+    for now in run[1:]:
+        panel.cycles(known, 1, 0.0)
+        np.testing.assert_allclose(panel.x[at], now.coef, rtol=1e-8, atol=1e-11)
+    assert 0 < np.count_nonzero(now.coef) < at.size
+    rest = np.sqrt(w) * (t - A @ now.coef)
+    np.testing.assert_allclose(panel.residual(), rest, atol=1e-12)
+    np.testing.assert_allclose(panel.means[at], m[cols], atol=1e-12)
+    correlations = (A * np.sqrt(w)[:, None]).T @ rest
+    np.testing.assert_allclose(panel.correlations(at), correlations, atol=1e-12)
+    np.testing.assert_allclose(panel.correlations(at[::3]), correlations[::3], atol=1e-12)
+    assert panel.entries(at) == (X[:, cols] != 0).sum() or storage is not sp.csc_matrix
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("storage", STORAGES)
+def test_products_are_kept_while_a_panel_grows(storage, centred, even):
+    X, y, w = data(even)
+    p = X.shape[1]
+    m = w @ X / w.sum() if centred else np.zeros(p)
+    A = ((X - m) * np.sqrt(w)[:, None]).T
+    known, design = bind(L1(0.05), p), as_design(storage(X), tuning=Tuning(shared_entries=0))
+    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), p, w, centred)
+    gram, slopes = Gram(), -w * y
+    for cols in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):
+        at = panel_solver.places(cols)
+        panel_solver.start(np.zeros(p), slopes, float(slopes.sum()))
+        panel, order = panel_solver.panel, at[::2]
+        gram.take(panel, known, order, panel.correlations(at), at)
+        assert set(order) <= set(gram.columns) <= set(at)
+        np.testing.assert_allclose(gram.G, A[gram.cols] @ A[gram.cols].T, atol=1e-12)
+        gram.minimise(1e-14, 100_000)
+        gram.give(panel)
+        np.testing.assert_allclose(panel.correlations(gram.columns), gram.c, atol=1e-11)
+        distances = known.distances(gram.cols, gram.x, -gram.c)
+        assert distances.max() < 1e-12
+
+
+def test_many_columns_that_rest_are_left_out_of_a_model():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((40, 200)), np.full(40, 1 / 40)
+    panel = as_design(np.asfortranarray(X)).panel(np.arange(200), w, False)
+    panel.start(rng.standard_normal(40), np.zeros(200))
+    gram, known = Gram(), bind(L1(0.1), 200)
+    gram.take(panel, known, np.arange(0, 200, 2), panel.correlations())
+    assert gram.columns.size == 100
+    gram.take(panel, known, np.arange(5, 15), panel.correlations())
+    np.testing.assert_array_equal(gram.columns, np.arange(5, 15))
+    np.testing.assert_allclose(gram.G, X[:, 5:15].T @ X[:, 5:15] / 40, atol=1e-12)
+
+
+@pytest.mark.parametrize("small", [0, 1_000])
+def test_newton_steps_in_either_loop(small):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 20)) * np.geomspace(1, 0.05, 20) + rng.standard_normal((60, 1))
+    y, w = X @ rng.standard_normal(20), np.full(60, 1 / 60)
+    known = bind(L1(1e-4), 20)
+    panel = as_design(np.asfortranarray(X)).panel(np.arange(20), w, False)
+    panel.start(np.sqrt(w) * y, np.zeros(20))
+    gram = Gram(Tuning(small_gram=small))
+    gram.take(panel, known, np.arange(20), panel.correlations())
+    done = gram.minimise(1e-12, 100_000)
+    assert known.distances(gram.cols, gram.x, -gram.c).max() < 1e-10
+    assert done < 2_000  # plain cycles need many times that
+
+
+def test_a_part_of_a_square_matrix():
+    G, chosen, out = np.arange(36.0).reshape(6, 6), np.array([4, 0, 5]), np.empty((3, 3))
+    submatrix(G, chosen, out)
+    np.testing.assert_array_equal(out, G[np.ix_(chosen, chosen)])
+
+
+@pytest.mark.parametrize(
+    "penalty", [L1(0.5), ElasticNet(0.5, 0.5), Box(-0.2, 0.3, 0.3), MCP(0.5), LogSum(0.5, 0.5)]
+)
+def test_a_check_is_distances_and_value_in_one_pass(penalty):
+    rng = np.random.default_rng(1)
+    x, g = rng.uniform(-0.2, 0.3, 50) * (rng.random(50) < 0.5), rng.standard_normal(50)
+    known = bind(penalty, 50)
+    distances, largest, r, finite = known.check(x, g)
+    np.testing.assert_allclose(distances, [penalty.distance(x[j], g[j], j) for j in range(50)])
+    assert largest == distances.max()
+    assert r == pytest.approx(sum(penalty.value(x[j], j) for j in range(50)), rel=1e-12)
+    assert finite
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not known.check(x, np.append(g[:-1], bad))[3]
+
+
+def test_columns_by_what_they_are():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal(200) * (rng.random(200) < 0.2)
+    g, zero_threshold = 2.0 * rng.standard_normal(200), np.where(rng.random(200) < 0.1, 0.0, 1.0)
+    distances = np.maximum(np.abs(g) - zero_threshold, 0.0)
+    found = np.empty((3, 200), np.int64)
+    counts = sort_out(x, distances, g, zero_threshold, 0.75, *found)
+    support, rest = x != 0, (x == 0) & (distances == 0)
+    expected = [
+        support,
+        ~support & (distances > 0),
+        rest & (zero_threshold > 0) & (np.abs(g) > 0.75),
+    ]
+    for cols, count, mask in zip(found, counts, expected, strict=True):
+        np.testing.assert_array_equal(cols[:count], np.flatnonzero(mask))
+
+
+def test_a_look_at_squares_is_a_look_at_any_loss():
+    rng = np.random.default_rng(3)
+    y, z, s = rng.standard_normal((3, 40))
+    s = np.abs(s) / np.abs(s).sum()
+    quick, plain = SquaredLossAt(Squared(), y, s, z), LossAt(Squared(), y, s, z)
+    np.testing.assert_allclose(quick.u, plain.u)
+    np.testing.assert_allclose(quick.slopes, plain.slopes)
+    assert quick.value == pytest.approx(plain.value, rel=1e-12)
+    for shrink in (1.0, 0.3):
+        assert quick.dual(shrink) == pytest.approx(plain.dual(shrink), rel=1e-11)
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_long_sparse_columns_give_what_dense_ones_give(weights):
+    rng = np.random.default_rng(4)
+    n, p = 400, 30
+    X = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.5)
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
+    s = rng.uniform(0.5, 2.0, n) if weights else None
+    given = X.copy()
+    sparse = path(sp.csc_matrix(X), y, n_lams=12, sample_weight=s, tol=1e-10)
+    dense = path(X, y, n_lams=12, sample_weight=s, tol=1e-10)
+    assert sparse.reached
+    assert dense.reached
+    np.testing.assert_allclose(sparse.coefs, dense.coefs, atol=1e-5)
+    np.testing.assert_allclose(sparse.objectives, dense.objectives, rtol=1e-9)
+    np.testing.assert_array_equal(X, given)
+
+
+@pytest.mark.parametrize("penalty", [MCP(0.7, 2.5), SCAD(0.7, 3.2), LogSum(0.7, 0.4)], ids=repr)
+def test_a_straighter_penalty_bends_less_from_the_same_slope(penalty):
+    convex = penalty.split()[0]
+    for times in (2.0, 4.0):
+        other = penalty.straighter(times)
+        assert type(other) is type(penalty)
+        assert other.threshold(0) == pytest.approx(penalty.threshold(0))
+        assert other.split()[1].lipschitz == pytest.approx(penalty.split()[1].lipschitz / times)
+        for x in (0.1, 0.5, 1.0, 3.0):
+            assert penalty.value(x, 0) <= other.value(x, 0) + 1e-15
+            assert other.value(x, 0) <= convex.value(x, 0) + 1e-15
+    assert penalty.straighter(1e9).value(1.0, 0) == pytest.approx(convex.value(1.0, 0))
+
+
+def test_a_nonconvex_penalty_is_bent_step_by_step_from_its_convex_part(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 150))
+    y = X[:, :12] @ rng.choice([-1.0, 1.0], 12) + 0.5 * rng.standard_normal(60)
+    lam = 0.05 * float(np.abs(X.T @ (y - y.mean())).max()) / 60
+    followed, improve = [], continuation.improve
+
+    def recorded(problem, *rest):
+        followed.append(problem.penalty.penalty)
+        improve(problem, *rest)
+
+    monkeypatch.setattr(continuation, "improve", recorded)
+    fit = solve(X, y, penalty=MCP(lam, 3.0), tol=1e-8)
+    assert fit.certificate.reached
+    *path_of_l1, four, two = followed
+    assert all(type(r) is L1 for r in path_of_l1)
+    lams = [r.lam for r in path_of_l1]
+    assert lams == sorted(lams, reverse=True)
+    assert len(lams) > 1
+    assert lams[-1] == lam
+    assert (four.lam, four.gamma, two.lam, two.gamma) == (lam, 12.0, lam, 6.0)
+
+
+def test_products_of_many_short_columns_are_not_used(monkeypatch):
+    """They would be k² numbers at every λ, against a few entries per column and cycle."""
+    taken, take = [], Gram.take
+
+    def watched(gram, panel, penalty, order, *rest):
+        taken.append(order.size**2 / panel.entries(order))
+        take(gram, panel, penalty, order, *rest)
+
+    monkeypatch.setattr(Gram, "take", watched)
+    rng = np.random.default_rng(0)
+    X = sp.random(2_000, 3_000, 0.002, "csc", random_state=0, data_rvs=rng.standard_normal)
+    y = X @ rng.standard_normal(3_000)
+    found = path(X, y, n_lams=20, lam_ratio=0.05, fit_intercept=False)
+    support = np.flatnonzero(found.coefs[:, -1])
+    assert found.reached
+    assert len(taken) > 0
+    assert max(taken) < 0.5 * support.size**2 / X[:, support].nnz

@@ -1,0 +1,176 @@
+"""Screening: columns that are skipped are safe to skip, and certificates are those of all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import losses, path, solve
+from cyclade.linear.certificate import judge
+from cyclade.linear.loss_at import loss_at
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import Problem
+from cyclade.linear.screening import Gradient, Reader
+from cyclade.linear.state import begin, rebase
+from cyclade.linear.tuning import Tuning
+
+N, P = 40, 300
+KINDS = ["dense", "rows", "float32", "sparse"]
+
+
+def matrix(kind, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, P)) * np.geomspace(3.0, 0.1, P)
+    if kind == "sparse":
+        return sp.csc_array(X * (rng.random((N, P)) < 0.2))
+    if kind == "float32":
+        return np.asfortranarray(X, np.float32)
+    return np.ascontiguousarray(X) if kind == "rows" else np.asfortranarray(X)
+
+
+def dense(X):
+    return np.asarray(X.todense() if sp.issparse(X) else X, np.float64)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_not_read_is_below_its_threshold_and_the_rest_is_exact(kind, seed):
+    X = matrix(kind)
+    design, rng = as_design(X, uneven=kind != "float32"), np.random.default_rng(seed)
+    reader, zero_threshold = Reader(design, many=True), rng.uniform(10.0, 40.0, P)
+    x = np.where(rng.random(P) < 0.03, 1.0, 0.0)
+    v, unread = rng.standard_normal(N), 0
+    for step in np.geomspace(1.0, 1e-4, 12):
+        v = (1.0 + 0.3 * step) * v + step * rng.standard_normal(N)
+        found = reader.at(v, x, zero_threshold)
+        true = dense(X).T @ v
+        known = np.ones(P, bool) if found.known is None else found.known
+        close = 1e-4 if kind == "float32" else 1e-10
+        np.testing.assert_allclose(found.g[known], true[known], rtol=close, atol=close)
+        assert (np.abs(true[~known]) < zero_threshold[~known]).all()
+        assert (np.abs(found.g[~known]) < zero_threshold[~known]).all()
+        assert known[x != 0].all()
+        unread += np.count_nonzero(~known)
+        cols = np.flatnonzero(rng.random(P) < 0.2)
+        np.testing.assert_allclose(found.exactly(cols), true[cols], rtol=close, atol=close)
+    assert unread > 0 if kind != "rows" else unread == 0  # rows: columns would have to be picked
+
+
+def test_a_smaller_threshold_lets_more_columns_be_read():
+    design, rng = as_design(matrix("dense")), np.random.default_rng(3)
+    reader, v = Reader(design, many=True), rng.standard_normal(N)
+    nowhere = np.zeros(P)
+    reader.at(v, nowhere, np.full(P, 20.0))
+    found = reader.at(v + 1e-2 * rng.standard_normal(N), nowhere, np.full(P, 20.0))
+    before = np.count_nonzero(found.known)
+    found.read_undecided(nowhere, np.full(P, 8.0))
+    assert 0 <= before < np.count_nonzero(found.known) < P
+    found.read_undecided(
+        nowhere, np.full(P, 1e-3)
+    )  # nearly all: in one pass, and later ones go by it
+    assert found.known is None
+    assert reader.v is found.v
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_never_screened_out(bad):
+    reader, v = Reader(as_design(matrix("dense")), many=True), np.ones(N)
+    reader.at(v, np.zeros(P), np.full(P, 1e3))
+    with np.errstate(invalid="ignore"):
+        found = reader.at(np.where(np.arange(N) == 3, bad, v), np.zeros(P), np.full(P, 1e3))
+    assert found.known is None
+    assert not np.isfinite(found.g).any()
+
+
+PENALTIES = [
+    L1(1.0),
+    L1(1.0, positive=True),
+    ElasticNet(1.0, 0.7),
+    WeightedL1(1.0, np.linspace(0.5, 2.0, P)),
+    Box(-0.2, 0.3, 1.0),
+    MCP(1.0, 3.0),
+]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+@pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, loss, fit_intercept):
+    X = matrix("dense")
+    rng = np.random.default_rng(1)
+    y = X[:, :5] @ rng.standard_normal(5) + rng.standard_normal(N)
+    y = np.where(y > 0, 1.0, -1.0) if loss == "logistic" else y
+    phi, read = losses.get(loss), [0]
+    some = Gradient._read
+    monkeypatch.setattr(
+        Gradient, "_read", lambda self, cols: (read.append(cols.size), some(self, cols))[1]
+    )
+    design, s = as_design(X), np.full(N, 1 / N)
+    start = Problem(design, y, s, np.zeros(N), phi, bind(L1(1.0), P), fit_intercept)
+    top = float(np.abs(begin(start, np.zeros(P), 0.0).measured.g).max())
+    lams = np.geomspace(0.9 * top, 0.05 * top, 25)
+    kwargs = {"lams": lams, "fit_intercept": fit_intercept, "tol": 1e-5}
+    found = path(X, y, phi, penalty, **kwargs)
+    assert len(read) > 5  # the shortcut was taken
+    everything = Tuning(screening_read=-1.0)  # from here on all columns are read, always
+    best = path(X, y, phi, penalty, tuning=everything, **(kwargs | {"tol": 1e-11}))
+    for k, lam in enumerate(lams):
+        problem = start.at(penalty.scaled(float(lam)))
+        problem.reader = None
+        x, c = found.coefs[:, k], float(found.intercepts[k])
+        here = loss_at(phi, y, s, problem.predict(x, c))
+        alone = judge(problem, x, here, problem.gradient(here.slopes, x))
+        assert alone.gradient.known is None
+        certificate = found.certificates[k]
+        if certificate.kind == "distance":
+            assert alone.distance == pytest.approx(certificate.value, rel=1e-6, abs=1e-10 * lam)
+        else:  # the best dual point so far may be an earlier one: never a worse bound
+            gap = alone.objective - alone.dual
+            assert certificate.value <= gap + 1e-12 * problem.null.scale
+            above = found.objectives[k] - best.objectives[k]  # what it must not promise less than
+            assert certificate.value >= above - 1e-10 * problem.null.scale
+            assert certificate.tolerance == pytest.approx(1e-5 * problem.null.scale)
+        assert alone.objective == pytest.approx(found.objectives[k], rel=1e-12)
+    twin = path(X, y, phi, penalty, tuning=everything, **kwargs)
+    if penalty.convex:
+        scale = start.null.scale if start.has_dual else float(found.objectives[0])
+        np.testing.assert_allclose(found.objectives, twin.objectives, atol=2e-5 * abs(scale))
+
+
+def test_a_state_rebased_to_a_smaller_threshold_is_measured_as_if_all_were_read():
+    X, rng = matrix("dense"), np.random.default_rng(2)
+    y = X[:, :5] @ rng.standard_normal(5) + rng.standard_normal(N)
+    design, s = as_design(X), np.full(N, 1 / N)
+    problem = Problem(
+        design, y, s, np.zeros(N), losses.get("squared"), bind(L1(5.0), P), False,
+        reader=Reader(design, many=True),
+    )  # fmt: skip
+    state = begin(problem, np.zeros(P), 0.0)
+    x = np.zeros(P)
+    x[0] = 1e-3
+    state = begin(problem, x, 0.0)
+    assert state.measured.gradient.known is not None
+    for lam in (3.0, 1.0, 0.3):
+        smaller = problem.at(L1(lam))
+        rebase(smaller, state)
+        g = X.T @ (s * (X @ x - y))
+        np.testing.assert_allclose(
+            state.measured.distances, smaller.penalty.check(x, g)[0], atol=1e-12
+        )
+
+
+def test_single_fits_screen_where_few_columns_have_most_entries():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((200, 4_000), density=2e-3, rng=rng, format="lil")
+    X[:, 0] = rng.standard_normal((200, 1))
+    X = X.tocsc()
+    assert as_design(X).lopsided
+    assert not as_design(X[:, 1:]).lopsided
+    y = X[:, [0]].toarray()[:, 0] + 0.1 * rng.standard_normal(200)
+    fit = solve(X, y, losses.get("squared"), L1(1e-3), tol=1e-9)
+    g = X.T @ (X @ fit.coef + fit.intercept - y) / 200
+    far = bind(L1(1e-3), 4_000).check(fit.coef, np.asarray(g))[1]
+    assert far < 1e-6

@@ -1,0 +1,104 @@
+"""The engine of linear models stays one that a reader can follow."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("s", ROOT / "benchmarks" / "linear_structure.py")
+structure = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(structure)
+
+# Parts with constants of their own: kernels (compile time), formulas of losses and penalties, other
+# methods and front ends.
+APART = ("kernels", "losses", "penalties", "stochastic", "estimators", "plots", "cv")
+# What a fit walks through, besides its estimator, loss, penalty and kernels.
+SHARED = {
+    "api", "threads", "problem", "penalty_bound", "loss_at", "certificate", "state", "stopping",
+    "working_set", "designs", "quadratic",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return structure.modules(ROOT)
+
+
+def part(name):
+    return name.removeprefix("cyclade.linear.").split(".")[0]
+
+
+def test_no_modules_import_one_another(trees):
+    assert structure.cycles(trees) == []
+
+
+def test_import_cycles_would_be_found():
+    texts = {
+        "cyclade.linear.a": "def f():\n    from cyclade.linear.b import g\n",
+        "cyclade.linear.b": "from cyclade.linear import c\n",
+        "cyclade.linear.c": "import cyclade.linear.a\n",
+        "cyclade.linear.d": "import cyclade.linear.a\n",
+        "cyclade.linear": "",
+    }
+    trees = {name: ast.parse(text) for name, text in texts.items()}
+    assert structure.cycles(trees) == [["cyclade.linear.a", "cyclade.linear.b", "cyclade.linear.c"]]
+
+
+def test_constants_of_the_engine_are_in_tuning(trees):
+    found = {
+        name: structure.constants(tree) for name, tree in trees.items() if part(name) not in APART
+    }
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_every_constant_says_what_it_is():
+    lines = (ROOT / structure.LINEAR / "tuning.py").read_text().splitlines()
+    fields = [line for line in lines if re.match(r"    \w+: \S.* = ", line)]
+    bare = [line for line in fields if "#" not in line and "CostModel" not in line]
+    assert len(fields) > 30
+    assert bare == []
+
+
+def test_losses_are_told_apart_by_properties(trees):
+    """No `type(loss) is …`: a loss says itself that it is quadratic."""
+    found = [
+        name
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
+        and re.fullmatch(r"type\([\w.]*loss\)", ast.unparse(node.left))
+    ]
+    assert found == []
+
+
+def test_one_problem_one_state_one_measurement(trees):
+    engine = [
+        tree for name, tree in trees.items() if part(name) not in ("stochastic", "estimators")
+    ]
+    classes = [n.name for tree in engine for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    for word in ("Problem", "State", "Measured", "Certificate", "Stopping"):
+        assert [name for name in classes if name.endswith(word)] == [word]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "subproblem"),
+    [
+        ("Lasso", "coordinate"), ("GroupLasso", "group"), ("SlopeRegression", "sorted_l1"),
+        ("RobustRegression", "active_set"),
+    ],
+)  # fmt: skip
+def test_fits_walk_the_same_modules(estimator, subproblem):
+    visited = [name.removeprefix("cyclade.linear.") for name in structure.visited(ROOT, estimator)]
+    engine = {
+        name for name in visited
+        if part(name) not in ("estimators", "losses", "penalties", "kernels")
+    }  # fmt: skip
+    assert SHARED - {"quadratic"} <= engine
+    assert f"subproblem.{subproblem}" in engine
+    assert len(engine) <= 24
