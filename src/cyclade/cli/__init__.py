@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import cyclade
-from cyclade.cli import config, data, plans, report, runs, tuning
+from cyclade.cli import completion, config, data, doctor, plans, report, runs, tuning
 from cyclade.cli.arguments import with_example
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
@@ -92,6 +92,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"cyclade {cyclade.__version__}")
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for part in (config, data, runs, tuning, plans, report):
+    for part in (config, data, runs, tuning, plans, report, doctor):
         part.add(commands)
+    completion.add(commands, parser)
     return whole
