@@ -53,13 +53,19 @@ def test_every_part_is_an_extra_of_the_package() -> None:
     assert set(PARTS) - {""} <= set(extras)
 
 
-def test_it_runs_where_torch_is_missing() -> None:
+def test_it_runs_where_only_the_core_is_installed() -> None:
     code = (
-        "import sys; sys.modules['torch'] = None\n"
+        "import sys; missing = ('torch', 'tomli', 'tomllib', 'sklearn', 'scipy', 'numba')\n"
+        "sys.modules.update(dict.fromkeys(missing))\n"
         "import importlib.util as u; find = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'torch' else find(name, *a)\n"
-        "from cyclade.cli import main; sys.exit(main(['doctor']))"
+        "u.find_spec = lambda name, *a: None if name in missing else find(name, *a)\n"
+        "from cyclade.cli import main\n"
+        "assert main(['completion', 'bash']) == 0\n"
+        "assert main(['config']) == 2\n"
+        "sys.exit(main(['doctor']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "GPUs are used through torch, which is not installed" in done.stdout
+    assert done.stderr.startswith("cyclade: this command needs tom")
+    assert done.stderr.count("\n") == 1

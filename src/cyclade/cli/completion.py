@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from cyclade.cli.arguments import with_example
@@ -26,8 +26,8 @@ complete -o default -F _cyclade cyclade
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
-def add(commands: Any, whole: Callable[[], argparse.ArgumentParser]) -> None:
-    """The command; `whole` makes the parser of all of them."""
+def add(commands: Any) -> None:
+    """The command."""
     parser = with_example(
         commands.add_parser,
         name="completion",
@@ -43,7 +43,12 @@ def add(commands: Any, whole: Callable[[], argparse.ArgumentParser]) -> None:
         ),
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="see below")
-    parser.set_defaults(command=lambda chosen: print(script(chosen.shell, whole()), end=""))
+    parser.set_defaults(command=complete)
+
+
+def complete(chosen: argparse.Namespace) -> None:
+    """Print the script of a shell."""
+    print(script(chosen.shell, chosen.whole), end="")
 
 
 def script(shell: str, whole: argparse.ArgumentParser) -> str:

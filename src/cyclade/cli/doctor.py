@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
         description="Which parts of cyclade can be used here, on which device; what is missing.",
         example="cyclade doctor",
     )
-    parser.set_defaults(command=_doctor)
+    parser.set_defaults(command=doctor)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def report(required: Iterable[str]) -> str:
     return "\n".join([*lines, "", f"device: {_device()}"])
 
 
-def _doctor(chosen: argparse.Namespace) -> None:
+def doctor(chosen: argparse.Namespace) -> None:
+    """Print the report."""
     try:
         required = metadata.requires("cyclade") or []
     except metadata.PackageNotFoundError:
