@@ -17,7 +17,8 @@ are its arguments (in quotes where they hold spaces)::
     nets lenet "SCCD forward, captured" "vs ours"        of nets-h200-lenet.json
     nets-lenet, nets-blocks, samples, first-run          tables of docs/benchmarks
     linear summary, linear median, …                     of linear.csv
-    minimize                                             the table of minimize.csv
+    linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
+    minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is
 """
 
