@@ -72,7 +72,7 @@ def path(axis: Any) -> None:
     coefs = np.asarray(found.coefs)
     for j in np.argsort(-abs(coefs[:, -1])):
         (line,) = axis.semilogx(found.alphas, coefs[j], lw=1.5)
-        if abs(coefs[j, -1]) > 8:
+        if abs(coefs[j, -1]) > 16:
             axis.text(
                 found.alphas[-1] * 0.8, coefs[j, -1], data.feature_names[j],
                 color=line.get_color(), ha="left", va="center", fontsize=9,

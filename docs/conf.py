@@ -26,7 +26,7 @@ extensions = [
     "numpydoc",
     "sphinx_design",
     "sphinx_copybutton",
-    # "sphinx_gallery.gen_gallery",
+    "sphinx_gallery.gen_gallery",
     "counted",  # line counts of code that pages speak of
     "repository",  # links to files of the repository
 ]
