@@ -58,7 +58,7 @@ def broken(path: Path, site: Path) -> list[str]:
 def main() -> None:
     """Check every page."""
     site = Path(sys.argv[1]).resolve()
-    pages = [p for p in sorted(site.glob("**/*.html")) if "_files" not in p.parts]
+    pages = [p for p in sorted(site.glob("**/*.html")) if not {"_files", "_static"} & set(p.parts)]
     wrong = {p: found for p in pages if (found := broken(p, site))}
     for path, found in wrong.items():
         print(f"{path.relative_to(site)}: {', '.join(found)}")

@@ -46,16 +46,16 @@ while (walker.nextNode()) {
   const large = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
   if (ratio < (large ? 3 : 4.5) - 0.01)
     found.push(`contrast ${ratio.toFixed(2)}: "${text.slice(0, 40)}" (${style.color} on ${back.slice(0, 3).map(Math.round)})`);
-  if (size < 11) found.push(`text of ${size} px: "${text.slice(0, 40)}"`);
+  if (size > 0 && size < 11) found.push(`text of ${size} px: "${text.slice(0, 40)}"`);
 }
 for (const image of document.querySelectorAll('img:not([alt])')) found.push(`no alt: ${image.src}`);
 for (const control of document.querySelectorAll('button, a[href], input'))
-  if (control.checkVisibility() && !(control.innerText || '').trim() && !control.getAttribute('aria-label')
-      && !control.title && !control.labels?.length && !control.querySelector('img[alt], svg[aria-label]')
+  if (control.checkVisibility() && !control.textContent.trim() && !control.getAttribute('aria-label')
+      && !control.title && !control.labels?.length && !control.querySelector('img[alt], svg[aria-label], svg title')
       && !control.placeholder && !control.getAttribute('aria-labelledby'))
     found.push(`no name: ${control.outerHTML.slice(0, 80)}`);
 const heads = document.querySelectorAll('h1').length;
 if (heads !== 1) found.push(`${heads} top headings`);
 if (!document.querySelector('.skip-link, #pst-skip-link')) found.push('no skip link');
 if (!document.documentElement.lang) found.push('no language');
-return [...new Set(found)];
+return [...new Set(found.map(line => line.replace(/\s+/g, ' ')))];

@@ -43,7 +43,9 @@ def main() -> None:
     site = options.site.resolve()
     pages = [site / name for name in SOME]
     if options.all:
-        pages = [p for p in sorted(site.glob("**/*.html")) if "_files" not in p.parts]
+        pages = [
+            p for p in sorted(site.glob("**/*.html")) if not {"_files", "_static"} & set(p.parts)
+        ]
     options.out.mkdir(parents=True, exist_ok=True)
     wrong = 0
     with tempfile.TemporaryDirectory() as profile:

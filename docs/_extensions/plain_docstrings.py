@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 _CODE = re.compile(r"(``[^`]+``|:[\w:]+:`[^`]+`|`[^`]+`)")
 _ITEM = re.compile(r"([-*•]|\d+\.) ")

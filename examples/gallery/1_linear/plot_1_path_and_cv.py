@@ -32,7 +32,7 @@ for j in model.coef_.nonzero()[0]:
 
 # %%
 figure, (left, right) = plt.subplots(1, 2)
-plot_path(path, ax=left, alpha=model.alpha_)
+plot_path(path, ax=left, alpha=model.alpha_, label=0)
 plot_cv(model, ax=right)
 left.set_title("Coefficients")
 right.set_title("Held-out error")

@@ -39,7 +39,7 @@ print(f"{X.shape[0]} docstrings, {X.shape[1]} words")
 # %%
 # The same penalty for both: liblinear's C is 1/(n alpha).
 
-alpha = 0.003
+alpha = 0.001
 ours = SparseLogisticRegression(alpha=alpha).fit(train, y)  # loads the compiled kernels
 began = time.perf_counter()
 ours = SparseLogisticRegression(alpha=alpha).fit(train, y)
@@ -60,7 +60,7 @@ print(
 # %%
 coef, vocabulary = ours.coef_.ravel(), words.get_feature_names_out()
 order = np.argsort(coef)
-shown = np.r_[order[:12], order[-12:]]
+shown = [j for j in np.r_[order[:12], order[-12:]] if coef[j] != 0]
 plt.figure(figsize=(7.5, 5))
 plt.barh(vocabulary[shown], coef[shown], color=np.where(coef[shown] > 0, "#d55e00", "#0072b2"))
 plt.xlabel("← NumPy        weight        SciPy →")

@@ -21,7 +21,7 @@ copies = np.hstack([rng.permutation(X) for _ in range(20)])  # rows shuffled
 X = StandardScaler().fit_transform(np.hstack([X, copies]))
 truth = np.zeros(X.shape[1])
 truth[[2, 3, 6, 8]] = [3.0, 1.5, -2.0, 2.5]  # bmi, blood pressure, s3, s5
-y = X @ truth + 2.0 * rng.standard_normal(len(X))
+y = X @ truth + 4.0 * rng.standard_normal(len(X))
 
 models = {"lasso": LassoCV, "MCP": MCPRegressionCV, "SCAD": SCADRegressionCV}
 for name, Model in models.items():
@@ -40,7 +40,9 @@ for name, model in models.items():
 # %%
 figure, axes = plt.subplots(1, 3, sharey=True, figsize=(9, 3.2))
 for axis, (name, model) in zip(axes, models.items(), strict=True):
-    axis.plot(truth, "o", mfc="none", ms=9, color="#444444", label="truth")
+    axis.plot(
+        np.where(truth != 0, truth, np.nan), "o", mfc="none", ms=10, color="#444444", label="truth"
+    )
     axis.plot(np.where(model.coef_ != 0, model.coef_, np.nan), ".", label="chosen")
     axis.set(title=name, xlabel="column")
 axes[0].set_ylabel("coefficient")

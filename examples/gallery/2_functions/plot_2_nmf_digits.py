@@ -21,12 +21,12 @@ problem = NMF(V, rank=16, blocks="components")
 W0, H0 = problem.factors(problem.x0(0))
 
 began = time.perf_counter()
-result = problem.minimize(rtol=2e-3, tol=None, max_cycles=300)
+result = problem.minimize(rtol=1e-3, tol=None, max_cycles=400)
 ours = time.perf_counter() - began
 W, H = problem.factors(result.x)
 
 began = time.perf_counter()
-theirs = SklearnNMF(16, init="custom", solver="cd", tol=1e-4, max_iter=300)
+theirs = SklearnNMF(16, init="custom", solver="cd", tol=1e-3, max_iter=400)
 W_theirs = theirs.fit_transform(V, W=W0.copy(), H=H0.copy())
 seconds = time.perf_counter() - began
 

@@ -45,7 +45,7 @@ def pruned(strength, epochs=30, batch=128):
 
 
 # %%
-strengths = [0.0, 0.01, 0.02, 0.03, 0.05]
+strengths = [0.0, 0.01, 0.015, 0.02, 0.025, 0.03]
 results = [pruned(s) for s in strengths]
 for strength, (size, accuracy, change, widths) in zip(strengths, results, strict=True):
     print(
@@ -57,7 +57,7 @@ for strength, (size, accuracy, change, widths) in zip(strengths, results, strict
 sizes, accuracies = [r[0] for r in results], [r[1] for r in results]
 plt.semilogx(sizes, accuracies, "o-")
 for strength, size, accuracy in zip(strengths, sizes, accuracies, strict=True):
-    plt.annotate(f"{strength:g}", (size, accuracy), textcoords="offset points", xytext=(6, 4))
+    plt.annotate(f"{strength:g}", (size, accuracy), textcoords="offset points", xytext=(4, -12))
 plt.xlabel("parameters after pruning")
 plt.ylabel("test accuracy")
 plt.title("Accuracy against size; numbers are the strength of the penalty")
