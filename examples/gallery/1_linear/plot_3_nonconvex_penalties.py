@@ -21,7 +21,7 @@ copies = np.hstack([rng.permutation(X) for _ in range(20)])  # rows shuffled
 X = StandardScaler().fit_transform(np.hstack([X, copies]))
 truth = np.zeros(X.shape[1])
 truth[[2, 3, 6, 8]] = [3.0, 1.5, -2.0, 2.5]  # bmi, blood pressure, s3, s5
-y = X @ truth + 4.0 * rng.standard_normal(len(X))
+y = X @ truth + 2.0 * rng.standard_normal(len(X))
 
 models = {"lasso": LassoCV, "MCP": MCPRegressionCV, "SCAD": SCADRegressionCV}
 for name, Model in models.items():
