@@ -39,9 +39,10 @@ def main() -> None:
     parser.add_argument("site", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--all", action="store_true", help="every page, not only some")
+    parser.add_argument("--page", nargs="+", default=SOME, metavar="NAME", help="these pages")
     options = parser.parse_args()
     site = options.site.resolve()
-    pages = [site / name for name in SOME]
+    pages = [site / name for name in options.page]
     if options.all:
         pages = [
             p for p in sorted(site.glob("**/*.html")) if not {"_files", "_static"} & set(p.parts)
@@ -52,7 +53,7 @@ def main() -> None:
         driver = browser(profile)
         try:
             for page in pages:
-                for problem in look(driver, page, site, options.out):
+                for problem in look(driver, page, site, options.out, every=options.all):
                     print(problem)
                     wrong += 1
         finally:
@@ -76,8 +77,8 @@ def browser(profile: str) -> Any:
     return webdriver.Chrome(options=options, service=Service(executable_path=driver))
 
 
-def look(driver: Any, page: Path, site: Path, out: Path) -> list[str]:
-    """What is wrong with a page; its pictures go to `out`."""
+def look(driver: Any, page: Path, site: Path, out: Path, *, every: bool) -> list[str]:
+    """What is wrong with a page; its pictures go to `out`, unless it is one of all."""
     name, problems = page.relative_to(site).as_posix(), []
     for theme in ("light", "dark"):
         for width, height in WIDTHS.items():
@@ -90,7 +91,7 @@ def look(driver: Any, page: Path, site: Path, out: Path) -> list[str]:
             driver.get(page.as_uri())
             where = f"{name} ({width} px, {theme})"
             problems += [f"{where}: {found}" for found in driver.execute_script(CHECK)]
-            if page.name in {Path(n).name for n in SOME}:
+            if not every:
                 shot = out / f"{name.replace('/', '-')[:-5]}-{width}-{theme}.png"
                 driver.save_screenshot(str(shot))
     if name in SOME[:4]:
