@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear setup clean
+.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear setup clean \
+  docs look dist test-wheel test-pythons test-lowest
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -38,6 +39,37 @@ figures: setup
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/figures.py
 
+# The site, in docs/_build/html: pages, API, and a gallery that runs; warnings are errors.
+docs: .venv-docs/.ready
+	.venv-docs/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	.venv-docs/bin/python docs/_extensions/links.py docs/_build/html
+
+# The site in a headless browser, wide and narrow, light and dark: overflow, contrast, pictures.
+look: docs
+	.venv-docs/bin/python docs/_extensions/look.py docs/_build/html out/look
+
+# A wheel and an sdist in dist/, fit to be uploaded.
+dist: .venv-release/.ready
+	rm -rf dist
+	.venv-release/bin/python -m build --outdir dist .
+	.venv-release/bin/python -m twine check --strict dist/*
+
+# The wheel in empty environments, extras one by one: what README says runs.
+test-wheel: dist
+	$(PYTHON) tests/packaging/wheel.py dist --constraints constraints.txt
+
+# The same on other Pythons, with the newest versions of everything: make test-pythons PYTHONS=…
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+EXTRAS  ?= core linear torch experiments
+test-pythons: dist
+	$(PYTHON) tests/packaging/wheel.py dist --python $(PYTHONS) --extra $(EXTRAS)
+
+# The oldest versions that are allowed, on the oldest Python.
+OLDEST ?= python3.10
+test-lowest: dist
+	$(PYTHON) tests/packaging/wheel.py dist --python $(OLDEST) --extra $(EXTRAS) \
+	  --constraints constraints-lowest.txt
+
 # The same linear models solved by peers, those included that need an environment of their own.
 test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	CYCLADE_PEERS=$(CURDIR)/.venv-bench/bin/python:$(CURDIR)/.venv-bench-adelie/bin/python \
@@ -56,13 +88,25 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+.venv-docs/.ready: EXTRA = docs
+.venv-release/.ready: EXTRA = release
+.venv-docs/.ready .venv-release/.ready: pyproject.toml constraints.txt
+	@echo "Installing cyclade and what its extra '$(EXTRA)' needs into $(@D)"
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e ".[$(EXTRA)]"
+	touch $@
+
 setup: $(VENV)/.ready
 
 # Rebuilt only when what it is made from changes.
 $(VENV)/.ready: pyproject.toml constraints.txt
+	@echo "Installing cyclade, PyTorch and what the tests need into $(VENV) (about 2 GB, once)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-bench-adelie out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-docs .venv-release dist build out \
+	  docs/_build docs/api/generated docs/gallery \
+	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,7 +21,8 @@ are its arguments (in quotes where they hold spaces)::
     deep gpt "adam 0"                                    a table of study-deep.json
     deep-ms gpt "adam 0" shuffled forward                milliseconds of one order over another's
     linear summary, linear median, …                     of linear.csv
-    minimize                                             the table of minimize.csv
+    linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
+    minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is
 """
 

@@ -216,8 +216,7 @@ def csv_table(name: str) -> str:
 
 def minimize() -> str:
     """For each problem our fastest setting and each peer, over the fastest peer."""
-    with (FOLDER / "minimize.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = _minimize()
     lines = []
     for kind, half, shape in dict.fromkeys((r["kind"], r["half"], r["shape"]) for r in rows):
         here = [r for r in rows if (r["kind"], r["half"], r["shape"]) == (kind, half, shape)]
@@ -233,6 +232,26 @@ def minimize() -> str:
     return table(
         ["problem", "half", "ours", "over the fastest peer", "peers (–: not reached)"], lines
     )
+
+
+def minimize_over(kind: str) -> str:
+    """Our fastest setting over the fastest peer, from the least to the largest of a kind."""
+    rows = _minimize()
+    found = sorted(
+        min(float(r["ratio"]) for r in rows if r["shape"] == shape and _ours(r, kind))
+        for shape in dict.fromkeys(r["shape"] for r in rows if _ours(r, kind))
+    )
+    least, most = (f"{ratio:.2g}" for ratio in (found[0], found[-1]))
+    return least if least == most else f"{least} to {most}"
+
+
+def _ours(row: dict[str, str], kind: str) -> bool:
+    return row["kind"] == kind and row["ours"] == "True" and row["reached"] == "True"
+
+
+def _minimize() -> list[dict[str, str]]:
+    with (FOLDER / "minimize.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 # --------------------------------------------------------------------------------- linear models
@@ -260,8 +279,19 @@ def _linear() -> tuple[Records, Notes]:
     return read_csv(FOLDER / "linear.csv"), read_notes(FOLDER / "linear-notes.csv")
 
 
+def linear_peer(line: str, solver: str) -> str:
+    """A peer's CPU seconds over ours on one line of linear.csv."""
+    with (FOLDER / "linear.csv").open(encoding="utf-8") as file:
+        found = {r["solver"]: r for r in csv.DictReader(file) if r["line"] == line}
+    if found[solver]["status"] != "ok":
+        return "not finished"
+    return f"{float(found[solver]['cpu_s']) / float(found['cyclade']['cpu_s']):.1f}"
+
+
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
     "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
-    "samples": samples, "linear": linear, "minimize": minimize, "csv": csv_table,
+    "samples": samples, "linear": linear, "linear-peer": linear_peer,
+    "minimize": minimize, "minimize-over": minimize_over,
+    "csv": csv_table,
 }  # fmt: skip

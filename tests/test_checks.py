@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +27,10 @@ from cyclade._checks import (
     shown,
     whole_number,
 )
+from cyclade.experiments import ConfigError, DataError, RunConfig
+from cyclade.experiments.datasets import find
+from cyclade.methods import as_method
+from cyclade.orders import as_order
 
 NUMBERS: list[Any] = [
     1, 1.0, np.float32(1), np.int8(1), np.array(1.0), torch.tensor(1), Fraction(1),
@@ -133,3 +139,24 @@ def test_long_and_broken_values_are_shown_short() -> None:
     assert len(shown(list(range(10**5)))) < 100
     assert "Broken" in shown(Broken())
     assert shown(10**10000)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: as_method("VROCD", True), "did you mean 'VRO-CCD'?"),
+        (lambda: as_order("forwards", 3), "did you mean 'forward'?"),
+        (lambda: RunConfig.from_dict({"epoch": 3}), "did you mean 'epochs'?"),
+        (lambda: find("cifar"), "did you mean 'cifar10'?"),
+    ],
+)
+def test_an_unknown_name_comes_with_the_one_that_was_meant(
+    call: Callable[[], Any], hint: str
+) -> None:
+    with pytest.raises((ValueError, ConfigError, DataError), match=re.escape(hint)):
+        call()
+
+
+def test_a_name_like_no_other_comes_without_advice() -> None:
+    with pytest.raises(ValueError, match=r"greedy$"):
+        as_order("zigzag", 3)

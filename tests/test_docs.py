@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -34,12 +36,66 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 3
 
 
-@pytest.mark.parametrize("name", ["minimize.md", "nets.md"])
-def test_the_examples_of_a_guide_run_one_after_the_other(name: str) -> None:
+GUIDES = [  # docs/linear.md has its examples run by tests/linear/test_estimators_written.py
+    path
+    for path in sorted((ROOT / "docs").glob("**/*.md"))
+    if "_build" not in path.parts and path.name != "linear.md" and blocks(path)
+]
+
+
+SLOW = {"penalty"}  # it compiles the penalty that docs/linear.md has compiled too
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=pytest.mark.slow if p.stem in SLOW else ()) for p in GUIDES],
+    ids=lambda path: path.stem,
+)
+def test_the_examples_of_a_page_run_one_after_the_other(path: Path) -> None:
     names: dict[str, object] = {}
-    for code in blocks(ROOT / "docs" / name):
-        exec(compile(code, name, "exec"), names)
-    assert "opt" in names or "res" in names
+    for code in blocks(path):
+        exec(compile(code, path.name, "exec"), names)
+
+
+def test_the_guides_and_the_first_steps_have_examples() -> None:
+    assert {"minimize", "nets", "recipes", "start-linear", "loss"} <= {path.stem for path in GUIDES}
+
+
+OPTIONAL = {
+    f"{path.stem}-{package}": (package, code)
+    for path in sorted((ROOT / "docs").glob("*.md"))
+    for package, code in re.findall(
+        r"```py\n# needs: (\w+)\n(.*?)```", path.read_text("utf-8"), re.S
+    )
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_examples_with_other_packages_run_where_they_are_installed(name: str) -> None:
+    package, code = OPTIONAL[name]
+    pytest.importorskip(package)
+    exec(compile(code, name, "exec"), {})
+
+
+# ---------------------------------------------------------------------------------------- gallery
+
+GALLERY = sorted((ROOT / "examples" / "gallery").glob("*/plot_*.py"))
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_examples_of_the_gallery_are_short_and_begin_with_words(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert len(text.splitlines()) < 80
+    title = ast.get_docstring(ast.parse(text))
+    assert title is not None
+    assert set(title.splitlines()[1]) == {"="}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_examples_of_the_gallery_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    subprocess.run([sys.executable, str(path)], check=True, timeout=600, capture_output=True)
 
 
 # ----------------------------------------------------------------------------------------- links

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -105,8 +106,23 @@ def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf
 
 def choice(name: str, value: Any, names: Sequence[str]) -> str:
     """`value`, if it is one of `names`."""
-    require(isinstance(value, str) and value in names, name, value, f"one of {', '.join(names)}")
-    return str(value)
+    if not isinstance(value, str) or value not in names:
+        accepted = f"one of {', '.join(names)}"
+        raise ValueError(f"{name} must be {accepted}, got {shown(value)}{meant(value, names)}")
+    return value
+
+
+def meant(value: Any, names: Iterable[str]) -> str:
+    """The end of a message about a name that is unknown: which one may have been meant.
+
+    >>> meant("forwards", ["forward", "backward"])
+    " (did you mean 'forward'?)"
+    >>> meant("sideways", ["forward", "greedy"])
+    ''
+    """
+    by_key = {name.lower(): name for name in names}
+    near = get_close_matches(str(value).lower(), by_key, n=1)
+    return f" (did you mean {by_key[near[0]]!r}?)" if near else ""
 
 
 def generator(name: str, seed: Any) -> np.random.Generator:

@@ -35,7 +35,7 @@ def inflated(
     m, rng = x.layout.m, np.random.default_rng(0)
     leaf = x.leaves[0]
     eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
-    h = math.cbrt(eps) * (1.0 + math.sqrt(sum(norm2(a) for a in x.leaves) / x.layout.d))
+    h = float(np.cbrt(eps)) * (1.0 + math.sqrt(sum(norm2(a) for a in x.leaves) / x.layout.d))
     curvature = [0.0] * m
     for _ in range(PROBES):
         there = x.copy()

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cyclade._checks import meant
 from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
 
 
@@ -43,7 +44,8 @@ def as_method(method: Any, stochastic: bool) -> Method:
         raise TypeError(f"method must be one of {names}, got {type(method).__name__}")
     key = method.lower().replace("-", "").replace("_", "").replace(" ", "")
     if key not in METHODS:
-        raise ValueError(f"method={method!r} is unknown: use one of {names}")
+        hint = meant(method, (known.name for known in METHODS.values()))
+        raise ValueError(f"method={method!r} is unknown: use one of {names}{hint}")
     return METHODS[key]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cyclade._checks import LARGEST_INDEX, function, require, whole_number
+from cyclade._checks import LARGEST_INDEX, function, meant, require, whole_number
 
 Score = Callable[[], Sequence[float]]
 """How far each block would move from the current point, in the norm of Λ_j / η."""
@@ -167,7 +167,8 @@ def as_order(order: Any, m: int) -> Order:
     """An `Order` from its name, a list of block numbers, or an `Order`, which is then checked."""
     if isinstance(order, str):
         if order not in ORDERS:
-            raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
+            names, hint = ", ".join(ORDERS), meant(order, ORDERS)
+            raise ValueError(f"order={order!r} is unknown: use one of {names}{hint}")
         return ORDERS[order]()
     m = whole_number("m", m, 1)
     if isinstance(order, list | tuple | range | np.ndarray):

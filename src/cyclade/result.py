@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 HISTORY = ("cycle", "samples", "seconds", "fun", "certificate", "dist", "change", "eta")
 
@@ -85,22 +85,61 @@ class Result:
     state: Any = field(repr=False, default=None)
 
     def __str__(self) -> str:
-        rows = [
-            ("success", self.success),
+        rows = self._rows()
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:>{width}}: {value}" for name, value in rows]
+        return "\n".join([f"{self.method} result", *lines])
+
+    def plot(
+        self, against: Literal["cycle", "samples", "seconds"] = "cycle", axes: Any = None
+    ) -> Any:
+        """Draw F above the best value seen, and dist(∂F, 0), along the run.
+
+        Parameters
+        ----------
+        against : {"cycle", "samples", "seconds"}, default="cycle"
+            What the run is measured by: cycles, component gradients or seconds in cycles.
+        axes : two matplotlib axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        The two axes. Needs matplotlib.
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np
+        >>> from cyclade import minimize
+        >>> res = minimize(lambda x: (x @ x) / 2, np.ones(3), jac=lambda x: x, every=1)
+        >>> [axis.get_ylabel() for axis in res.plot()]
+        ['F − best F', 'dist(∂F, 0)']
+        """
+        from cyclade.result_views import plot
+
+        return plot(self, against, axes)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from cyclade.result_views import html
+
+        return html(self)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What is worth showing, as pairs of a name and words."""
+        return [
+            ("success", str(self.success)),
             ("message", self.message),
             ("fun", f"{self.fun:.10g}"),
             ("dist", f"{self.dist:.3g}  ({self.relative:.2g} of that at x0)"),
             ("certificate", f"{self.certificate:.3g}  ({self.certificate_kind})"),
-            ("cycles", self.cycles),
+            ("cycles", str(self.cycles)),
             ("samples", f"{self.samples:.10g}"),
             ("values", f"{self.values:.10g}"),
-            ("prox_calls", self.prox_calls),
+            ("prox_calls", str(self.prox_calls)),
             ("seconds", f"{self.seconds:.3g}"),
             ("x", _shapes(self.x)),
         ]
-        width = max(len(name) for name, _ in rows)
-        lines = [f"{name:>{width}}: {value}" for name, value in rows]
-        return "\n".join([f"{self.method} result", *lines])
 
     def __repr__(self) -> str:
         return (

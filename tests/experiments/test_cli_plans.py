@@ -257,11 +257,13 @@ def test_an_estimate_before_long_work(
 
     monkeypatch.setattr(module, "reproduce", lambda plan, out, **options: Path(out))
     monkeypatch.setattr("cyclade.experiments.report.summary", lambda root: "the table")
+    monkeypatch.setattr("cyclade.experiments.outline.findings", lambda root: "the verdicts")
     monkeypatch.setitem(plans.PAPER, "fig1", tiny)
     command = ["reproduce", "fig1", "--device", "cpu", "--out", str(tmp_path)]
     assert main(command) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert re.fullmatch(r"tiny on this CPU: about [\d.]+ (s|min|h); --quick: about \d+ s", first)
+    *outline, told = capsys.readouterr().out.splitlines()[:5]
+    assert outline[2].startswith("What will be done: ")
+    assert re.fullmatch(r"tiny on this CPU: about [\d.]+ (s|min|h); --quick: about \d+ s", told)
     assert main([*command, "--quick"]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert re.fullmatch(r"tiny --quick on this CPU: about \d+ s", first)
+    told = capsys.readouterr().out.splitlines()[4]
+    assert re.fullmatch(r"tiny --quick on this CPU: about \d+ s", told)

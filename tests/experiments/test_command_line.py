@@ -257,7 +257,7 @@ def test_commands_without_torch(tmp_path: Path) -> None:
     assert found.returncode == 2, found.stderr
     assert found.stderr == (
         "cyclade: this command needs torch, which is not installed: in a checkout of cyclade, "
-        "pip install '.[experiments]'\n"
+        "pip install '.[experiments]'; cyclade doctor lists what is missing\n"
     )
 
 

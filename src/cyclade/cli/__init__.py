@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import cyclade
-from cyclade.cli import config, data, plans, report, runs, tuning
+from cyclade.cli import completion, config, data, doctor, plans, report, runs, tuning
 from cyclade.cli.arguments import with_example
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+ANYWHERE = (doctor.doctor, completion.complete)
+"""Commands that need no more than `import cyclade` does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +44,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     chosen = parser().parse_args(arguments)
     chosen.arguments = arguments
+    try:
+        if chosen.command in ANYWHERE:
+            chosen.command(chosen)
+            return 0
+        return _experiment(chosen)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "cyclade":
+            raise
+        _say(
+            f"this command needs {error.name}, which is not installed: in a checkout of cyclade, "
+            "pip install '.[experiments]'; cyclade doctor lists what is missing"
+        )
+        return BAD_INPUT
+
+
+def _experiment(chosen: argparse.Namespace) -> int:
     from cyclade.experiments.display import warnings_shown
     from cyclade.experiments.errors import ExperimentError
 
@@ -50,14 +68,6 @@ def _run(arguments: list[str]) -> int:
             chosen.command(chosen)
     except ExperimentError as error:
         _say(str(error))
-        return BAD_INPUT
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "cyclade":
-            raise
-        _say(
-            f"this command needs {error.name}, which is not installed: in a checkout of cyclade, "
-            "pip install '.[experiments]'"
-        )
         return BAD_INPUT
     return 0
 
@@ -91,7 +101,8 @@ def parser() -> argparse.ArgumentParser:
         ),
     )
     whole.add_argument("--version", action="version", version=f"cyclade {cyclade.__version__}")
+    whole.set_defaults(whole=whole)
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for part in (config, data, runs, tuning, plans, report):
+    for part in (config, data, runs, tuning, plans, report, doctor, completion):
         part.add(commands)
     return whole

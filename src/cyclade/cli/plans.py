@@ -131,6 +131,7 @@ def _deep(chosen: argparse.Namespace) -> None:
 def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
     from cyclade.experiments.datasets import find
     from cyclade.experiments.estimate import announced
+    from cyclade.experiments.outline import findings, outline
     from cyclade.experiments.plans import Settings
     from cyclade.experiments.report import summary
     from cyclade.experiments.report.plan import read_timing
@@ -152,6 +153,7 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
         check(plan, chosen.out, data_dir=chosen.data_dir, jobs=chosen.jobs)
     for make, plan in zip(makes, plans, strict=True):
         if not chosen.quiet and not (Path(chosen.out) / plan.name / "plan.json").exists():
+            print(outline(plan, chosen.out), flush=True)
             line = announced(plan, make, settings, chosen.jobs)
             if line:
                 print(line, flush=True)
@@ -171,6 +173,11 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
         timing = read_timing(root)
         if timing is not None:
             print(f"{timing_table(timing).text()}\n")
+        if plan.paper and not chosen.quiet:
+            print(f"{findings(root)}\n")
+        if plan.quick:
+            print("These are small runs: they show how it works, and decide nothing.")
+        print("Open the report in a browser; it needs no network.")
         print(f"Report: {page.resolve()}")
 
 

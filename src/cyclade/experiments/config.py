@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cyclade._checks import meant
 from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError
 
@@ -106,7 +107,9 @@ class RunConfig:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                raise ConfigError(f"unknown key {key!r}: {', '.join(known)} are accepted")
+                names = ", ".join(known)
+                hint = meant(key, known)
+                raise ConfigError(f"unknown key {key!r}: {names} are accepted{hint}")
         return cls(**values)
 
     @classmethod

@@ -140,7 +140,7 @@ def _whole_product(oracle: Any, x: Point, sample: Sample) -> Product:
     """V ↦ ∇²f_S(x) v over all blocks, by central differences of gradients."""
     leaf = x.leaves[0]
     eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
-    length = math.cbrt(eps) * (1.0 + math.sqrt(sum(norm2(a) for a in x.leaves)))
+    length = float(np.cbrt(eps)) * (1.0 + math.sqrt(sum(norm2(a) for a in x.leaves)))
 
     def product(v: Blocks) -> Blocks:
         size = math.sqrt(sum(norm2(vj) for vj in v))

@@ -15,6 +15,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
+from cyclade._checks import meant
 from cyclade.experiments.errors import DataError
 from cyclade.experiments.formats import Bytes
 from cyclade.experiments.official import Official
@@ -115,5 +116,6 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> DatasetInfo:
     """A data set by its name."""
     if name not in known():
-        raise DataError(f"unknown data set {name!r}: {', '.join(names())} are known")
+        hint = meant(name, names())
+        raise DataError(f"unknown data set {name!r}: {', '.join(names())} are known{hint}")
     return known()[name]

@@ -1,0 +1,141 @@
+"""`cyclade doctor`: what is installed, which device there is, and what is missing for what."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from typing import Any
+
+import cyclade
+from cyclade.cli.arguments import with_example
+
+PARTS = {
+    "": "minimize, regularisers, theory",
+    "torch": "torch functions, optimizers for nets",
+    "linear": "linear models",
+    "experiments": "the paper's experiments",
+}
+"""What each extra is for; the empty one is what every installation has."""
+
+
+def add(commands: Any) -> None:
+    """The command."""
+    parser = with_example(
+        commands.add_parser,
+        name="doctor",
+        help="what is installed, and what is missing for what",
+        description="Which parts of cyclade can be used here, on which device; what is missing.",
+        example="cyclade doctor",
+    )
+    parser.set_defaults(command=doctor)
+
+
+@dataclass(frozen=True)
+class Need:
+    """A package that a part asks for, and what was found of it (None: nothing)."""
+
+    name: str
+    least: str
+    found: str | None
+
+    @property
+    def met(self) -> bool:
+        """Whether it is there and new enough."""
+        return self.found is not None and _numbers(self.found) >= _numbers(self.least)
+
+    def __str__(self) -> str:
+        if self.found is None:
+            return f"{self.name} ≥ {self.least} (not installed)"
+        return f"{self.name} {self.found}" + ("" if self.met else f" (needs ≥ {self.least})")
+
+
+def needs(extra: str, required: Iterable[str]) -> list[Need]:
+    """The packages of one extra, as the installed metadata of cyclade lists them.
+
+    >>> needs("torch", ["numpy>=1", 'no-such>=2.4; extra == "torch"'])
+    [Need(name='no-such', least='2.4', found=None)]
+    """
+    found = []
+    for line in required:
+        requirement, _, condition = line.partition(";")
+        of = re.search(r"extra == ['\"](\w+)['\"]", condition)
+        other_python = re.search(r"python_version < ['\"]3\.(\d+)['\"]", condition)
+        name, _, least = requirement.strip().partition(">=")
+        if (of[1] if of else "") != extra or (other_python and _python() >= int(other_python[1])):
+            continue
+        if name.startswith("cyclade["):  # an extra made of others
+            for other in name[len("cyclade[") : -1].split(","):
+                found += needs(other, required)
+        else:
+            found.append(Need(name, least, _version(name)))
+    return found
+
+
+def report(required: Iterable[str]) -> str:
+    """The whole answer."""
+    required = list(required)
+    lines = [
+        f"cyclade {cyclade.__version__}, Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "",
+    ]
+    for extra, part in PARTS.items():
+        wanted = needs(extra, required)
+        lacking = [need for need in wanted if not need.met]
+        lines.append(f"{'no ' if lacking else 'yes'}  {part}")
+        lines.append(f"     {', '.join(map(str, wanted))}")
+        if lacking:
+            lines.append(f"     to have it: pip install 'cyclade[{extra}]'")
+    return "\n".join([*lines, "", f"device: {_device()}"])
+
+
+def doctor(chosen: argparse.Namespace) -> None:
+    """Print the report."""
+    try:
+        required = metadata.requires("cyclade") or []
+    except metadata.PackageNotFoundError:
+        print(
+            f"cyclade {cyclade.__version__} is imported from {os.path.dirname(cyclade.__file__)} "
+            "and is not installed, so it cannot be said what it needs: pip install ."
+        )
+        return
+    print(report(required))
+
+
+def _device() -> str:
+    if find_spec("torch") is None:
+        return "the CPU; GPUs are used through torch, which is not installed"
+    import torch
+
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        return f"{', '.join(names)} (CUDA {torch.version.cuda}); --device cpu for the CPU"
+    built = torch.version.cuda
+    why = f"it is built for CUDA {built}, but finds no GPU" if built else "it is built without CUDA"
+    return f"the CPU; torch {torch.__version__} has no GPU: {why}"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: enough to compare with a lower bound.
+
+    >>> _numbers("2.13.0+cpu") >= _numbers("2.4"), _numbers("1.6rc1") >= _numbers("1.10")
+    (True, False)
+    """
+    return tuple(int(n) for n in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
+
+
+def _python() -> int:
+    return int(platform.python_version_tuple()[1])

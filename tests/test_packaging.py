@@ -1,0 +1,129 @@
+"""What a release is made of agrees with itself; `make test-wheel` installs and runs it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cyclade
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+USERS = ("torch", "linear", "experiments")  # extras with a lower bound that users may meet
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def bounds() -> dict[str, str]:
+    """Every package that users need, with the lowest version that is allowed."""
+    extras = PROJECT["optional-dependencies"]
+    listed = PROJECT["dependencies"] + [line for extra in USERS for line in extras[extra]]
+    found: dict[str, str] = {}
+    for line in listed:
+        name, _, least = line.partition(";")[0].strip().partition(">=")
+        if not name.startswith("cyclade["):
+            assert least, f"{name} has no lower bound"
+            assert found.setdefault(name, least) == least, f"{name} has two lower bounds"
+    return found
+
+
+def pins(name: str) -> dict[str, str]:
+    lines = [line for line in text(name).splitlines() if line and not line.startswith("#")]
+    assert lines == sorted(lines), f"{name} is not sorted"
+    return dict(line.split("==") for line in lines)  # type: ignore[misc]
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert PROJECT["dynamic"] == ["version"]
+    assert re.search(r"^version: (.+)$", text("CITATION.cff"), re.M)[1] == cyclade.__version__  # type: ignore[index]
+    pattern = re.escape(cyclade.__version__)
+    found = [
+        p for p in (ROOT / "src").glob("**/*.py") if re.search(f'"{pattern}"', p.read_text("utf-8"))
+    ]
+    assert found == [ROOT / "src" / "cyclade" / "__init__.py"]
+
+
+def test_the_lowest_versions_are_those_that_are_allowed() -> None:
+    lowest = pins("constraints-lowest.txt")
+    assert set(lowest) == set(bounds())
+    for name, least in bounds().items():
+        assert lowest[name] == least or lowest[name].startswith(f"{least}."), name
+
+
+def test_what_users_install_is_pinned_for_the_tests() -> None:
+    missing = set(bounds()) - set(pins("constraints.txt")) - {"tomli", "threadpoolctl"}
+    assert missing == set()
+
+
+def test_the_pythons_of_the_classifiers_are_those_of_the_workflow() -> None:
+    listed = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if " :: 3." in c]
+    assert PROJECT["requires-python"] == f">={listed[0]}"
+    workflow = text(".github/workflows/ci.yml")
+    assert re.findall(r'"(3\.\d+)"', workflow) == listed
+    assert text("Makefile").partition("PYTHONS ?= ")[2].splitlines()[0].split() == [
+        f"python{version}" for version in listed
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", [".github/workflows/ci.yml", "docs/releasing.md", "CONTRIBUTING.md", "README.md"]
+)
+def test_every_make_target_that_is_named_exists(name: str) -> None:
+    there = set(re.findall(r"^([a-z][\w-]*):", text("Makefile"), re.M))
+    named = set(re.findall(r"(?:`|run: |^)make ([a-z][\w-]*)", text(name), re.M))
+    assert named, f"{name} names none"
+    assert named <= there
+
+
+def test_every_file_of_the_package_is_packed() -> None:
+    package = ROOT / "src" / "cyclade"
+    others = {
+        p.relative_to(package).as_posix()
+        for p in package.glob("**/*")
+        if p.is_file() and p.suffix not in (".py", ".pyc", ".nbi", ".nbc")
+    }
+    packed = {"py.typed"} | {
+        p.relative_to(package).as_posix()
+        for ending in ("html", "css", "js")
+        for p in package.glob(f"experiments/report/*.{ending}")
+    }
+    assert others == packed
+
+
+NEWER = {  # of the standard library, added after the oldest Python that is supported
+    "math": {"cbrt", "exp2", "sumprod"},
+    "datetime": {"UTC"},
+    "enum": {"StrEnum", "verify"},
+    "typing": {"Self", "Never", "Unpack", "assert_never", "override", "LiteralString"},
+    "itertools": {"batched"},
+    "contextlib": {"chdir"},
+    "hashlib": {"file_digest"},
+    "operator": {"call"},
+}
+
+
+@pytest.mark.parametrize("folder", ["src", "examples", "benchmarks"])
+def test_nothing_newer_than_the_oldest_python_is_used(folder: str) -> None:
+    found = []
+    for path in (ROOT / folder).glob("**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"), feature_version=(3, 10))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                used = {(node.value.id, node.attr)}
+            elif isinstance(node, ast.ImportFrom):
+                used = {(node.module, name.name) for name in node.names}
+            else:
+                continue
+            found += [f"{path}: {m}.{n}" for m, n in used if n in NEWER.get(m or "", ())]
+    assert found == []

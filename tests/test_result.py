@@ -1,0 +1,101 @@
+"""What a result shows: words, a picture, and a table in notebooks."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from cyclade import Result, minimize
+
+mpl.use("Agg")
+H = np.diag([1.0, 4.0, 9.0])
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return minimize(
+        lambda x: 0.5 * float(x @ H @ x), np.ones(3), jac=lambda x: H @ x, blocks=1, L=9.0, every=1
+    )
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("against", ["cycle", "samples", "seconds"])
+def test_the_picture_shows_the_history(result: Result, against: str) -> None:
+    left, right = result.plot(against)  # type: ignore[arg-type]
+    x, y = right.lines[0].get_data()
+    assert list(x) == result.history[against]
+    np.testing.assert_array_equal(y, result.history["dist"])
+    above = left.lines[0].get_ydata()
+    assert np.nanmin(above) > 0  # what a logarithm can show
+    plt.close("all")
+
+
+def test_it_draws_where_it_is_told(result: Result) -> None:
+    figure, axes = plt.subplots(1, 2)
+    left, right = result.plot(axes=axes)
+    assert left is axes[0]
+    assert right is axes[1]
+    plt.close(figure)
+
+
+def test_bad_arguments_are_named(result: Result) -> None:
+    with pytest.raises(ValueError, match="against"):
+        result.plot("epochs")  # type: ignore[arg-type]
+    figure, axis = plt.subplots()
+    with pytest.raises(ValueError, match="axes must be two"):
+        result.plot(axes=axis)
+    plt.close(figure)
+
+
+def test_without_matplotlib_the_fix_is_named(
+    result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        result.plot()
+
+
+def test_notebooks_show_every_row_and_the_curve(result: Result) -> None:
+    page = Tags(result._repr_html_())
+    assert page.open == []  # every tag is closed
+    assert page.seen.count("tr") == len(str(result).splitlines()) - 1
+    assert "polyline" in page.seen
+    assert result.message in page.text
+
+
+def test_what_users_wrote_is_escaped_in_notebooks(result: Result) -> None:
+    shown = replace(result, message="<b>&", success=False)._repr_html_()
+    assert "&lt;b&gt;&amp;" in shown
+    assert "no tolerance was reached" in shown
+
+
+def test_a_history_of_one_row_has_no_curve(result: Result) -> None:
+    short = replace(result, history={name: column[:1] for name, column in result.history.items()})
+    assert "svg" not in short._repr_html_()
