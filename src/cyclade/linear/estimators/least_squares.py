@@ -10,13 +10,21 @@ from sklearn.linear_model import Ridge
 
 from cyclade._checks import positive
 from cyclade.linear import penalties
+from cyclade.linear.checks import as_groups, check_gram, numbers
 from cyclade.linear.estimators.base import TIGHT, Tolerance
-from cyclade.linear.estimators.checks import as_groups, check_gram, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.targets import Regressor, Single
 from cyclade.linear.losses import Loss, Squared
 from cyclade.linear.losses.base import Array
+
+__all__ = [
+    "ElasticNet", "ElasticNetCV", "GroupLasso", "GroupLassoCV", "Lasso", "LassoCV",
+    "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",
+    "MultiTaskLasso", "MultiTaskLassoCV", "SCADRegression", "SCADRegressionCV",
+    "SlopeRegression", "SlopeRegressionCV", "SparseGroupLasso", "SparseGroupLassoCV",
+    "WeightedLasso", "WeightedLassoCV",
+]  # fmt: skip
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
 L1Ratio = Annotated[

@@ -13,8 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from cyclade._checks import non_negative
+from cyclade.linear.checks import numbers
 from cyclade.linear.estimators.base import LinearModel, is_block
-from cyclade.linear.estimators.checks import numbers
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.fitted import shifted
 from cyclade.linear.losses import Loss
