@@ -50,9 +50,9 @@ def test_options_are_checked(options, message):
     ("model", "message"),
     [
         (linear.ElasticNet(0.1, l1_ratio=1.5), "l1_ratio must be between 0 and 1"),
-        (linear.MCPRegression(0.1, gamma=1.0), "gamma must be > 1"),
-        (linear.SCADRegression(0.1, gamma=2.0), "gamma must be > 2"),
-        (linear.LogSumRegression(0.1, eps=0.0), "eps must be > 0"),
+        (linear.MCPRegression(0.1, gamma=1.0), "gamma must be a finite number > 1"),
+        (linear.SCADRegression(0.1, gamma=2.0), "gamma must be a finite number > 2"),
+        (linear.LogSumRegression(0.1, eps=0.0), "eps must be a finite number > 0"),
         (linear.WeightedLasso(0.1, weights="equal"), "weights must be 'adaptive' or one number"),
         (linear.WeightedLasso(0.1, weights=[1.0]), "weights must have one entry for each of the 8"),
         (linear.WeightedLasso(0.1, weights=[-1.0] * 8), "weights must be finite numbers >= 0"),

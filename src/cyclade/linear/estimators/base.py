@@ -11,7 +11,7 @@ import warnings
 from dataclasses import replace
 from numbers import Integral
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -44,6 +44,9 @@ Tolerance = Annotated[
 TIGHT = 1e-10
 
 
+Encoded = tuple[Array, Array | None]  # targets and weights
+
+
 class LinearModel(FittedModel):
     """min over x, c of (1/Σ s_i) Σ s_i φ(y_i, a_i·x + c + offset_i) + r(x)."""
 
@@ -65,6 +68,10 @@ class LinearModel(FittedModel):
 
     # What a family of models says.
 
+    _multi_output: ClassVar[bool] = False  # whether y may have several columns
+    _single_output: ClassVar[bool] = True  # whether it may have one
+    _positive_only: ClassVar[bool] = False
+
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         raise NotImplementedError
 
@@ -80,9 +87,7 @@ class LinearModel(FittedModel):
         """λ; None leaves the penalty as it is."""
         raise NotImplementedError
 
-    def _encode(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
+    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         """Targets as the loss takes them, and weights with what the classes weigh."""
         raise NotImplementedError
 
@@ -327,9 +332,12 @@ class LinearModel(FittedModel):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse X is fine."""
+        """Sparse X is fine; what y may be is said by the family."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self._multi_output
+        tags.target_tags.single_output = self._single_output
+        tags.target_tags.positive_only = self._positive_only
         return tags
 
 

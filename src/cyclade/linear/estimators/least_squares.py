@@ -363,6 +363,7 @@ class GroupLasso(LeastSquares):
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
     tol: Tolerance = TIGHT
+    _multi_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         names = getattr(self, "feature_names_in_", None)
@@ -372,12 +373,6 @@ class GroupLasso(LeastSquares):
 
     def _group_penalty(self, groups: Any) -> penalties.BlockPenalty:
         return penalties.GroupL2(1.0, groups, self.group_weights)
-
-    def __sklearn_tags__(self) -> Any:
-        """One output."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        return tags
 
 
 class GroupLassoCV(CrossValidated, GroupLasso):
@@ -436,6 +431,7 @@ class MultiTaskLasso(LeastSquares):
 
     alpha: AlphaOne = field(default=1.0, kw_only=False)
     tol: Tolerance = TIGHT
+    _single_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         if y.ndim != 2:
@@ -444,12 +440,6 @@ class MultiTaskLasso(LeastSquares):
                 "for one task use Lasso"
             )
         return penalties.Rows(1.0)
-
-    def __sklearn_tags__(self) -> Any:
-        """Several outputs only."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = False
-        return tags
 
 
 class MultiTaskLassoCV(CrossValidated, MultiTaskLasso):

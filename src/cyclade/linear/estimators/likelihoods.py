@@ -102,6 +102,7 @@ class LogLink(Regressor, Single):
     positive: Positive = False
 
     _deviance: ClassVar[Loss]
+    _positive_only, _multi_output = True, False
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return self._deviance
@@ -121,13 +122,6 @@ class LogLink(Regressor, Single):
         null = np.full_like(z, np.log(np.average(y, weights=weights)))
         model, worst = (np.average(loss.value(y, at), weights=weights) for at in (z, null))
         return float(1.0 - model / worst)
-
-    def __sklearn_tags__(self) -> Any:
-        """Targets are positive, or at least not negative, and one per row."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.target_tags.multi_output = False
-        return tags
 
 
 class PoissonRegressor(LogLink):

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
 from cyclade.linear.checks import check_weights
-from cyclade.linear.estimators.base import LinearModel
+from cyclade.linear.estimators.base import Encoded, LinearModel
 from cyclade.linear.estimators.data import Data, as_path
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.losses.base import Array
@@ -121,9 +121,7 @@ class Stochastic(LinearModel):
         self.n_rows_used_ = self._streams[0].rows_used
         return self
 
-    def _encode_rows(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
+    def _encode_rows(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         if not is_classifier(self):
             return self._encode(y, sample_weight, dtype)
         codes = np.searchsorted(self.classes_, y)
