@@ -56,6 +56,22 @@ def test_the_plain_methods_come_near(method: str) -> None:
     assert fit.epochs == pytest.approx(40, abs=1)
 
 
+@pytest.mark.parametrize("penalty", [L1(0.02), Rows(0.02), GroupL2(0.02, groups=3)], ids=repr)
+@pytest.mark.parametrize("with_offset", [False, True])
+def test_certificates_are_those_of_the_engine(penalty: Any, with_offset: bool) -> None:
+    """At a solution of `solve` the same kind, tolerance and objective; several outputs included."""
+    X, y = data(120, 6)
+    targets = y if isinstance(penalty, GroupL2) else np.stack([y, X[:, 2] - y, X[:, 3]], axis=1)
+    offset = np.linspace(-1.0, 1.0, 120) if with_offset else None
+    best = solve(X, targets, "squared", penalty, offset=offset, tol=1e-8)
+    at = {"coef": best.coef, "intercept": best.intercept}
+    fit = solve_rows(X, targets, "squared", penalty, offset=offset, tol=1e-8, epochs=0, **at)
+    assert fit.certificate.kind == best.certificate.kind == "gap"
+    assert fit.certificate.reached
+    assert fit.certificate.tolerance == pytest.approx(best.certificate.tolerance)
+    assert fit.objective == pytest.approx(best.objective, rel=1e-12)
+
+
 def test_weights_offsets_groups_outputs_and_nonconvexity() -> None:
     X, y = data()
     s, offset = np.random.default_rng(1).uniform(0.2, 3.0, size=(2, 600))
