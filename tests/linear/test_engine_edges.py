@@ -104,7 +104,7 @@ def test_a_domain_without_zero_and_coordinates_without_penalty():
         ({"X": np.full((20, 8), "a")}, "real numbers"),
         ({"X": np.ones((20, 8), complex)}, "real numbers"),
         ({"y": np.ones(19)}, "y: X has 20 rows"),
-        ({"y": np.full(20, np.inf)}, "y: must hold finite"),
+        ({"y": np.full(20, np.inf)}, "y must hold finite"),
         ({"sample_weight": -np.ones(20)}, "sample_weight"),
         ({"sample_weight": np.zeros(20)}, "sample_weight"),
         ({"sample_weight": np.full(20, np.nan)}, "sample_weight"),

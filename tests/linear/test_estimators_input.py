@@ -50,9 +50,9 @@ def test_options_are_checked(options, message):
     ("model", "message"),
     [
         (linear.ElasticNet(0.1, l1_ratio=1.5), "l1_ratio must be between 0 and 1"),
-        (linear.MCPRegression(0.1, gamma=1.0), "gamma must be > 1"),
-        (linear.SCADRegression(0.1, gamma=2.0), "gamma must be > 2"),
-        (linear.LogSumRegression(0.1, eps=0.0), "eps must be > 0"),
+        (linear.MCPRegression(0.1, gamma=1.0), "gamma must be a finite number > 1"),
+        (linear.SCADRegression(0.1, gamma=2.0), "gamma must be a finite number > 2"),
+        (linear.LogSumRegression(0.1, eps=0.0), "eps must be a finite number > 0"),
         (linear.WeightedLasso(0.1, weights="equal"), "weights must be 'adaptive' or one number"),
         (linear.WeightedLasso(0.1, weights=[1.0]), "weights must have one entry for each of the 8"),
         (linear.WeightedLasso(0.1, weights=[-1.0] * 8), "weights must be finite numbers >= 0"),
@@ -68,7 +68,7 @@ def test_options_are_checked(options, message):
         (linear.RobustRegression(0.1, penalty="l7"), "penalty must be one of l1"),
         (linear.RobustRegression(0.1, scale=0.0), "scale must be a finite number > 0"),
         (linear.RobustRegression(0.1, scale="big"), "scale must be one of auto"),
-        (linear.QuantileRegression(0.1, quantile=1.0), "quantile must lie strictly between"),
+        (linear.QuantileRegression(0.1, quantile=1.0), "quantile must be strictly between 0 and 1"),
         (linear.QuantileRegression(0.1, smoothing=-1.0), "smoothing must be a finite number > 0"),
         (linear.GeneralizedLinear("logistic"), "is for labels; use GeneralizedLinearClassifier"),
         (linear.GeneralizedLinear("hubber"), "there is no 'hubber'"),
@@ -130,8 +130,8 @@ def test_targets_are_checked():
 
 def test_alphas_are_checked():
     for alphas, message in [
-        ([], "alphas must hold one or more numbers > 0"),
-        ([0.1, 0.0], "alphas must hold one or more numbers > 0"),
+        ([], "alphas must be one or more numbers > 0"),
+        ([0.1, 0.0], "alphas must be one or more numbers > 0"),
         ([np.nan], "alphas must hold finite numbers"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -139,7 +139,7 @@ def test_alphas_are_checked():
         refused(message, linear.LassoCV(alphas=alphas))
     with pytest.raises(ValueError, match="n_alphas must be an integer >= 1"):
         linear.Lasso().path(X, Y, n_alphas=0)
-    with pytest.raises(ValueError, match="alpha_ratio must lie between 0 and 1"):
+    with pytest.raises(ValueError, match="alpha_ratio must be strictly between 0 and 1"):
         linear.Lasso().path(X, Y, alpha_ratio=1.0)
     with pytest.raises(ValueError, match="alphas must be given: no alpha makes all"):
         linear.ElasticNet(l1_ratio=0.0).path(X, Y)

@@ -34,6 +34,16 @@ def test_a_path_equals_single_fits(storage, loss, penalty):
         assert found.intercepts[k] == pytest.approx(single.intercept, abs=2e-4)
 
 
+def test_a_path_gives_each_solution():
+    X, y = data()
+    found = path(X, y, n_lams=4, lam_ratio=0.1)
+    last = found.at(3)
+    np.testing.assert_array_equal(last.coef, found.coefs[:, 3])
+    assert (last.intercept, last.objective) == (found.intercepts[3], found.objectives[3])
+    assert last.certificate is found.certificates[3]
+    assert last.passes == found.passes.sum()
+
+
 def test_lams_are_put_in_order_and_certified_one_by_one():
     X, y = data()
     found = path(X, y, lams=[0.05, 0.5, 0.1])

@@ -152,7 +152,7 @@ REFUSED = {
     "empty": (lambda: Slope(1.0, []), "list of numbers"),
     "matrix": (lambda: Slope(1.0, np.ones((2, 2))), "list of numbers"),
     "name": (lambda: Slope(1.0, "steep"), "'bh', 'oscar' or .* got 'steep'"),
-    "q": (lambda: Slope(1.0, q=0.0), "q must be > 0"),
+    "q": (lambda: Slope(1.0, q=0.0), "q must be strictly between 0 and 1"),
     "large q": (lambda: Slope(1.0, q=1.0), "strictly between 0 and 1"),
     "length": (lambda: Slope(1.0, [2.0, 1.0]).value(np.ones(3)), "each of the 3 .* got 2"),
 }

@@ -156,9 +156,9 @@ def test_bad_input_is_named() -> None:
         stream.set_state({})
     with pytest.raises(ValueError, match="method: P-CCD needs all rows"):
         RowStream(method="P-CCD", penalty=L1(1.0))
-    with pytest.raises(ValueError, match="b_small: must be a whole number"):
+    with pytest.raises(ValueError, match="b_small must be an integer >= 1"):
         RowStream(penalty=L1(1.0), b_small=0)
-    with pytest.raises(ValueError, match="p: must be in"):
+    with pytest.raises(ValueError, match="p must be a number in"):
         RowStream(penalty=L1(1.0), p=0.0)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.checks import between, check_weights, numbers
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Design, as_design
 from cyclade.linear.starts.softening import Softening, softer
@@ -51,8 +54,8 @@ class Solution:
     objective: float
     certificate: Certificate
     passes: int
-    working_set: Array = field(repr=False)
-    history: list[dict[str, float]] = field(repr=False)
+    working_set: Array = field(repr=False, default_factory=lambda: np.empty(0, np.int64))
+    history: list[dict[str, float]] = field(repr=False, default_factory=list)
 
 
 @dataclass
@@ -81,6 +84,13 @@ class PathResult:
     def reached(self) -> bool:
         """Whether every certificate holds."""
         return all(certificate.reached for certificate in self.certificates)
+
+    def at(self, k: int) -> Solution:
+        """The k-th solution, with all the passes that led there."""
+        return Solution(
+            np.ascontiguousarray(self.coefs[..., k]), self.intercepts[..., k],
+            float(self.objectives[k]), self.certificates[k], int(self.passes[: k + 1].sum()),
+        )  # fmt: skip
 
 
 def solve(
@@ -146,18 +156,9 @@ def solve(
     True
     """
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
-    as_numbers(tol, max_passes)
-    tuning = as_tuning(tuning)
-    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
-    with one_thread(design.entries, tuning):
-        parts = as_problems(
-            design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
-        )
-        starts = as_starts(parts, coef, intercept)
-        fits = [
-            fit(part, x, c, coef is None and intercept is None, tol, max_passes, printer(verbose))
-            for part, (x, c) in zip(parts, starts, strict=True)
-        ]
+    cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
+    with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
+        fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
     return together(fits) if is_separable(loss, penalty, np.ndim(y)) else fits[0]
 
 
@@ -222,24 +223,29 @@ def path(
         penalty = penalties.get(penalty, 1.0)
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
-    as_numbers(tol, max_passes)
-    tuning = as_tuning(tuning)
-    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
-    with one_thread(design.entries, tuning):
-        parts = as_problems(
-            design, y, loss, penalty, sample_weight, offset, fit_intercept, coef, tuning
-        )
-        starts = as_starts(parts, coef, intercept)
+    data = (sample_weight, offset, fit_intercept)
+    with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         if lams is None:
-            g0 = [part.null.gradient for part in parts]
-            lams = as_lams(penalty, g0[0] if len(g0) == 1 else np.stack(g0, 1), n_lams, lam_ratio)
-        else:
-            lams = check_lams(lams)
-        paths = [
-            follow(part, x, c, lams, tol, max_passes, printer(verbose))
-            for part, (x, c) in zip(parts, starts, strict=True)
-        ]
+            problems = [problem for problem, _, _ in parts]
+            lams = default_lams(penalty, null_gradient(problems), n_lams, lam_ratio)
+        lams = check_lams(lams)
+        paths = [follow(*part, lams, tol, max_passes, printer(verbose)) for part in parts]
     return paths_together(paths) if is_separable(loss, penalty, np.ndim(y)) else paths[0]
+
+
+def lam_max(
+    X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
+) -> float:
+    """The smallest λ at which x = 0 is stationary, for arguments as in `path`."""
+    design = as_design(X)
+    problems = as_problems(design, y, loss, penalty, (sample_weight, offset, fit_intercept))
+    return float(penalty.lam_max(null_gradient(problems)))
+
+
+def null_gradient(problems: list[Problem]) -> Array:
+    """The gradient at x = 0 and the best intercept, of all outputs."""
+    gradients = [problem.null.gradient for problem in problems]
+    return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 
 
 def follow(
@@ -279,14 +285,36 @@ def follow(
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
 
 
+@contextmanager
+def checked(
+    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
+    intercept: Any, tol: float, max_passes: int, tuning: Tuning | None,
+) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
+    """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
+    non_negative("tol", tol)
+    whole_number("max_passes", max_passes, 1)
+    if not (tuning is None or isinstance(tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
+    tuning = tuning or DEFAULT
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    with one_thread(design.entries, tuning):
+        problems = as_problems(design, y, loss, penalty, data, coef, tuning)
+        starts = as_starts(problems, coef, intercept)
+        yield [(problem, *start) for problem, start in zip(problems, starts, strict=True)]
+
+
 def as_problems(
-    design: Design, y: Any, loss: Loss, penalty: Any, sample_weight: Any, offset: Any,
-    fit_intercept: bool, coef: Any, tuning: Tuning,
+    design: Design, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
+    coef: Any = None, tuning: Tuning = DEFAULT,
 ) -> list[Problem]:  # fmt: skip
-    """Checked arguments as one problem, or as one per output where nothing joins outputs."""
+    """One problem, or one per output where nothing joins outputs.
+
+    `data` are sample_weight, offset and fit_intercept, and `coef` a start, with as many classes.
+    """
     from cyclade.linear.penalty_bound import bind
     from cyclade.linear.problem import Problem
 
+    sample_weight, offset, fit_intercept = data
     y, s, b = as_data(design, y, loss, sample_weight, offset)
     outputs = None if y.ndim == 1 else int(y.shape[1])
     if loss.target == "classes":
@@ -407,61 +435,32 @@ def as_data(
         raise ValueError(f"y: must hold real numbers, got dtype {y.dtype}")
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y: X has {n} rows, so y must have shape ({n},), got {y.shape}")
-    if loss.target != "classes":
-        y = y.astype(np.float64)
-    if not np.isfinite(y).all():
-        raise ValueError("y: must hold finite numbers; it has NaN or infinity")
+    y = numbers("y", y, y.dtype if loss.target == "classes" else np.float64)
     loss.check(y)
-    s = np.ones(n) if sample_weight is None else np.array(sample_weight, np.float64)
-    if s.ndim == 0:
-        s = np.full(n, float(s))
-    if s.shape != (n,):
-        raise ValueError(f"sample_weight: must have shape ({n},), got {s.shape}")
-    if not (np.isfinite(s).all() and (s >= 0).all() and s.sum() > 0):
-        raise ValueError("sample_weight: must be finite, not negative, and not all zero")
-    b = np.zeros(y.shape[:1]) if offset is None else np.array(offset, np.float64)
-    if offset is not None and (b.shape[:1] != (n,) or b.ndim > 2 or not np.isfinite(b).all()):
-        raise ValueError(f"offset: must be finite, one per row of X ({n}), got shape {b.shape}")
+    weights = check_weights(sample_weight, n, np.float64)
+    s = np.ones(n) if weights is None else weights
+    b = np.zeros(n) if offset is None else numbers("offset", offset, np.float64)
+    if b.shape[:1] != (n,) or b.ndim > 2:
+        raise ValueError(f"offset: must have one entry per row of X ({n}), got shape {b.shape}")
     return y, s / s.sum(), b
 
 
-def as_tuning(tuning: Any) -> Tuning:
-    """The constants that were given, or the default ones."""
-    if not (tuning is None or isinstance(tuning, Tuning)):
-        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
-    return tuning or DEFAULT
-
-
-def as_numbers(tol: float, max_passes: int) -> None:
-    """Raise ValueError unless tol ≥ 0 and max_passes ≥ 1."""
-    if not (np.isscalar(tol) and 0 <= float(tol) < np.inf):  # type: ignore[arg-type]
-        raise ValueError(f"tol: must be a finite number >= 0, got {tol!r}")
-    if int(max_passes) != max_passes or max_passes < 1:
-        raise ValueError(f"max_passes: must be a whole number >= 1, got {max_passes!r}")
-
-
-def as_start(design: Design, y: Array, coef: Any, intercept: Any) -> tuple[Any, Any]:
+def as_start(design: Design, coef: Any, intercept: Any) -> tuple[Any, Any]:
     """Checked starting points, or None where none was given."""
     if coef is not None:
-        coef = np.array(coef, np.float64)
+        coef = numbers("coef", coef, np.float64)
         if coef.shape[:1] != (design.p,) or coef.ndim > 2:
             raise ValueError(
                 f"coef: X has {design.p} columns, so a start must have as many rows, "
                 f"got shape {coef.shape}"
             )
-        if not np.isfinite(coef).all():
-            raise ValueError("coef: must hold finite numbers")
-    if intercept is not None:
-        intercept = np.array(intercept, np.float64)
-        if not np.isfinite(intercept).all():
-            raise ValueError("intercept: must be finite")
-    return coef, intercept
+    return coef, None if intercept is None else numbers("intercept", intercept, np.float64)
 
 
 def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
     """(x, c) for each problem, x flat in the order of its penalty; zeros where none was given."""
     design, offset = parts[0].design, parts[0].offset
-    coef, intercept = as_start(design, parts[0].y, coef, intercept)
+    coef, intercept = as_start(design, coef, intercept)
     separate = len(parts) > 1
     T = len(parts) if separate else (1 if offset.ndim == 1 else offset.shape[1])
     shape = (design.p,) if T == 1 else (design.p, T)
@@ -481,18 +480,16 @@ def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Arr
     ]
 
 
-def as_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
+def default_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
     """λ_max, …, lam_ratio · λ_max in geometric progression."""
-    if int(n_lams) != n_lams or n_lams < 1:
-        raise ValueError(f"n_lams: must be a whole number >= 1, got {n_lams!r}")
-    if not 0 < lam_ratio < 1:
-        raise ValueError(f"lam_ratio: must lie strictly between 0 and 1, got {lam_ratio!r}")
+    count = whole_number("n_lams", n_lams, 1)
+    between("lam_ratio", lam_ratio)
     if not hasattr(penalty, "lam_max"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give lams instead")
     largest = float(penalty.lam_max(g0))
     if not 0 < largest < np.inf:
         raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
-    return np.asarray(largest * np.geomspace(1.0, lam_ratio, int(n_lams)))
+    return np.asarray(largest * np.geomspace(1.0, lam_ratio, count))
 
 
 def check_lams(lams: Any) -> Array:

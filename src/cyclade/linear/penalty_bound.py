@@ -142,14 +142,19 @@ class BoundScalar(BoundPenalty):
 
     is_scalar = True
 
-    def __init__(
-        self, penalty: Any, parameters: Any, zero_threshold: Array, functions: dict[str, Any],
-        shipped: bool,
-    ) -> None:  # fmt: skip
-        self.penalty, self.convex, self.shipped = penalty, bool(penalty.convex), shipped
-        self.parameters, self.functions = parameters, functions
-        self.zero_threshold, self.blocks = zero_threshold, zero_threshold.size
-        self.is_norm = shipped and bool(parameters[0] == formulas.L1)
+    def __init__(self, penalty: Any, p: int) -> None:
+        self.shipped = hasattr(penalty, "kind")
+        if self.shipped:
+            self.parameters = (penalty.kind, penalty.parameters(p))
+        else:
+            self.functions, self.parameters = _users(penalty), _state(penalty)
+        self.penalty, self.convex, self.blocks = penalty, bool(penalty.convex), p
+        self.is_norm = self.shipped and bool(self.parameters[0] == formulas.L1)
+        self.zero_threshold = np.full(p, -1.0)
+        if self.shipped and len(self.parameters[1]) == 1:  # the same for all: no kernel is needed
+            self.zero_threshold[:] = formulas.threshold(self.parameters, 0)
+        elif "thresholds" in self.functions:
+            self.functions["thresholds"](self.parameters, self.zero_threshold)
 
     @cached_property
     def top(self) -> float:  # type: ignore[override]
@@ -165,7 +170,7 @@ class BoundScalar(BoundPenalty):
 
     def at(self, penalty: Any) -> BoundScalar:
         """Another penalty on the same coordinates."""
-        return bind_scalar(penalty, self.blocks)
+        return BoundScalar(penalty, self.blocks)
 
     def total(self, cols: Array, x: Array) -> float:
         """Σ r_j(x_j) over the coordinates `cols`."""
@@ -211,7 +216,7 @@ class BoundScalar(BoundPenalty):
     @cached_property
     def has_dual(self) -> bool:  # type: ignore[override]
         """Whether r* can be evaluated, with room around zero."""
-        if "conjugates" not in self.functions:
+        if not (self.shipped and self.convex):
             return False
         if self.is_norm:  # the limits are λ_j, which a table may hold once for all
             return float(self.parameters[1][:, 0].min()) > 0
@@ -358,7 +363,7 @@ class BoundEntries(BoundBlocks):
                 f"penalty: {type(penalty).__name__} cannot be used with several classes; "
                 "use Rows or a shipped penalty on single coefficients"
             )
-        self.scalar = bind_scalar(penalty, p)  # on one output
+        self.scalar = BoundScalar(penalty, p)  # on one output
         self.penalty, self.convex, self.T = penalty, self.scalar.convex, T
         self.parameters, self.scale = self.scalar.parameters, self.scalar.scale
         self.has_dual, self.columns = self.scalar.has_dual, np.arange(p)
@@ -476,46 +481,22 @@ def bind(penalty: Any, p: int, outputs: int | None = None) -> BoundPenalty:
         return BoundGroups(penalty, p, outputs or 1)
     if outputs is not None:
         return BoundEntries(penalty, p, outputs)
-    return BoundSorted(penalty, p) if isinstance(penalty, Slope) else bind_scalar(penalty, p)
-
-
-def bind_scalar(penalty: Any, p: int) -> BoundScalar:
-    """A penalty on single coordinates."""
-    shipped = hasattr(penalty, "kind")
-    if shipped:
-        parameters, functions = (penalty.kind, penalty.parameters(p)), SHIPPED
-        if not penalty.convex:
-            functions = {name: f for name, f in SHIPPED.items() if name != "conjugates"}
-    else:
-        functions = _users(penalty)
-        parameters = _state(penalty)
-    zero_threshold = np.full(p, -1.0)
-    if shipped and len(parameters[1]) == 1:  # the same for all: no kernel is needed
-        zero_threshold[:] = formulas.threshold(parameters, 0)
-    elif "thresholds" in functions:
-        functions["thresholds"](parameters, zero_threshold)
-    return BoundScalar(penalty, parameters, zero_threshold, functions, shipped)
-
-
-def missing(penalty: Any) -> list[str]:
-    """What a penalty must have and has not."""
-    lacking = [f"{m}{args}" for m, args in REQUIRED.items() if not callable(_own(penalty, m))]
-    return lacking if hasattr(penalty, "convex") else [*lacking, "convex (True or False)"]
-
-
-def _own(penalty: Any, method: str) -> Any:
-    """The plain function behind a method, or None if it is absent or only declared."""
-    function = getattr(type(penalty), method, None)
-    return None if getattr(function, "__isabstractmethod__", False) else function
+    return BoundSorted(penalty, p) if isinstance(penalty, Slope) else BoundScalar(penalty, p)
 
 
 def _users(penalty: Any) -> dict[str, Any]:
-    lacking = missing(penalty)
+    """The kernels compiled with the methods of a user's penalty."""
+    lacking = []
+    for method, form in REQUIRED.items():
+        own = getattr(type(penalty), method, None)
+        if own is None or getattr(own, "__isabstractmethod__", False):
+            lacking.append(method + form)
+    if not hasattr(penalty, "convex"):
+        lacking.append("convex (True or False)")
     if lacking:
         raise TypeError(
             f"penalty: {type(penalty).__name__} lacks {' and '.join(lacking)}; a penalty has "
-            + ", ".join(f"{m}{args}" for m, args in REQUIRED.items())
-            + " and convex"
+            f"{', '.join(m + args for m, args in REQUIRED.items())} and convex"
         )
     scalar, kernels = _functions(penalty.__class__)
     state = _state(penalty)

@@ -11,22 +11,23 @@ import warnings
 from dataclasses import replace
 from numbers import Integral
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
-from cyclade._checks import positive, whole_number
+from cyclade._checks import positive, require, whole_number
+from cyclade.linear import Solution, solve
 from cyclade.linear import path as solve_path
-from cyclade.linear import solve
-from cyclade.linear.estimators.checks import check_flag, check_offset, check_weights, numbers
-from cyclade.linear.estimators.data import CoefficientPath, Data, Fit, as_path, worst
+from cyclade.linear.api import lam_max
+from cyclade.linear.checks import between, check_flag, check_offset, check_weights, numbers
+from cyclade.linear.estimators.data import CoefficientPath, Data, as_path, worst
 from cyclade.linear.estimators.fitted import FittedModel
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
-from cyclade.linear.penalties import L1, BlockPenalty, Rows
+from cyclade.linear.penalties import BlockPenalty
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,6 +42,9 @@ Tolerance = Annotated[
 # The default where steps do not end exactly, in groups and one class against the rest. Four digits
 # more take one or two Newton steps, and weights then equal repetition to scikit-learn's seven.
 TIGHT = 1e-10
+
+
+Encoded = tuple[Array, Array | None]  # targets and weights
 
 
 class LinearModel(FittedModel):
@@ -64,6 +68,10 @@ class LinearModel(FittedModel):
 
     # What a family of models says.
 
+    _multi_output: ClassVar[bool] = False  # whether y may have several columns
+    _single_output: ClassVar[bool] = True  # whether it may have one
+    _positive_only: ClassVar[bool] = False
+
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         raise NotImplementedError
 
@@ -79,9 +87,7 @@ class LinearModel(FittedModel):
         """λ; None leaves the penalty as it is."""
         raise NotImplementedError
 
-    def _encode(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
+    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         """Targets as the loss takes them, and weights with what the classes weigh."""
         raise NotImplementedError
 
@@ -258,7 +264,7 @@ class LinearModel(FittedModel):
             return paths
         points = range(len(grid))
         return [
-            as_path(grid, [self._refitted(data, k, Fit.on(path, at)) for at in points])
+            as_path(grid, [self._refitted(data, k, path.at(at)) for at in points])
             for k, path in enumerate(paths)
         ]
 
@@ -272,7 +278,7 @@ class LinearModel(FittedModel):
         coef = np.zeros_like(found.coef)
         coef[on] = again.coef
         passes = found.passes + again.passes
-        return Fit(coef, again.intercept, again.objective, again.certificate, passes)
+        return Solution(coef, again.intercept, again.objective, again.certificate, passes)
 
     def _warm_starts(self, data: Data) -> list[tuple[Any, Any]]:
         cold: list[tuple[Any, Any]] = [(None, None)] * len(data.targets)
@@ -291,14 +297,11 @@ class LinearModel(FittedModel):
             n_alphas, alphas = int(alphas), None
         if alphas is not None:
             given = numbers("alphas", alphas, np.float64)
-            if given.ndim > 1 or given.size == 0 or (given <= 0).any():
-                raise ValueError(
-                    f"alphas must hold one or more numbers > 0 in one list, got {alphas!r}"
-                )
+            valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())
+            require(valid, "alphas", alphas, "one or more numbers > 0 in one list")
             return np.ascontiguousarray(np.unique(given)[::-1])
         count = whole_number("n_alphas", n_alphas, 1)
-        if not 0 < positive("alpha_ratio", alpha_ratio) < 1:
-            raise ValueError(f"alpha_ratio must lie between 0 and 1, got {alpha_ratio!r}")
+        between("alpha_ratio", alpha_ratio)
         return np.asarray(self._largest_alpha(data) * np.geomspace(1.0, alpha_ratio, count))
 
     def _largest_alpha(self, data: Data, name: str = "alphas") -> float:
@@ -306,8 +309,11 @@ class LinearModel(FittedModel):
         if not hasattr(data.penalty, "lam_max"):
             penalty = type(data.penalty).__name__
             raise ValueError(f"{name} must be given: {penalty} lacks lam_max(g0)")
-        gradients = [self._null_gradient(data, k) for k in range(len(data.targets))]
-        largest = max(float(data.penalty.lam_max(g)) for g in gradients)
+        weights, intercept = data.sample_weight, self.fit_intercept
+        largest = max(
+            lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
+            for k, y in enumerate(data.targets)
+        )
         if largest == np.inf:
             raise ValueError(f"{name} must be given: no alpha makes all coefficients zero")
         return largest or 1.0  # zero: all coefficients are zero at every alpha
@@ -315,17 +321,6 @@ class LinearModel(FittedModel):
     def _default_alpha(self, data: Data) -> float:
         """A tenth of that: relative to the data, as no number would suit all units."""
         return 0.1 * self._largest_alpha(data, "alpha")
-
-    def _null_gradient(self, data: Data, k: int) -> Array:
-        """The gradient of fit k at zero coefficients and the best intercept."""
-        n, target, offset = data.X.shape[0], data.targets[k], data.offset_of(k)
-        options = {**self._options(data, k), "verbose": False}
-        penalty = Rows(1.0) if is_block(data.penalty) else L1(1.0)
-        null = solve(np.zeros((n, 1)), target, data.loss, penalty, **options)
-        z = np.zeros(self._predictions(n, [target], data.loss)) + null.intercept
-        slope = data.loss.gradient(target, z if offset is None else z + offset)
-        s = data.weights / data.weights.sum(dtype=np.float64)
-        return np.asarray(data.X.T @ (slope.T * s).T, dtype=np.float64)
 
     def _warn(self, measured: str, depth: int = 1) -> None:
         """Warn whoever called the method that is `depth` calls above this one."""
@@ -337,9 +332,12 @@ class LinearModel(FittedModel):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse X is fine."""
+        """Sparse X is fine; what y may be is said by the family."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self._multi_output
+        tags.target_tags.single_output = self._single_output
+        tags.target_tags.positive_only = self._positive_only
         return tags
 
 

@@ -15,10 +15,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
+from cyclade.linear.checks import check_groups
 from cyclade.linear.cv import Choice
 from cyclade.linear.estimators.base import LinearModel
-from cyclade.linear.estimators.checks import check_groups
-from cyclade.linear.estimators.data import CoefficientPath, Data, Fit
+from cyclade.linear.estimators.data import CoefficientPath, Data
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
 from cyclade.linear.threads import one_thread
@@ -110,13 +110,7 @@ class CrossValidated(LinearModel):
     __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        offset: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, groups: Any = None
     ) -> Self:
         """Choose alpha on the folds and fit the model with it.
 
@@ -184,7 +178,7 @@ class CrossValidated(LinearModel):
         self.__dict__.pop("mse_path_", None)
         if self.scoring is None and isinstance(data.loss, Squared):
             self.mse_path_ = -scores
-        return [Fit.on(found, best) for found in self._paths(data, grid[: best + 1])]
+        return [found.at(best) for found in self._paths(data, grid[: best + 1])]
 
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""

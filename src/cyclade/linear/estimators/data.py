@@ -56,28 +56,6 @@ class Data:
         return self.offset[:, k]
 
 
-@dataclass(frozen=True)
-class Fit:
-    """What is kept of a solution."""
-
-    coef: Array
-    intercept: Any
-    objective: float
-    certificate: Any
-    passes: int
-
-    @staticmethod
-    def on(path: Any, k: int) -> Fit:
-        """The k-th solution of a path, with all the passes that led there."""
-        return Fit(
-            np.ascontiguousarray(path.coefs[..., k]),
-            path.intercepts[..., k],
-            float(path.objectives[k]),
-            path.certificates[k],
-            int(path.passes[: k + 1].sum()),
-        )
-
-
 def as_path(grid: Array, fits: list[Any]) -> PathResult:
     """Fits at descending alphas as a path."""
     return PathResult(

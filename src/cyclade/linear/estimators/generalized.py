@@ -14,6 +14,11 @@ from cyclade.linear.estimators.targets import Classifier, Regressor
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
+__all__ = [
+    "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
+    "GeneralizedLinearClassifierCV",
+]  # fmt: skip
+
 LossText = Annotated[
     Any,
     "str or Loss",

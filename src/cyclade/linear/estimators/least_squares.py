@@ -10,13 +10,21 @@ from sklearn.linear_model import Ridge
 
 from cyclade._checks import positive
 from cyclade.linear import penalties
+from cyclade.linear.checks import as_groups, check_gram, numbers
 from cyclade.linear.estimators.base import TIGHT, Tolerance
-from cyclade.linear.estimators.checks import as_groups, check_gram, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.targets import Regressor, Single
 from cyclade.linear.losses import Loss, Squared
 from cyclade.linear.losses.base import Array
+
+__all__ = [
+    "ElasticNet", "ElasticNetCV", "GroupLasso", "GroupLassoCV", "Lasso", "LassoCV",
+    "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",
+    "MultiTaskLasso", "MultiTaskLassoCV", "SCADRegression", "SCADRegressionCV",
+    "SlopeRegression", "SlopeRegressionCV", "SparseGroupLasso", "SparseGroupLassoCV",
+    "WeightedLasso", "WeightedLassoCV",
+]  # fmt: skip
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
 L1Ratio = Annotated[
@@ -355,6 +363,7 @@ class GroupLasso(LeastSquares):
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
     tol: Tolerance = TIGHT
+    _multi_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         names = getattr(self, "feature_names_in_", None)
@@ -364,12 +373,6 @@ class GroupLasso(LeastSquares):
 
     def _group_penalty(self, groups: Any) -> penalties.BlockPenalty:
         return penalties.GroupL2(1.0, groups, self.group_weights)
-
-    def __sklearn_tags__(self) -> Any:
-        """One output."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        return tags
 
 
 class GroupLassoCV(CrossValidated, GroupLasso):
@@ -428,6 +431,7 @@ class MultiTaskLasso(LeastSquares):
 
     alpha: AlphaOne = field(default=1.0, kw_only=False)
     tol: Tolerance = TIGHT
+    _single_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         if y.ndim != 2:
@@ -436,12 +440,6 @@ class MultiTaskLasso(LeastSquares):
                 "for one task use Lasso"
             )
         return penalties.Rows(1.0)
-
-    def __sklearn_tags__(self) -> Any:
-        """Several outputs only."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = False
-        return tags
 
 
 class MultiTaskLassoCV(CrossValidated, MultiTaskLasso):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from cyclade.linear import penalties
+from cyclade.linear.checks import check_weights, numbers
 from cyclade.linear.estimators.base import TIGHT, Tolerance
-from cyclade.linear.estimators.checks import check_weights, numbers
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.least_squares import L1Ratio, Positive
 from cyclade.linear.estimators.targets import Classifier, Regressor, Single
 from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 from cyclade.linear.losses.base import Array
+
+__all__ = [
+    "GammaRegressor", "GammaRegressorCV", "PoissonRegressor", "PoissonRegressorCV",
+    "SparseLogisticRegression", "SparseLogisticRegressionCV", "SparseSVC", "SparseSVCCV",
+]  # fmt: skip
 
 
 class SparseLogisticRegression(Classifier, Single):
@@ -96,34 +101,27 @@ class LogLink(Regressor, Single):
     l1_ratio: L1Ratio = 1.0
     positive: Positive = False
 
-    def _deviance(self) -> Loss:
-        raise NotImplementedError
+    _deviance: ClassVar[Loss]
+    _positive_only, _multi_output = True, False
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        return self._deviance()
+        return self._deviance
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         return penalties.ElasticNet(1.0, self.l1_ratio, positive=self.positive)
 
     def _inverse_link(self, z: Array) -> Array:
-        return self._deviance().mean(z)
+        return self._deviance.mean(z)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """D², the fraction of the deviance explained: 1 is best, 0 is the mean of y."""
-        z, loss = self._linear(X, offset), self._deviance()
+        z, loss = self._linear(X, offset), self._deviance
         y = numbers("y", y, np.float64).reshape(z.shape)
         loss.check(y)
         weights = check_weights(sample_weight, len(y), np.float64)
         null = np.full_like(z, np.log(np.average(y, weights=weights)))
         model, worst = (np.average(loss.value(y, at), weights=weights) for at in (z, null))
         return float(1.0 - model / worst)
-
-    def __sklearn_tags__(self) -> Any:
-        """Targets are positive, or at least not negative, and one per row."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.target_tags.multi_output = False
-        return tags
 
 
 class PoissonRegressor(LogLink):
@@ -143,8 +141,7 @@ class PoissonRegressor(LogLink):
     array([4.])
     """
 
-    def _deviance(self) -> Loss:
-        return Poisson()
+    _deviance = Poisson()
 
 
 class PoissonRegressorCV(CrossValidated, PoissonRegressor):
@@ -167,8 +164,7 @@ class GammaRegressor(LogLink):
     array([2., 4.])
     """
 
-    def _deviance(self) -> Loss:
-        return Gamma()
+    _deviance = Gamma()
 
 
 class GammaRegressorCV(CrossValidated, GammaRegressor):

@@ -7,11 +7,15 @@ from typing import Annotated, Any
 
 from cyclade._checks import choice, positive
 from cyclade.linear import losses, penalties
-from cyclade.linear.estimators.checks import spread
+from cyclade.linear.checks import between, spread
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.targets import Regressor, Single
 from cyclade.linear.losses import Loss, Quantile
 from cyclade.linear.losses.base import Array
+
+__all__ = [
+    "QuantileRegression", "QuantileRegressionCV", "RobustRegression", "RobustRegressionCV",
+]  # fmt: skip
 
 LOSSES = ("huber", "cauchy", "welsch", "geman_mcclure", "tukey")
 PENALTIES = ("l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1")
@@ -26,9 +30,7 @@ class NamedPenalty(Regressor, Single):
     """A penalty on coordinates, by name."""
 
     penalty: Annotated[
-        str,
-        listed(PENALTIES),
-        "r, with its usual parameters; `GeneralizedLinear` takes others.",
+        str, listed(PENALTIES), "r, with its usual parameters; `GeneralizedLinear` takes others."
     ] = "l1"
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
@@ -114,8 +116,7 @@ class QuantileRegression(NamedPenalty):
         if isinstance(smoothing, str):
             choice("smoothing", smoothing, ("auto",))
             smoothing = 0.05 * spread(y, sample_weight)
-        if not 0 < positive("quantile", self.quantile) < 1:
-            raise ValueError(f"quantile must lie strictly between 0 and 1, got {self.quantile!r}")
+        between("quantile", self.quantile)
         self.smoothing_ = positive("smoothing", smoothing)
         return Quantile(self.quantile, self.smoothing_)
 

@@ -10,13 +10,15 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
-from cyclade.linear import PathResult
-from cyclade.linear.estimators.base import LinearModel
-from cyclade.linear.estimators.checks import check_weights
-from cyclade.linear.estimators.data import Data, Fit, as_path
+from cyclade.linear import PathResult, Solution
+from cyclade.linear.checks import check_weights
+from cyclade.linear.estimators.base import Encoded, LinearModel
+from cyclade.linear.estimators.data import Data, as_path
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.losses.base import Array
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
+
+__all__ = ["StochasticLinear", "StochasticLinearClassifier"]
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,8 +48,7 @@ class Stochastic(LinearModel):
 
     n_iter_: Annotated[int, "Epochs of `fit`."] = field(init=False)
     n_rows_used_: Annotated[
-        int,
-        "After `partial_fit`: rows that took part so far; others wait until a batch is full.",
+        int, "After `partial_fit`: rows that took part so far; others wait until a batch is full."
     ] = field(init=False)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
@@ -61,7 +62,7 @@ class Stochastic(LinearModel):
         self._streams: list[RowStream] = []
         return super()._fit(data)
 
-    def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Fit:
+    def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Solution:
         found = solve_rows(
             data.X,
             data.targets[k],
@@ -77,7 +78,7 @@ class Stochastic(LinearModel):
             **self._sampling(data),
         )
         epochs = math.ceil(found.epochs)
-        return Fit(found.coef, found.intercept, found.objective, found.certificate, epochs)
+        return Solution(found.coef, found.intercept, found.objective, found.certificate, epochs)
 
     def _sampling(self, data: Data) -> dict[str, Any]:
         """What a table and a stream have in common."""
@@ -94,7 +95,7 @@ class Stochastic(LinearModel):
         return [self._rows_path(data, k, grid) for k in range(len(data.targets))]
 
     def _rows_path(self, data: Data, k: int, grid: Array) -> PathResult:
-        found: list[Fit] = []
+        found: list[Solution] = []
         for lam in grid:
             start = (found[-1].coef, found[-1].intercept) if found else (None, None)
             found.append(self._solve(data, k, data.at(float(lam)), *start))
@@ -120,9 +121,7 @@ class Stochastic(LinearModel):
         self.n_rows_used_ = self._streams[0].rows_used
         return self
 
-    def _encode_rows(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
+    def _encode_rows(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         if not is_classifier(self):
             return self._encode(y, sample_weight, dtype)
         codes = np.searchsorted(self.classes_, y)
@@ -180,13 +179,7 @@ class StochasticLinearClassifier(Stochastic, GeneralizedLinearClassifier):
     """
 
     def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        classes: Any = None,
-        sample_weight: Any = None,
-        *,
-        offset: Any = None,
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, offset: Any = None
     ) -> Self:
         """Take more rows. After `fit` a new stream begins, with the same classes.
 

@@ -13,8 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from cyclade._checks import non_negative
-from cyclade.linear.estimators.base import LinearModel, is_block
-from cyclade.linear.estimators.checks import numbers
+from cyclade.linear.checks import numbers
+from cyclade.linear.estimators.base import Encoded, LinearModel, is_block
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.fitted import shifted
 from cyclade.linear.losses import Loss
@@ -24,6 +24,8 @@ from cyclade.linear.losses.base import Array
 class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
 
+    _multi_output = True
+
     def predict(self, X: Any, *, offset: Any = None) -> Array:
         """The mean of y given X: the inverse link of Xx + c + offset."""
         return np.asarray(self._inverse_link(self._linear(X, offset)))
@@ -31,9 +33,7 @@ class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _inverse_link(self, z: Array) -> Array:
         return z
 
-    def _encode(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
+    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         return numbers("y", y, dtype), sample_weight
 
     def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
@@ -48,12 +48,6 @@ class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             return np.stack(coefs), np.array(intercepts)
         coef, intercept = coefs[0], intercepts[0]
         return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
-
-    def __sklearn_tags__(self) -> Any:
-        """Several outputs are fine."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -101,9 +95,7 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         """Whether the loss knows probabilities."""
         return False
 
-    def _encode(
-        self, y: Array, sample_weight: Array | None, dtype: Any
-    ) -> tuple[Array, Array | None]:
+    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         seen = codes if sample_weight is None else codes[sample_weight > 0]

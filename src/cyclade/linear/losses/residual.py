@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cyclade._checks import positive
+from cyclade.linear.checks import between
 from cyclade.linear.losses.base import Array, Loss, rows
 
 __all__ = ["Huber", "Quantile", "Squared"]
@@ -117,8 +118,7 @@ class Quantile(Loss):
     bound: float = field(init=False, repr=False, default=math.inf)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.q, (int, float, np.number)) and 0 < self.q < 1):
-            raise ValueError(f"Quantile: q must lie strictly between 0 and 1, got {self.q!r}")
+        between("Quantile: q", self.q)
         positive("Quantile: smoothing", self.smoothing)
         object.__setattr__(self, "bound", 0.5 / self.smoothing)
 

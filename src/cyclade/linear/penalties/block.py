@@ -9,14 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from cyclade.linear.penalties import checks
 from cyclade.linear.penalties.base import Array, AtLam
-from cyclade.linear.penalties.checks import (
-    Groups,
-    fraction,
-    nonnegative_vector,
-    partition,
-    size_or_lists,
-)
+from cyclade.linear.penalties.checks import Groups
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink
 
@@ -105,8 +100,10 @@ class GroupL2(BlockPenalty):
     ) -> None:
         owner = type(self).__name__
         self._set_lam(lam)
-        self.groups = size_or_lists(owner, groups)
-        self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
+        self.groups = checks.size_or_lists(owner, groups)
+        self.weights = (
+            None if weights is None else checks.nonnegative_vector(owner, "weights", weights)
+        )
         if self.weights is not None and not isinstance(self.groups, int):
             self._check_weights(len(self.groups))
         self._found: dict[int, tuple[Array, Array]] = {}
@@ -114,7 +111,7 @@ class GroupL2(BlockPenalty):
     def partition(self, p: int) -> tuple[Array, Array]:
         """The groups of p features: `order, starts`. Found once, for this and every other λ."""
         if p not in self._found:
-            self._found[p] = partition(type(self).__name__, self.groups, p)
+            self._found[p] = checks.partition(type(self).__name__, self.groups, p)
         return self._found[p]
 
     def group_weights(self, p: int) -> Array:
@@ -190,7 +187,7 @@ class SparseGroup(GroupL2):
         weights: Sequence[float] | Array | None = None,
     ) -> None:
         super().__init__(lam, groups, weights)
-        self.l1_ratio = fraction("SparseGroup", "l1_ratio", l1_ratio)
+        self.l1_ratio = checks.fraction("SparseGroup: l1_ratio", l1_ratio)
 
     def _shown(self) -> list[str]:
         return [*super()._shown(), f"l1_ratio={self.l1_ratio:g}"]

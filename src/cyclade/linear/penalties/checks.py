@@ -7,27 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._checks import non_negative
+from cyclade._checks import as_float, require
 from cyclade.regularisers._index_lists import index_lists, require_cover
 
 Array = Any
 Groups = int | Sequence[Sequence[int]]
 
 
-def above(owner: str, name: str, value: Any, bound: float, why: str) -> float:
-    """`value` as a float; ValueError unless it is a finite number greater than `bound`."""
-    number = non_negative(f"{owner}: {name}", value)
-    if number <= bound:
-        raise ValueError(f"{owner}: {name} must be > {bound:g} ({why}), got {value!r}")
-    return number
-
-
-def fraction(owner: str, name: str, value: Any) -> float:
+def fraction(name: str, value: Any) -> float:
     """`value` as a float; ValueError unless it lies between 0 and 1."""
-    number = non_negative(f"{owner}: {name}", value)
-    if number > 1.0:
-        raise ValueError(f"{owner}: {name} must be between 0 and 1, got {value!r}")
-    return number
+    require(0 <= as_float(value) <= 1, name, value, "between 0 and 1")
+    return float(value)
 
 
 def nonnegative_vector(owner: str, name: str, values: Any) -> Array:

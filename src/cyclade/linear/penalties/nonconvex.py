@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cyclade import regularisers
+from cyclade._checks import above
 from cyclade.linear.penalties import formulas
 from cyclade.linear.penalties.base import Array, ShippedScalar
-from cyclade.linear.penalties.checks import above
 from cyclade.linear.penalties.scalar import L1, pull_at_zero
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Nonconvex(ShippedScalar):
         self._set_lam(lam)
 
     def _set_lam(self, lam: float) -> None:
-        self.lam = above(type(self).__name__, "lam", lam, 0.0, "without it there is no penalty")
+        self.lam = above(f"{type(self).__name__}: lam", lam, 0.0)
         self._table = np.array([[self.lam, getattr(self, self._shape), float(self.positive)]])
 
     def lam_max(self, g0: Array) -> float:
@@ -109,7 +109,7 @@ class MCP(_Nonconvex):
     _shape = "gamma"
 
     def __init__(self, lam: float, gamma: float = 3.0, *, positive: bool = False) -> None:
-        self.gamma = above("MCP", "gamma", gamma, 1.0, "else its prox at unit step jumps")
+        self.gamma = above("MCP: gamma", gamma, 1.0)  # else its prox at unit step jumps
         self._set(lam, positive)
 
     def _straightened(self, times: float) -> tuple[float, float]:
@@ -137,7 +137,7 @@ class SCAD(_Nonconvex):
     _shape = "gamma"
 
     def __init__(self, lam: float, gamma: float = 3.7, *, positive: bool = False) -> None:
-        self.gamma = above("SCAD", "gamma", gamma, 2.0, "else its prox at unit step jumps")
+        self.gamma = above("SCAD: gamma", gamma, 2.0)  # else its prox at unit step jumps
         self._set(lam, positive)
 
     def _straightened(self, times: float) -> tuple[float, float]:
@@ -163,7 +163,7 @@ class LogSum(_Nonconvex):
     _shape = "eps"
 
     def __init__(self, lam: float, eps: float = 1.0, *, positive: bool = False) -> None:
-        self.eps = above("LogSum", "eps", eps, 0.0, "it divides |x|")
+        self.eps = above("LogSum: eps", eps, 0.0)
         self._set(lam, positive)
 
     def _straightened(self, times: float) -> tuple[float, float]:

@@ -32,9 +32,12 @@ class _ConvexScalar(ShippedScalar):
     upper: Array | float = math.inf
     weights: Array | float = 1.0
     l1_ratio: float = 1.0
+    positive: bool = False  # whether x ≥ 0 was asked for
 
-    def _tabulate(self, lam: float) -> None:
+    def _tabulate(self, lam: float, positive: bool = False) -> None:
         """Set the table; the kind `L1`, without quadratic part and bounds, is cheaper."""
+        if positive:
+            self.positive, self.lower = True, 0.0
         free = np.all(np.isneginf(self.lower)) and np.all(np.isposinf(self.upper))
         self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
         columns = [self.l1_ratio * self.weights, 1.0 - self.l1_ratio, self.lower, self.upper]
@@ -77,9 +80,7 @@ class L1(_ConvexScalar):
     """
 
     def __init__(self, lam: float, *, positive: bool = False) -> None:
-        self.positive = bool(positive)
-        self.lower = 0.0 if positive else -math.inf
-        self._tabulate(lam)
+        self._tabulate(lam, positive)
 
 
 class ElasticNet(_ConvexScalar):
@@ -92,10 +93,8 @@ class ElasticNet(_ConvexScalar):
     """
 
     def __init__(self, lam: float, l1_ratio: float = 0.5, *, positive: bool = False) -> None:
-        self.l1_ratio = fraction("ElasticNet", "l1_ratio", l1_ratio)
-        self.positive = bool(positive)
-        self.lower = 0.0 if positive else -math.inf
-        self._tabulate(lam)
+        self.l1_ratio = fraction("ElasticNet: l1_ratio", l1_ratio)
+        self._tabulate(lam, positive)
 
     def _shown(self) -> list[str]:
         return [f"{self.l1_ratio:g}"]
@@ -117,9 +116,7 @@ class WeightedL1(_ConvexScalar):
         self, lam: float, weights: Sequence[float] | Array, *, positive: bool = False
     ) -> None:
         self.weights = nonnegative_vector("WeightedL1", "weights", weights)
-        self.positive = bool(positive)
-        self.lower = 0.0 if positive else -math.inf
-        self._tabulate(lam)
+        self._tabulate(lam, positive)
 
     def _shown(self) -> list[str]:
         return [f"weights=<{len(self.weights)}>"]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cyclade.linear.checks import between
 from cyclade.linear.penalties.base import Array, AtLam
-from cyclade.linear.penalties.checks import above, nonnegative_vector
+from cyclade.linear.penalties.checks import nonnegative_vector
 
 __all__ = ["Slope"]
 
@@ -48,9 +49,7 @@ class Slope(AtLam):
         self, lam: float, weights: str | Sequence[float] | Array | None = None, q: float = 0.1
     ) -> None:
         self._set_lam(lam)
-        self.q = above("Slope", "q", q, 0.0, "a rate of false discoveries")
-        if self.q >= 1.0:
-            raise ValueError(f"Slope: q must lie strictly between 0 and 1, got {q!r}")
+        self.q = between("Slope: q", q)
         self.weights: str | Array = "bh" if weights is None else weights
         if isinstance(self.weights, str):
             if self.weights not in SHAPES:

@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from cyclade.linear.problem import Problem
-from cyclade.linear.starts.predictor import warm_start
+from cyclade.linear.starts.predictor import lams_between, warm_start
 from cyclade.linear.state import State, rebase
 from cyclade.linear.working_set import improve
 
@@ -43,9 +41,8 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
         return
     convex = problem.loss.convex
     step, rough = tuning.lam_step if convex else tuning.lam_step_nonconvex
-    stages = math.ceil(math.log(lam / largest) / math.log(step))
-    lams = np.geomspace(largest, lam, stages + 1)[1:-1]
-    followed = [(guide.scaled(float(stage)), float(stage), rough) for stage in lams]
+    stages = lams_between(largest, lam, step)
+    followed = [(guide.scaled(stage), stage, rough) for stage in stages]
     if guide is not penalty:
         bent = [penalty.straighter(times) for times in tuning.straighter]
         followed += [(at, lam, tuning.straighter_distance) for at in (guide, *bent)]

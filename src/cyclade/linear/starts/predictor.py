@@ -101,7 +101,7 @@ class Predictor:
         self.G, self.L, self.means, self.mass = np.empty((0, 0)), np.empty(0), np.empty(0), 1.0
         self.gram = Gram(problem.tuning)  # of them, with factors that are kept
         self.keeping = True  # whether products may be of use at the next λ
-        self.dear = False  # whether they cost much
+        self.costly = False  # whether they cost much
         self.good = False  # whether these are worth using again
 
     def advance(self, problem: Problem, state: State, max_passes: int) -> State:
@@ -110,7 +110,7 @@ class Predictor:
             rebase(problem, state)
         return state
 
-    def follow(self, problem: Problem, state: State, most: int) -> bool:
+    def follow(self, problem: Problem, state: State, budget: int) -> bool:
         """Go on to the λ of `problem` from the solution for the last, as far as that is easy.
 
         Returns whether a step was made; if not, the state is as it was.
@@ -121,7 +121,7 @@ class Predictor:
         self.tops = last, top
         if before is None:
             return False
-        self.good &= self.dear
+        self.good &= self.costly
         curvature = state.loss_at.second if z is None else on_the_way(problem, state.loss_at, z)
         self.came = None
         if x is not None and first > last:
@@ -130,17 +130,18 @@ class Predictor:
         for made in range(tuning.predictor_steps):
             many = strong(state.x, state.measured.g, limits, before, stride, self.cols)
             V = self.cols[: max(many, 0)].copy()
-            if not V.size or not self.step(problem, state, V, curvature, most, precision):
+            if not V.size or not self.step(problem, state, V, curvature, budget, precision):
                 return made > 0
             curvature, self.came = state.loss_at.second, None
             near = state.measured.distance <= tuning.predictor_distance * top
-            if near or state.passes >= most:
+            if near or state.passes >= budget:
                 break
         return True
 
     def step(
-        self, problem: Problem, state: State, V: Array, curvature: Array, most: int, precise: float
-    ) -> bool:
+        self, problem: Problem, state: State, V: Array, curvature: Array, budget: int,
+        forcing: float,
+    ) -> bool:  # fmt: skip
         """A model over the columns V, its minimum and a check there; no if F has not come down.
 
         What was measured may have been so at the λ before: only the slopes are taken from it.
@@ -150,9 +151,11 @@ class Predictor:
         first = max(float(distances.max()), abs(now.slope))
         again = self.good and bool(self.inside[V].all())
         if again or self.form(problem, state, V, curvature):
-            M, (new, shift) = self.members, self.by_products(problem, state, precise * first, most)
+            M = self.members
+            new, shift = self.by_products(problem, state, forcing * first, budget)
         elif self.keeping:
-            M, (new, shift) = V, self.by_columns(problem, state, V, curvature, most)
+            M = V
+            new, shift = self.by_columns(problem, state, V, curvature, budget)
         else:
             return False
         x, here, whole = state.x[M], state.loss_at, state.x.copy()
@@ -173,7 +176,7 @@ class Predictor:
         return True
 
     def by_products(
-        self, problem: Problem, state: State, goal: float, most: int
+        self, problem: Problem, state: State, goal: float, budget: int
     ) -> tuple[Array, float]:
         """The minimum of the model in the space of its columns; what the intercept moves by."""
         penalty, now, M = problem.penalty, state.measured, self.members
@@ -181,8 +184,8 @@ class Predictor:
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(M)
         if self.came is not None:
             extrapolate(state.x, *self.came, M, self.G, c, new)
-        left = most - state.passes
-        if self.dear:  # they will be used again, and so will factors of them
+        left = budget - state.passes
+        if self.costly:  # they will be used again, and so will factors of them
             gram = self.gram
             gram.c, gram.x, gram.penalty = c, new, penalty
             state.passes += gram.minimise(goal, left)
@@ -196,7 +199,7 @@ class Predictor:
         return new, -now.slope / self.mass - float(self.means @ (new - x))
 
     def by_columns(
-        self, problem: Problem, state: State, V: Array, curvature: Array, most: int
+        self, problem: Problem, state: State, V: Array, curvature: Array, budget: int
     ) -> tuple[Array, float]:
         """The same by cycles over the columns V themselves, which are too many to multiply."""
         model = Model(problem, state.loss_at, 1.0, 1.0, self.weights(problem, curvature))
@@ -204,10 +207,10 @@ class Predictor:
         x, every = state.x[V], np.arange(V.size)
         panel_solver.panel.start(model.start(), x)
         tuning = problem.tuning
-        enough = 0.1 * tuning.predictor_distance * problem.penalty.top
+        target = 0.1 * tuning.predictor_distance * problem.penalty.top
         precision = 3.0 * tuning.model_precision
         state.passes += panel_solver.minimise(
-            problem.penalty, every, enough, most - state.passes, forcing=precision
+            problem.penalty, every, target, budget - state.passes, forcing=precision
         )
         new = panel_solver.panel.x[: V.size].astype(np.float64)
         return new, model.move(panel_solver.panel, new - x)[1]
@@ -219,7 +222,7 @@ class Predictor:
         return np.asarray(np.maximum(w, floor))
 
     def form(self, problem: Problem, state: State, V: Array, curvature: Array) -> bool:
-        """Products of the columns V, and of more if that is dear; no if they are too many."""
+        """Products of the columns V, and of more if they are costly; no if they are too many."""
         design, fit_intercept = problem.design, problem.fit_intercept
         close = None
         if self.columns is None or not (self.place[V] >= 0).all():
@@ -232,8 +235,8 @@ class Predictor:
         columns = self.columns
         cost = problem.tuning.cost
         price = problem.tuning.products_dear * cost.check(design)
-        self.dear = self.keeping and columns.price(self.place[V]) > price
-        if self.dear:
+        self.costly = self.keeping and columns.price(self.place[V]) > price
+        if self.costly:
             V = self.close(problem, state, V) if close is None else close
             V = V[self.place[V] >= 0]
         at, w = self.place[V], self.weights(problem, curvature)
@@ -246,7 +249,7 @@ class Predictor:
             self.means = self.means + sums / self.mass
         self.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)
         self.G, self.members = G, V
-        if self.dear:
+        if self.costly:
             self.gram = Gram.of(G, self.L, self.L, V, problem.penalty, problem.tuning)
         self.inside[:] = False
         self.inside[V] = True
@@ -261,7 +264,7 @@ class Predictor:
         cols = np.flatnonzero(near)
         return cols if cols.size <= 2 * V.size + 32 else V
 
-    def descend(self, problem: Problem, state: State, easier: list[Problem], most: int) -> bool:
+    def descend(self, problem: Problem, state: State, easier: list[Problem], budget: int) -> bool:
         """From zero to the λ of `problem`: a step at every λ before, and some at the last.
 
         Where a step has missed, another is made at the same λ. Returns whether the last λ was got
@@ -281,9 +284,9 @@ class Predictor:
             came = loss_at
             self.good &= not fresh
             V = self.violating(now, state)
-            if not V.size or not self.step(now, state, V, curvature, most, precision):
+            if not V.size or not self.step(now, state, V, curvature, budget, precision):
                 break
-            if state.passes >= most:
+            if state.passes >= budget:
                 break
             missed = state.measured.distance / now.penalty.top
             fresh = missed <= (tuning.predictor_distance if last else tuning.stage_distance)
@@ -298,10 +301,10 @@ class Predictor:
         x, g, zero_threshold = state.x, state.measured.g, problem.penalty.zero_threshold
         many, resting = pulled(x, g, zero_threshold, problem.tuning.entry, self.cols)
         V, support = self.cols[:many].copy(), many - resting
-        most = support + max(support, problem.tuning.entry_room)
-        if many > most:
+        room = support + max(support, problem.tuning.entry_room)
+        if many > room:
             over = np.where(x[V] != 0.0, np.inf, np.abs(g[V]) - zero_threshold[V])
-            V = np.sort(V[np.argpartition(-over, most)[:most]])
+            V = np.sort(V[np.argpartition(-over, room)[:room]])
         return V
 
 
@@ -333,7 +336,7 @@ def suits(problem: Problem) -> bool:
     return bool(penalty.zero_threshold.min() >= 0 and 0 < penalty.top < np.inf)
 
 
-def warm_start(problem: Problem, state: State, most: int) -> bool:
+def warm_start(problem: Problem, state: State, budget: int) -> bool:
     """Bring a state at x = 0 to the solution, roughly; no if that was not got to.
 
     With many rows to a column products cost more than checks: fewer λ are stopped at. There, and
@@ -347,9 +350,13 @@ def warm_start(problem: Problem, state: State, most: int) -> bool:
     if not 0 < lam < largest < np.inf or ((tall or large) and lam > tuning.direct_lam * largest):
         return False
     step = tuning.lam_step_tall if tall else tuning.lam_step[0]
-    stages = int(np.ceil(np.log(lam / largest) / np.log(step)))
-    lams = np.geomspace(largest, lam, stages + 1)[1:-1]
-    easier = [problem.at(penalty.scaled(float(at))) for at in lams]
-    there = Predictor(problem).descend(problem, state, easier, most)
+    easier = [problem.at(penalty.scaled(at)) for at in lams_between(largest, lam, step)]
+    there = Predictor(problem).descend(problem, state, easier, budget)
     rebase(problem, state)
     return there
+
+
+def lams_between(largest: float, lam: float, step: float) -> list[float]:
+    """λ strictly between, decreasing by the factor `step` or a little less."""
+    stages = int(np.ceil(np.log(lam / largest) / np.log(step)))
+    return [float(at) for at in np.geomspace(largest, lam, stages + 1)[1:-1]]

@@ -3,55 +3,46 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from cyclade.blocks import Point
+from cyclade.linear.api import as_problems, both
 from cyclade.linear.certificate import Certificate, measure
-from cyclade.linear.penalties import BlockPenalty
-from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.stochastic.oracle import LinearOracle
-from cyclade.linear.stochastic.separable import Separable
 from cyclade.linear.stopping import scale_of_distance
 from cyclade.run_parts import Measured
 from cyclade.samplers import ALL
 
 
 class Certifier:
-    """Maps x to F(x) and its certificate.
+    """Maps x to F(x) and its certificate, which is what `solve` measures at the same point."""
 
-    With one output and a penalty on coordinates it is what `solve` measures: the duality gap where
-    there is a dual, else the largest dist(∂F, 0)_j. With groups or several outputs it is the
-    largest distance of a block of features.
-    """
-
-    def __init__(
-        self, oracle: LinearOracle, design: Any, penalty: Any, r: Separable, tol: float
-    ) -> None:
-        self.oracle, self.r = oracle, r
-        self.problem: Problem | None = None
-        self.kind: Literal["gap", "distance"] = "distance"
-        features, loss, rows = oracle.features, oracle.loss, oracle.rows(ALL)
-        if isinstance(penalty, BlockPenalty) or features.outputs is not None:
-            self.tolerance = tol * float(getattr(penalty, "lam", 0.0) or 1.0)
-            return
-        zero = np.zeros(rows.n) if rows.offset is None else rows.offset
-        bound = bind(penalty, rows.p)
-        problem = Problem(design, rows.y, rows.weight, zero, loss, bound, features.fit_intercept)
-        self.problem = problem
-        if problem.has_dual:
-            self.kind, self.tolerance = "gap", tol * problem.null.scale
-        else:
-            at_zero = design.correlate(rows.weight * loss.gradient(rows.y, zero))
-            self.tolerance = tol * scale_of_distance(problem, at_zero)
+    def __init__(self, oracle: LinearOracle, design: Any, penalty: Any, tol: float) -> None:
+        self.features, rows = oracle.features, oracle.rows(ALL)
+        shape, offset = (design.p, self.features.width), rows.offset
+        if offset is not None and offset.ndim == 2:
+            offset = np.broadcast_to(offset, (rows.n, self.features.width))
+        data = (rows.weight, offset, self.features.fit_intercept)
+        self.problems = as_problems(design, rows.y, oracle.loss, penalty, data, np.zeros(shape))
+        self.kind = "gap" if self.problems[0].has_dual else "distance"
+        self.tolerances = [tol * scale(problem) for problem in self.problems]
 
     def __call__(self, x: Point) -> tuple[float, Certificate]:
         """F(x) and its certificate."""
-        problem = self.problem
-        objective, value = self._by_blocks(x) if problem is None else self._by_columns(problem, x)
-        return objective, Certificate(self.kind, value, self.tolerance)
+        coef, c = self.features.fitted(x, np.float64)
+        points = zip(coef.T, c, strict=True) if len(self.problems) > 1 else [(coef, c)]
+        outputs = zip(self.problems, self.tolerances, points, strict=True)
+        found = [self._output(problem, tol, *point) for problem, tol, point in outputs]
+        return sum(objective for objective, _ in found), both([each for _, each in found])
+
+    def _output(self, problem: Problem, tolerance: float, coef: Any, c: Any) -> Any:
+        x = problem.penalty.by_blocks(coef)
+        now = measure(problem, x, problem.loss_at(problem.predict(x, c)))
+        value = max(now.objective - now.dual, 0.0) if problem.has_dual else now.distance
+        return now.objective, Certificate(self.kind, value, tolerance)  # type: ignore[arg-type]
 
     def measure(self, x: Point) -> Measured:
         """F and the certificate, as a `Runner` takes them."""
@@ -62,16 +53,10 @@ class Certifier:
         reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
         return Measured(objective, objective, found.value, found.value, reached=reached)
 
-    def _by_columns(self, problem: Problem, x: Point) -> tuple[float, float]:
-        coef, c = self.oracle.features.read(x)
-        z = problem.predict(coef, 0.0 if c is None else float(c[0]))
-        found = measure(problem, coef, problem.loss_at(z))
-        if problem.has_dual:
-            return found.objective, max(found.objective - found.dual, 0.0)
-        return found.objective, found.distance
 
-    def _by_blocks(self, x: Point) -> tuple[float, float]:
-        value, gradient = self.oracle.evaluate(x, ALL)
-        blocks = list(enumerate(x.blocks()))
-        objective = value + sum(self.r.value(j, u) for j, u in blocks)
-        return float(objective), max(self.r.distance(j, u, gradient[j]) for j, u in blocks)
+def scale(problem: Problem) -> float:
+    """What the tolerance is relative to, as in `solve`: of the null model, or of the gradients."""
+    if problem.has_dual:
+        return problem.null.scale
+    at_zero = problem.loss_at(problem.offset)
+    return scale_of_distance(problem, problem.correlate(at_zero.slopes))

@@ -26,9 +26,6 @@ class Columns(Protocol):
     def gram(self, weight: Array) -> Array:
         """A_jᵀ diag(weight) A_j, as an array."""
 
-    def diagonal(self, weight: Array) -> Array:
-        """The diagonal of `gram`."""
-
     def squared(self) -> Columns:
         """The columns with every entry squared."""
 
@@ -68,9 +65,6 @@ class _Dense:
     def gram(self, weight: Array) -> Array:
         return (self.A * weight[:, None]).T @ self.A
 
-    def diagonal(self, weight: Array) -> Array:
-        return np.einsum("i,ik,ik->k", weight, self.A, self.A)
-
     def squared(self) -> Columns:
         return _Dense(self.A**2)
 
@@ -102,7 +96,7 @@ class _Sparse:
 
     def gram(self, weight: Array) -> Array:
         if self.size == 1:
-            return self.diagonal(weight)[:, None]
+            return self.squared().back(weight)[:, None]
         from scipy.sparse import csc_matrix
 
         ends = np.concatenate([[0], np.cumsum(self.counts)])
@@ -111,9 +105,6 @@ class _Sparse:
             for values in (self.values, self.values * weight[self.rows])
         )
         return (A.T @ weighted).toarray()
-
-    def diagonal(self, weight: Array) -> Array:
-        return self.squared().back(weight)
 
     def squared(self) -> Columns:
         return _Sparse(self.values**2, self.rows, self.counts, self.n)
@@ -138,9 +129,6 @@ class _WithOnes:
     def gram(self, weight: Array) -> Array:
         border, corner = self.columns.back(weight)[:, None], weight.sum(keepdims=True)[:, None]
         return np.block([[self.columns.gram(weight), border], [border.T, corner]])
-
-    def diagonal(self, weight: Array) -> Array:
-        return np.append(self.columns.diagonal(weight), weight.sum())
 
     def squared(self) -> Columns:
         return _WithOnes(self.columns.squared())

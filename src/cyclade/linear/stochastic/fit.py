@@ -142,7 +142,7 @@ def solve_rows(
     loss, penalty, chosen = losses.get(loss), as_penalty(penalty, lam), as_method(method, True)
     design = as_design(X)
     y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
-    coef, intercept = as_start(design, y, coef, intercept)
+    coef, intercept = as_start(design, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
     if not every > 0:
@@ -163,7 +163,7 @@ def solve_rows(
         steps = model.steps(small, float(n), eta, n / small, large=float(n))
     oracle = LinearOracle(X, y, loss, features, sample_weight=s, offset=offset)
     setup = model.setup(oracle, sampler, steps, order, ALL)
-    certifier = Certifier(oracle, design, penalty, setup.reg, tol)
+    certifier = Certifier(oracle, design, penalty, tol)
     setup.measure = certifier.measure
     if carried is None:
         carried = model.begin(setup, ALL, seed, coef, intercept, float(n))

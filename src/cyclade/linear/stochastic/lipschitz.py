@@ -49,13 +49,14 @@ def diagonal(
     """
     _need_finite(bound)
     columns, weight = rows.columns(j), rows.weight
-    squared, squares = columns.squared(), columns.diagonal(weight)
+    squared = columns.squared()
+    squares = squared.back(weight)
     sigma = 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
     if even:
         scale = np.ones_like(squares)
     else:
         squares = np.where(squares > 0, squares, 1.0)  # an empty column has nothing to bound
-        scale = squares + sigma * squared.diagonal(weight) / squares
+        scale = squares + sigma * squared.squared().back(weight) / squares
     row_norms = np.zeros(rows.n, scale.dtype)
     squared.move(row_norms, 1.0 / scale)
     of_a_row = float((rows.n * weight * row_norms).max())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array
+from cyclade._checks import probability, whole_number
 from cyclade.linear import losses
 from cyclade.linear.api import as_penalty
 from cyclade.linear.panels.protocols import as_design
@@ -97,10 +98,10 @@ class RowStream:
         if self.method.deterministic:
             raise ValueError("method: P-CCD needs all rows at once; use solve, or VRO-CCD here")
         for name, size in (("b", self.b), ("b_small", self.b_small)):
-            if size is not None and (int(size) != size or size < 1):
-                raise ValueError(f"{name}: must be a whole number of rows >= 1, got {size!r}")
-        if self.p is not None and not 0.0 < self.p <= 1.0:
-            raise ValueError(f"p: must be in (0, 1], got {self.p}")
+            if size is not None:
+                whole_number(name, size, 1)
+        if self.p is not None:
+            probability("p", self.p)
 
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None

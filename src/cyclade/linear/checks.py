@@ -1,4 +1,4 @@
-"""Arguments that estimators have beyond those of `cyclade._checks`, checked before any work."""
+"""Arguments of linear models beyond those of `cyclade._checks`, checked before any work."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cyclade.linear.losses.base import Array
+from cyclade._checks import as_float, require
+
+Array = NDArray[Any]
 
 
 def check_flag(name: str, value: Any) -> None:
     """Raise ValueError unless the value is true or false: any text would count as true."""
-    if not isinstance(value, (bool, np.bool_, int)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+    require(isinstance(value, (bool, np.bool_, int)), name, value, "True or False")
+
+
+def between(name: str, value: Any) -> float:
+    """`value` as a float; ValueError unless it lies strictly between 0 and 1."""
+    require(0 < as_float(value) < 1, name, value, "strictly between 0 and 1")
+    return float(value)
 
 
 def check_weights(sample_weight: Any, n: int, dtype: Any) -> Array | None:
