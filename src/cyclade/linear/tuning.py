@@ -113,8 +113,10 @@ class Tuning:
 
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py, factor.py): models
     # against cycles on each of them; products of columns and factors against cycles. Measured:
-    # dense paths take 1.27 times as long without bordered factors, `logistic leukemia /100` 1.09
-    # times without `small_gram`. The others are as earlier versions had them, not varied again.
+    # dense paths take 1.27 times as long without bordered factors, `lasso mushrooms /10` 1.7 times
+    # and `lasso madelon /10` 1.4 times without cycles guessed ahead (`cycle_rate`), `logistic
+    # leukemia /100` 1.09 times without `small_gram`. The others are as earlier versions had them,
+    # not varied again.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
     model_forcing_nonconvex: float = 0.5  # the same for a nonconvex loss: models are worth less
     max_model_cycles: int = 100  # cycles on a model that is not exact
@@ -124,6 +126,7 @@ class Tuning:
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
     first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
+    cycle_rate: float = 4.0  # cycles that bring a distance down by a factor e, when guessed ahead
     gram_at_once: int = 20  # cycles: products of a curved model that cost less are formed at once
     small_gram: int = 128  # columns whose cycles and Newton steps are one compiled call
     min_bordered: int = 200  # columns: a factor of fewer is made again, not bordered
