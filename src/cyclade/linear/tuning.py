@@ -61,6 +61,7 @@ class Tuning:
     share_most: int = 5_000  # columns at most by that rule
     forcing: float = 0.1  # of the violation that comes in: the distance W is brought to
     forcing_scale: float = 0.3  # of λ: the same, at most
+    forcing_blocks: float = 0.3  # of the distance before: the same for blocks of several entries
     # F − min F falls with the square of the distance but a gap only in proportion, so a gap lets go
     # of points that the next λ would start badly from.
     path_distance: float = 1e-3  # of λ: on a path of least squares each λ is brought this near
