@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from cyclade.linear import path, solve
+from cyclade.linear.penalties import L1, GroupL2, Slope
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("s", ROOT / "benchmarks" / "linear_structure.py")
@@ -102,3 +107,25 @@ def test_fits_walk_the_same_modules(estimator, subproblem):
     assert SHARED - {"quadratic"} <= engine
     assert f"subproblem.{subproblem}" in engine
     assert len(engine) <= 24
+
+
+@pytest.mark.parametrize("fit", [solve, path])
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [
+        ("squared", L1(0.1)), ("logistic", L1(0.05)), ("cauchy", L1(0.05)),
+        ("squared", GroupL2(0.1, 2)), ("squared", Slope(0.1)),
+    ],
+)  # fmt: skip
+def test_fits_leave_no_reference_cycles(fit, loss, penalty):
+    # Arrays that wait for the collector make every fit touch fresh memory.
+    X = np.random.default_rng(0).standard_normal((20, 6))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    fit(X, y, loss, penalty)
+    gc.collect()
+    gc.disable()
+    try:
+        fit(X, y, loss, penalty)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -279,8 +279,8 @@ def follow(
             state = start.advance(problem, state, max_passes)
         certificates.append(minimise(problem, state, tol, max_passes, report))
         coef, intercepts[..., k] = coefficients(problem, state)
-        rows = np.flatnonzero(coef if coef.ndim == 1 else coef.any(axis=1))
-        coefs[rows, ..., k] = coef[rows]
+        rows = np.flatnonzero(coef != 0 if coef.ndim == 1 else coef.any(axis=1))
+        coefs[..., k][rows] = coef[rows]
         objectives[k], passes[k] = state.measured.objective, state.passes
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
 
@@ -347,8 +347,8 @@ def softer_than(problem: Problem) -> list[Loss]:
 
 
 def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
-    """x by features in the precision of X, and c, in the shapes that a caller gets."""
-    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=True)
+    """x by features in the precision of X, and c, in the shapes that a caller gets; not copied."""
+    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=False)
     if problem.offset.ndim == 1:
         return x, float(state.c)
     c = state.c.copy()

@@ -78,8 +78,10 @@ def judge(problem: Problem, x: Array, loss_at: LossAt, gradient: Gradient) -> Me
     if not finite:
         problem.design.refuse()
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
-    slope = problem.slope(loss_at)
-    distance, objective = max(largest, float(np.max(np.abs(slope)))), loss_at.value + r
+    slope, distance = problem.slope(loss_at), largest
+    if problem.fit_intercept:
+        distance = max(largest, float(np.max(np.abs(slope))))
+    objective = loss_at.value + r
     return Measured(problem, loss_at, gradient, slope, distances, distance, objective)
 
 

@@ -96,13 +96,18 @@ class Problem:
         z = z.reshape(self.offset.shape)
         if self.has_offset:
             z += self.offset
-        if np.any(c):
+        if self.fit_intercept:
             z += c
         return z
 
     def settle(self, x: Array, c: Any) -> tuple[LossAt, Any]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
-        loss_at = self.loss_at(self.predict(x, c))
+        return self.shifted(self.loss_at(self.predict(x, c)), c)
+
+    def shifted(self, loss_at: LossAt, c: Any) -> tuple[LossAt, Any]:
+        """The loss once the intercept c, which is part of z, has been made optimal; and c then."""
+        if not self.fit_intercept:
+            return loss_at, c
         shift = self.best_shift(loss_at)
         return (self.loss_at(loss_at.z + shift), c + shift) if np.any(shift) else (loss_at, c)
 
@@ -145,10 +150,8 @@ class Null:
     """The null model, x = 0 with the best intercept: the scale of gaps, and λ_max."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        loss_at = problem.loss_at(problem.offset.copy())
-        shift = problem.best_shift(loss_at)
-        self.loss_at = problem.loss_at(loss_at.z + shift) if np.any(shift) else loss_at
+        self.design = problem.design  # not the problem: a cycle would outlive the fit
+        self.loss_at = problem.shifted(problem.loss_at(problem.offset.copy()), 0.0)[0]
 
     @cached_property
     def scale(self) -> float:
@@ -160,4 +163,4 @@ class Null:
     @cached_property
     def gradient(self) -> Array:
         """In x, by features: (p,) or (p, T)."""
-        return np.asarray(self.problem.design.correlate(self.loss_at.slopes))
+        return np.asarray(self.design.correlate(self.loss_at.slopes))

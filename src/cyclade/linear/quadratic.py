@@ -129,11 +129,11 @@ def line_search(
     `further` times as much as before: where F is bent down, a model that does not know it makes
     short steps in the right direction.
     """
-    r0, dz = r(0.0), end.z - here.z
-    F, slope = here.value + r0, float(np.sum(here.slopes * dz)) + r(1.0) - r0
+    r0, r1, dz = r(0.0), r(1.0), end.z - here.z
+    F, slope = here.value + r0, float(np.vdot(here.slopes, dz)) + r1 - r0
     t, at = 1.0, end
     for _ in range(halvings):
-        value = at.value + r(t)
+        value = at.value + (r1 if t == 1.0 else r(t))
         if value <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
             break
         t *= 0.5

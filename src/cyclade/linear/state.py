@@ -57,8 +57,6 @@ def check(problem: Problem, state: State) -> None:
         return
     if not state.fresh:
         state.loss_at = problem.loss_at(problem.predict(state.x, state.c))
-    shift = problem.best_shift(state.loss_at)
-    if np.any(shift):
-        state.c, state.loss_at = state.c + shift, problem.loss_at(state.loss_at.z + shift)
+    state.loss_at, state.c = problem.shifted(state.loss_at, state.c)
     state.fresh = True
     state.measured = measure(problem, state.x, state.loss_at)

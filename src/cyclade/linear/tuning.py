@@ -61,6 +61,7 @@ class Tuning:
     share_most: int = 5_000  # columns at most by that rule
     forcing: float = 0.1  # of the violation that comes in: the distance W is brought to
     forcing_scale: float = 0.3  # of λ: the same, at most
+    forcing_blocks: float = 0.3  # of the distance before: the same for blocks of several entries
     # F − min F falls with the square of the distance but a gap only in proportion, so a gap lets go
     # of points that the next λ would start badly from.
     path_distance: float = 1e-3  # of λ: on a path of least squares each λ is brought this near
@@ -113,8 +114,10 @@ class Tuning:
 
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py, factor.py): models
     # against cycles on each of them; products of columns and factors against cycles. Measured:
-    # dense paths take 1.27 times as long without bordered factors, `logistic leukemia /100` 1.09
-    # times without `small_gram`. The others are as earlier versions had them, not varied again.
+    # dense paths take 1.27 times as long without bordered factors, `lasso mushrooms /10` 1.7 times
+    # and `lasso madelon /10` 1.4 times without cycles guessed ahead (`cycle_rate`), `logistic
+    # leukemia /100` 1.09 times without `small_gram`. The others are as earlier versions had them,
+    # not varied again.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
     model_forcing_nonconvex: float = 0.5  # the same for a nonconvex loss: models are worth less
     max_model_cycles: int = 100  # cycles on a model that is not exact
@@ -124,6 +127,7 @@ class Tuning:
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
     first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
+    cycle_rate: float = 4.0  # cycles that bring a distance down by a factor e, when guessed ahead
     gram_at_once: int = 20  # cycles: products of a curved model that cost less are formed at once
     small_gram: int = 128  # columns whose cycles and Newton steps are one compiled call
     min_bordered: int = 200  # columns: a factor of fewer is made again, not bordered
@@ -131,6 +135,8 @@ class Tuning:
 
     # Group subproblem (subproblem/group.py): steps on one block against cycles over all. As earlier
     # versions had them, not varied again; `stalled_rounds` and `max_group_hessian` are safe.
+    # Without `min_single`, `group leukemia /100` makes 1.14 times as many cycles.
+    min_single: int = 2**20  # entries of a dense X: exact models of a larger one are in float32
     group_forcing: float = 0.15  # of its first distance, what a curved model is minimised to
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
     group_inner_steps: int = 30  # proximal steps on one sparse group, in first-level cache

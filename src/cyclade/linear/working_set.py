@@ -75,6 +75,8 @@ def how_far(problem: Problem, state: State, W: Array, scale: float) -> float:
     tuning, penalty, outside = problem.tuning, problem.penalty, state.measured.distance
     if follows(problem, state):  # the working set of the last λ is nearly right: at once
         return min(state.target, tuning.path_distance * scale)
+    if penalty.size > 1 or penalty.T > 1:  # a cycle over such blocks costs more beside a check
+        return max(state.target, tuning.forcing_blocks * outside)
     if penalty.convex:
         new = np.ones(penalty.blocks, bool)
         new[state.working] = False
@@ -96,6 +98,8 @@ def choose(problem: Problem, state: State) -> Array:
     share = int(min(tuning.share * penalty.blocks, tuning.share_most / penalty.size))
     least = -int(-tuning.least_columns // penalty.size)
     room = max(inside, least, share - inside, found.together)
+    if penalty.size > 1 or penalty.T > 1:  # each costs several columns: no more at once than needed
+        room = max(3 * inside, 2 * least)
     if violating.size > room:
         violating = violating[np.argpartition(-found.violation, room)[:room]]
         close = NO_COLUMNS  # worse ones are left out

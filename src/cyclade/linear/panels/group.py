@@ -127,7 +127,7 @@ class GroupPanel:
             g, slope = gradient
             self.begun, self.c = R, self.means * slope - g
         self.columns.start(R - self.begun, np.zeros(self.columns.cols.size))
-        self.x, self.R = x, self.columns.R
+        self.x, self.R, self.storage = x, self.columns.R, self.columns.storage
 
     def slopes(self, blocks: Array) -> Array:
         """A R."""
@@ -147,7 +147,7 @@ class GroupPanel:
     ) -> tuple[int, float]:
         """Cycle over the chosen groups."""
         done, largest = group.cycles(
-            *self.columns.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen,
+            *self.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen,
             self.Q, self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
         )  # fmt: skip
         return int(done), float(largest)

@@ -61,6 +61,8 @@ class _ConvexScalar(ShippedScalar):
             return float(np.abs(g0).max(initial=0.0)) / float(self._unit[0, 0])
         if np.any(np.asarray(self.lower) > 0) or np.any(np.asarray(self.upper) < 0):
             return math.inf
+        if all(np.ndim(each) == 0 for each in (self.lower, self.upper, self.weights)):
+            g0 = np.array([np.min(g0), np.max(g0)])  # what is the same for all spares p numbers
         pull = pull_at_zero(g0, self.lower, self.upper)
         weights = np.broadcast_to(self.weights, pull.shape)
         pulled = (pull > 0) & (weights > 0)

@@ -98,8 +98,10 @@ def block_panel(problem: Problem, w: Array) -> BlockPanel:
     penalty: Any = problem.penalty
     centred = problem.fit_intercept
     if penalty.T == 1 and not penalty.entrywise:
-        # An exact model starts from a measured gradient: single precision is enough.
-        single = problem.loss.quadratic and design.is_dense
+        # An exact model starts from a measured gradient: single precision is enough. It saves
+        # time where columns come from main memory, and costs cycles that rounding makes in vain.
+        large = design.entries > problem.tuning.min_single
+        single = problem.loss.quadratic and design.is_dense and large
         dtype = np.float32 if single else design.dtype
         columns = design.panel(NO_COLUMNS, w.reshape(-1), centred, dtype)
         return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ Array = NDArray[Any]
 class PanelSolver:
     """A panel and the products of its columns, where these were formed.
 
-    Forming products is put off until the cycles already made have cost as much, so that it at most
-    doubles the work.
+    Forming products is put off until the cycles already made, and those ahead where the columns
+    will stay active, cost as much: so it at most doubles the work.
     """
 
     def __init__(self, panel: Panel, tuning: Tuning = DEFAULT) -> None:
@@ -28,7 +29,7 @@ class PanelSolver:
 
     def minimise(
         self, penalty: BoundPenalty, at: Array, goal: float, budget: int, *, forcing: float = 0.0,
-        correlations: Array | None = None, once: bool = False,
+        correlations: Array | None = None, once: bool = False, final: float = np.inf,
     ) -> int:  # fmt: skip
         """Cycle over the active columns of `at` until all are goal-stationary; the cycles made.
 
@@ -45,6 +46,8 @@ class PanelSolver:
             Those of the columns at the start, where they are known.
         once : bool
             Return after products of columns have been used, for a check by the caller.
+        final : float
+            The distance that later calls will come down to, for products that are kept.
         """
         panel, gram, tuning = self.panel, self.gram, self.tuning
         cols, burst, done, limit = panel.cols[at], tuning.first_burst, 0, goal
@@ -60,8 +63,10 @@ class PanelSolver:
                 limit = max(0.3 * goal, forcing * worst)
                 budget = min(budget, tuning.max_model_cycles)
             active = at[(x != 0) | (distances > tuning.active_part * limit)]
-            left = budget - done
-            if self._products_pay(active, done, bool(forcing)):
+            left, ahead = budget - done, 0.0
+            if not forcing and 2 * int(np.count_nonzero(x)) > active.size:  # they will stay active
+                ahead = self._cycles_ahead(active, worst, limit, final)
+            if self._products_pay(active, done, ahead, bool(forcing)):
                 gram.take(panel, penalty, active, correlations, at)
                 polish = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
                 done += gram.minimise(0.3 * limit, left, polish)
@@ -76,14 +81,21 @@ class PanelSolver:
             correlations = None
         return done
 
-    def _products_pay(self, active: Array, done: int, inexact: bool) -> bool:
-        """Whether the cycles made so far cost more than products of the active columns."""
+    def _cycles_ahead(self, active: Array, worst: float, limit: float, final: float) -> float:
+        """Cycles from the distance `worst` down; with rows enough, to the last one asked for."""
+        end = min(limit, final) if 2 * active.size <= self.panel.root.size else limit
+        if end <= 0.0:
+            return float(self.tuning.max_model_cycles)
+        return self.tuning.cycle_rate * math.log(worst / end)
+
+    def _products_pay(self, active: Array, done: int, ahead: float, inexact: bool) -> bool:
+        """Whether the cycles made and those ahead cost more than products of the active columns."""
         panel = self.panel
         lacking = self.gram.lacking(panel, active)
-        if self.spent < panel.gram_breakeven_cycles(active, lacking):
+        if self.spent + ahead < panel.gram_breakeven_cycles(active, lacking):
             return False
         # Products that are kept are still k² numbers to copy at every call.
-        return inexact or done >= active.size**2 // max(panel.entries(active), 1.0)
+        return inexact or done + ahead >= active.size**2 // max(panel.entries(active), 1.0)
 
     def _burst(
         self, penalty: BoundPenalty, active: Array, max_cycles: int, tolerance: float
