@@ -97,8 +97,9 @@ class DenseDesign:
     lopsided = False
 
     def norms(self) -> Array:
-        squares = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
-        return np.asarray(np.sqrt(squares))
+        out = np.empty(self.p)
+        dense.norms(self.X.T, out)
+        return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
         if x.ndim == 2:

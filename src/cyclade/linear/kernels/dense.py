@@ -77,6 +77,16 @@ def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
 
 
 @reductions
+def norms(XT: Any, out: Any) -> None:
+    """out_j = ‖a_j‖, the columns being rows of XT."""
+    for j in range(out.shape[0]):
+        a, s = XT[j], 0.0
+        for i in range(a.shape[0]):
+            s += float(a[i]) * float(a[i])
+        out[j] = np.sqrt(s)
+
+
+@reductions
 def dots(A: Any, R: Any, order: Any, b: int, g: Any) -> None:
     """g = A_B R for the eight columns at b."""
     a0, a1, a2, a3 = A[order[b]], A[order[b + 1]], A[order[b + 2]], A[order[b + 3]]
