@@ -6,9 +6,15 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cyclade.linear.kernels.anderson import combine, weights
-from cyclade.linear.kernels.group import diagonal_solve, rotated_step, sparse_step
-from cyclade.linear.kernels.storage import dot, subtract, subtract_block
+from cyclade.linear.kernels.dense import add_rows
+from cyclade.linear.kernels.group import (
+    anderson_combine,
+    anderson_weights,
+    diagonal_solve,
+    rotated_step,
+    sparse_step,
+)
+from cyclade.linear.kernels.storage import dot, subtract
 from cyclade.linear.panels.group import largest_eigenvalue
 from cyclade.linear.penalties import GroupL2, SparseGroup
 from cyclade.linear.penalty_bound import BoundGroups
@@ -92,9 +98,9 @@ def test_extrapolation_finds_the_fixed_point_of_a_linear_iteration():
     for _ in range(4):
         points.append(fixed + M @ (points[-1] - fixed))
     c, starts, blocks = np.empty(4), np.array([0, 3]), np.array([0])
-    assert weights(np.array(points), starts, blocks, c)
+    assert anderson_weights(np.array(points), starts, blocks, c)
     np.testing.assert_allclose(c @ np.array(points[1:]), fixed, atol=1e-4)
-    assert not weights(np.ones((5, 3)), starts, blocks, c)
+    assert not anderson_weights(np.ones((5, 3)), starts, blocks, c)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -105,9 +111,9 @@ def test_extrapolation_follows_its_slow_twin_on_the_blocks_that_moved(dtype):
     past_x[:, 3:5] = past_x[0, 3:5]  # the block that stood still
     past_R = rng.standard_normal((5, 6)).astype(dtype)
     c, x, R = np.empty(4), past_x[-1].copy(), past_R[-1].copy()
-    assert weights(past_x, starts, blocks, c)
+    assert anderson_weights(past_x, starts, blocks, c)
     np.testing.assert_allclose(c, combination(past_x), rtol=1e-8)
-    combine(past_x, past_R, starts, blocks, c, x, R)
+    anderson_combine(past_x, past_R, starts, blocks, c, x, R)
     np.testing.assert_allclose(x, c @ past_x[1:], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(R, c @ past_R[1:], rtol=1e-5, atol=1e-5)
     assert R.dtype == dtype
@@ -144,7 +150,7 @@ def test_columns_of_either_storage_are_those_of_the_matrix(dense):
     left = true - d @ centred
     np.testing.assert_allclose(R if dense else R[:-1] + R[-1] * root, left, atol=1e-12)
     if dense:
-        subtract_block(A, 0, 6, -d, R)
+        add_rows(A, np.arange(6), d, R)
         np.testing.assert_allclose(R, true, atol=1e-12)
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve, working_set
-from cyclade.linear.kernels import gram, linalg, products
+from cyclade.linear.kernels import gram, linalg, sparse
 from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.panels.protocols import as_design
@@ -106,7 +106,7 @@ def test_products_of_pairs_of_columns(dtype):
     X, columns, w = sp.csc_matrix(A.astype(dtype)), np.array([1, 3, 4, 8]), rng.random(50)
     order = np.argsort(np.diff(X.indptr)[columns])
     G = np.full((4, 4), np.nan)
-    products.paired_products(
+    sparse.paired_products(
         X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, 0, w, G
     )
     A = A[:, columns]

@@ -73,11 +73,9 @@ class DenseDesign:
         return np.arange(self.p)
 
     def refuse(self) -> None:
-        """Raise ValueError if X has NaN or infinity."""
         check_finite(self.X)
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv, of one v or of several as columns."""
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
@@ -86,7 +84,6 @@ class DenseDesign:
             return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
-        """Xᵀv on the chosen columns."""
         v = v.astype(self.dtype, copy=False)
         if not self.by_columns:
             return np.asarray(v @ self.X[:, cols], np.float64)
@@ -95,19 +92,16 @@ class DenseDesign:
         return out
 
     def reading(self, cols: Array) -> int:
-        """As many as these columns have."""
         return int(self.n * cols.size)
 
     lopsided = False
 
     def norms(self) -> Array:
-        """In one pass."""
         out = np.empty(self.p)
         dense.norms(self.X.T, out)
         return out
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx, of one x or of several as columns: from the support alone while that is small."""
         if x.ndim == 2:
             support = np.flatnonzero(x.any(axis=1))
             few = 4 * support.size < self.p
@@ -122,15 +116,12 @@ class DenseDesign:
         return z
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> DensePanel:
-        """The columns as rows of a contiguous array."""
         return DensePanel(self.X, columns, w, centred, dtype, self.tuning)
 
     def growing_panel(self, w: Array, centred: bool) -> DensePanel:
-        """Copies, for they are centred and weighted."""
         return self.panel(NONE, w, centred)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
-        """The columns without weights."""
         return DenseColumns(self.X, cols, centred, self.tuning)
 
     def columns(
@@ -173,42 +164,32 @@ class SparseDesign:
         return False, np.empty((0, 0), self.dtype), self.data, self.rows, self.starts
 
     def refuse(self) -> None:
-        """Raise ValueError if X has NaN or infinity."""
         check_finite(self.data)
 
     def correlate(self, v: Array) -> Array:
-        """Xᵀv, of one v or of several as columns."""
         if v.ndim == 2:
             return np.stack([self.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
-        out, v = np.empty(self.p), v.astype(self.dtype, copy=False)
-        sparse.correlate_all(self.data, self.rows, self.starts, v, out)
-        return out
+        return self.correlate_some(self.cols, v)
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
-        """Xᵀv on the chosen columns."""
-        out = np.empty(cols.size)
-        v = v.astype(self.dtype, copy=False)
+        out, v = np.empty(cols.size), v.astype(self.dtype, copy=False)
         sparse.correlate(self.data, self.rows, self.starts, cols, v, out)
         return out
 
     @property
     def lopsided(self) -> bool:
-        """By the longest column."""
         longest = int(np.diff(self.starts).max())
         return bool(longest * self.p > self.tuning.lopsided * self.entries)
 
     def reading(self, cols: Array) -> int:
-        """As many as these columns have."""
         return int((self.starts[cols + 1] - self.starts[cols]).sum())
 
     def norms(self) -> Array:
-        """In one pass."""
-        out = np.empty(self.p)
-        sparse.norms(self.data, self.starts, out)
-        return out
+        sums, squares = np.empty(self.p), np.empty(self.p)
+        sparse.moments(self.data, self.starts, self.cols, sums, squares)
+        return np.sqrt(squares)
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
-        """Xx, of one x or of several as columns: from the support."""
         if x.ndim == 2:
             return np.stack([self.predict(np.ascontiguousarray(t)) for t in x.T], axis=1)
         z = np.zeros(self.n)
@@ -219,7 +200,6 @@ class SparseDesign:
         return z
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> SparsePanel:
-        """The columns, weighted, as a smaller matrix by columns."""
         X = self.data, self.rows, self.starts
         return SparsePanel(*X, columns, w, centred, dtype, self.tuning)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import products
+from cyclade.linear.kernels import sparse
 from cyclade.linear.panels.dense import gather
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -65,7 +65,6 @@ class DenseColumns(Columns):
         gather(X, cols, ones, ones, centred, self.A, self.centres, np.empty(cols.size))
 
     def slopes(self, v: Array) -> Array:
-        """Aᵀv."""
         return np.asarray(self.A @ v, np.float64)
 
     def _rows(self, chosen: Array) -> Array:
@@ -85,16 +84,13 @@ class DenseColumns(Columns):
         return np.asarray(B @ B.T - C @ C.T, np.float64)
 
     def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
-        """One matrix product."""
         A = self._rows(chosen)
         return np.asarray((self.A[some] * w) @ A.T, np.float64)
 
     def price(self, chosen: Array) -> float:
-        """Of half a matrix product, which multiplies while a pass waits for memory."""
         return self.tuning.cost.product * 0.5 * float(self.A.shape[1]) * chosen.size**2
 
     def combine(self, chosen: Array, x: Array) -> Array:
-        """From those that moved."""
         moved = np.flatnonzero(x)
         return np.asarray(x[moved] @ self.A[chosen[moved]], np.float64)
 
@@ -110,7 +106,7 @@ class SparseColumns(Columns):
     def parts_of(self, cols: Array) -> tuple[Array, Array, Array]:
         """Those columns by rows."""
         X = self.X
-        return products.by_rows(X.data, X.rows, X.starts, cols, X.n)
+        return sparse.by_rows(X.data, X.rows, X.starts, cols, X.n)
 
     @cached_property
     def parts(self) -> tuple[Array, Array, Array]:
@@ -118,13 +114,11 @@ class SparseColumns(Columns):
         return self.parts_of(self.cols)
 
     def slopes(self, v: Array) -> Array:
-        """Aᵀv."""
         out = np.empty(self.cols.size)
-        products.slopes(*self.parts, v, out)
+        sparse.slopes_by_rows(*self.parts, v, out)
         return out
 
     def price(self, chosen: Array) -> float:
-        """Of the cheaper way."""
         return min(self.reads(chosen), self.tuning.cost.by_rows * float(self.sizes[chosen].sum()))
 
     def reads(self, chosen: Array) -> float:
@@ -137,20 +131,19 @@ class SparseColumns(Columns):
         if self.reads(chosen) < self.tuning.cost.by_rows * self.sizes[chosen].sum():
             X, shortest = self.X, np.argsort(self.sizes[chosen], kind="stable")
             cols = self.cols[chosen]
-            products.paired_products(X.data, X.rows, X.starts, cols, shortest, 0, w, G)
+            sparse.paired_products(X.data, X.rows, X.starts, cols, shortest, 0, w, G)
             return G
         if 2.0 * self.sizes[chosen].sum() < self.sizes.sum():  # sooner put by rows than searched
             every = np.arange(chosen.size, dtype=np.int32)
-            products.weighted_products(*self.parts_of(self.cols[chosen]), every, w, G)
+            sparse.weighted_products(*self.parts_of(self.cols[chosen]), every, w, G)
             return G
         place = np.full(self.cols.size, -1, np.int32)
         place[chosen] = np.arange(chosen.size)
-        products.weighted_products(*self.parts, place, w, G)
+        sparse.weighted_products(*self.parts, place, w, G)
         return G
 
     def combine(self, chosen: Array, x: Array) -> Array:
-        """By rows."""
         every, out = np.zeros(self.cols.size), np.empty(self.n)
         every[chosen] = x
-        products.combine(*self.parts, every, out)
+        sparse.combine_by_rows(*self.parts, every, out)
         return out

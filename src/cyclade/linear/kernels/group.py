@@ -10,6 +10,10 @@ problem on one group is
 
 Where ν = 0 it is solved in the eigenbasis of H, with c = Qᵀb: v = 0 if ‖b‖ ≤ λ, and otherwise
 v_i = ρ c_i / (d_i ρ + λ), where ρ = ‖v‖ is the root of one equation in one unknown.
+
+Anderson extrapolation combines the points after the last cycles: with steps d_i = x_i − x_{i−1} the
+weights c minimise ‖Σ_i c_i d_i‖ subject to Σ c = 1, so they are proportional to the solution of
+(DDᵀ) c = 1.
 """
 
 from __future__ import annotations
@@ -19,11 +23,14 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear.kernels.dense import add_rows
 from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.linalg import factor, substitute
 from cyclade.linear.kernels.shipped import soft_threshold
-from cyclade.linear.kernels.storage import dot, subtract, subtract_block
+from cyclade.linear.kernels.storage import dot, subtract
 
 FLAT = 1e-14  # of the largest eigenvalue: smaller ones count as zero
+RIDGE = 1e-12  # of the trace of DDᵀ: steps may be dependent
 
 
 @compiled
@@ -206,7 +213,7 @@ def cycles(
     for k in order:
         widest = max(widest, starts[k + 1] - starts[k])
     g, c, now, d = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
-    step = np.empty(widest, R.dtype)
+    step, columns = np.empty(widest, R.dtype), np.arange(A.shape[0])
     done, largest = 0, np.inf
     while done < max_cycles and largest > tolerance:
         largest = 0.0
@@ -229,10 +236,10 @@ def cycles(
             for i in range(m):
                 length += d[i] * d[i]
                 x[first + i] += d[i]
-                step[i] = d[i]
+                step[i] = -d[i]
             if length > 0.0:
                 if dense:
-                    subtract_block(A, own, m, step, R)
+                    add_rows(A, columns[own : own + m], step, R)
                 else:
                     for i in range(m):
                         subtract(dense, A, data, rows, at, sums, mass, own + i, d[i], R)
@@ -243,3 +250,46 @@ def cycles(
             for i in range(R.shape[0]):
                 past_R[done, i] = R[i]
     return done, largest
+
+
+@compiled
+def anderson_weights(past: Any, starts: Any, blocks: Any, c: Any) -> bool:
+    """c of the points after the first, from the entries of the blocks; False if there is none."""
+    depth = past.shape[0] - 1
+    gram, step = np.zeros((depth, depth)), np.empty(depth)
+    for k in blocks:
+        for e in range(starts[k], starts[k + 1]):
+            for i in range(depth):
+                step[i] = past[i + 1, e] - past[i, e]
+            for i in range(depth):
+                for j in range(i + 1):
+                    gram[i, j] += step[i] * step[j]
+    size = np.trace(gram)
+    for i in range(depth):
+        gram[i, i] += RIDGE * size
+        c[i] = 1.0
+    if not factor(gram):  # no step at all, too
+        return False
+    substitute(gram, c, depth)
+    total = c.sum()
+    c /= total
+    return bool(total != 0.0 and np.isfinite(total))
+
+
+@compiled
+def anderson_combine(
+    past_x: Any, past_R: Any, starts: Any, blocks: Any, c: Any, x: Any, R: Any
+) -> None:
+    """x ← Σ_i c_i x_i on the blocks, R ← Σ_i c_i R_i."""
+    depth = c.shape[0]
+    for k in blocks:
+        for e in range(starts[k], starts[k + 1]):
+            s = 0.0
+            for i in range(depth):
+                s += c[i] * past_x[i + 1, e]
+            x[e] = s
+    for e in range(R.shape[0]):
+        s = 0.0
+        for i in range(depth):
+            s += c[i] * past_R[i + 1, e]
+        R[e] = s

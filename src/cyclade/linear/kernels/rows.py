@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.dense import WIDTH
+from cyclade.linear.kernels.dense import WIDTH, subtract
 from cyclade.linear.kernels.group import diagonal_solve
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.linalg import dot
@@ -71,29 +71,6 @@ def dots(A: Any, order: Any, b: int, R: Any, g: Any) -> None:
                 t += 2
 
 
-@reductions
-def subtract(A: Any, order: Any, b: int, d: Any, R: Any) -> None:
-    """R_t ← R_t − Σ_k d_{kt} a_k for the eight columns at b of `order`."""
-    n, T = A.shape[1], R.shape[0]
-    for first in range(0, n, TILE):
-        last = min(first + TILE, n)
-        a0, a1 = A[order[b], first:last], A[order[b + 1], first:last]
-        a2, a3 = A[order[b + 2], first:last], A[order[b + 3], first:last]
-        a4, a5 = A[order[b + 4], first:last], A[order[b + 5], first:last]
-        a6, a7 = A[order[b + 6], first:last], A[order[b + 7], first:last]
-        for t in range(T):
-            r = R[t, first:last]
-            d0, d1, d2, d3 = d[0, t], d[1, t], d[2, t], d[3, t]
-            d4, d5, d6, d7 = d[4, t], d[5, t], d[6, t], d[7, t]
-            for i in range(r.shape[0]):
-                r[i] -= (
-                    (a0[i] * d0 + a1[i] * d1)
-                    + (a2[i] * d2 + a3[i] * d3)
-                    + (a4[i] * d4 + a5[i] * d5)
-                    + (a6[i] * d6 + a7[i] * d7)
-                )
-
-
 @compiled
 def shared_cycles(
     A: Any, R: Any, x: Any, L: Any, cols: Any, order: Any, G: Any, lam: Any, max_cycles: int,
@@ -105,8 +82,8 @@ def shared_cycles(
     which has L = 0. R is (T, n). Returns the number of cycles and the largest move of the last;
     the point after each cycle is written to the next row of the past.
     """
-    T = R.shape[0]
-    g, d = np.empty((WIDTH, T)), np.zeros((WIDTH, T), A.dtype)
+    T, n = R.shape
+    g, d = np.empty((WIDTH, T)), np.zeros((T, WIDTH), A.dtype)
     done, largest = 0, np.inf
     while done < max_cycles and largest > tolerance:
         largest = 0.0
@@ -116,7 +93,7 @@ def shared_cycles(
             for k in range(WIDTH):
                 at = order[WIDTH * b + k]
                 for t in range(T):
-                    d[k, t] = 0
+                    d[t, k] = 0
                 if L[at] <= 0.0:
                     continue
                 j, square = cols[at], 0.0
@@ -127,17 +104,18 @@ def shared_cycles(
                 shrink = 1.0 - lam[j] / (L[at] * size) if size * L[at] > lam[j] else 0.0
                 length = 0.0
                 for t in range(T):
-                    d[k, t] = shrink * g[k, t] - x[j, t]
-                    length += d[k, t] * d[k, t]
+                    d[t, k] = shrink * g[k, t] - x[j, t]
+                    length += d[t, k] * d[t, k]
                 if length > 0.0:
                     moved = True
                     largest = max(largest, L[at] * math.sqrt(length))
                     for t in range(T):
-                        x[j, t] = 0.0 if shrink == 0.0 else x[j, t] + d[k, t]
+                        x[j, t] = 0.0 if shrink == 0.0 else x[j, t] + d[t, k]
                         for h in range(k + 1, WIDTH):
-                            g[h, t] -= G[b, k, h] * d[k, t]
-            if moved:
-                subtract(A, order, WIDTH * b, d, R)
+                            g[h, t] -= G[b, k, h] * d[t, k]
+            for first in range(0, n if moved else 0, TILE):
+                for t in range(T):
+                    subtract(A, R[t], order, WIDTH * b, first, min(first + TILE, n), d[t])
         done += 1
         if done < past_x.shape[0]:
             copy_matrix(x, past_x[done])

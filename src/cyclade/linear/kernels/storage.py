@@ -42,18 +42,3 @@ def subtract(
         for e in range(at[j], at[j + 1]):
             R[rows[e]] -= step * data[e]
         R[R.shape[0] - 1] += d * sums[j] / mass
-
-
-@reductions
-def subtract_block(A: Any, first: int, m: int, d: Any, R: Any) -> None:
-    """R ← R − Σ_i d_i a_i for m dense columns from `first`, four at a time."""
-    n = A.shape[1]
-    for k in range(0, m - m % 4, 4):
-        a0, a1, a2, a3 = A[first + k], A[first + k + 1], A[first + k + 2], A[first + k + 3]
-        d0, d1, d2, d3 = d[k], d[k + 1], d[k + 2], d[k + 3]
-        for i in range(n):
-            R[i] -= (a0[i] * d0 + a1[i] * d1) + (a2[i] * d2 + a3[i] * d3)
-    for k in range(m - m % 4, m):
-        a0, d0 = A[first + k], d[k]
-        for i in range(n):
-            R[i] -= a0[i] * d0

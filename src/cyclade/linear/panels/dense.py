@@ -30,11 +30,12 @@ def gather(
 
 
 class DensePanel:
-    """The columns one after another, room for more, and at the end one of zeros for padding."""
+    """A `Panel`: the columns, room for more, and at the end one of zeros for padding."""
 
     choice_is_free = False
     A: Array
     L: Array
+    means: Array
     _means: Array
 
     def __init__(
@@ -62,7 +63,6 @@ class DensePanel:
         self.x = np.zeros(size + 1, self.dtype)
 
     def extend(self, columns: Array) -> Array:
-        """Take more columns in, after those there are; `start` must follow."""
         first, last = self.cols.size, self.cols.size + columns.size
         if last >= self.A.shape[0]:  # never for the first columns of a panel that has some
             self._make_room(max(last, min(4 * last + 256, self.X.shape[1])))
@@ -70,7 +70,7 @@ class DensePanel:
         gather(self.X, columns, self.w, self.root, self.centred, self.A[first:last], means, L)
         least = self.tuning.least_curvature * (L + means**2 * self.mass)
         np.maximum(L, np.maximum(least, np.finfo(self.dtype).tiny), out=L)
-        self.cols = np.concatenate([self.cols, columns])
+        self.cols, self.means = np.concatenate([self.cols, columns]), self._means[:last]
         return np.arange(first, last)
 
     @property
@@ -79,18 +79,11 @@ class DensePanel:
         nothing = np.empty(0, self.dtype)
         return True, self.A, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64), nothing, 1.0
 
-    @property
-    def means(self) -> Array:
-        """Of the columns under w where the panel is centred, else zeros."""
-        return self._means[: self.cols.size]
-
     def start(self, R: Array, x: Array) -> None:
-        """Begin at x with residual R."""
         self.R = R.astype(self.dtype)
         self.x[: x.size] = x
 
     def correlations(self, at: Array | None = None) -> Array:
-        """A R, or the entries `at` of it."""
         if at is None or 2 * at.size > self.cols.size:
             every = np.asarray(self.A[: self.cols.size] @ self.R, np.float64)
             return every if at is None else every[at]
@@ -116,7 +109,6 @@ class DensePanel:
         self.order, self.G = padded, G
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        """Cycle over the chosen columns."""
         done, largest = penalty.functions["dense_cycles"](
             self.A, self.R, self.x, self.L, self.cols, self.order, self.G, penalty.parameters,
             max_cycles, tolerance,
@@ -124,7 +116,6 @@ class DensePanel:
         return int(done), float(largest)
 
     def entries(self, order: Array) -> float:
-        """How many entries these columns have."""
         return float(order.size * self.A.shape[1])
 
     def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
@@ -171,16 +162,13 @@ class DensePanel:
         return products, (A @ (d * self.root)).astype(np.float64, copy=False)
 
     def product(self, dx: Array, at: Array | None = None) -> Array:
-        """Aᵀ dx, for all columns or those `at`."""
         A = self.A[: self.cols.size] if at is None else self.rows(at)
         return (dx.astype(A.dtype) @ A).astype(np.float64, copy=False)
 
     def advance(self, columns: Array, dx: Array) -> None:
-        """x and R follow."""
         moved = np.flatnonzero(dx)
         self.x[columns] += dx.astype(self.dtype)
         dense.add_rows(self.A, columns[moved], -dx[moved].astype(self.dtype), self.R)
 
     def residual(self) -> Array:
-        """R in float64."""
         return self.R.astype(np.float64, copy=False)

@@ -26,10 +26,11 @@ Past = tuple[Array, Array]
 
 
 class BlockPanel(Protocol):
-    """What descent over blocks asks of a model."""
+    """What descent over blocks asks of a model; the panels below say how they do it."""
 
     x: Array
     R: Array
+    chosen: Array
 
     def include(self, blocks: Array) -> None:
         """Prepare these blocks; `start` must follow."""
@@ -46,6 +47,7 @@ class BlockPanel(Protocol):
 
     def choose(self, blocks: Array) -> None:
         """The blocks to cycle over, in that order."""
+        self.chosen = blocks
 
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
@@ -57,12 +59,14 @@ class BlockPanel(Protocol):
 
     def loss(self) -> float:
         """½‖R‖²."""
+        R = self.residual()
+        return 0.5 * float(np.vdot(R, R))
 
     def residual(self) -> Array:
-        """R, in the shape it was given in."""
+        """R in float64, in the shape it was given in."""
 
 
-class GroupPanel:
+class GroupPanel(BlockPanel):
     """Groups of the columns of a panel, with their Hessians A_k A_kᵀ.
 
     These are kept as eigenvectors Q and eigenvalues D if `rotated`, else as matrices Q and their
@@ -87,7 +91,6 @@ class GroupPanel:
         self.place = np.full(sizes.size, -1)  # of each group's first column in the panel
 
     def include(self, blocks: Array) -> None:
-        """Gather the columns of these groups and form their Hessians."""
         new = blocks[self.place[blocks] < 0]
         if not new.size:
             return
@@ -119,7 +122,6 @@ class GroupPanel:
         return largest_eigenvalue(lambda v: columns.correlate(at, columns.product(v, at)), at.size)
 
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        """Begin at x with residual R; self.R is its change if the gradient is given."""
         R = R.reshape(-1)  # of one output, perhaps as (n, 1)
         if gradient is None:
             self.begun, self.c = np.zeros_like(R), np.zeros(x.size)
@@ -130,7 +132,6 @@ class GroupPanel:
         self.x, self.R, self.storage = x, self.columns.R, self.columns.storage
 
     def slopes(self, blocks: Array) -> Array:
-        """A R."""
         out, sizes = np.zeros(self.x.size), np.diff(self.starts)[blocks]
         spread = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         at = np.repeat(self.place[blocks], sizes) + spread
@@ -138,78 +139,55 @@ class GroupPanel:
         out[entries] = self.c[entries] + self.columns.correlations(at)
         return out
 
-    def choose(self, blocks: Array) -> None:
-        """The groups to cycle over."""
-        self.chosen = blocks
-
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
-        """Cycle over the chosen groups."""
-        done, largest = group.cycles(
+        return group.cycles(
             *self.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen,
             self.Q, self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
         )  # fmt: skip
-        return int(done), float(largest)
-
-    def loss(self) -> float:
-        """½‖R‖²."""
-        R = self.residual()
-        return 0.5 * float(R @ R)
 
     def residual(self) -> Array:
-        """R."""
         return np.asarray(self.begun + self.columns.residual())
 
 
-class RowPanel:
+class RowPanel(BlockPanel):
     """Dense columns for T outputs with the same weights; block j is row j of a (p, T) matrix."""
 
     def __init__(self, columns: DensePanel, p: int, T: int) -> None:
         self.columns, self.T, self.place = columns, T, np.full(p, -1)
 
     def include(self, blocks: Array) -> None:
-        """Gather these columns."""
         new = blocks[self.place[blocks] < 0]
         if new.size:
             self.place[new] = self.columns.extend(new)
 
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        """Begin at x with residual R; the gradient is not used."""
         self.R = np.ascontiguousarray(R.T, self.columns.dtype)
         self.x = x.reshape(-1, self.T)
 
     def slopes(self, blocks: Array) -> Array:
-        """A R."""
         out = np.zeros(self.x.shape)
         out[blocks] = self.columns.rows(self.place[blocks]) @ self.R.T
         return out.ravel()
 
     def choose(self, blocks: Array) -> None:
-        """The rows to cycle over."""
         self.columns.choose(self.place[blocks])
 
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
-        """Cycle over the chosen rows."""
         own = self.columns
-        done, largest = rows.shared_cycles(
+        return rows.shared_cycles(
             own.A, self.R, self.x, own.L, own.cols, own.order, own.G, table[:, 0], max_cycles,
             tolerance, *past,
         )  # fmt: skip
-        return int(done), float(largest)
-
-    def loss(self) -> float:
-        """½‖R‖²."""
-        return 0.5 * float(np.sum(self.R**2, dtype=np.float64))
 
     def residual(self) -> Array:
-        """R."""
         return self.R.T.astype(np.float64)
 
 
-class OutputPanel:
+class OutputPanel(BlockPanel):
     """Columns of X as they are, for weights W (n, T) that differ by output.
 
     The kernel works on U = W (t − z). `parameters` are those of a scalar penalty if `entrywise`,
@@ -230,7 +208,6 @@ class OutputPanel:
         self.root = np.sqrt(W)
 
     def include(self, blocks: Array) -> None:
-        """The means and curvatures of these columns."""
         new = blocks[~self.known[blocks]]
         if not new.size:
             return
@@ -248,7 +225,6 @@ class OutputPanel:
             self.sums[new] = 0.0
 
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        """Begin at x with residual R; the gradient is not used."""
         self.x, U = x.reshape(self.D.shape), self.root * R
         if self.dense:
             self.R = np.ascontiguousarray(U.T, self.W.dtype)
@@ -256,31 +232,19 @@ class OutputPanel:
             self.R = np.vstack([U, np.zeros((1, U.shape[1]))])
 
     def slopes(self, blocks: Array) -> Array:
-        """A U."""
         out = np.zeros(self.x.shape)
         rows.weighted_dots(*self.storage, blocks, self.R, self.sums, out)
         return out.ravel()
 
-    def choose(self, blocks: Array) -> None:
-        """The rows to cycle over."""
-        self.chosen = blocks
-
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
-        """Cycle over the chosen rows."""
-        done, largest = rows.weighted_cycles(
+        return rows.weighted_cycles(
             *self.storage, self.W, self.R, self.x, self.D, self.sums, self.means,
             self.chosen, table[:, 0], self.parameters, self.entrywise, max_cycles, tolerance, *past,
         )  # fmt: skip
-        return int(done), float(largest)
-
-    def loss(self) -> float:
-        """½‖R‖²."""
-        return 0.5 * float(np.sum(self.residual() ** 2))
 
     def residual(self) -> Array:
-        """R = U / √W."""
         if self.dense:
             return np.asarray(self.R.T / self.root, np.float64)
         return np.asarray((self.R[:-1] + self.R[-1] * self.W) / self.root)
@@ -291,11 +255,8 @@ def largest_eigenvalue(apply: Any, m: int) -> float:
     v = np.random.default_rng(0).standard_normal(m)
     value = 0.0
     for _ in range(50):
-        v /= np.linalg.norm(v) or 1.0
-        v = apply(v)
-        new = float(np.linalg.norm(v))
-        if abs(new - value) <= 1e-3 * new:
-            value = new
+        v = apply(v / (np.linalg.norm(v) or 1.0))
+        last, value = value, float(np.linalg.norm(v))
+        if abs(value - last) <= 1e-3 * value:
             break
-        value = new
     return 1.05 * value

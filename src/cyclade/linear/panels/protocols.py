@@ -26,11 +26,8 @@ class Panel(Protocol):
     L: Array  # ‖a_j‖²
     cols: Array  # the coordinate each column belongs to
     root: Array  # √w
+    means: Array  # of the columns under w where the panel is centred, else zeros
     choice_is_free: bool  # whether `choose` does no work of its own
-
-    @property
-    def means(self) -> Array:
-        """Of the columns under w where the panel is centred, else zeros."""
 
     def extend(self, columns: Array) -> Array:
         """Take more columns in, and say where they are; `start` must follow."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import products, sparse
+from cyclade.linear.kernels import sparse
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -19,7 +19,7 @@ NONE = np.empty(0, np.int64)
 
 
 class SparsePanel:
-    """The columns times √w, one after another, and room for more."""
+    """A `Panel`: the columns times √w, one after another, and room for more."""
 
     choice_is_free = True
     w = 1.0  # what is left to multiply products of columns by
@@ -39,7 +39,6 @@ class SparsePanel:
         self.extend(columns)
 
     def extend(self, columns: Array) -> Array:
-        """Take more columns in, after those there are; `start` must follow."""
         starts = self.X[2]
         first, used = self.cols.size, int(self.starts[-1])
         size = used + int((starts[columns + 1] - starts[columns]).sum())
@@ -74,11 +73,9 @@ class SparsePanel:
         return False, A, self.data, self.rows, self.starts, self.sums, self.mass
 
     def start(self, R: Array, x: Array) -> None:
-        """Begin at x with residual R."""
         self.R, self.x = np.append(R, 0.0).astype(self.dtype), x.astype(self.dtype)
 
     def correlations(self, at: Array | None = None) -> Array:
-        """a_j · R for every column of the panel, or those `at`."""
         at = np.arange(self.cols.size) if at is None else at
         return self.correlate(at, self.R) + float(self.R[-1]) * self.sums[at]
 
@@ -90,11 +87,9 @@ class SparsePanel:
         return out
 
     def choose(self, order: Array) -> None:
-        """The columns to cycle over."""
         self.order = np.asarray(order, np.int64)
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        """Cycle over the chosen columns."""
         done, largest = penalty.functions["sparse_cycles"](
             self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,
             self.cols, self.order, penalty.parameters, self.w, max_cycles, tolerance,
@@ -110,7 +105,6 @@ class SparsePanel:
         return made + order.size * new.size / max(entries, 1.0)
 
     def entries(self, order: Array) -> float:
-        """How many entries these columns have."""
         return float((self.starts[order + 1] - self.starts[order]).sum())
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
@@ -123,7 +117,7 @@ class SparsePanel:
         every = np.arange(order.size)
         if new.size < 16.0 + self.entries(order) / n:
             out[:k, :k] = G
-            products.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
+            sparse.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
             if self.centred:
                 cross = np.outer(self.sums[new], self.means[order])
                 out[k:] -= cross
@@ -136,8 +130,8 @@ class SparsePanel:
 
     def _by_rows(self, order: Array, d: Array, out: Array) -> None:
         """out = A diag(d) Aᵀ of the columns as they are stored."""
-        A = products.by_rows(self.data, self.rows, self.starts, order, d.size)
-        products.weighted_products(*A, np.arange(order.size, dtype=np.int32), d, out)
+        A = sparse.by_rows(self.data, self.rows, self.starts, order, d.size)
+        sparse.weighted_products(*A, np.arange(order.size, dtype=np.int32), d, out)
 
     def hessians(self, at: Array) -> Array:
         """A Aᵀ over the columns of each row of `at`."""
@@ -153,13 +147,11 @@ class SparsePanel:
         return out, sums - mass * m
 
     def product(self, dx: Array, at: Array | None = None) -> Array:
-        """Aᵀ dx, for all columns or those `at`."""
         out, at = np.zeros(self.root.size), np.arange(dx.size) if at is None else at
         sparse.add_columns(self.data, self.rows, self.starts, at, dx, out)
         return out - float(self.means[at] @ dx) * self.root
 
     def advance(self, columns: Array, dx: Array) -> None:
-        """x and R follow."""
         moved = np.flatnonzero(dx)
         self.x[columns] += dx.astype(self.dtype)
         d = -self.w * dx[moved]
@@ -167,7 +159,6 @@ class SparsePanel:
         self.R[-1] += float(self.means[columns] @ dx)
 
     def residual(self) -> Array:
-        """R + shift √w in float64."""
         return np.asarray(self.R[:-1] + float(self.R[-1]) * self.root)
 
 
@@ -190,7 +181,6 @@ class SharedPanel(SparsePanel):
         self.extend(columns)
 
     def extend(self, columns: Array) -> Array:
-        """Sums and norms of these columns."""
         sums, L = np.empty(columns.size), np.empty(columns.size)
         sparse.moments(self.data, self.starts, columns, sums, L)
         sums, L = self._centre(self.w * sums, self.w * L)
@@ -198,9 +188,7 @@ class SharedPanel(SparsePanel):
         return columns
 
     def start(self, R: Array, x: Array) -> None:
-        """Begin at x with residual R."""
         super().start(R * self.root, x)
 
     def residual(self) -> Array:
-        """R divided by the second √w."""
         return np.asarray(self.R[:-1] / self.root + float(self.R[-1]) * self.root)

@@ -57,8 +57,6 @@ class _ConvexScalar(ShippedScalar):
         Infinite where no λ keeps zero. Unpenalised coordinates are left out, so g0 should be the
         gradient where those are fitted.
         """
-        if self.kind == formulas.L1 and len(self._unit) == 1 and self._unit[0, 0] > 0:
-            return float(np.abs(g0).max(initial=0.0)) / float(self._unit[0, 0])
         if np.any(np.asarray(self.lower) > 0) or np.any(np.asarray(self.upper) < 0):
             return math.inf
         if all(np.ndim(each) == 0 for each in (self.lower, self.upper, self.weights)):

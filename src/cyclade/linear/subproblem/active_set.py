@@ -171,7 +171,8 @@ class ActiveSetNewton:
         self.take(problem, both)
         at, before, after = self.place[both], *(np.searchsorted(both, part) for part in (old, new))
         rows = self.columns.products_of(at[after], at, self.w)
-        raw, factor, order = np.empty((at.size, at.size)), *self.room(at.size)
+        raw, factor = np.empty((2, at.size, at.size))
+        order = np.empty(at.size, np.int64)
         raw[np.ix_(before, before)] = self.raw
         raw[after], raw[:, after] = rows, rows.T
         factor[:k, :k], order[:k] = self.factor[:k, :k], before[self.order[:k]]
@@ -197,7 +198,7 @@ class ActiveSetNewton:
         """The Cholesky factor of G_SS; False if that is not positive definite."""
         m, k = self.cols.size, S.size
         if self.order.size != m:
-            self.factor, self.order = self.room(m)
+            self.factor, self.order = np.empty((m, m)), np.empty(m, np.int64)
         diagonal = self.G.diagonal()[S]
         for ridge in (0.0,) if self.true_hessian else (0.0, 1e-10, 1e-8):
             H = self.G[np.ix_(S, S)]
@@ -208,11 +209,6 @@ class ActiveSetNewton:
                 self.order[:k], self.size = S, k
                 return True
         return False
-
-    @staticmethod
-    def room(m: int) -> tuple[Array, Array]:
-        """Memory for a factor of m columns, and for their places."""
-        return np.empty((m, m)), np.empty(m, np.int64)
 
     def step(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
         """To the minimum of the model, or part of the way; False if F does not fall."""

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import anderson
-from cyclade.linear.kernels.group import copy_blocks
+from cyclade.linear.kernels.group import anderson_combine, anderson_weights, copy_blocks
 from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, line_search, next_damping
@@ -181,10 +180,10 @@ class Descent:
         """Combine the last points; keep the combination if it is lower."""
         x, R, starts = self.panel.x.reshape(-1), self.panel.R.reshape(-1), self.penalty.starts
         c = np.empty(len(past_x) - 1)
-        if not anderson.weights(past_x, starts, blocks, c):
+        if not anderson_weights(past_x, starts, blocks, c):
             return
         value = self.value(blocks)
-        anderson.combine(past_x, past_R, starts, blocks, c, x, R)
+        anderson_combine(past_x, past_R, starts, blocks, c, x, R)
         if not self.value(blocks) < value:
             last = np.eye(c.size)[-1]
-            anderson.combine(past_x, past_R, starts, blocks, last, x, R)
+            anderson_combine(past_x, past_R, starts, blocks, last, x, R)
