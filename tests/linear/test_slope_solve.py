@@ -253,7 +253,7 @@ def test_estimators():
         ({"weights": [1.0, 0.5]}, "each of the 12 columns"),
         ({"weights": "steep"}, "'bh', 'oscar'"),
         ({"weights": [1.0, np.nan]}, "weights"),
-        ({"q": 2.0}, "q must lie"),
+        ({"q": 2.0}, "q must be strictly between"),
         ({"alpha": -1.0}, "alpha must be"),
     ],
 )

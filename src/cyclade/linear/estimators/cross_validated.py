@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -160,8 +159,8 @@ class CrossValidated(LinearModel):
         folds = self._folds(data)
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
         # Folds side by side share the cores, so BLAS has one thread within each, in all they do.
-        share = one_thread(0) if effective_n_jobs(self.n_jobs) > 1 else nullcontext()
-        with share:
+        parallel = effective_n_jobs(self.n_jobs) > 1
+        with one_thread(0 if parallel else data.X.size):
             run = Parallel(n_jobs=self.n_jobs, prefer="threads")
             tried = run(delayed(_held_out)(self, data, grid, *fold) for fold in folds)
         missed = sum(fold.missed for fold in tried)
