@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.dense import add_rows
+from cyclade.linear.kernels.dense import add_rows, correlate
 from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.linalg import factor, substitute
 from cyclade.linear.kernels.shipped import soft_threshold
@@ -220,8 +220,13 @@ def cycles(
         for k in order:
             first, m, own = starts[k], starts[k + 1] - starts[k], place[k]
             lam, nu, top = table[k, 0], table[k, 1], 0.0
+            if dense:
+                correlate(A, columns[own : own + m], R, g)
+            else:
+                for i in range(m):
+                    g[i] = dot(dense, A, data, rows, at, sums, own + i, R)
             for i in range(m):
-                g[i] = b[first + i] + dot(dense, A, data, rows, at, sums, own + i, R)
+                g[i] += b[first + i]
                 top = max(top, D[first + i])
             if top <= 0.0:  # a group of zeros: only the penalty depends on it
                 for i in range(m):

@@ -38,12 +38,15 @@ class _ConvexScalar(ShippedScalar):
         """Set the table; the kind `L1`, without quadratic part and bounds, is cheaper."""
         if positive:
             self.positive, self.lower = True, 0.0
-        free = np.all(np.isneginf(self.lower)) and np.all(np.isposinf(self.upper))
+        free = self.lower is _ConvexScalar.lower and self.upper is _ConvexScalar.upper
+        free = free or (np.max(self.lower) == -math.inf and np.min(self.upper) == math.inf)
         self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
         columns = [self.l1_ratio * self.weights, 1.0 - self.l1_ratio, self.lower, self.upper]
         columns = columns[:1] if self.kind == formulas.L1 else columns
-        rows = np.broadcast_arrays(*[np.atleast_1d(column) for column in columns])
-        self._unit = np.stack(rows, axis=1).astype(np.float64)  # the table at λ = 1
+        if any(np.ndim(column) for column in columns):
+            columns = np.broadcast_arrays(*columns)
+        # The table at λ = 1: one row for all coordinates, or one for each.
+        self._unit = np.array(columns, np.float64).T.reshape(-1, len(columns))
         self._set_lam(lam)
 
     def _set_lam(self, lam: float) -> None:
@@ -57,10 +60,11 @@ class _ConvexScalar(ShippedScalar):
         Infinite where no λ keeps zero. Unpenalised coordinates are left out, so g0 should be the
         gradient where those are fitted.
         """
-        if np.any(np.asarray(self.lower) > 0) or np.any(np.asarray(self.upper) < 0):
+        if np.max(self.lower) > 0 or np.min(self.upper) < 0:
             return math.inf
-        if all(np.ndim(each) == 0 for each in (self.lower, self.upper, self.weights)):
-            g0 = np.array([np.min(g0), np.max(g0)])  # what is the same for all spares p numbers
+        if self.kind == formulas.L1 and len(self._unit) == 1:  # no array for a number
+            weight, pull = float(self._unit[0, 0]), float(max(np.max(g0), -np.min(g0)))
+            return pull / weight if weight > 0 else 0.0
         pull = pull_at_zero(g0, self.lower, self.upper)
         weights = np.broadcast_to(self.weights, pull.shape)
         pulled = (pull > 0) & (weights > 0)

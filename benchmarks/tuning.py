@@ -1,0 +1,190 @@
+"""What each constant of `cyclade.linear.tuning` is worth.
+
+    python benchmarks/tuning.py --data-dir FOLDER --csv docs/benchmarks/linear-tuning.csv
+
+Every constant is halved and doubled (``--by`` sets the factor), and a set of fits and paths is made
+with it and without, in turns, in one process and on one thread. A variant that leaves a result bit
+for bit as it was has no effect on that line and is not timed. Printed for every constant: the lines
+it acts on, the slowest and the fastest of them, as the median of its CPU seconds over those of the
+default. A constant that moves no line by more than the noise is a candidate to go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear import losses, path, penalties, solve
+from cyclade.linear.tuning import CostModel, Tuning
+from linear_peers import ours, problems
+from linear_peers.problems import SYNTHETIC, Problem
+
+FIELDS = ("constant", "value", "variant", "lines", "median", "slowest", "fastest", "line")
+Case = Callable[[Tuning], Any]
+
+# (kind, data, place): short lines of every subproblem, loss and storage.
+LINES = (
+    ("lasso", "dense", "100"), ("lasso", "dense", "path"), ("lasso", "sparse", "100"),
+    ("lasso", "leukemia_allaml", "100"), ("lasso", "leukemia_allaml", "path"),
+    ("lasso", "madelon", "10"), ("lasso", "w8a", "path"), ("lasso", "mushrooms", "10"),
+    ("logistic", "logit", "100"), ("logistic", "leukemia_allaml", "path"),
+    ("logistic", "w8a", "100"), ("logistic", "a9a", "path"), ("logistic", "basehock", "100"),
+    ("logistic", "madelon", "10"), ("group", "groups", "10"), ("group", "leukemia_allaml", "100"),
+    ("group", "a9a", "10"), ("mcp", "dense", "10"), ("mcp", "leukemia_allaml", "path"),
+    ("mcp", "a9a", "100"), ("cauchy", "leukemia_allaml", "100"), ("cauchy", "a9a", "10"),
+    ("cauchy", "outliers", "10"),
+)  # fmt: skip
+
+
+def cases(data_dir: Path | None) -> Iterator[tuple[str, Case]]:
+    """Fits and paths by name."""
+    for kind, data, place in LINES:
+        if data not in SYNTHETIC and data_dir is None:
+            continue
+        X, y = problems.synthetic(data) if data in SYNTHETIC else problems.table(data, data_dir)
+        problem = Problem(kind, X, y)
+        yield f"{kind} {data} {'/' if place != 'path' else ''}{place}", case(problem, place)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 1000))
+    X[:, 1:] += 0.7 * X[:, :-1]
+    z = X[:, ::50] @ rng.standard_normal(20)
+    y, labels = z + rng.standard_normal(300), (z > 0) + (z > 2.0) * 1
+    Y = np.stack([y, y[::-1] + z, z], axis=1)
+    smooth = losses.Quantile(0.7, 0.01)
+    for name, target, loss, penalty in (
+        ("slope", y, "squared", penalties.Slope(1.0)),
+        ("quantile", y[:100], smooth, penalties.L1(1.0)),
+        ("multitask", Y, "squared", penalties.Rows(1.0)),
+        ("multinomial", labels, "multinomial", penalties.Rows(1.0)),
+        ("scad", y, "squared", penalties.SCAD(1.0)),
+    ):
+        yield name, synthetic(X[: len(target)], target, loss, penalty)
+
+
+def case(problem: Problem, place: str) -> Case:
+    """A line of the benchmark."""
+    r, loss = ours.penalty, ours.loss(problem)
+    if place == "path":
+        lams = problem.lams()
+        return lambda tuning: path(
+            problem.X, problem.y, loss, r(problem, 1.0), lams=lams, fit_intercept=False,
+            tol=1e-6, tuning=tuning,
+        ).coefs  # fmt: skip
+    penalty = r(problem, problem.lam_max / float(place))
+    return lambda tuning: (
+        solve(
+            problem.X, problem.y, loss, penalty, fit_intercept=False, tol=1e-6, tuning=tuning
+        ).coef
+    )
+
+
+def synthetic(X: Any, y: Any, loss: Any, penalty: Any) -> Case:
+    """A path of 20 points."""
+    return lambda tuning: path(X, y, loss, penalty, n_lams=20, lam_ratio=0.05, tuning=tuning).coefs
+
+
+def variants(by: float) -> Iterator[tuple[str, Any, Any, Tuning]]:
+    """Name, default, value and `Tuning` of every constant times and over `by`."""
+    default = Tuning()
+    for owner in (CostModel(), default):
+        for field in dataclasses.fields(owner):
+            value = getattr(owner, field.name)
+            if isinstance(value, CostModel):
+                continue
+            for factor in (1 / by, by):
+                changed = scaled(value, factor)
+                if changed == value:
+                    continue
+                if owner is default:
+                    tuning = dataclasses.replace(default, **{field.name: changed})
+                else:
+                    cost = dataclasses.replace(CostModel(), **{field.name: changed})
+                    tuning = dataclasses.replace(default, cost=cost)
+                yield field.name, value, changed, tuning
+
+
+def scaled(value: Any, factor: float) -> Any:
+    """The constant times a factor; whole numbers stay whole and positive."""
+    if isinstance(value, tuple):
+        return tuple(scaled(v, factor) for v in value)
+    if isinstance(value, int):
+        return max(1, round(value * factor))
+    return value * factor
+
+
+def seconds(run: Case, tuning: Tuning) -> tuple[float, Any]:
+    """CPU seconds of one run, and its result."""
+    begin = time.process_time()
+    found = run(tuning)
+    return time.process_time() - begin, found
+
+
+def compare(run: Case, base: Any, tuning: Tuning, rounds: int) -> float | None:
+    """Median of the variant's seconds over the default's; None where the result is the same."""
+    if np.array_equal(seconds(run, tuning)[1], base):
+        return None
+    ratios = []
+    for _ in range(rounds):
+        before = seconds(run, Tuning())[0]
+        ratios.append(seconds(run, tuning)[0] / before)
+    return statistics.median(ratios)
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
+    parser.add_argument("--by", type=float, default=2.0, help="factor between values")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[], help="constants, by name")
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    chosen = dict(cases(options.data_dir))
+    base = {name: run(Tuning()) for name, run in chosen.items()}
+    for name, run in chosen.items():
+        print(f"{name:34s} {min(seconds(run, Tuning())[0] for _ in range(2)):8.3f} s", flush=True)
+    rows = []
+    for constant, value, changed, tuning in variants(options.by):
+        if options.only and constant not in options.only:
+            continue
+        found = {}
+        for name, run in chosen.items():
+            try:
+                ratio = compare(run, base[name], tuning, options.rounds)
+            except (ValueError, FloatingPointError):  # a value that makes no sense
+                continue
+            if ratio is not None:
+                found[name] = ratio
+        row = summary(constant, value, changed, found)
+        rows.append(row)
+        print(*(f"{v:.3g}" if isinstance(v, float) else v for v in row.values()), flush=True)
+        if options.csv:
+            with options.csv.open("w", newline="") as file:
+                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+
+
+def summary(constant: str, value: Any, changed: Any, found: dict[str, float]) -> dict[str, Any]:
+    """One row of the table."""
+    slowest = max(found, key=lambda name: found[name], default="")
+    ratios = list(found.values()) or [1.0]
+    middle, top, least = statistics.median(ratios), max(ratios), min(ratios)
+    figures = (round(ratio, 3) for ratio in (middle, top, least))
+    return dict(zip(FIELDS, (constant, value, changed, len(found), *figures, slowest), strict=True))
+
+
+if __name__ == "__main__":
+    main()
