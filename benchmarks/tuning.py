@@ -113,11 +113,13 @@ def variants(by: float) -> Iterator[tuple[str, Any, Any, Tuning]]:
 
 
 def scaled(value: Any, factor: float) -> Any:
-    """The constant times a factor; whole numbers stay whole and positive."""
+    """The constant times a factor; whole numbers stay whole and positive, shares below 1."""
     if isinstance(value, tuple):
         return tuple(scaled(v, factor) for v in value)
     if isinstance(value, int):
         return max(1, round(value * factor))
+    if 0.5 <= value < 1.0 < factor:
+        return 1.0 - (1.0 - value) / factor
     return value * factor
 
 
@@ -155,9 +157,13 @@ def main() -> None:
     base = {name: run(Tuning()) for name, run in chosen.items()}
     for name, run in chosen.items():
         print(f"{name:34s} {min(seconds(run, Tuning())[0] for _ in range(2)):8.3f} s", flush=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    if options.csv and options.csv.exists():  # go on where the last run stopped
+        with options.csv.open() as file:
+            rows = list(csv.DictReader(file))
+    done = {(row["constant"], row["variant"]) for row in rows}
     for constant, value, changed, tuning in variants(options.by):
-        if options.only and constant not in options.only:
+        if (constant, str(changed)) in done or (options.only and constant not in options.only):
             continue
         found = {}
         for name, run in chosen.items():

@@ -41,10 +41,15 @@ class _ConvexScalar(ShippedScalar):
         free = self.lower is _ConvexScalar.lower and self.upper is _ConvexScalar.upper
         free = free or (np.max(self.lower) == -math.inf and np.min(self.upper) == math.inf)
         self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
-        columns = [self.l1_ratio * self.weights, 1.0 - self.l1_ratio, self.lower, self.upper]
+        columns: list[Any] = [
+            self.l1_ratio * self.weights,
+            1.0 - self.l1_ratio,
+            self.lower,
+            self.upper,
+        ]
         columns = columns[:1] if self.kind == formulas.L1 else columns
         if any(np.ndim(column) for column in columns):
-            columns = np.broadcast_arrays(*columns)
+            columns = list(np.broadcast_arrays(*columns))
         # The table at λ = 1: one row for all coordinates, or one for each.
         self._unit = np.array(columns, np.float64).T.reshape(-1, len(columns))
         self._set_lam(lam)
