@@ -2,6 +2,7 @@
 
     python benchmarks/linear_structure.py                     # this tree
     python benchmarks/linear_structure.py OLD_TREE .          # two trees side by side
+    python benchmarks/linear_structure.py OLD_TREE . --csv docs/benchmarks/linear-structure.csv
 
 Counted by the syntax tree, so old trees need not be importable; the modules that a fit visits are
 traced in a process of its own, with that tree's `src` first on the path.
@@ -9,12 +10,16 @@ traced in a process of its own, with that tree's `src` first on the path.
 
 from __future__ import annotations
 
+import argparse
 import ast
+import csv
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +86,35 @@ def is_number(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
         return is_number(node.left) and is_number(node.right)
     return isinstance(node, ast.Tuple) and bool(node.elts) and all(map(is_number, node.elts))
+
+
+def code_lines(text: str) -> int:
+    """Lines that hold code: no blank ones, comments and docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    strings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            strings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    empty = (
+        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    )  # fmt: skip
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in empty:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - strings)
+
+
+def tuned(trees: dict[str, ast.Module]) -> int:
+    """Fields of `Tuning` and `CostModel`."""
+    return sum(
+        isinstance(field, ast.AnnAssign)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name in ("Tuning", "CostModel")
+        for field in node.body
+    )
 
 
 def compiled(module: ast.Module) -> int:
@@ -162,27 +196,44 @@ def counts(tree: Path) -> dict[str, str]:
     trees = modules(tree)
     files = sorted((tree / LINEAR).rglob("*.py"))
     classes = [n.name for t in trees.values() for n in ast.walk(t) if isinstance(n, ast.ClassDef)]
+    texts = [path.read_text() for path in files]
     rows = {
-        "lines": str(sum(len(path.read_text().splitlines()) for path in files)),
+        "lines": str(sum(len(text.splitlines()) for text in texts)),
+        "lines of code": str(sum(map(code_lines, texts))),
         "files": str(len(files)),
         "constants in modules": str(sum(len(constants(t)) for t in trees.values())),
+        "constants in `Tuning`": str(tuned(trees)),
         "compiled functions": str(sum(compiled(t) for t in trees.values())),
         "import cycles": str(len(cycles(trees))),
     }
     for word in ("Problem", "State", "Measured"):
         rows[f"classes called {word}"] = str(sum(name.endswith(word) for name in classes))
-    for name in FITS:
-        rows[f"modules that {name}.fit visits"] = str(len(visited(tree, name)))
+    paths = {name: visited(tree, name) for name in FITS}
+    for name, found in paths.items():
+        rows[f"modules that `{name}.fit` visits"] = str(len(found))
+    shared = set.intersection(*map(set, paths.values()))
+    rows["modules that all four visit"] = str(len(shared))
     return rows
 
 
 def main() -> None:
     """Print the table, and the modules that `Lasso.fit` visits in the last tree."""
-    trees = [Path(tree) for tree in sys.argv[1:]] or [Path()]
-    columns = [counts(tree) for tree in trees]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("trees", nargs="*", type=Path, default=[Path()])
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    columns = [counts(tree) for tree in options.trees]
     for row in columns[0]:
         print(f"{row:40s}" + "".join(f"{column[row]:>10s}" for column in columns))
-    print("\nLasso.fit:", *visited(trees[-1], "Lasso"), sep="\n  ")
+    if options.csv:
+        head = ["before", "after"] if len(columns) == 2 else [str(tree) for tree in options.trees]
+        with options.csv.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["", *head])
+            writer.writerows([row, *(column[row] for column in columns)] for row in columns[0])
+    print("\nLasso.fit:", *visited(options.trees[-1], "Lasso"), sep="\n  ")
 
 
 if __name__ == "__main__":
