@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cyclade.optim import partition
+from cyclade.optim import partition, views
 from cyclade.optim.arguments import (
     DAMPING,
     check_capture,
@@ -245,27 +245,27 @@ class CyclicOptimizer(Optimizer):
         return overhead(self._costs, self.net.starts, direction(self.order), keep=False)
 
     def __repr__(self) -> str:
-        share = [math.nan] * self.net.m
-        if self._costs is not None:
-            costs = partition.layer_costs(self.net.blocks, self._costs)
-            share = [cost / max(sum(costs), 1e-300) for cost in costs]
-        width = max(len(block.name) for block in self.net.blocks)
-        rows = [f"{'block':>5}  {'name':<{width}}  {'parameters':>11}  {'cost':>6}  {'lr':>9}"]
-        for j, block in enumerate(self.net.blocks):
-            size = sum(p.numel() for p in self.net.block_parameters(j))
-            part = "?" if math.isnan(share[j]) else f"{share[j]:.1%}"
-            rates = {float(self.param_groups[i]["lr"]) for i in block.groups}
-            rate = f"{rates.pop():.3g}" if len(rates) == 1 else "several"
-            rows.append(f"{j:>5}  {block.name:<{width}}  {size:>11,}  {part:>6}  {rate:>9}")
-        cost = self.predicted_overhead
-        predicted = "known after the first step" if math.isnan(cost) else f"{cost:.2f}x an SGD step"
-        if self._runner is None and self._plan.by_cost:
-            rows.append(f"layers so far; on the first batch they are merged into {self._plan}")
-        head = (
-            f"{type(self).__name__}: {self.net.m} blocks, {len(self.net.chain.stages)} stages "
-            f"(cut by {self._routes.how}), order {type(self.order).__name__.lower()}"
-        )
-        return "\n".join([head, *rows, f"predicted cost of a cycle: {predicted}"])
+        return views.text(self)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return views.html(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw each block's share of the parameters and, after a step, of the multiply-adds.
+
+        Returns the matplotlib axes, which are `ax` where that is given. Needs matplotlib.
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> from torch import nn
+        >>> from cyclade.optim import SCCD
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> SCCD(model, nn.CrossEntropyLoss()).plot().get_xlabel()
+        'share'
+        """
+        return views.plot(self, ax)
 
     # -------------------------------------------------------------------------------- one step
 

@@ -1,0 +1,106 @@
+"""An optimizer as text, as notebooks show it, and as a picture: its blocks and what they cost."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cyclade.optim import partition
+
+if TYPE_CHECKING:
+    from cyclade.optim.optimizer import CyclicOptimizer
+
+HEAD = ("block", "name", "parameters", "cost", "lr")
+
+
+class Row(NamedTuple):
+    """A block: its name, parameters, share of an SGD step's multiply-adds (or NaN), and lr."""
+
+    name: str
+    size: int
+    share: float
+    lr: str
+
+    def cells(self, j: int) -> tuple[str, str, str, str, str]:
+        """As shown in a table."""
+        cost = "?" if math.isnan(self.share) else f"{self.share:.1%}"
+        return str(j), self.name, f"{self.size:,}", cost, self.lr
+
+
+def rows(opt: CyclicOptimizer) -> list[Row]:
+    """One row a block."""
+    net, costs = opt.net, [math.nan] * opt.net.m
+    if opt._costs is not None:
+        costs = partition.layer_costs(net.blocks, opt._costs)
+    out = []
+    for j, block in enumerate(net.blocks):
+        size = sum(p.numel() for p in net.block_parameters(j))
+        rates = {float(opt.param_groups[i]["lr"]) for i in block.groups}
+        lr = f"{rates.pop():.3g}" if len(rates) == 1 else "several"
+        out.append(Row(block.name, size, costs[j] / max(sum(costs), 1e-300), lr))
+    return out
+
+
+def head(opt: CyclicOptimizer) -> str:
+    """Method, blocks, stages, order."""
+    return (
+        f"{type(opt).__name__}: {opt.net.m} blocks, {len(opt.net.chain.stages)} stages "
+        f"(cut by {opt._routes.how}), order {type(opt.order).__name__.lower()}"
+    )
+
+
+def cost(opt: CyclicOptimizer) -> list[str]:
+    """What a cycle will cost, in words."""
+    times, words = opt.predicted_overhead, []
+    if opt._runner is None and opt._plan.by_cost:
+        words.append(f"layers so far; on the first batch they are merged into {opt._plan}")
+    known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
+    return [*words, f"predicted cost of a cycle: {known}"]
+
+
+def text(opt: CyclicOptimizer) -> str:
+    """A table in plain text."""
+    found = rows(opt)
+    width = max(len(row.name) for row in found)
+    table = [HEAD, *(row.cells(j) for j, row in enumerate(found))]
+    lines = [
+        f"{j:>5}  {name:<{width}}  {size:>11}  {share:>6}  {lr:>9}"
+        for j, name, size, share, lr in table
+    ]
+    return "\n".join([head(opt), *lines, *cost(opt)])
+
+
+def html(opt: CyclicOptimizer) -> str:
+    """The same table in HTML; it takes its colours from the page around it."""
+    top = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells(j)) + "</tr>"
+        for j, row in enumerate(rows(opt))
+    )
+    words = "<br>".join(escape(line) for line in cost(opt))
+    return (
+        f"<div><table><caption><b>{escape(head(opt))}</b></caption><thead><tr>{top}</tr></thead>"
+        f"<tbody>{body}</tbody></table><p>{words}</p></div>"
+    )
+
+
+def plot(opt: CyclicOptimizer, ax: Any) -> Any:
+    """Bars of each block's share of the parameters and of the multiply-adds."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("opt.plot needs matplotlib: pip install matplotlib") from error
+    found = rows(opt)
+    if ax is None:
+        size = (7, 1.2 + 0.35 * len(found))
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
+    at, total = range(len(found)), sum(row.size for row in found)
+    ax.barh([j - 0.2 for j in at], [row.size / total for row in found], 0.4, label="parameters")
+    if not math.isnan(found[0].share):
+        ax.barh([j + 0.2 for j in at], [row.share for row in found], 0.4, label="multiply-adds")
+    ax.set(yticks=list(at), yticklabels=[row.name for row in found], xlabel="share", ylabel="block")
+    ax.set_title(f"{type(opt).__name__}: {cost(opt)[-1]}", fontsize="medium")
+    ax.invert_yaxis()  # the first block on top
+    ax.legend()
+    return ax
