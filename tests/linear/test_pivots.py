@@ -197,5 +197,5 @@ def test_far_from_the_minimum_many_columns_are_left_to_cycles():
 def test_short_columns_are_cycled_over_first():
     problem, state = described(10, 800, 0.1)
     assert not suits(problem, state)
-    state.kept["slow"] = DEFAULT.slow_models
+    state.kept["slow"] = True
     assert suits(problem, state)

@@ -98,7 +98,6 @@ class Tuning:
     window_narrow: float = 0.03  # of the residuals' spread: a narrower window is approached
     window_first: float = 0.1  # of the spread: the first window is no narrower
     window_step: float = 3.0  # from one window to the next
-    window_stages: int = 20  # at most; then steps are larger
     soft_tol: float = 1e-9  # the tightest tolerance on the way
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
@@ -120,10 +119,8 @@ class Tuning:
     # not varied again.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
     model_forcing_nonconvex: float = 0.5  # the same for a nonconvex loss: models are worth less
-    max_model_cycles: int = 100  # cycles on a model that is not exact
-    slow_models: int = 2  # in a row that needed more cycles: then expensive products are tried
+    max_model_cycles: int = 100  # on a model that is not exact; then expensive products are tried
     float32_models: int = 5  # of float32 columns; then z is computed from x again
-    newton_steps_nonconvex: int = 5  # in a row on a settled support, for a nonconvex loss
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
     first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over

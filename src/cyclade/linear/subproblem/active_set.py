@@ -46,8 +46,7 @@ def suits(problem: Problem, state: State) -> bool:
     many = int(np.count_nonzero(state.x)) > tuning.max_gram_columns
     if many or state.measured.distance > tuning.pivot_distance * problem.penalty.top:
         return False
-    slow = bool(state.kept.get("slow", 0) >= tuning.slow_models)
-    return slow or cycles <= tuning.pivot_cycles_near
+    return bool(state.kept.get("slow")) or cycles <= tuning.pivot_cycles_near
 
 
 def price(problem: Problem, x: Array) -> float:

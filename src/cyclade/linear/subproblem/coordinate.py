@@ -176,8 +176,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         if not made:
             return  # the intercept alone is off, or rounding: a check of all columns decides
         state.passes, spent = state.passes + made, spent + made
-        slow = state.kept.get("slow", 0) + 1 if made >= tuning.max_model_cycles else 0
-        state.kept["slow"] = slow
+        slow = state.kept["slow"] = made >= tuning.max_model_cycles
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         t, there = step_length(model, V, x, dx, problem.loss_at(model.z + dz))
@@ -185,14 +184,14 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
             state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
             state.fresh = False
         damping = next_damping(state, damping, t)
-        if damping > 1e12 or (slow >= tuning.slow_models and active_set.suits(problem, state)):
+        if damping > 1e12 or (slow and active_set.suits(problem, state)):
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
         long = spent > wait * panel.gram_breakeven_cycles(inside, inside)
         if settled and long and solvable(problem, state.x[V], V, inside):
             spent, wait = 0, 2 * wait
-            newton_steps(problem, state, V[inside], goal)
+            newton_steps(problem, state, V[inside], goal, budget)
 
 
 def moving_columns(problem: Problem, state: State, W: Array, goal: float, forcing: float) -> Array:
@@ -217,14 +216,9 @@ def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
     return inside.size > 0 and float(problem.penalty.derivatives(W[inside], x[inside])[1].min()) > 0
 
 
-def newton_steps(problem: Problem, state: State, S: Array, goal: float) -> None:
-    """Newton steps on a support that has settled, while they lower F and it is not stationary.
-
-    Where φ'' < 0 they may be short, and many: then some cycles come in between.
-    """
-    few = state.passes + problem.tuning.newton_steps_nonconvex
-    last = np.inf if problem.loss.convex else few
-    while S.size and state.passes < last:
+def newton_steps(problem: Problem, state: State, S: Array, goal: float, budget: int) -> None:
+    """Newton steps on a support that has settled, while they lower F and it is not stationary."""
+    while S.size and state.passes < budget:
         step = polish(Model(problem, state.loss_at, 1.0, state.trust), state.x[S], S, goal)
         if step is None:
             return
