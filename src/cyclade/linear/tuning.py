@@ -111,6 +111,14 @@ class Tuning:
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
 
+    # Every subproblem (subproblem/): cycles on W, against checks of it.
+    inner_part: float = (
+        0.3  # of the distance aimed at: the largest move that ends a burst of cycles
+    )
+    active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
+    stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
+    max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; safe
+
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py, factor.py): models
     # against cycles on each of them; products of columns and factors against cycles. Measured:
     # dense paths take 1.27 times as long without bordered factors, `lasso mushrooms /10` 1.7 times
@@ -123,7 +131,6 @@ class Tuning:
     float32_models: int = 5  # of float32 columns; then z is computed from x again
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
     first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
-    active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
     cycle_rate: float = 4.0  # cycles that bring a distance down by a factor e, when guessed ahead
     gram_at_once: int = 20  # cycles: products of a curved model that cost less are formed at once
     small_gram: int = 128  # columns whose cycles and Newton steps are one compiled call

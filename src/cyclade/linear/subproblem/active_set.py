@@ -214,7 +214,7 @@ class ActiveSetNewton:
         penalty, now, V, tuning = problem.penalty, state.measured, self.cols, problem.tuning
         x, lam = state.x[V], penalty.zero_threshold[V]
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
-        goal = max(0.3 * goal, tuning.model_forcing * now.distance)
+        goal = max(tuning.inner_part * goal, tuning.model_forcing * now.distance)
         if not self.true_hessian and np.count_nonzero(now.distances[V] > goal) > 24:
             L = np.maximum(self.G.diagonal(), np.finfo(np.float64).tiny)
             penalty.functions["gram_cycles"](self.G, c, new, L, V, penalty.parameters, 8, goal)

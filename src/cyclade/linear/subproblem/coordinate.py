@@ -106,12 +106,13 @@ def minimise_by_products(
         if worst <= goal:
             return
         model = Model(problem, here, damping, state.trust)
-        tolerance = max(0.3 * goal, tuning.model_precision * worst)
+        tolerance = max(tuning.inner_part * goal, tuning.model_precision * worst)
         least = tuning.entry * worst if check_is_cheap else tuning.active_part * tolerance
         moving = np.flatnonzero((x != 0) | (distances > least))
         dx, dc, made = minimise_model(
-            model, columns, moving, g, slope, x, 0.3 * tolerance, budget - state.passes
-        )
+            model, columns, moving, g, slope, x, tuning.inner_part * tolerance,
+            budget - state.passes,
+        )  # fmt: skip
         state.passes += made
         cols = W[moving]
         # dc is the move of the intercept for centred columns.
@@ -127,7 +128,7 @@ def minimise_by_products(
             state.x[cols], state.loss_at = x[moving] + t * dx, there
             state.c, state.fresh = state.c + t * dc_raw, check_is_cheap and t == 1.0
         damping = next_damping(state, damping, t)
-        if damping > 1e12 or (check_is_cheap and t > 0):
+        if damping > tuning.max_damping or (check_is_cheap and t > 0):
             return
 
 
@@ -184,7 +185,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
             state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
             state.fresh = False
         damping = next_damping(state, damping, t)
-        if damping > 1e12 or (slow and active_set.suits(problem, state)):
+        if damping > tuning.max_damping or (slow and active_set.suits(problem, state)):
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
@@ -205,7 +206,8 @@ def moving_columns(problem: Problem, state: State, W: Array, goal: float, forcin
     worst = max(float(distances.max(initial=0.0)), abs(problem.slope(state.loss_at)))
     if worst <= goal:
         return NO_COLUMNS
-    least = problem.tuning.active_part * max(0.3 * goal, forcing * worst)
+    tuning = problem.tuning
+    least = tuning.active_part * max(tuning.inner_part * goal, forcing * worst)
     return np.asarray(W[(x != 0) | (distances > least)])
 
 

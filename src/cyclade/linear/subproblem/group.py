@@ -45,7 +45,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         descent = Descent(panel, penalty, problem.tuning)
         far = now.distances[W] if measured else descent.distances(W)
         worst = float(far.max(initial=0.0))
-        stalled = 0 if worst < 0.9 * best else stalled + 1
+        stalled = 0 if worst < problem.tuning.stall_drop * best else stalled + 1
         best = min(best, worst)
         if worst <= goal or stalled > problem.tuning.stalled_rounds:
             break
@@ -62,7 +62,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             state.x, state.loss_at = x, end
             break
         damping = move(problem, state, x, end, damping)
-        if damping > 1e12:
+        if damping > problem.tuning.max_damping:
             break
     if state.loss_at is not state.measured.loss_at:
         refresh(problem, state)
@@ -136,16 +136,16 @@ class Descent:
         moves are taken for stationarity: for callers that check all blocks next. `bursts` of cycles
         are made before the blocks are checked for the first time.
         """
-        panel, tolerance = self.panel, 0.3 * goal
+        panel, tolerance = self.panel, self.tuning.inner_part * goal
         done, stalled, best = 0, 0, np.inf
         while True:
             far = self.distances(blocks) if distances is None else distances
             distances, worst = None, float(far.max(initial=0.0))
-            stalled = 0 if worst < 0.9 * best else stalled + 1
+            stalled = 0 if worst < self.tuning.stall_drop * best else stalled + 1
             best = min(best, worst)
             if done >= budget or worst <= goal or stalled > self.tuning.stalled_rounds:
                 return done
-            active = self.penalty.occupied(panel.x)[blocks] | (far > 0.1 * goal)
+            active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.active_part * goal)
             chosen = blocks[active]
             panel.choose(chosen)
             for _ in range(bursts):

@@ -60,7 +60,7 @@ class PanelSolver:
             if worst <= limit:
                 break
             if done == 0 and forcing:
-                limit = max(0.3 * goal, forcing * worst)
+                limit = max(tuning.inner_part * goal, forcing * worst)
                 budget = min(budget, tuning.max_model_cycles)
             active = at[(x != 0) | (distances > tuning.active_part * limit)]
             left, ahead = budget - done, 0.0
@@ -69,13 +69,13 @@ class PanelSolver:
             if self._products_pay(active, done, ahead, bool(forcing)):
                 gram.take(panel, penalty, active, correlations, at)
                 polish = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
-                done += gram.minimise(0.3 * limit, left, polish)
+                done += gram.minimise(tuning.inner_part * limit, left, polish)
                 gram.give(panel)
                 if once:
                     break
             else:
                 panel.choose(active)
-                tolerance = (0.3 if forcing else 0.6) * limit
+                tolerance = (1 if forcing else 2) * tuning.inner_part * limit
                 made = self._burst(penalty, active, min(burst, left), tolerance)
                 self.spent, done, burst = self.spent + made, done + made, min(2 * burst, 32)
             correlations = None

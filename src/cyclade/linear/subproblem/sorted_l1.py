@@ -32,6 +32,7 @@ Array = NDArray[Any]
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
     """Minimise over the coordinates W and the intercept until they are goal-stationary."""
     penalty: Any = problem.penalty
+    tuning = problem.tuning
     lam, damping, state.working = penalty.lam[: W.size], 1.0, W
     while state.passes < budget and W.size:
         worst = distance_on(problem, state, W)
@@ -39,11 +40,11 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             break
         model = Model(problem, state.loss_at, damping, state.trust)
         descent = descent_over(problem, state, W, model.w, lam)
-        forcing = 0.0 if model.exact else problem.tuning.model_forcing
+        aim = tuning.inner_part * goal
+        if not model.exact:
+            aim = max(aim, tuning.model_forcing * worst)
         x = state.x[W]
-        new, made = descent.minimise(
-            model.start(), x, max(0.3 * goal, forcing * worst), budget - state.passes
-        )
+        new, made = descent.minimise(model.start(), x, aim, budget - state.passes)
         if not made:
             break  # the intercept alone is off, or rounding: a check of all columns decides
         state.passes += made
@@ -55,7 +56,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             state.x[W] = new if t == 1.0 else x + t * dx
             state.loss_at, state.c, state.fresh = there, state.c + t * dc, False
         damping = next_damping(state, damping, t)
-        if damping > 1e12 or model.exact:
+        if damping > tuning.max_damping or model.exact:
             break
     return True
 
@@ -100,13 +101,14 @@ class Descent:
         while passes < budget:
             pull = self.panel.correlations()[: self.k]
             distance = float(np.abs(sorted_residuals(x, -pull, self.lam)[1]).max())
-            stalled = 0 if distance < 0.9 * best else stalled + 1
+            stalled = 0 if distance < self.tuning.stall_drop * best else stalled + 1
             best = min(best, distance)
             # Stalled at rounding level: the check of all columns decides.
             if distance <= goal or stalled == self.tuning.stalled_splits:
                 break
             x = self.split(x, pull)
-            x, made = self.cycle(x, min(self.tuning.cluster_cycles, budget - passes), 0.1 * goal)
+            few = min(self.tuning.cluster_cycles, budget - passes)
+            x, made = self.cycle(x, few, self.tuning.active_part * goal)
             passes += 1 + made
             self.spent += 2.0 * (1 + made) * self.entries
             if self.newton_pays(x):
