@@ -24,7 +24,6 @@ class CostModel:
     product: float = 1 / 16  # a multiplication within a matrix product
     product_cached: float = 1 / 4  # the same, beside cycles over columns that a cache holds
     by_rows: float = 10.0  # an entry that is put by rows and multiplied with its row
-    cluster_sums: float = 8.0  # per pair of columns, to sum their products by clusters
     row: float = 20.0  # of a loss and its derivatives, per row; measured for the logistic loss
 
     def check(self, design: Any) -> float:
@@ -98,6 +97,7 @@ class Tuning:
     window_narrow: float = 0.03  # of the residuals' spread: a narrower window is approached
     window_first: float = 0.1  # of the spread: the first window is no narrower
     window_step: float = 3.0  # from one window to the next
+    window_stages: int = 20  # at most; then steps are larger; safe
     soft_tol: float = 1e-9  # the tightest tolerance on the way
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
@@ -112,9 +112,7 @@ class Tuning:
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
 
     # Every subproblem (subproblem/): cycles on W, against checks of it.
-    inner_part: float = (
-        0.3  # of the distance aimed at: the largest move that ends a burst of cycles
-    )
+    inner_part: float = 0.3  # of the distance aimed at: smaller moves end a burst of cycles
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
     stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
     max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; safe

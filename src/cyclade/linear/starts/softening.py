@@ -70,4 +70,6 @@ def softer(
     if not tuning.window_first / tuning.window_narrow < ratio < np.inf:
         return []
     stages = int(np.ceil(np.log(ratio) / np.log(tuning.window_step)))
-    return [loss.widened(tuning.window_step**k) for k in range(stages, 0, -1)]
+    most = tuning.window_stages
+    step = tuning.window_step if stages <= most else ratio ** (1.0 / most)
+    return [loss.widened(step**k) for k in range(min(stages, most), 0, -1)]

@@ -157,7 +157,7 @@ class Descent:
         new, price = order[self.place[order] < 0], 0.0
         if new.size:
             price = 2.0 * self.panel.gram_breakeven_cycles(order, new) * self.panel.entries(order)
-        price += self.tuning.cost.cluster_sums * order.size**2 + starts.size**3 / 3
+        price += starts.size**3 / 3
         if price > self.spent:
             return False
         self.spent = 0.0
