@@ -219,8 +219,11 @@ def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
 
 
 def newton_steps(problem: Problem, state: State, S: Array, goal: float, budget: int) -> None:
-    """Newton steps on a support that has settled, while they lower F and it is not stationary."""
-    while S.size and state.passes < budget:
+    """Newton steps on a support that has settled, while they lower F and it is not stationary.
+
+    Of a convex F they are few. Where φ'' < 0 they may be short, and many.
+    """
+    while S.size and (problem.loss.convex or state.passes < budget):
         step = polish(Model(problem, state.loss_at, 1.0, state.trust), state.x[S], S, goal)
         if step is None:
             return
