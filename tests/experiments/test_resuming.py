@@ -144,7 +144,7 @@ def test_a_killed_process(tmp_path: Path) -> None:
         sys.executable, "-m", "cyclade.cli", "run", str(tmp_path / "c.toml"), "--out", str(folder),
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        for _ in range(600):
+        for _ in range(4000):
             if process.poll() is not None or (
                 folder.exists() and len(RunFolder(folder).history()) >= 3
             ):
