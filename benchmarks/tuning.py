@@ -38,7 +38,7 @@ LINES = (
     ("lasso", "madelon", "10"), ("lasso", "w8a", "path"), ("lasso", "mushrooms", "10"),
     ("logistic", "logit", "100"), ("logistic", "leukemia_allaml", "path"),
     ("logistic", "w8a", "100"), ("logistic", "a9a", "path"), ("logistic", "basehock", "100"),
-    ("logistic", "madelon", "10"), ("group", "groups", "10"), ("group", "leukemia_allaml", "100"),
+    ("logistic", "madelon", "10"), ("logistic", "madelon", "path"), ("group", "groups", "10"), ("group", "leukemia_allaml", "100"),
     ("group", "a9a", "10"), ("mcp", "dense", "10"), ("mcp", "leukemia_allaml", "path"),
     ("mcp", "a9a", "100"), ("cauchy", "leukemia_allaml", "100"), ("cauchy", "a9a", "10"),
     ("cauchy", "outliers", "10"),

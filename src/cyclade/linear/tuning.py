@@ -3,9 +3,11 @@
 Tests and experiments pass another `Tuning` to `solve` or `path`; nothing else sets a constant.
 Compile-time constants of kernels stand at the top of their kernel.
 
-How they were chosen: *benchmark* means the fastest of a few values, about a factor 2 apart, in the
-median over the lines of `benchmarks/linear.py`; *safe* means that any value gives the same result,
-and this one was never in the way; *rounding* means multiples of what float64 can tell apart.
+They were chosen while the engine grew, on the lines of `benchmarks/linear.py`. What each is worth
+today is measured by `benchmarks/tuning.py`, which halves and doubles every one of them on short
+lines of every kind; the result is docs/benchmarks/linear-tuning.csv, and comments below quote it as
+*2x: …*, the slowest line at half or double the value. *Guard* marks a limit that no line of it
+comes near: it keeps a fit from going on for ever, or rounding from counting as progress.
 
 >>> Tuning(near=0.9).near
 0.9
@@ -41,18 +43,21 @@ class Tuning:
 
     cost: CostModel = field(default_factory=CostModel)
 
-    # Stopping (stopping.py): against fits that go on for ever without getting better. Safe.
+    # Stopping (stopping.py): against fits that go on for ever without getting better. Guards.
     stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
     stall_ratio: float = 0.999  # of the best certificate: a smaller value is progress
     idle_checks: int = 3  # in a row between which nothing moved
 
-    # Screening (screening.py): entries of X read, against bounds computed in vain. Benchmark.
+    # Screening (screening.py): entries of X read, against bounds computed in vain. 2x: 1.12, a
+    # margin of 1 or more 1.3 (`logistic a9a path`).
     screening_margin: float = 0.9  # of a threshold: a column is skipped if |g_j| is surely less
     screening_read: float = 0.4  # of all entries: instead of reading more, all of X is read
     screening_rounding: float = 1e4  # units in the last place; rounding of a product with X
 
     # Working sets (working_set.py): checks of all columns, against work on columns that stay zero.
-    # Benchmark; near ± 0.1, forcing and sizes ± a factor 2 change few lines.
+    # 2x: `forcing_scale` 1.5 (`lasso mushrooms /10`), `forcing_blocks` 1.5 (`group leukemia /100`),
+    # `forcing` 1.4 (`logistic logit /100`), `near_room` 1.18, `share` and `least_columns` 1.13,
+    # `near` 1.11. Without `share_most`, `lasso sparse /100` takes 0.9 of the time.
     near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
     near_room: int = 64  # blocks taken in so, besides as many as the support has
     least_columns: int = 128  # of violating blocks that may always come in
@@ -65,7 +70,8 @@ class Tuning:
     # of points that the next λ would start badly from.
     path_distance: float = 1e-3  # of λ: on a path of least squares each λ is brought this near
 
-    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. Benchmark.
+    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. 2x: 1.33
+    # (`cauchy a9a /10`); without `large_design`, `logistic logit /10` takes 1.15 times as long.
     direct_lam: float = 0.05  # of λ_max: a convex fit at a larger λ starts at zero at once
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
     lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
@@ -78,7 +84,9 @@ class Tuning:
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
 
-    # Starts along a path: models of the loss, against working sets. Benchmark.
+    # Starts along a path: models of the loss, against working sets. 2x: `entry` 1.23 (`logistic w8a
+    # /100`), `products_reuse` 1.17, the others 1.09 or less; without products that are kept
+    # (`products_dear`), `logistic madelon path` takes 1.7 times as long.
     strong_rule_step: float = 0.8  # of the λ before: below it the strong rule takes too many
     predictor_steps: int = 3  # models at one λ
     final_steps: int = 8  # models at the last λ of a single fit
@@ -93,36 +101,37 @@ class Tuning:
     short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
 
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
-    # Benchmark of quantiles with windows of 1e-1 to 1e-6 of the spread.
+    # 2x: 1.4 (a quantile with a window of 0.01).
     window_narrow: float = 0.03  # of the residuals' spread: a narrower window is approached
     window_first: float = 0.1  # of the spread: the first window is no narrower
     window_step: float = 3.0  # from one window to the next
-    window_stages: int = 20  # at most; then steps are larger; safe
+    window_stages: int = 20  # at most; then steps are larger; guard
     soft_tol: float = 1e-9  # the tightest tolerance on the way
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
     weight_floor: float = 1e-10  # of the largest weight; rounding
-    flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; benchmark
+    flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.0
 
     # Compression of a tall X (compression.py)
-    compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB; safe
+    compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
 
-    # Every subproblem (subproblem/): cycles on W, against checks of it.
+    # Every subproblem (subproblem/): cycles on W, against checks of it. 2x: `active_part` 1.6
+    # (`lasso mushrooms /10`).
     inner_part: float = 0.3  # of the distance aimed at: smaller moves end a burst of cycles
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
     stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
-    max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; safe
+    max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; guard
 
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py, factor.py): models
-    # against cycles on each of them; products of columns and factors against cycles. Measured:
-    # dense paths take 1.27 times as long without bordered factors, `lasso mushrooms /10` 1.7 times
-    # and `lasso madelon /10` 1.4 times without cycles guessed ahead (`cycle_rate`), `logistic
-    # leukemia /100` 1.09 times without `small_gram`. The others are as earlier versions had them,
-    # not varied again.
+    # against cycles on each of them; products of columns and factors against cycles. 2x:
+    # `small_gram` 1.7 (a quantile), `first_burst` 1.6 (`lasso mushrooms /10`), `model_forcing`
+    # 1.28, the others 1.16 or less. Dense paths take 1.27 times as long without bordered factors,
+    # `lasso mushrooms /10` 1.7 times and `lasso madelon /10` 1.4 times without cycles guessed ahead
+    # (`cycle_rate`), `logistic leukemia /100` 1.09 times without `small_gram`.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
     model_forcing_nonconvex: float = 0.5  # the same for a nonconvex loss: models are worth less
     max_model_cycles: int = 100  # on a model that is not exact; then expensive products are tried
@@ -135,9 +144,10 @@ class Tuning:
     min_bordered: int = 200  # columns: a factor of fewer is made again, not bordered
     max_bordered: float = 1 / 24  # of the columns of a factor that may have changed
 
-    # Group subproblem (subproblem/group.py): steps on one block against cycles over all. As earlier
-    # versions had them, not varied again; `stalled_rounds` and `max_group_hessian` are safe.
-    # Without `min_single`, `group leukemia /100` makes 1.14 times as many cycles.
+    # Group subproblem (subproblem/group.py): steps on one block against cycles over all. 2x:
+    # `anderson_depth` 1.4 (`group leukemia /100`), `stalled_rounds` 1.13; no line of the sweep has
+    # sparse groups, or groups of more than ten columns. Without `min_single`, `group leukemia /100`
+    # makes 1.14 times as many cycles.
     min_single: int = 2**20  # entries of a dense X: exact models of a larger one are in float32
     group_forcing: float = 0.15  # of its first distance, what a curved model is minimised to
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
@@ -145,15 +155,15 @@ class Tuning:
     anderson_depth: int = 4  # differences combined; one extrapolation after so many cycles
     stalled_rounds: int = 4  # checks of W in a row without a distance lower by 10 %
 
-    # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. As earlier
-    # versions had them, not varied again.
+    # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
+    # 1.09; `stalled_splits` is a guard.
     cluster_cycles: int = 5  # between two proximal steps
     stalled_splits: int = 100  # proximal steps in a row without a distance lower by 10 %
 
-    # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. Varied on
-    # one line, `cauchy outliers /10`: 1.4 times as long with `pivot_cycles` 120, `pivot_distance` 1
-    # or no limit to `true_hessian_distance` (0.3: 1.04), 1.1 times with `pivot_near` 0.9, the same
-    # with `pivot_cycles_near` 200. `pivot_steps` and `max_pivots` are safe.
+    # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
+    # `pivot_near` 1.5 (`cauchy a9a /10`), `pivot_cycles`, `pivot_distance` and
+    # `true_hessian_distance` 1.2 (`cauchy outliers /10`); `pivot_cycles_near` acts on no line of
+    # the sweep; `pivot_steps` and `max_pivots` are guards.
     pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
     pivot_cycles_near: float = 400.0  # the same near the minimum
     pivot_distance: float = 0.3  # of λ: near the minimum
@@ -163,9 +173,10 @@ class Tuning:
     max_pivots: int = 400  # changes of the support on one model
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
-    # they lie, products against passes over rows, float32 against float64. Measured: sharing all
-    # sparse columns costs 1.5 times (`lasso sparse path`), sharing none 1.24 (`lasso a9a /100`).
-    # The others are as earlier versions had them, not varied again.
+    # they lie, products against passes over rows, float32 against float64. 2x: 1.3
+    # (`short_column_bytes`, `mcp dense /10`). Sharing all sparse columns costs 1.5 times (`lasso
+    # sparse path`), sharing none 1.24 (`lasso a9a /100`). The limits of columns and entries bound
+    # memory; at twice or half their values no line of the sweep changes.
     max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
     short_column_bytes: int = 12 * 1024  # columns that are read faster one by one than by gemv
