@@ -11,8 +11,8 @@ from cyclade.linear.penalties import L1, MCP, ElasticNet
 from cyclade.linear.subproblem.sampled import part, sample
 from cyclade.linear.tuning import Tuning
 
-NEVER = Tuning(sampled_tall=np.inf)
-SOME = Tuning(sampled_rows=16, sampled_run=8)
+NEVER = Tuning(sampled_tall=np.inf, direct_price=0.0)
+SOME = Tuning(sampled_rows=16, sampled_run=8, direct_price=0.0)
 
 
 def table(seed=0, n=4000, p=12, dtype=np.float64, order="F"):
@@ -69,7 +69,7 @@ def test_curved_losses_end_where_all_rows_do(monkeypatch, loss, order):
 def test_single_precision_columns(monkeypatch):
     X, y, _ = table(n=40_000, dtype=np.float32)
     made = sampled_steps(monkeypatch)
-    found = solve(X, y, "squared", L1(0.05), tol=1e-6)
+    found = solve(X, y, "squared", L1(0.05), tol=1e-6, tuning=SOME)
     assert made
     assert found.certificate.reached
     assert found.coef.dtype == np.float32
@@ -80,7 +80,9 @@ def test_rows_of_huge_leverage_are_left_to_cycles(monkeypatch):
     X, y, _ = table()
     X[1000:1003] *= 3e3 * np.sign(X[1000:1003])
     made = sampled_steps(monkeypatch)
-    found = solve(X, y, "squared", L1(0.1), tol=1e-9, tuning=Tuning(sampled_rows=16))
+    found = solve(
+        X, y, "squared", L1(0.1), tol=1e-9, tuning=Tuning(sampled_rows=16, direct_price=0.0)
+    )
     assert 1 <= len(made) <= 4
     exact = solve(X, y, "squared", L1(0.1), tol=1e-9, tuning=NEVER)
     assert found.certificate.reached

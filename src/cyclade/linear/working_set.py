@@ -35,13 +35,17 @@ Array = NDArray[Any]
 def minimise(
     problem: Problem, state: State, tol: float, max_passes: int, report: Report
 ) -> Certificate:
-    """Move `state` until the certificate holds or `max_passes` cycles are spent."""
+    """Move `state` until the certificate holds, or to the best point that was seen until then.
+
+    At most `max_passes` cycles are spent.
+    """
     stopping = Stopping(problem, state, tol, max_passes, report)
     near = problem.tuning.path_distance * stopping.scale
     rough = follows(problem, state) and state.measured.distance > near
     while not stopping.done(state, rough or not state.fresh):
         improve(problem, state, stopping.target, stopping.scale, max_passes)
         rough = False
+    stopping.settle(state)
     return stopping.certificate
 
 
@@ -145,7 +149,8 @@ STRATEGIES = (
     ),
     Strategy(
         "sampled", "dense X with many more rows than columns, convex loss",
-        sampled.suits, choose_itself, sampled.improve,
+        lambda problem, state: problem.is_very_tall and sampled.suits(problem, state),
+        choose_itself, sampled.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip

@@ -35,7 +35,9 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     guide = penalty if problem.penalty.convex else _convex_part(penalty)
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
         return
-    if easy and sampled.suits(problem, state):  # its steps take all columns at once
+    if (
+        easy and problem.is_very_tall and sampled.suits(problem, state)
+    ):  # its steps take all columns at once
         return
     if guide is penalty and warm_start(problem, state, max_passes):
         return

@@ -30,14 +30,11 @@ Array = NDArray[Any]
 
 
 def suits(problem: Problem, state: State) -> bool:
-    """Whether X is dense and very tall, the loss convex, and the last step came far enough."""
-    design, penalty, tuning = problem.design, problem.penalty, problem.tuning
-    if not (design.is_dense and problem.loss.convex and penalty.is_scalar and penalty.shipped):
+    """Whether X is very tall, the loss convex, and the last step came far enough."""
+    penalty, kept = problem.penalty, state.kept.get("sampled")
+    if not (problem.is_very_tall and problem.loss.convex and penalty.is_scalar and penalty.shipped):
         return False
-    if design.n < tuning.sampled_tall * design.p or design.p > tuning.max_columns_kept:
-        return False
-    kept = state.kept.get("sampled")
-    return kept is None or kept.converges(problem, state)
+    return kept is None or bool(kept.converges(problem, state))
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
