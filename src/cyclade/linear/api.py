@@ -21,6 +21,7 @@ from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:  # they load numba
+    from cyclade.linear.direct import Fits
     from cyclade.linear.problem import Problem
     from cyclade.linear.starts import Start
     from cyclade.linear.state import State
@@ -166,10 +167,16 @@ def fit(
     problem: Problem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> Solution:
     """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
+    from cyclade.linear import direct
     from cyclade.linear.starts.continuation import Continuation
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
 
+    if direct.suits(problem, 1):
+        lams = np.array([problem.penalty.penalty.lam])
+        found = direct.solve(problem, x, lams, tol, max_passes)
+        if found is not None:
+            return only(problem, found, report)
     easier = softer_than(problem) if cold else []
     start: Start = Softening(easier, tol, report) if easier else Continuation()
     state = start.advance(problem, begin(problem, x, c), max_passes)
@@ -252,6 +259,7 @@ def follow(
     problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
 ) -> PathResult:
     """One problem along decreasing λ, from (x, c)."""
+    from cyclade.linear import direct
     from cyclade.linear.screening import Reader
     from cyclade.linear.starts.companion import Companion
     from cyclade.linear.starts.predictor import predictor
@@ -259,6 +267,11 @@ def follow(
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
+    if direct.suits(problem, lams.size):
+        found = direct.solve(problem, x, lams, tol, max_passes)
+        if found is not None:
+            coefs = found.coefs.T.astype(problem.design.given, copy=False)
+            return PathResult(lams, coefs, *found[1:])
     problem.reader = Reader(problem.design, problem.tuning, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
@@ -363,6 +376,17 @@ def as_solution(problem: Problem, state: State, certificate: Certificate) -> Sol
         *coefficients(problem, state), state.measured.objective, certificate, state.passes,
         problem.penalty.features(state.working), state.history,
     )  # fmt: skip
+
+
+def only(problem: Problem, fits: Fits, report: Report) -> Solution:
+    """What a caller gets of a single fit that was made at once."""
+    coef, certificate = fits.coefs[0].astype(problem.design.given, copy=False), fits.certificates[0]
+    objective, passes = float(fits.objectives[0]), int(fits.passes[0])
+    row = {"objective": objective, "gap": certificate.value, "passes": passes, "working": coef.size}
+    report(row)
+    return Solution(
+        coef, float(fits.intercepts[0]), objective, certificate, passes, np.arange(coef.size), [row]
+    )
 
 
 def both(certificates: list[Certificate]) -> Certificate:

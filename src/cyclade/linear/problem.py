@@ -51,6 +51,13 @@ class Problem:
         """Whether a duality gap can be had: conjugates of both parts, and room around zero."""
         return bool(self.loss.convex and hasattr(self.loss, "conjugate") and self.penalty.has_dual)
 
+    @property
+    def is_very_tall(self) -> bool:
+        """Whether X is dense, with so many rows that a sample of them tells how the loss bends."""
+        n, p, tuning = self.design.n, self.design.p, self.tuning
+        tall = n >= tuning.sampled_tall * p and p <= tuning.max_columns_kept
+        return tall and self.design.is_dense
+
     @cached_property
     def null(self) -> Null:
         """The null model, the same for every penalty."""

@@ -35,6 +35,7 @@ class Stopping:
         self.target = np.inf
         self._dual = -np.inf
         self._best = self._lowest = np.inf
+        self._point: tuple[Any, ...] | None = None  # of the best certificate, with its value
         self._stalled = self._idle = 0
         self._passes = -1
         self._precision = 4.0 * float(np.finfo(problem.design.dtype).eps)
@@ -56,6 +57,7 @@ class Stopping:
         self._passes = state.passes
         if self.certificate.reached and not rough:
             return True
+        self._keep(state, value)
         if state.passes >= self.max_passes or self._idle == tuning.idle_checks:
             return True
         lower = now.objective < self._lowest - self._precision * abs(now.objective)
@@ -65,6 +67,26 @@ class Stopping:
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
         self.target = min(self.target, 0.5 * now.distance * self.goal / max(value, self.goal, TINY))
         return self._stalled == tuning.stalled_checks
+
+    def _keep(self, state: State, value: float) -> None:
+        """Remember a point if its certificate is the best so far: rounding may lead away from it.
+
+        A gap is measured from the best dual value of all checks, so there the lowest F is best.
+        """
+        rank = state.measured.objective if self.kind == "gap" else value
+        if state.fresh and (self._point is None or rank < self._point[0]):
+            point = state.x.copy(), state.c, state.loss_at, state.measured
+            self._point = (rank, *point)
+
+    def settle(self, state: State) -> None:
+        """Go back to the best point, if the certificate does not hold at the last."""
+        if self.certificate.reached or self._point is None:
+            return
+        rank, *point = self._point
+        value = max(rank - self._dual, 0.0) if self.kind == "gap" else rank
+        if value < self.certificate.value:
+            state.x, state.c, state.loss_at, state.measured = point
+            self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
 
 
 def scale_of_distance(problem: Problem, g: Array) -> float:

@@ -11,6 +11,7 @@ is solved says the table `STRATEGIES`: the first row that suits and makes progre
 sorted_l1    the penalty is sorted l1
 group        blocks have several entries: groups, rows of outputs, classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
+sampled      dense X with many more rows than columns, convex loss
 coordinate   any other
 """
 
@@ -26,7 +27,7 @@ from cyclade.linear.certificate import Certificate
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import NO_COLUMNS, State, check
 from cyclade.linear.stopping import Report, Stopping
-from cyclade.linear.subproblem import active_set, coordinate, group, sorted_l1
+from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1
 
 Array = NDArray[Any]
 
@@ -34,13 +35,17 @@ Array = NDArray[Any]
 def minimise(
     problem: Problem, state: State, tol: float, max_passes: int, report: Report
 ) -> Certificate:
-    """Move `state` until the certificate holds or `max_passes` cycles are spent."""
+    """Move `state` until the certificate holds, or to the best point that was seen until then.
+
+    At most `max_passes` cycles are spent.
+    """
     stopping = Stopping(problem, state, tol, max_passes, report)
     near = problem.tuning.path_distance * stopping.scale
     rough = follows(problem, state) and state.measured.distance > near
     while not stopping.done(state, rough or not state.fresh):
         improve(problem, state, stopping.target, stopping.scale, max_passes)
         rough = False
+    stopping.settle(state)
     return stopping.certificate
 
 
@@ -141,6 +146,11 @@ STRATEGIES = (
         "active_set",
         "nonconvex loss, weighted l1 norm, and products of columns are affordable",
         active_set.suits, choose_itself, active_set.improve,
+    ),
+    Strategy(
+        "sampled", "dense X with many more rows than columns, convex loss",
+        lambda problem, state: problem.is_very_tall and sampled.suits(problem, state),
+        choose_itself, sampled.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip

@@ -59,6 +59,11 @@ class _ConvexScalar(ShippedScalar):
         self._table = self._unit.copy()
         self._table[:, :2] *= self.lam
 
+    @property
+    def unit(self) -> Array:
+        """The table at λ = 1; at λ its first two columns are λ times as large."""
+        return self._unit
+
     def lam_max(self, g0: Array) -> float:
         """max_j |g0_j| / (ρ w_j) over the penalised coordinates, on the sides that bounds allow.
 

@@ -50,7 +50,8 @@ class PanelSolver:
             The distance that later calls will come down to, for products that are kept.
         """
         panel, gram, tuning = self.panel, self.gram, self.tuning
-        cols, burst, done, limit = panel.cols[at], tuning.first_burst, 0, goal
+        cols, burst, done = panel.cols[at], tuning.first_burst, 0
+        goal = limit = max(goal, self._rounding())
         while done < budget:
             x = panel.x[at]
             if correlations is None:
@@ -80,6 +81,17 @@ class PanelSolver:
                 self.spent, done, burst = self.spent + made, done + made, min(2 * burst, 32)
             correlations = None
         return done
+
+    def _rounding(self) -> float:
+        """The distance that float32 cannot tell from zero: of a product a_j · R, as it is rounded.
+
+        Cycles would go on below it to the last pass, and lead away.
+        """
+        panel = self.panel
+        if panel.x.dtype == np.float64:
+            return 0.0
+        size = math.sqrt(float(panel.L.max(initial=0.0))) * float(np.linalg.norm(panel.R))
+        return float(np.finfo(panel.x.dtype).eps) * size
 
     def _cycles_ahead(self, active: Array, worst: float, limit: float, final: float) -> float:
         """Cycles from the distance `worst` down; with rows enough, to the last one asked for."""

@@ -1,0 +1,69 @@
+"""Tolerances that the precision cannot meet, and fits that end before they converge."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from cyclade.linear import Lasso, MCPRegression, solve
+from cyclade.linear.penalties import L1
+
+
+@pytest.fixture(scope="module")
+def single():
+    """More float32 entries than are worked on in float64, correlated."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((600, 500)) + 2.0 * rng.standard_normal((600, 1))
+    y = X[:, ::25] @ rng.standard_normal(20) + rng.standard_normal(600)
+    lam_max = np.abs(X.T @ (y - y.mean())).max() / 600
+    return X.astype(np.float32), y, lam_max
+
+
+@pytest.mark.parametrize("part", [10, 100, 1000])
+def test_a_tighter_tolerance_gives_no_worse_point(single, part):
+    """Cycles below float32's rounding went on to the last pass, and away from the solution."""
+    X, y, lam_max = single
+    fits = [solve(X, y, "squared", L1(lam_max / part), tol=t) for t in (1e-6, 1e-8, 1e-12)]
+    loose = fits[0]
+    assert loose.certificate.reached
+    for tight in fits[1:]:
+        assert tight.certificate.value <= 1.01 * loose.certificate.value + 1e-15
+        assert tight.objective <= loose.objective * (1.0 + 1e-7)
+        assert tight.passes < 10_000
+
+
+def test_the_best_point_seen_is_returned(single):
+    X, y, lam_max = single
+    found = solve(X, y, "squared", L1(lam_max / 1000), tol=1e-14)
+    assert not found.certificate.reached
+    assert found.objective == min(row["objective"] for row in found.history)
+    assert found.certificate.value <= min(row["gap"] for row in found.history)
+
+
+def test_the_best_distance_is_returned():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((200, 40)), rng.standard_cauchy(200)
+    for passes in range(1, 12):
+        found = solve(X, y, "cauchy", L1(0.01), tol=1e-14, max_passes=passes)
+        assert found.certificate.value == min(row["distance"] for row in found.history)
+
+
+def test_estimators_warn_once_about_what_float32_cannot_meet(single):
+    X, y, lam_max = single
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = Lasso(lam_max / 100, tol=1e-12).fit(X, y)
+    assert [w.category for w in caught] == [ConvergenceWarning]
+    assert not model.certificate_.reached
+    default = Lasso(lam_max / 100).fit(X, y)  # no warning, or it would be an error
+    assert default.certificate_.reached
+    assert model.objective_ <= default.objective_ * (1.0 + 1e-7)
+    MCPRegression(lam_max / 10).fit(X, y)
+
+
+def test_estimators_make_as_many_passes_as_solve():
+    assert Lasso().max_iter == inspect.signature(solve).parameters["max_passes"].default

@@ -1,0 +1,107 @@
+"""Newton steps on a sample of rows: the same solutions, and a way out where they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cyclade.linear import solve
+from cyclade.linear.losses import Huber
+from cyclade.linear.penalties import L1, MCP, ElasticNet
+from cyclade.linear.subproblem.sampled import part, sample
+from cyclade.linear.tuning import Tuning
+
+NEVER = Tuning(sampled_tall=np.inf, direct_price=0.0)
+SOME = Tuning(sampled_rows=16, sampled_run=8, direct_price=0.0)
+
+
+def table(seed=0, n=4000, p=12, dtype=np.float64, order="F"):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) @ (np.eye(p) + 0.5) + rng.random(p)
+    z = X[:, :4] @ np.array([1.0, -2.0, 0.5, 0.1])
+    return np.asarray(X, dtype, order=order), z + rng.standard_normal(n), rng
+
+
+def sampled_steps(monkeypatch):
+    """The number of steps that were made so, and what the others of the table did."""
+    from cyclade.linear.subproblem import sampled
+
+    made, step = [], sampled.SampledNewton.step
+
+    def counted(self, problem, state, budget):
+        made.append(step(self, problem, state, budget))
+        return made[-1]
+
+    monkeypatch.setattr(sampled.SampledNewton, "step", counted)
+    return made
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("penalty", [L1(0.3), L1(0.01), ElasticNet(0.1, 0.5), MCP(0.1, 3.0)])
+def test_least_squares_end_where_all_rows_do(monkeypatch, fit_intercept, weighted, penalty):
+    X, y, rng = table()
+    weights = rng.random(4000) if weighted else None
+    options = {"sample_weight": weights, "fit_intercept": fit_intercept, "tol": 1e-9}
+    exact = solve(X, y, "squared", penalty, **options, tuning=NEVER)
+    made = sampled_steps(monkeypatch)
+    found = solve(X, y, "squared", penalty, **options, tuning=SOME)
+    assert made
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+    np.testing.assert_allclose(found.coef, exact.coef, atol=2e-4)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson", Huber(0.7)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_curved_losses_end_where_all_rows_do(monkeypatch, loss, order):
+    X, z, rng = table(order=order)
+    y = {"logistic": np.where(z > 0, 1.0, -1.0), "poisson": rng.poisson(np.exp(0.1 * z))}
+    y = y.get(loss, z) if isinstance(loss, str) else z
+    exact = solve(X, y, loss, L1(0.02), tol=1e-9, tuning=NEVER)
+    made = sampled_steps(monkeypatch)
+    found = solve(X, y, loss, L1(0.02), tol=1e-9, tuning=SOME)
+    assert made
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+
+
+def test_single_precision_columns(monkeypatch):
+    X, y, _ = table(n=40_000, dtype=np.float32)
+    made = sampled_steps(monkeypatch)
+    found = solve(X, y, "squared", L1(0.05), tol=1e-6, tuning=SOME)
+    assert made
+    assert found.certificate.reached
+    assert found.coef.dtype == np.float32
+
+
+def test_rows_of_huge_leverage_are_left_to_cycles(monkeypatch):
+    """The sample misses the rows that bend the loss most, so steps from it are too long."""
+    X, y, _ = table()
+    X[1000:1003] *= 3e3 * np.sign(X[1000:1003])
+    made = sampled_steps(monkeypatch)
+    found = solve(
+        X, y, "squared", L1(0.1), tol=1e-9, tuning=Tuning(sampled_rows=16, direct_price=0.0)
+    )
+    assert 1 <= len(made) <= 4
+    exact = solve(X, y, "squared", L1(0.1), tol=1e-9, tuning=NEVER)
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+
+
+def test_a_sample_is_spread_over_all_rows():
+    rows = sample(1000, 100, 10)
+    assert rows.size == 100
+    assert rows[0] == 0
+    assert rows[-1] == 999
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(sample(50, 60, 10), np.arange(50))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_parts_of_either_memory_order(order):
+    from cyclade.linear.panels.protocols import as_design
+
+    X, _, _ = table(n=200, order=order)
+    rows, cols = sample(200, 40, 8), np.array([1, 4, 5])
+    np.testing.assert_array_equal(part(as_design(X), rows, cols), X[np.ix_(rows, cols)])
