@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import dense, sparse
+from cyclade.linear.kernels import classes, dense, sparse
 from cyclade.linear.panels.dense import DensePanel
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -167,8 +167,10 @@ class SparseDesign:
         check_finite(self.data)
 
     def correlate(self, v: Array) -> Array:
-        if v.ndim == 2:
-            return np.stack([self.correlate(np.ascontiguousarray(t)) for t in v.T], axis=1)
+        if v.ndim == 2:  # one pass reads X once
+            out = np.empty((self.p, v.shape[1]))
+            classes.correlations(*self.storage, np.zeros(self.p), self.cols, v, out)
+            return out
         return self.correlate_some(self.cols, v)
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
@@ -191,7 +193,8 @@ class SparseDesign:
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
         if x.ndim == 2:
-            return np.stack([self.predict(np.ascontiguousarray(t)) for t in x.T], axis=1)
+            support = np.flatnonzero(x.any(axis=1))
+            return np.stack([self.predict(t, support) for t in x.T], axis=1)
         z = np.zeros(self.n)
         support = np.flatnonzero(x) if support is None else support
         sparse.add_columns(

@@ -120,9 +120,34 @@ class LogisticLossAt(LossAt):
         return out
 
 
+class SoftmaxLossAt(LossAt):
+    """With e = exp(z − max z), all else is arithmetic and one logarithm a row; z is (n, T)."""
+
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
+        from cyclade.linear.kernels.classes import lowered, probabilities, summed
+
+        super().__init__(loss, y, s, z)
+        low = np.empty(z.shape)
+        lowered(z, low)
+        self.p, total = np.exp(low), np.empty(s.size)
+        self.u, self.slopes = np.empty(z.shape), np.empty(z.shape)
+        probabilities(y, self.p, s, self.u, self.slopes, total)
+        self.value = float(summed(y, low, np.log(total), s))
+
+    def dual(self, shrink: float) -> float:
+        """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u, φ* the entropy of θ + e_y."""
+        from cyclade.linear.kernels.classes import entropies, shrunk
+
+        q = np.empty(self.z.shape)
+        shrunk(self.y, self.u, shrink, q)
+        return -float(entropies(q, np.log(np.maximum(q, np.finfo(np.float64).tiny)), self.s))
+
+
 KINDS: dict[type, type[LossAt]] = {Squared: SquaredLossAt, Logistic: LogisticLossAt}
 
 
 def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:
     """The loss at z."""
-    return (KINDS.get(type(loss), LossAt) if z.ndim == 1 else LossAt)(loss, y, s, z)
+    if z.ndim == 2:
+        return (SoftmaxLossAt if loss.softmax else LossAt)(loss, y, s, z)
+    return KINDS.get(type(loss), LossAt)(loss, y, s, z)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.loss_at import LossAt, loss_at
+from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.penalty_bound import BoundPenalty
@@ -129,20 +129,19 @@ class Problem:
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         if not self.fit_intercept:
             return total
-        z, tiny = here.z, 1e-300
+        z, tiny, before = here.z, 1e-300, np.inf
         for _ in range(100):
-            slope, size = here.slopes.sum(axis=0), np.abs(here.slopes).sum(axis=0)
-            if np.all(np.abs(slope) <= 1e-15 * size):
+            slope = here.slopes.sum(axis=0)
+            size = np.maximum(np.abs(here.slopes).sum(axis=0), tiny)
+            left = float(np.max(np.abs(slope) / size))
+            if left <= 1e-15 or 0.5 * before < left <= 1e-13:  # the latter is rounding
                 break
-            bend = self.s @ here.second if self.loss.convex else np.zeros_like(slope)
-            if not np.all(bend > 0):
-                bend = np.where(bend > 0, bend, self.s @ self.loss.majoriser(self.y, here.z))
-            if self.offset.ndim == 2:
-                bend = np.maximum(bend, 1e-12 * float(bend.max()))
-            d = -slope / np.maximum(bend, tiny)
+            before = left
+            d = self._shift(here, slope)
             for _ in range(40):
                 there = self.loss_at(z + (total + d))
-                if there.value <= here.value + 1e-15 * abs(here.value):
+                lower = there.value <= here.value + 1e-15 * abs(here.value)
+                if lower or left <= 1e-9:  # so near, values differ by rounding alone
                     break
                 d = 0.5 * d
             else:
@@ -151,6 +150,20 @@ class Problem:
             if np.all(np.abs(d) <= 1e-16 * (1.0 + np.abs(total))):
                 break
         return total if self.offset.ndim == 2 else float(total)
+
+    def _shift(self, here: Any, slope: Any) -> Any:
+        """A Newton step of the intercept."""
+        if self.loss.softmax:
+            H = np.diag(self.s @ here.p) - here.p.T @ by_rows(self.s, here.p)
+            H += np.trace(H) / len(H) ** 2  # moving all classes alike changes nothing
+            H.flat[:: len(H) + 1] += 1e-14 * np.trace(H) + 1e-300
+            return np.linalg.solve(H, -slope)
+        bend = self.s @ here.second if self.loss.convex else np.zeros_like(slope)
+        if not np.all(bend > 0):
+            bend = np.where(bend > 0, bend, self.s @ self.loss.majoriser(self.y, here.z))
+        if self.offset.ndim == 2:
+            bend = np.maximum(bend, 1e-12 * float(bend.max()))
+        return -slope / np.maximum(bend, 1e-300)
 
 
 class Null:

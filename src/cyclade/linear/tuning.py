@@ -81,6 +81,7 @@ class Tuning:
     # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
     straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
     straighter_distance: float = 0.3  # of λ: how precisely such a penalty is solved
+    hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
 
@@ -160,6 +161,10 @@ class Tuning:
     group_inner_steps: int = 30  # proximal steps on one sparse group, in first-level cache
     anderson_depth: int = 4  # differences combined; one extrapolation after so many cycles
     stalled_rounds: int = 4  # checks of W in a row without a distance lower by 10 %
+
+    # Classes (subproblem/classes.py): products of all columns and classes against cycles.
+    class_forcing: float = 0.01  # of the distance W is brought to otherwise: models are Newton's
+    max_class_products: int = 2_000  # columns times classes whose products are formed
 
     # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
     # 1.09; `stalled_splits` is a guard.

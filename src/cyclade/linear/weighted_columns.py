@@ -33,7 +33,7 @@ class Columns(abc.ABC):
 
     @abc.abstractmethod
     def slopes(self, v: Array) -> Array:
-        """Aᵀv."""
+        """Aᵀv, for v (n,) or (n, m)."""
 
     @abc.abstractmethod
     def products(self, chosen: Array, w: Array) -> Array:
@@ -49,7 +49,7 @@ class Columns(abc.ABC):
 
     @abc.abstractmethod
     def combine(self, chosen: Array, x: Array) -> Array:
-        """Σ_k x_k a_k over the chosen columns."""
+        """Σ_k x_k a_k over the chosen columns, for x (k,) or (k, m)."""
 
 
 class DenseColumns(Columns):
@@ -91,6 +91,8 @@ class DenseColumns(Columns):
         return self.tuning.cost.product * 0.5 * float(self.A.shape[1]) * chosen.size**2
 
     def combine(self, chosen: Array, x: Array) -> Array:
+        if x.ndim == 2:
+            return np.asarray(self._rows(chosen).T @ x, np.float64)
         moved = np.flatnonzero(x)
         return np.asarray(x[moved] @ self.A[chosen[moved]], np.float64)
 
@@ -114,6 +116,8 @@ class SparseColumns(Columns):
         return self.parts_of(self.cols)
 
     def slopes(self, v: Array) -> Array:
+        if v.ndim == 2:
+            return np.stack([self.slopes(np.ascontiguousarray(t)) for t in v.T], axis=1)
         out = np.empty(self.cols.size)
         sparse.slopes_by_rows(*self.parts, v, out)
         return out
@@ -143,6 +147,8 @@ class SparseColumns(Columns):
         return G
 
     def combine(self, chosen: Array, x: Array) -> Array:
+        if x.ndim == 2:
+            return np.stack([self.combine(chosen, t) for t in x.T], axis=1)
         every, out = np.zeros(self.cols.size), np.empty(self.n)
         every[chosen] = x
         sparse.combine_by_rows(*self.parts, every, out)

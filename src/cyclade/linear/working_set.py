@@ -9,7 +9,8 @@ is solved says the table `STRATEGIES`: the first row that suits and makes progre
 
 >>> print(table())
 sorted_l1    the penalty is sorted l1
-group        blocks have several entries: groups, rows of outputs, classes
+classes      rows of the loss couple several classes (softmax)
+group        blocks have several entries: groups, rows of outputs
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
 coordinate   any other
@@ -27,7 +28,7 @@ from cyclade.linear.certificate import Certificate
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import NO_COLUMNS, State, check
 from cyclade.linear.stopping import Report, Stopping
-from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1
+from cyclade.linear.subproblem import active_set, classes, coordinate, group, sampled, sorted_l1
 
 Array = NDArray[Any]
 
@@ -139,7 +140,11 @@ STRATEGIES = (
         lambda problem, state: problem.penalty.is_sorted, choose, sorted_l1.improve,
     ),
     Strategy(
-        "group", "blocks have several entries: groups, rows of outputs, classes",
+        "classes", "rows of the loss couple several classes (softmax)",
+        classes.suits, choose, classes.improve,
+    ),
+    Strategy(
+        "group", "blocks have several entries: groups, rows of outputs",
         lambda problem, state: not problem.penalty.is_scalar, choose, group.improve,
     ),
     Strategy(

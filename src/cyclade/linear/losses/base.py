@@ -41,6 +41,8 @@ class Loss:
         goes on. Models then lift small weights.
     quadratic : bool
         Whether φ is ½ (z − y)²: quadratic models are then exact, with weights that never change.
+    softmax : bool
+        Whether ∂²φ/∂z² of a row is diag(p) − ppᵀ, with p = ``mean(z)`` over the classes.
 
     Notes
     -----
@@ -67,6 +69,7 @@ class Loss:
     target: Literal["real", "signs", "classes"] = "real"
     flat: bool = True
     quadratic: bool = False
+    softmax: bool = False
 
     def value(self, y: Array, z: Array) -> Array:
         """φ(y_i, z_i), one per row."""

@@ -133,6 +133,7 @@ class Multinomial(Loss):
     bound = 0.5
     target = "classes"
     flat = False
+    softmax = True
 
     def value(self, y: Array, z: Array) -> Array:
         """log Σ_k e^{z_k} − z_y."""
