@@ -13,8 +13,9 @@ from typing import Any
 
 from cyclade.linear.api import PathResult, Solution, path, solve
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.chunked import RowChunks
 
-__all__ = ["Certificate", "PathResult", "Solution", "path", "solve"]
+__all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.chunked import in_chunks
 from cyclade.linear.checks import between, check_weights, numbers
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Design, as_design
@@ -115,7 +116,9 @@ def solve(
     Parameters
     ----------
     X : array or SciPy sparse matrix of shape (n, p)
-        float32 or float64, in either memory order; sparse in any format (by columns is best).
+        float32 or float64, in either memory order; sparse in any format (by columns is best). Or a
+        table in chunks of rows, which is never held as a whole: a Dask array or dataframe, or
+        `RowChunks`.
     y : array of shape (n,), or (n, T)
         The targets.
     loss : str or Loss
@@ -157,6 +160,13 @@ def solve(
     """
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
+    if in_chunks(X):
+        from cyclade.linear.chunked import api
+
+        tuning = check_options(tol, max_passes, tuning)
+        return api.solve(
+            X, y, loss, penalty, data, coef, intercept, tol, max_passes, printer(verbose), tuning
+        )
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
     return together(fits) if is_separable(loss, penalty, np.ndim(y)) else fits[0]
@@ -224,6 +234,14 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
+    if in_chunks(X):
+        from cyclade.linear.chunked import api
+
+        tuning = check_options(tol, max_passes, tuning)
+        return api.path(
+            X, y, loss, penalty, data, coef, intercept, lams, n_lams, lam_ratio, tol, max_passes,
+            printer(verbose), tuning,
+        )  # fmt: skip
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         if lams is None:
             problems = [problem for problem, _, _ in parts]
@@ -237,6 +255,10 @@ def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
     """The smallest λ at which x = 0 is stationary, for arguments as in `path`."""
+    if in_chunks(X):
+        from cyclade.linear.chunked import api
+
+        return api.lam_max(X, y, loss, penalty, (sample_weight, offset, fit_intercept))
     design = as_design(X)
     problems = as_problems(design, y, loss, penalty, (sample_weight, offset, fit_intercept))
     return float(penalty.lam_max(null_gradient(problems)))
@@ -291,16 +313,21 @@ def checked(
     intercept: Any, tol: float, max_passes: int, tuning: Tuning | None,
 ) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
     """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
-    non_negative("tol", tol)
-    whole_number("max_passes", max_passes, 1)
-    if not (tuning is None or isinstance(tuning, Tuning)):
-        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
-    tuning = tuning or DEFAULT
+    tuning = check_options(tol, max_passes, tuning)
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     with one_thread(design.entries, tuning):
         problems = as_problems(design, y, loss, penalty, data, coef, tuning)
         starts = as_starts(problems, coef, intercept)
         yield [(problem, *start) for problem, start in zip(problems, starts, strict=True)]
+
+
+def check_options(tol: float, max_passes: int, tuning: Tuning | None) -> Tuning:
+    """The tuning; ValueError or TypeError unless these arguments are what they should be."""
+    non_negative("tol", tol)
+    whole_number("max_passes", max_passes, 1)
+    if not (tuning is None or isinstance(tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
+    return tuning or DEFAULT
 
 
 def as_problems(
