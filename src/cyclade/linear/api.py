@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +11,13 @@ from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
+from cyclade.linear.arguments import as_start, check_lams, default_lams, is_separable
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.checks import check_weights, numbers
 from cyclade.linear.chunked import in_chunks
-from cyclade.linear.checks import between, check_weights, numbers
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Design, as_design
+from cyclade.linear.results import PathResult, Solution, paths_together, together
 from cyclade.linear.starts.softening import Softening, softer
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -28,70 +29,6 @@ if TYPE_CHECKING:  # they load numba
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
-
-
-@dataclass
-class Solution:
-    """A fit.
-
-    Attributes
-    ----------
-    coef : array of shape (p,), or (p, T) with several outputs
-    intercept : float, or array of shape (T,)
-    objective : float
-        F(coef, intercept).
-    certificate : Certificate
-        Measured on all columns at this very point.
-    passes : int
-        Cycles made, each over the columns then active.
-    working_set : array of int
-        The columns of the last working set.
-    history : list of dict
-        One row per check of all columns: objective, gap or distance, passes, working.
-    """
-
-    coef: Array
-    intercept: Any
-    objective: float
-    certificate: Certificate
-    passes: int
-    working_set: Array = field(repr=False, default_factory=lambda: np.empty(0, np.int64))
-    history: list[dict[str, float]] = field(repr=False, default_factory=list)
-
-
-@dataclass
-class PathResult:
-    """A path.
-
-    Attributes
-    ----------
-    lams : array of shape (L,)
-        λ, decreasing.
-    coefs : array of shape (p, L), or (p, T, L)
-    intercepts : array of shape (L,), or (T, L)
-    objectives : array of shape (L,)
-    certificates : list of Certificate
-    passes : array of int, shape (L,)
-    """
-
-    lams: Array
-    coefs: Array = field(repr=False)
-    intercepts: Array = field(repr=False)
-    objectives: Array = field(repr=False)
-    certificates: list[Certificate] = field(repr=False)
-    passes: Array = field(repr=False)
-
-    @property
-    def reached(self) -> bool:
-        """Whether every certificate holds."""
-        return all(certificate.reached for certificate in self.certificates)
-
-    def at(self, k: int) -> Solution:
-        """The k-th solution, with all the passes that led there."""
-        return Solution(
-            np.ascontiguousarray(self.coefs[..., k]), self.intercepts[..., k],
-            float(self.objectives[k]), self.certificates[k], int(self.passes[: k + 1].sum()),
-        )  # fmt: skip
 
 
 def solve(
@@ -361,12 +298,6 @@ def as_problems(
     return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]
 
 
-def is_separable(loss: Loss, penalty: Any, y_ndim: int) -> bool:
-    """Whether neither loss nor penalty joins the outputs: each is a problem of its own."""
-    joined = loss.target == "classes" or isinstance(penalty, penalties.BlockPenalty)
-    return y_ndim == 2 and not joined
-
-
 def softer_than(problem: Problem) -> list[Loss]:
     """Losses to solve before the one of this problem."""
     loss, penalty = problem.loss, problem.penalty.penalty
@@ -389,43 +320,6 @@ def as_solution(problem: Problem, state: State, certificate: Certificate) -> Sol
     return Solution(
         *coefficients(problem, state), state.measured.objective, certificate, state.passes,
         problem.penalty.features(state.working), state.history,
-    )  # fmt: skip
-
-
-def both(certificates: list[Certificate]) -> Certificate:
-    """Of outputs that nothing joins: gaps and tolerances add up, of distances the largest counts.
-
-    If one of them fails, so does the whole.
-    """
-    kind = certificates[0].kind
-    combine: Any = sum if kind == "gap" else max
-    value = float(combine(c.value for c in certificates))
-    whole = Certificate(kind, value, float(combine(c.tolerance for c in certificates)))
-    if whole.reached and not all(c.reached for c in certificates):
-        return max(certificates, key=lambda c: c.value - c.tolerance)
-    return whole
-
-
-def together(fits: list[Solution]) -> Solution:
-    """One solution from one per output."""
-    return Solution(
-        np.stack([fit.coef for fit in fits], axis=1), np.array([fit.intercept for fit in fits]),
-        float(sum(fit.objective for fit in fits)), both([fit.certificate for fit in fits]),
-        sum(fit.passes for fit in fits),
-        np.unique(np.concatenate([fit.working_set for fit in fits])),
-        [row for fit in fits for row in fit.history],
-    )  # fmt: skip
-
-
-def paths_together(paths: list[PathResult]) -> PathResult:
-    """One path from one per output."""
-    certificates = zip(*(path.certificates for path in paths), strict=True)
-    return PathResult(
-        paths[0].lams, np.stack([path.coefs for path in paths], axis=1),
-        np.stack([path.intercepts for path in paths]),
-        np.sum([path.objectives for path in paths], axis=0),
-        [both(list(one)) for one in certificates],
-        np.sum([path.passes for path in paths], axis=0),
     )  # fmt: skip
 
 
@@ -472,22 +366,10 @@ def as_data(
     return y, s / s.sum(), b
 
 
-def as_start(design: Design, coef: Any, intercept: Any) -> tuple[Any, Any]:
-    """Checked starting points, or None where none was given."""
-    if coef is not None:
-        coef = numbers("coef", coef, np.float64)
-        if coef.shape[:1] != (design.p,) or coef.ndim > 2:
-            raise ValueError(
-                f"coef: X has {design.p} columns, so a start must have as many rows, "
-                f"got shape {coef.shape}"
-            )
-    return coef, None if intercept is None else numbers("intercept", intercept, np.float64)
-
-
 def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
     """(x, c) for each problem, x flat in the order of its penalty; zeros where none was given."""
     design, offset = parts[0].design, parts[0].offset
-    coef, intercept = as_start(design, coef, intercept)
+    coef, intercept = as_start(design.p, coef, intercept)
     separate = len(parts) > 1
     T = len(parts) if separate else (1 if offset.ndim == 1 else offset.shape[1])
     shape = (design.p,) if T == 1 else (design.p, T)
@@ -505,23 +387,3 @@ def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Arr
         (part.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
         for t, part in enumerate(parts)
     ]
-
-
-def default_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
-    """λ_max, …, lam_ratio · λ_max in geometric progression."""
-    count = whole_number("n_lams", n_lams, 1)
-    between("lam_ratio", lam_ratio)
-    if not hasattr(penalty, "lam_max"):
-        raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give lams instead")
-    largest = float(penalty.lam_max(g0))
-    if not 0 < largest < np.inf:
-        raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
-    return np.asarray(largest * np.geomspace(1.0, lam_ratio, count))
-
-
-def check_lams(lams: Any) -> Array:
-    """Positive finite λ in decreasing order."""
-    given: Array = np.atleast_1d(np.asarray(lams, np.float64))
-    if given.ndim != 1 or given.size == 0 or not (np.isfinite(given).all() and (given > 0).all()):
-        raise ValueError("lams: must be one or more positive finite numbers")
-    return np.sort(given)[::-1].copy()

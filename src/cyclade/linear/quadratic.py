@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from cyclade.linear.loss_at import LossAt, by_rows
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.problem import Problem
-from cyclade.linear.state import State
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
@@ -86,9 +85,7 @@ def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> 
     return by_rows(np.maximum(problem.s, least), w)
 
 
-def curvatures(
-    loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float
-) -> Array:
+def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
     if loss.quadratic:
         return np.ones_like(loss_at.z)
@@ -160,7 +157,13 @@ def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tup
     return found.t, found.loss_at
 
 
-def next_damping(state: State, damping: float, t: float) -> float:
+class Trusting(Protocol):
+    """What keeps how far a majoriser's weights are trusted."""
+
+    trust: float
+
+
+def next_damping(state: Trusting, damping: float, t: float) -> float:
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
         state.trust = min(1.0, 3.0 * state.trust)

@@ -119,6 +119,7 @@ class Tuning:
     chunk_most: int = 2_000  # columns of a working set: its products are that many squared
     chunk_precision: float = 1e-3  # of its first distance, what a model is minimised to
     chunk_cycles: int = 10_000  # on one model
+    chunk_split: int = 8  # sums that one task of Dask adds
     chunk_whole: int = 512  # columns whose products are all formed at once for a path
 
     # Threads (threads.py)

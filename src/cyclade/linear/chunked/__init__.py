@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from cyclade.linear.chunked.chunks import Chunks, RowChunks, SlicedChunks
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 
 def in_chunks(X: Any) -> bool:
@@ -24,10 +25,10 @@ def from_dask(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_keys__")
 
 
-def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any) -> Chunks:
+def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any, tuning: Tuning = DEFAULT) -> Chunks:
     """The rows of X with what belongs to them."""
     if isinstance(X, RowChunks):
         return SlicedChunks(X, y, sample_weight, offset)
     from cyclade.linear.chunked.dask_chunks import DaskChunks
 
-    return DaskChunks(X, y, sample_weight, offset)
+    return DaskChunks(X, y, sample_weight, offset, tuning.chunk_split)

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.api import (
-    PathResult, Solution, as_start, check_lams, default_lams, is_separable, paths_together,
-    together,
-)  # fmt: skip
+from cyclade.linear.arguments import as_start, check_lams, default_lams, is_separable
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
 from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
@@ -18,6 +15,7 @@ from cyclade.linear.chunked.passes import Column
 from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import bind
+from cyclade.linear.results import PathResult, Solution, paths_together, together
 from cyclade.linear.starts.predictor import lams_between
 from cyclade.linear.starts.softening import softer
 from cyclade.linear.stopping import Report
@@ -88,7 +86,7 @@ def as_tables(
 ) -> list[Table]:  # fmt: skip
     """One table, or one per output where nothing joins outputs; rows are checked in one pass."""
     sample_weight, offset, fit_intercept = data
-    chunks: Chunks = as_chunks(X, y, sample_weight, offset)
+    chunks: Chunks = as_chunks(X, y, sample_weight, offset, tuning)
     seen = Seen(chunks, loss, tuning)
     outputs = seen.columns
     if loss.target == "classes":
@@ -116,7 +114,7 @@ def refuse_sorted(bound: Any) -> Any:
 
 def as_starts(tables: list[Table], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
     """(x, c) for each table, x flat in the order of its penalty; zeros where none was given."""
-    coef, intercept = as_start(tables[0].chunks, coef, intercept)  # type: ignore[arg-type]
+    coef, intercept = as_start(tables[0].chunks.p, coef, intercept)
     separate = tables[0].column.output is not None
     T, p = len(tables) if separate else tables[0].T, tables[0].chunks.p
     if coef is not None and coef.size != p * T:

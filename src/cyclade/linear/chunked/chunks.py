@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import whole_number
+from cyclade.linear.chunked.mapped import Mapped
 
 Array = NDArray[Any]
 Sums = dict[str, Any]
@@ -104,6 +105,19 @@ class RowChunks:
             whole = isinstance(X, (list, tuple))
             rows = self.shape[0] if whole else max(2**26 // (8 * self.shape[1]), 1)
         self.rows = whole_number("rows", rows, 1)
+        self.cols: Array | None = None  # of the blocks; None: all
+
+    def take(self, cols: Array) -> RowChunks:
+        """The same with some of the columns."""
+        other = RowChunks(self.blocks, self.rows)
+        other.cols = cols if self.cols is None else self.cols[cols]
+        other.shape = (self.shape[0], len(cols))
+        return other
+
+    def read(self, block: Any, first: int, last: int) -> Any:
+        """Rows of a block."""
+        rows = block[first:last]
+        return rows if self.cols is None else rows[:, self.cols]
 
     def spans(self) -> Iterator[tuple[Any, int, int, int]]:
         """(block, first row in it, last, first row of all) of each chunk."""
@@ -122,6 +136,7 @@ class SlicedChunks:
     """`RowChunks` with targets, weights and offset, read one after another."""
 
     def __init__(self, X: RowChunks, y: Any, s: Any, offset: Any) -> None:
+        y, s, offset = (evaluated(column) for column in (y, s, offset))
         for name, column in (("y", y), ("sample_weight", s), ("offset", offset)):
             if column is not None and np.shape(column)[:1] != (len(X),):
                 raise ValueError(
@@ -132,13 +147,25 @@ class SlicedChunks:
         self.p = X.shape[1]
         self.given = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
-    def reduce(self, task: Task, with_X: bool = True) -> Sums:
-        """One chunk at a time; sums of sums stay as they come, so rounding is that of a list."""
-        out: Sums | None = None
+    def parts(self, with_X: bool = True) -> Iterator[Chunk]:
+        """One chunk after another."""
         for number, (block, first, last, begin) in enumerate(self.X.spans()):
             rows = slice(begin, begin + last - first)
             own = [None if c is None else np.asarray(c[rows]) for c in self.columns]
-            part = task(Chunk(number, block[first:last] if with_X else None, *own))
+            yield Chunk(number, self.X.read(block, first, last) if with_X else None, *own)
+
+    def reduce(self, task: Task, with_X: bool = True) -> Sums:
+        """One chunk at a time: memory is that of a chunk."""
+        out: Sums | None = None
+        for chunk in self.parts(with_X):
+            part = task(chunk)
             out = part if out is None else merge([out, part])
         assert out is not None
         return out
+
+
+def evaluated(column: Any) -> Any:
+    """A column in memory, computed from others if it is `Mapped`."""
+    if not isinstance(column, Mapped):
+        return column
+    return column.function(*(evaluated(own) for own in column.columns))

@@ -7,25 +7,23 @@ worker that is lost costs its chunks of one pass, which Dask runs again elsewher
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import dask
 import numpy as np
-from dask import delayed
 
 from cyclade.linear.chunked.chunks import Chunk, Sums, Task, merge
-
-SPLIT_EVERY = 8  # sums that are added by one task, as in Dask's own reductions
+from cyclade.linear.chunked.mapped import Mapped
 
 
 class DaskChunks:
     """A Dask array or dataframe, cut into chunks of whole rows, with what belongs to the rows."""
 
-    def __init__(self, X: Any, y: Any, s: Any, offset: Any) -> None:
+    def __init__(self, X: Any, y: Any, s: Any, offset: Any, split: int) -> None:
         if len(X.shape) != 2:
             raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
-        self.p = int(X.shape[1])
-        dtypes = {dtype for dtype in np.atleast_1d(getattr(X, "dtypes", getattr(X, "dtype", None)))}
+        self.p, self.split = int(X.shape[1]), split
+        dtypes = set(X.dtypes) if hasattr(X, "dtypes") else {X.dtype}
         for dtype in dtypes:
             if getattr(dtype, "kind", "O") not in "fiub":
                 raise ValueError(f"X: its entries must be real numbers, got dtype {dtype}")
@@ -34,21 +32,34 @@ class DaskChunks:
         if hasattr(X, "chunks") and len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})  # whole rows
         rows = known_rows(X)
-        self.X = parts(X)
+        self.X = delayed_parts(X)
         self.columns = [
             aligned(name, column, rows, len(self.X))
             for name, column in (("y", y), ("sample_weight", s), ("offset", offset))
         ]
 
+    def parts(self) -> Iterator[Chunk]:
+        """One chunk after another, computed when it is asked for."""
+        import dask
+
+        nothing = [None] * len(self.X)
+        rows = zip(self.X, *(nothing if c is None else c for c in self.columns), strict=True)
+        for number, part in enumerate(rows):
+            X, *own = dask.compute(*part)
+            yield Chunk(number, X, *(None if c is None else np.asarray(c) for c in own))
+
     def reduce(self, task: Task, with_X: bool = True) -> Sums:
         """One graph; it runs where Dask runs graphs now: a Client, threads or processes."""
+        import dask
+        from dask import delayed
+
         shared = delayed(task, pure=False, traverse=False)
         nothing = [None] * len(self.X)
         X = self.X if with_X else nothing
         rows = zip(X, *(nothing if c is None else c for c in self.columns), strict=True)
         sums = [delayed(run, pure=False)(shared, k, *part) for k, part in enumerate(rows)]
         while len(sums) > 1:
-            groups = [sums[k : k + SPLIT_EVERY] for k in range(0, len(sums), SPLIT_EVERY)]
+            groups = [sums[k : k + self.split] for k in range(0, len(sums), self.split)]
             sums = [delayed(merge, pure=False)(group) for group in groups]
         (found,) = dask.compute(sums[0])
         return found  # type: ignore[no-any-return]
@@ -66,7 +77,7 @@ def known_rows(X: Any) -> list[int] | None:
     return [int(rows) for rows in X.chunks[0]]
 
 
-def parts(X: Any) -> list[Any]:
+def delayed_parts(X: Any) -> list[Any]:
     """The chunks of rows, not computed.
 
     Dask may join partitions of a Parquet file of which few columns are read, so that X and y of one
@@ -82,6 +93,12 @@ def aligned(name: str, column: Any, rows: list[int] | None, count: int) -> list[
     """The chunks of y, weights or an offset beside those of X."""
     if column is None:
         return None
+    if isinstance(column, Mapped):
+        from dask import delayed
+
+        own = [aligned(name, one, rows, count) or [None] * count for one in column.columns]
+        function = delayed(column.function, pure=False, traverse=False)
+        return [function(*part) for part in zip(*own, strict=True)]
     if not hasattr(column, "__dask_keys__"):
         column = np.asarray(column)
         if rows is None:
@@ -98,12 +115,12 @@ def aligned(name: str, column: Any, rows: list[int] | None, count: int) -> list[
     if hasattr(column, "chunks"):
         if len(column.shape) > 1 and len(column.chunks[1]) > 1:
             column = column.rechunk({1: -1})
-        own = known_rows(column)
-        if rows is not None and own is not None and own != rows:
-            if sum(own) != sum(rows):
-                raise ValueError(f"{name}: X has {sum(rows)} rows, {name} has {sum(own)}")
+        has = known_rows(column)
+        if rows is not None and has is not None and has != rows:
+            if sum(has) != sum(rows):
+                raise ValueError(f"{name}: X has {sum(rows)} rows, {name} has {sum(has)}")
             column = column.rechunk({0: tuple(rows)})
-    found = parts(column)
+    found = delayed_parts(column)
     if len(found) != count:
         raise ValueError(f"{name}: X has {count} chunks of rows, {name} has {len(found)}")
     return found

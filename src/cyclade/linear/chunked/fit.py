@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.chunked import model
 from cyclade.linear.chunked.model import Move, Products
-from cyclade.linear.chunked.products import ONES
 from cyclade.linear.chunked.table import Reading, Table
+from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.quadratic import next_damping
 from cyclade.linear.stopping import Report, Stopping
 
@@ -206,7 +206,7 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
             break
     if exact:
         t = 1.0  # the model is F itself: what is left is rounding
-    place.damping = next_damping(place, place.damping, t)  # type: ignore[arg-type]
+    place.damping = next_damping(place, place.damping, t)
     if 0.0 < t < 1.0:
         x, c = now.x + t * dx, now.c + t * move.dc
         ask = {"new": products.members, **weights(place, bent)} if ask else {}

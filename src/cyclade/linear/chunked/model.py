@@ -6,15 +6,16 @@ ones; the intercept is minimised over first, and cycles run on what is left of G
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.chunked.passes import unpacked
-from cyclade.linear.chunked.products import ONES
 from cyclade.linear.chunked.table import Reading, Table
 from cyclade.linear.kernels import block_gram, linalg
+from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import Tuning
 
@@ -171,7 +172,7 @@ def block_cycles(
     flat = G.shape[1] == x.size
     if not flat and len(G) == 1:
         G = np.repeat(G, T, axis=0)
-    for k, (first, last) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    for k, (first, last) in enumerate(itertools.pairwise(starts)):
         if flat:
             H = G[0][first:last, first:last]
         else:  # a row of outputs that do not meet, for each column of the block

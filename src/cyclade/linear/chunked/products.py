@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.chunked.chunks import Chunk
+from cyclade.linear.kernels.block_gram import ONES, row_products
 
 Array = NDArray[Any]
-ONES = -1  # the number of the column of ones, which belongs to the intercept
 
 
 def blocks(chunk: Chunk, entries: int) -> Iterator[tuple[slice, Any]]:
@@ -71,8 +71,6 @@ def _taken(A: Array, cols: Array) -> Array:
 
 
 def _sparse_products(A: Any, w: Array, old: Array, new: Array) -> Array:
-    from cyclade.linear.kernels.block_gram import row_products
-
     every = np.concatenate([old, new])
     place = np.full(A.shape[1], -1, np.int64)
     real = every != ONES

@@ -26,11 +26,17 @@ class Data:
     loss: Loss
     penalty: Any  # at some λ; `at` sets it
     groups: Array | None = None  # for splitters
+    gathered: Array | None = None  # weights on the client, for tables in chunks
 
     @property
     def weights(self) -> Array:
         """Sample weights, ones where none were given."""
         return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def client_weights(self) -> Array:
+        """The same on the client, for data that lie in chunks."""
+        return self.weights if self.gathered is None else self.gathered
 
     def at(self, alpha: float | None) -> Any:
         """The penalty at λ = alpha; at zero only the sign of coefficients can be constrained."""

@@ -15,6 +15,8 @@ import numpy as np
 from cyclade.linear.kernels.group import rotated_step, sparse_step
 from cyclade.linear.kernels.jit import compiled
 
+ONES = -1  # the number of the column of ones, which belongs to the intercept
+
 
 @compiled
 def cycles(
