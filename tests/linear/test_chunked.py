@@ -63,6 +63,10 @@ PENALTIES = {
 }  # fmt: skip
 
 
+def convex(penalty):
+    return getattr(penalty, "convex", True)
+
+
 def both(y, loss, penalty, X=DENSE, rows=50, tol=1e-9, **options):
     """The fit in chunks, once it was held against the one in memory."""
     inside = solve(X, y, loss, penalty, tol=tol, **options)
@@ -70,7 +74,10 @@ def both(y, loss, penalty, X=DENSE, rows=50, tol=1e-9, **options):
     assert found.certificate.reached, found.certificate
     assert found.certificate.kind == inside.certificate.kind
     assert found.certificate.tolerance == pytest.approx(inside.certificate.tolerance, rel=1e-6)
-    assert found.objective == pytest.approx(inside.objective, rel=SAME, abs=1e-12)
+    if convex(penalty):
+        assert found.objective == pytest.approx(inside.objective, rel=SAME, abs=1e-12)
+    else:  # stationary points, not always the same ones
+        assert found.objective <= inside.objective * (1.0 + 0.02)
     assert found.coef.shape == inside.coef.shape
     assert found.coef.dtype == inside.coef.dtype
     assert np.shape(found.intercept) == np.shape(inside.intercept)

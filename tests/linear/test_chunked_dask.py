@@ -7,9 +7,19 @@ import pytest
 from scipy import sparse
 
 from cyclade.linear import (
-    GroupLasso, Lasso, LassoCV, MultiTaskLasso, PoissonRegressor, RobustRegression, RowChunks,
-    SparseLogisticRegression, SparseLogisticRegressionCV, StochasticLinear,
-    StochasticLinearClassifier, path, solve,
+    GroupLasso,
+    Lasso,
+    LassoCV,
+    MultiTaskLasso,
+    PoissonRegressor,
+    RobustRegression,
+    RowChunks,
+    SparseLogisticRegression,
+    SparseLogisticRegressionCV,
+    StochasticLinear,
+    StochasticLinearClassifier,
+    path,
+    solve,
 )  # fmt: skip
 from cyclade.linear.penalties import L1, GroupL2
 
@@ -75,9 +85,12 @@ def test_a_client_and_no_copy_of_X_on_it():
     distributed = pytest.importorskip("distributed")
     X = da.random.default_rng(0).standard_normal((4000, 6), chunks=(500, 6))
     y = X[:, 0] - X[:, 2]
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster, distributed.Client(cluster):
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
         found = solve(X, y, lam=0.1, tol=1e-9)
     same(found, solve(X.compute(), y.compute(), lam=0.1, tol=1e-9))
 

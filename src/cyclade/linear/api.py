@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
-from cyclade.linear.arguments import as_start, check_lams, default_lams, is_separable
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.checks import check_weights, numbers
-from cyclade.linear.chunked import in_chunks
+from cyclade.linear.checks import (
+    as_start,
+    check_lams,
+    check_weights,
+    default_lams,
+    in_chunks,
+    numbers,
+)
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Design, as_design
 from cyclade.linear.results import PathResult, Solution, paths_together, together
@@ -106,7 +111,7 @@ def solve(
         )
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
-    return together(fits) if is_separable(loss, penalty, np.ndim(y)) else fits[0]
+    return together(fits) if penalties.is_separable(loss, penalty, np.ndim(y)) else fits[0]
 
 
 def fit(
@@ -185,7 +190,7 @@ def path(
             lams = default_lams(penalty, null_gradient(problems), n_lams, lam_ratio)
         lams = check_lams(lams)
         paths = [follow(*part, lams, tol, max_passes, printer(verbose)) for part in parts]
-    return paths_together(paths) if is_separable(loss, penalty, np.ndim(y)) else paths[0]
+    return paths_together(paths) if penalties.is_separable(loss, penalty, np.ndim(y)) else paths[0]
 
 
 def lam_max(
@@ -290,7 +295,7 @@ def as_problems(
     if outputs is not None and b.ndim == 1:
         b = np.repeat(b[:, None], outputs, axis=1)
     more = bool(fit_intercept), tuning
-    if is_separable(loss, penalty, y.ndim):
+    if penalties.is_separable(loss, penalty, y.ndim):
         bound = bind(penalty, design.p)
         columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
         pairs = zip(*columns, strict=True)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.arguments import as_start, check_lams, default_lams, is_separable
+from cyclade.linear.checks import as_start, check_lams, default_lams
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
 from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
 from cyclade.linear.chunked.passes import Column
 from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.losses import Loss
+from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import PathResult, Solution, paths_together, together
 from cyclade.linear.starts.predictor import lams_between

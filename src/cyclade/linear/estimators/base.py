@@ -22,8 +22,14 @@ from cyclade._checks import positive, require, whole_number
 from cyclade.linear import Solution, solve
 from cyclade.linear import path as solve_path
 from cyclade.linear.api import lam_max
-from cyclade.linear.checks import between, check_flag, check_offset, check_weights, numbers
-from cyclade.linear.chunked import in_chunks
+from cyclade.linear.checks import (
+    between,
+    check_flag,
+    check_offset,
+    check_weights,
+    in_chunks,
+    numbers,
+)
 from cyclade.linear.estimators.data import CoefficientPath, Data, as_path, worst
 from cyclade.linear.estimators.fitted import FittedModel
 from cyclade.linear.estimators.tables import some_columns, table_data

@@ -15,8 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
-from cyclade.linear.checks import check_groups
-from cyclade.linear.chunked import in_chunks
+from cyclade.linear.checks import check_groups, in_chunks
 from cyclade.linear.cv import Choice
 from cyclade.linear.estimators.base import LinearModel
 from cyclade.linear.estimators.data import CoefficientPath, Data

@@ -11,8 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cyclade.linear import Certificate
-from cyclade.linear.checks import check_offset
-from cyclade.linear.chunked import in_chunks
+from cyclade.linear.checks import check_offset, in_chunks
 from cyclade.linear.estimators.declare import Declared
 from cyclade.linear.estimators.tables import describe, table_predictions
 from cyclade.linear.losses.base import Array

@@ -11,8 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
-from cyclade.linear.checks import check_weights
-from cyclade.linear.chunked import in_chunks
+from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.estimators.base import Encoded, LinearModel
 from cyclade.linear.estimators.data import Data, as_path
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from cyclade.linear.checks import check_offset, check_weights
-from cyclade.linear.chunked import as_chunks, from_dask
+from cyclade.linear.checks import check_offset, check_weights, from_dask
+from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunk, RowChunks, Sums
 from cyclade.linear.chunked.mapped import Mapped
 from cyclade.linear.chunked.products import combine

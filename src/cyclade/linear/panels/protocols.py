@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.chunked import in_chunks
+from cyclade.linear.checks import in_chunks
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:

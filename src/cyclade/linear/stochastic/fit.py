@@ -15,8 +15,8 @@ from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses
 from cyclade.linear.api import as_penalty
-from cyclade.linear.arguments import as_start
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.checks import as_start
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.stochastic.certificates import Certifier
 from cyclade.linear.stochastic.draws import EarlyRefresh
