@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import memory_limit
 import numpy as np
 import pytest
 from scipy import sparse
@@ -392,3 +394,26 @@ def test_bad_tables_are_named():
     spoilt[7, 2] = np.nan
     with pytest.raises(ValueError, match="X: must hold finite numbers"):
         solve(RowChunks(spoilt, rows=50), TARGETS["real"], "squared", L1(0.1))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_rows_larger_than_memory_are_fitted(tmp_path):
+    """In small; the next one is the same with 4 GiB."""
+    memory_limit.write(tmp_path, 0.3)
+    found = memory_limit.run(tmp_path, 0.3)
+    assert found["limit is real"]
+    assert found["reached"] == [True, True]
+    assert {0, 5} <= set(found["support"])
+    assert found["peak"] < 0.2 * 2**30
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_four_gib_under_one(tmp_path, capsys):
+    memory_limit.write(tmp_path, 4.0)
+    found = memory_limit.run(tmp_path, 1.0)
+    with capsys.disabled():
+        print(f"\npeak {found['peak'] / 2**20:.0f} MiB for 4 GiB of rows under 1 GiB")
+    assert found["limit is real"]
+    assert found["reached"] == [True, True]
+    assert found["peak"] < 2**30

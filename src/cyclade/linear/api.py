@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
 from cyclade.linear.checks import (
     as_start,
     check_lams,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:  # they load numba
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
+Done = Callable[[Solution], None]
 
 
 def solve(
@@ -52,6 +55,7 @@ def solve(
     max_passes: int = 100_000,
     verbose: bool = False,
     tuning: Tuning | None = None,
+    checkpoint: Any = None,
 ) -> Solution:
     """Minimise F(x, c) = Σ_i s_i φ(y_i, z_i) / Σ_i s_i + r(x), with z = Xx + c + offset.
 
@@ -88,6 +92,9 @@ def solve(
         Print one line per check of all columns.
     tuning : Tuning, optional
         Other constants of the engine than the default ones; for tests and experiments.
+    checkpoint : str or path, optional
+        For tables in chunks: a file that holds the point after every pass; the same call goes on
+        from it.
 
     Examples
     --------
@@ -107,8 +114,11 @@ def solve(
 
         tuning = check_options(tol, max_passes, tuning)
         return api.solve(
-            X, y, loss, penalty, data, coef, intercept, tol, max_passes, printer(verbose), tuning
-        )
+            X, y, loss, penalty, data, coef, intercept, tol, max_passes, printer(verbose),
+            tuning, checkpoint,
+        )  # fmt: skip
+    if checkpoint is not None:
+        raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
     return together(fits) if penalties.is_separable(loss, penalty, np.ndim(y)) else fits[0]
@@ -147,6 +157,7 @@ def path(
     max_passes: int = 100_000,
     verbose: bool = False,
     tuning: Tuning | None = None,
+    checkpoint: Any = None,
 ) -> PathResult:
     """Solve for each λ in decreasing order, each from the solution before.
 
@@ -159,6 +170,8 @@ def path(
     lams : array, optional
         The λ; they are put in decreasing order. Default: `n_lams` values in geometric progression
         from λ_max, the smallest for which x = 0 is stationary, to ``lam_ratio * λ_max``.
+    checkpoint : str or path, optional
+        A file that holds what is done after every λ; the same call goes on from it.
 
     Examples
     --------
@@ -182,14 +195,20 @@ def path(
         tuning = check_options(tol, max_passes, tuning)
         return api.path(
             X, y, loss, penalty, data, coef, intercept, lams, n_lams, lam_ratio, tol, max_passes,
-            printer(verbose), tuning,
+            printer(verbose), tuning, checkpoint,
         )  # fmt: skip
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         if lams is None:
             problems = [problem for problem, _, _ in parts]
             lams = default_lams(penalty, null_gradient(problems), n_lams, lam_ratio)
         lams = check_lams(lams)
-        paths = [follow(*part, lams, tol, max_passes, printer(verbose)) for part in parts]
+        paths = []
+        for k, part in enumerate(parts):
+            kept = None
+            if checkpoint is not None:
+                name = f"{os.fspath(checkpoint)}-{k}" if len(parts) > 1 else checkpoint
+                kept = Kept(name, _run_of(part[0], lams, tol))
+            paths.append(follow_on(kept, *part, lams, tol, max_passes, printer(verbose)))
     return paths_together(paths) if penalties.is_separable(loss, penalty, np.ndim(y)) else paths[0]
 
 
@@ -212,10 +231,34 @@ def null_gradient(problems: list[Problem]) -> Array:
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 
 
+def _run_of(problem: Problem, lams: Array, tol: float) -> str:
+    """What tells a path apart from others, X by its shape alone."""
+    return fingerprint(
+        problem.y, problem.s, problem.offset, repr(problem.loss), problem.fit_intercept, tol,
+        described(problem.penalty.penalty.scaled(1.0)), problem.design.n, problem.design.p, lams,
+    )  # fmt: skip
+
+
+def follow_on(
+    kept: Kept | None, problem: Problem, x: Array, c: Any, lams: Array, tol: float,
+    max_passes: int, report: Report,
+) -> PathResult:  # fmt: skip
+    """`follow`, from a checkpoint where there is one."""
+    if kept is None:
+        return follow(problem, x, c, lams, tol, max_passes, report)
+
+    def rest(coef: Any, intercept: Any, left: Array, done: Done) -> None:
+        start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
+        follow(problem, start, intercept, left, tol, max_passes, report, done)
+
+    return as_path(lams, resumed(kept, lams, x, c, rest))
+
+
 def follow(
-    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
-) -> PathResult:
-    """One problem along decreasing λ, from (x, c)."""
+    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report,
+    done: Done | None = None,
+) -> PathResult:  # fmt: skip
+    """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
     from cyclade.linear.screening import Reader
     from cyclade.linear.starts.companion import Companion
     from cyclade.linear.starts.predictor import predictor
@@ -242,6 +285,8 @@ def follow(
         for start in starts:
             state = start.advance(problem, state, max_passes)
         certificates.append(minimise(problem, state, tol, max_passes, report))
+        if done is not None:
+            done(as_solution(problem, state, certificates[-1]))
         coef, intercepts[..., k] = coefficients(problem, state)
         rows = np.flatnonzero(coef != 0 if coef.ndim == 1 else coef.any(axis=1))
         coefs[..., k][rows] = coef[rows]

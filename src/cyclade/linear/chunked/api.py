@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
 from cyclade.linear.checks import as_start, check_lams, default_lams
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
@@ -29,6 +32,7 @@ Array = NDArray[Any]
 def solve(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
     intercept: Any, tol: float, max_passes: int, report: Report, tuning: Tuning,
+    checkpoint: Any = None,
 ) -> Solution:  # fmt: skip
     """One fit; arguments as `cyclade.linear.solve` has checked them."""
     with one_thread(0, tuning):
@@ -36,9 +40,16 @@ def solve(
         cold = coef is None and intercept is None
         starts = as_starts(tables, coef, intercept)
         fits = []
-        for table, (x, c) in zip(tables, starts, strict=True):
-            place = approach(table, x, c, cold, tol, max_passes, report)
-            certificate = minimise(table, place, tol, max_passes, report)
+        for k, (table, (x, c)) in enumerate(zip(tables, starts, strict=True)):
+            kept = kept_at(checkpoint, table, k, len(tables), tol, described(penalty))
+            found = None if kept is None else kept.load()
+            if found is None:
+                place = approach(table, x, c, cold, tol, max_passes, report)
+            else:
+                c = found["c"] if found["c"].ndim else float(found["c"])
+                place = begin(table, found["x"], c)
+            save = None if kept is None else keeper(kept, place)
+            certificate = minimise(table, place, tol, max_passes, report, save)
             fits.append(as_solution(table, place, certificate))
     return together(fits) if tables[0].column.output is not None else fits[0]
 
@@ -46,7 +57,7 @@ def solve(
 def path(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
     intercept: Any, lams: Any, n_lams: int, lam_ratio: float, tol: float, max_passes: int,
-    report: Report, tuning: Tuning,
+    report: Report, tuning: Tuning, checkpoint: Any = None,
 ) -> PathResult:  # fmt: skip
     """A path; arguments as `cyclade.linear.path` has checked them."""
     with one_thread(0, tuning):
@@ -55,10 +66,11 @@ def path(
             lams = default_lams(penalty, null_gradient(tables), n_lams, lam_ratio)
         lams = check_lams(lams)
         starts = as_starts(tables, coef, intercept)
-        paths = [
-            follow(table, *start, lams, tol, max_passes, report)
-            for table, start in zip(tables, starts, strict=True)
-        ]
+        paths = []
+        for k, (table, start) in enumerate(zip(tables, starts, strict=True)):
+            run = described(penalty.scaled(1.0)), lams
+            kept = kept_at(checkpoint, table, k, len(tables), tol, *run)
+            paths.append(follow(kept, table, *start, lams, tol, max_passes, report))
     return paths_together(paths) if tables[0].column.output is not None else paths[0]
 
 
@@ -183,25 +195,43 @@ def approach(
     return place
 
 
+def kept_at(
+    checkpoint: Any, table: Table, k: int, count: int, tol: float, *more: Any
+) -> Kept | None:
+    """The checkpoint of table k of so many; what tells it apart is found without reading X."""
+    if checkpoint is None:
+        return None
+    name = f"{os.fspath(checkpoint)}-{k}" if count > 1 else checkpoint
+    seen = table.seen
+    return Kept(name, fingerprint(
+        repr(table.loss), table.fit_intercept, tol, seen.n, seen.weight, seen.some, table.chunks.p,
+        *more,
+    ))  # fmt: skip
+
+
+def keeper(kept: Kept, place: Place) -> Callable[[], None]:
+    """What writes down where a fit stands."""
+    return lambda: kept.save(x=place.x, c=np.asarray(place.measured.c))
+
+
 def follow(
-    table: Table, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
-) -> PathResult:
-    """One table along decreasing λ, from (x, c)."""
-    penalty, place = table.penalty.penalty, begin(table, x, c)
-    fits = []
-    for lam in lams:
-        at = table.at(penalty.scaled(float(lam)))
-        rebase(at, place)
-        place.passes, place.history, place.damping = 0, [], 1.0
-        certificate = minimise(at, place, tol, max_passes, report)
-        fits.append(as_solution(at, place, certificate))
-        table.reads = at.reads
-    return PathResult(
-        lams, np.stack([fit.coef for fit in fits], axis=-1),
-        np.stack([np.asarray(fit.intercept) for fit in fits], axis=-1),
-        np.array([fit.objective for fit in fits]), [fit.certificate for fit in fits],
-        np.array([fit.passes for fit in fits]),
-    )  # fmt: skip
+    kept: Kept | None, table: Table, x: Array, c: Any, lams: Array, tol: float, max_passes: int,
+    report: Report,
+) -> PathResult:  # fmt: skip
+    """One table along decreasing λ, from (x, c) or from a checkpoint."""
+
+    def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
+        start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
+        penalty, place = table.penalty.penalty, begin(table, start, intercept)
+        for lam in left:
+            at = table.at(penalty.scaled(float(lam)))
+            rebase(at, place)
+            place.passes, place.history, place.damping = 0, [], 1.0
+            certificate = minimise(at, place, tol, max_passes, report)
+            done(as_solution(at, place, certificate))
+            table.reads = at.reads
+
+    return as_path(lams, resumed(kept, lams, x, c, rest))
 
 
 def as_solution(table: Table, place: Place, certificate: Any) -> Solution:

@@ -8,6 +8,7 @@ products of columns that have just come in, and the point that a shorter step le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,9 +66,13 @@ def rebase(table: Table, place: Place) -> None:
 
 
 def minimise(
-    table: Table, place: Place, tol: float, max_passes: int, report: Report
-) -> Certificate:
-    """Move the place until the certificate holds or `max_passes` cycles are spent."""
+    table: Table, place: Place, tol: float, max_passes: int, report: Report,
+    save: Callable[[], None] | None = None,
+) -> Certificate:  # fmt: skip
+    """Move the place until the certificate holds or `max_passes` cycles are spent.
+
+    `save`, if given, is called after every step.
+    """
 
     def tell(row: dict[str, float]) -> None:
         row["reads"] = table.reads
@@ -77,6 +82,8 @@ def minimise(
     while not stopping.done(place):
         screen(table, place, stopping.certificate)
         improve(table, place, stopping.target, stopping.scale, max_passes)
+        if save is not None:
+            save()
     return stopping.certificate
 
 

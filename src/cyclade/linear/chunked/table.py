@@ -152,7 +152,8 @@ class Table:
         slope = sums["slope"] if self.fit_intercept else 0.0 * sums["slope"]
         if self.fit_intercept:
             distance = max(distance, float(np.max(np.abs(slope))))
-        found = Reading(x, c, g, slope, distances, distance, float(sums["values"][0]) + r, sums)
+        objective = float(sums["values"][0] + r)
+        found = Reading(x, c, g, slope, distances, float(distance), objective, sums)
         if self.has_dual:
             found.dual = dual_value(self, found)
         return found
@@ -228,7 +229,7 @@ def dual_value(table: Table, now: Reading) -> float:
     value -= penalty.conjugate(g, t)
     if moved.any():
         value -= penalty.conjugate(other, t)
-    return value if np.isfinite(value) else -np.inf
+    return float(value) if np.isfinite(value) else -np.inf
 
 
 def chord(known: Array, t: float, part: float) -> float:

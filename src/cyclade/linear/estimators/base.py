@@ -22,6 +22,7 @@ from cyclade._checks import positive, require, whole_number
 from cyclade.linear import Solution, solve
 from cyclade.linear import path as solve_path
 from cyclade.linear.api import lam_max
+from cyclade.linear.checkpoint import as_path
 from cyclade.linear.checks import (
     between,
     check_flag,
@@ -30,7 +31,7 @@ from cyclade.linear.checks import (
     in_chunks,
     numbers,
 )
-from cyclade.linear.estimators.data import CoefficientPath, Data, as_path, worst
+from cyclade.linear.estimators.data import CoefficientPath, Data, worst
 from cyclade.linear.estimators.fitted import FittedModel
 from cyclade.linear.estimators.tables import some_columns, table_data
 from cyclade.linear.losses import Loss
@@ -264,7 +265,15 @@ class LinearModel(FittedModel):
 
     def _path(self, data: Data, grid: Array) -> list[Any]:
         return [
-            solve_path(data.X, y, data.loss, data.penalty, lams=grid, **self._options(data, k))
+            solve_path(
+                data.X,
+                y,
+                data.loss,
+                data.penalty,
+                lams=grid,
+                **self._options(data, k),
+                checkpoint=None if data.checkpoint is None else f"{data.checkpoint}-{k}",
+            )
             for k, y in enumerate(data.targets)
         ]
 

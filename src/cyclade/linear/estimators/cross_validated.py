@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -78,6 +79,11 @@ class CrossValidated(LinearModel):
         "standard error of it.",
     ] = "min"
     n_jobs: Annotated[int | None, "int", "Folds that run at once, as in joblib."] = None
+    checkpoint: Annotated[
+        Any,
+        "str or path",
+        "A folder that holds what is done of every path; the same `fit` goes on from it.",
+    ] = None
 
     alpha_: Annotated[float, "The alpha that was chosen."] = field(init=False)
     l1_ratio_: Annotated[
@@ -164,7 +170,10 @@ class CrossValidated(LinearModel):
         parallel = effective_n_jobs(self.n_jobs) > 1
         with one_thread(0 if parallel or in_chunks(data.X) else data.X.size):
             run = Parallel(n_jobs=self.n_jobs, prefer="threads")
-            tried = run(delayed(_held_out)(self, data, grid, *fold) for fold in folds)
+            tried = run(
+                delayed(_held_out)(self, self._kept(data, f"fold-{k}"), grid, *fold)
+                for k, fold in enumerate(folds)
+            )
         missed = sum(fold.missed for fold in tried)
         if missed:  # said here, once: warnings from threads would repeat, or be lost
             fits = sum(fold.fits for fold in tried)
@@ -180,7 +189,14 @@ class CrossValidated(LinearModel):
         self.__dict__.pop("mse_path_", None)
         if self.scoring is None and isinstance(data.loss, Squared):
             self.mse_path_ = -scores
-        return [found.at(best) for found in self._paths(data, grid[: best + 1])]
+        kept = self._kept(data, "all")
+        return [found.at(best) for found in self._paths(kept, grid[: best + 1])]
+
+    def _kept(self, data: Data, name: str) -> Data:
+        """The same with a checkpoint for its path, if there is a folder for them."""
+        if self.checkpoint is None:
+            return data
+        return replace(data, checkpoint=str(Path(self.checkpoint) / name))
 
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear import PathResult
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 from cyclade.linear.penalties import Box
@@ -26,6 +25,7 @@ class Data:
     loss: Loss
     penalty: Any  # at some λ; `at` sets it
     groups: Array | None = None  # for splitters
+    checkpoint: str | None = None  # where a path over these data keeps what is done
     gathered: Array | None = None  # weights on the client, for tables in chunks
 
     @property
@@ -60,18 +60,6 @@ class Data:
         if self.offset is None or self.offset.ndim == 1 or len(self.targets) == 1:
             return self.offset
         return self.offset[:, k]
-
-
-def as_path(grid: Array, fits: list[Any]) -> PathResult:
-    """Fits at descending alphas as a path."""
-    return PathResult(
-        grid,
-        np.stack([fit.coef for fit in fits], axis=-1),
-        np.stack([np.asarray(fit.intercept) for fit in fits], axis=-1),
-        np.array([fit.objective for fit in fits]),
-        [fit.certificate for fit in fits],
-        np.array([fit.passes for fit in fits]),
-    )
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
+from cyclade.linear.checkpoint import as_path
 from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.estimators.base import Encoded, LinearModel
-from cyclade.linear.estimators.data import Data, as_path
+from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.estimators.tables import row_parts
 from cyclade.linear.losses.base import Array

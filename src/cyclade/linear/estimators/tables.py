@@ -121,7 +121,8 @@ def table_part(data: Data, rows: Array) -> Data:
     """The same on some of the rows: all others weigh nothing."""
     inside = np.zeros(len(data.y), bool)
     inside[rows] = True
-    return replace(data, sample_weight=Mapped(masked, data.sample_weight, inside))
+    weights: Any = Mapped(masked, data.sample_weight, inside)
+    return replace(data, sample_weight=weights)
 
 
 @dataclass(frozen=True)
