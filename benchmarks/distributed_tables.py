@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import csv
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -204,15 +205,15 @@ def world(workers: int, chosen: argparse.Namespace) -> list[Row]:
             mine = runs[0] | {"seconds": statistics.median(run["seconds"] for run in runs)}
             shape = f"{'Lasso' if loss == 'squared' else 'l1 logistic'} {n:,} x {p:,}"
             found.append({"problem": shape, "workers": workers, "contestant": "cyclade", **mine})
+            print(found[-1], flush=True)
             for name in chosen.peers:
-                if workers > 1 and name == "scikit-learn":
+                if workers > 1 and (name == "scikit-learn" or chosen.peers_once):
                     continue
                 goal = mine["F"] * (1.0 + chosen.within)
                 peer = reached(client, name, X, y, loss, lam, goal, chosen.seconds)
                 found.append({"problem": shape, "workers": workers, "contestant": name, **peer})
+                print(found[-1], flush=True)
             del X, y
-    for row in found:
-        print(row, flush=True)
     return found
 
 
@@ -254,9 +255,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for a peer's tries")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peers", nargs="*", default=["dask-glm admm", "dask-glm proximal_grad"])
+    parser.add_argument("--peers-once", action="store_true", help="on one worker alone")
     parser.add_argument("--csv", type=Path, default=None, help="write the table of the docs")
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
+    here = Path(__file__).resolve().parent  # distributed.py here would hide Dask's package
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     rows = [row for workers in chosen.workers for row in world(workers, chosen)]
     lines = tabulate(rows)
     for line in lines:
@@ -269,6 +273,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1:])
