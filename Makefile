@@ -18,6 +18,7 @@ test: setup
 faults: setup
 	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
 	$(BIN)/python tests/faults/ranks.py --kills 50 --hangs 3 --nans 50 --damages 200 --torchruns 3
+	$(BIN)/python tests/faults/tables.py --kills 200 --workers 5 --damages 200
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.
 test-all: setup

@@ -11,6 +11,7 @@ what a reduction of so many bytes takes.
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
     python benchmarks/distributed.py --predict            # 8 and 64 GPUs, by the model
+    python benchmarks/distributed.py --tables             # Dask; see distributed_tables.py
 
 Only a quiet machine with a core for every rank says anything about throughput.
 """
@@ -38,6 +39,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+import distributed_tables
 import nets_models
 from cyclade.optim import SCCD, SGD, VROCCD
 
@@ -285,6 +287,9 @@ def predict() -> None:
 
 def main() -> None:
     """Run the worlds and print the table."""
+    if sys.argv[1:2] == ["--tables"]:
+        distributed_tables.main(sys.argv[2:])
+        return
     if sys.argv[1:2] == ["--as-rank"]:
         batch, repeats, backend, out = sys.argv[2:6]
         as_rank(int(batch), int(repeats), backend, Path(out))

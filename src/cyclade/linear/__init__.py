@@ -11,10 +11,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from cyclade.linear.api import PathResult, Solution, path, solve
+from cyclade.linear.api import path, solve
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.chunked.chunks import RowChunks
+from cyclade.linear.results import PathResult, Solution
 
-__all__ = ["Certificate", "PathResult", "Solution", "path", "solve"]
+__all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"]
 
 
 def __getattr__(name: str) -> Any:

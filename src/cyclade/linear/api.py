@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.checks import between, check_weights, numbers
+from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
+from cyclade.linear.checks import (
+    as_start,
+    check_lams,
+    check_weights,
+    default_lams,
+    in_chunks,
+    numbers,
+)
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Design, as_design
+from cyclade.linear.results import PathResult, Solution, paths_together, together
 from cyclade.linear.starts.softening import Softening, softer
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -28,70 +37,7 @@ if TYPE_CHECKING:  # they load numba
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
-
-
-@dataclass
-class Solution:
-    """A fit.
-
-    Attributes
-    ----------
-    coef : array of shape (p,), or (p, T) with several outputs
-    intercept : float, or array of shape (T,)
-    objective : float
-        F(coef, intercept).
-    certificate : Certificate
-        Measured on all columns at this very point.
-    passes : int
-        Cycles made, each over the columns then active.
-    working_set : array of int
-        The columns of the last working set.
-    history : list of dict
-        One row per check of all columns: objective, gap or distance, passes, working.
-    """
-
-    coef: Array
-    intercept: Any
-    objective: float
-    certificate: Certificate
-    passes: int
-    working_set: Array = field(repr=False, default_factory=lambda: np.empty(0, np.int64))
-    history: list[dict[str, float]] = field(repr=False, default_factory=list)
-
-
-@dataclass
-class PathResult:
-    """A path.
-
-    Attributes
-    ----------
-    lams : array of shape (L,)
-        λ, decreasing.
-    coefs : array of shape (p, L), or (p, T, L)
-    intercepts : array of shape (L,), or (T, L)
-    objectives : array of shape (L,)
-    certificates : list of Certificate
-    passes : array of int, shape (L,)
-    """
-
-    lams: Array
-    coefs: Array = field(repr=False)
-    intercepts: Array = field(repr=False)
-    objectives: Array = field(repr=False)
-    certificates: list[Certificate] = field(repr=False)
-    passes: Array = field(repr=False)
-
-    @property
-    def reached(self) -> bool:
-        """Whether every certificate holds."""
-        return all(certificate.reached for certificate in self.certificates)
-
-    def at(self, k: int) -> Solution:
-        """The k-th solution, with all the passes that led there."""
-        return Solution(
-            np.ascontiguousarray(self.coefs[..., k]), self.intercepts[..., k],
-            float(self.objectives[k]), self.certificates[k], int(self.passes[: k + 1].sum()),
-        )  # fmt: skip
+Done = Callable[[Solution], None]
 
 
 def solve(
@@ -110,13 +56,16 @@ def solve(
     max_passes: int = 100_000,
     verbose: bool = False,
     tuning: Tuning | None = None,
+    checkpoint: Any = None,
 ) -> Solution:
     """Minimise F(x, c) = Σ_i s_i φ(y_i, z_i) / Σ_i s_i + r(x), with z = Xx + c + offset.
 
     Parameters
     ----------
     X : array or SciPy sparse matrix of shape (n, p)
-        float32 or float64, in either memory order; sparse in any format (by columns is best).
+        float32 or float64, in either memory order; sparse in any format (by columns is best). Or a
+        table in chunks of rows, which is never held as a whole: a Dask array or dataframe, or
+        `RowChunks`.
     y : array of shape (n,), or (n, T)
         The targets.
     loss : str or Loss
@@ -144,6 +93,9 @@ def solve(
         Print one line per check of all columns.
     tuning : Tuning, optional
         Other constants of the engine than the default ones; for tests and experiments.
+    checkpoint : str or path, optional
+        For tables in chunks: a file that holds the point after every pass; the same call goes on
+        from it.
 
     Examples
     --------
@@ -158,9 +110,19 @@ def solve(
     """
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
+    if in_chunks(X):
+        from cyclade.linear.chunked import api
+
+        tuning = check_options(tol, max_passes, tuning)
+        return api.solve(
+            X, y, loss, penalty, data, coef, intercept, tol, max_passes, printer(verbose),
+            tuning, checkpoint,
+        )  # fmt: skip
+    if checkpoint is not None:
+        raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
-    return together(fits) if is_separable(loss, penalty, np.ndim(y)) else fits[0]
+    return together(fits) if penalties.is_separable(loss, penalty, np.ndim(y)) else fits[0]
 
 
 def fit(
@@ -202,6 +164,7 @@ def path(
     max_passes: int = 100_000,
     verbose: bool = False,
     tuning: Tuning | None = None,
+    checkpoint: Any = None,
 ) -> PathResult:
     """Solve for each λ in decreasing order, each from the solution before.
 
@@ -214,6 +177,8 @@ def path(
     lams : array, optional
         The λ; they are put in decreasing order. Default: `n_lams` values in geometric progression
         from λ_max, the smallest for which x = 0 is stationary, to ``lam_ratio * λ_max``.
+    checkpoint : str or path, optional
+        A file that holds what is done after every λ; the same call goes on from it.
 
     Examples
     --------
@@ -231,19 +196,37 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
+    if in_chunks(X):
+        from cyclade.linear.chunked import api
+
+        tuning = check_options(tol, max_passes, tuning)
+        return api.path(
+            X, y, loss, penalty, data, coef, intercept, lams, n_lams, lam_ratio, tol, max_passes,
+            printer(verbose), tuning, checkpoint,
+        )  # fmt: skip
     with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
         if lams is None:
             problems = [problem for problem, _, _ in parts]
             lams = default_lams(penalty, null_gradient(problems), n_lams, lam_ratio)
         lams = check_lams(lams)
-        paths = [follow(*part, lams, tol, max_passes, printer(verbose)) for part in parts]
-    return paths_together(paths) if is_separable(loss, penalty, np.ndim(y)) else paths[0]
+        paths = []
+        for k, part in enumerate(parts):
+            kept = None
+            if checkpoint is not None:
+                name = f"{os.fspath(checkpoint)}-{k}" if len(parts) > 1 else checkpoint
+                kept = Kept(name, _run_of(part[0], lams, tol))
+            paths.append(follow_on(kept, *part, lams, tol, max_passes, printer(verbose)))
+    return paths_together(paths) if penalties.is_separable(loss, penalty, np.ndim(y)) else paths[0]
 
 
 def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
     """The smallest λ at which x = 0 is stationary, for arguments as in `path`."""
+    if in_chunks(X):
+        from cyclade.linear.chunked import api
+
+        return api.lam_max(X, y, loss, penalty, (sample_weight, offset, fit_intercept))
     design = as_design(X)
     problems = as_problems(design, y, loss, penalty, (sample_weight, offset, fit_intercept))
     return float(penalty.lam_max(null_gradient(problems)))
@@ -255,10 +238,34 @@ def null_gradient(problems: list[Problem]) -> Array:
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 
 
+def _run_of(problem: Problem, lams: Array, tol: float) -> str:
+    """What tells a path apart from others, X by its shape alone."""
+    return fingerprint(
+        problem.y, problem.s, problem.offset, repr(problem.loss), problem.fit_intercept, tol,
+        described(problem.penalty.penalty.scaled(1.0)), problem.design.n, problem.design.p, lams,
+    )  # fmt: skip
+
+
+def follow_on(
+    kept: Kept | None, problem: Problem, x: Array, c: Any, lams: Array, tol: float,
+    max_passes: int, report: Report,
+) -> PathResult:  # fmt: skip
+    """`follow`, from a checkpoint where there is one."""
+    if kept is None:
+        return follow(problem, x, c, lams, tol, max_passes, report)
+
+    def rest(coef: Any, intercept: Any, left: Array, done: Done) -> None:
+        start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
+        follow(problem, start, intercept, left, tol, max_passes, report, done)
+
+    return as_path(lams, resumed(kept, lams, x, c, rest))
+
+
 def follow(
-    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
-) -> PathResult:
-    """One problem along decreasing λ, from (x, c)."""
+    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report,
+    done: Done | None = None,
+) -> PathResult:  # fmt: skip
+    """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
     from cyclade.linear import direct
     from cyclade.linear.screening import Reader
     from cyclade.linear.starts.companion import Companion
@@ -271,7 +278,11 @@ def follow(
         found = direct.solve(problem, x, lams, tol, max_passes)
         if found is not None:
             coefs = found.coefs.T.astype(problem.design.given, copy=False)
-            return PathResult(lams, coefs, *found[1:])
+            whole = PathResult(lams, coefs, *found[1:])
+            if done is not None:
+                for k in range(lams.size):
+                    done(whole.at(k))
+            return whole
     problem.reader = Reader(problem.design, problem.tuning, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
@@ -291,6 +302,8 @@ def follow(
         for start in starts:
             state = start.advance(problem, state, max_passes)
         certificates.append(minimise(problem, state, tol, max_passes, report))
+        if done is not None:
+            done(as_solution(problem, state, certificates[-1]))
         coef, intercepts[..., k] = coefficients(problem, state)
         rows = np.flatnonzero(coef != 0 if coef.ndim == 1 else coef.any(axis=1))
         coefs[..., k][rows] = coef[rows]
@@ -304,16 +317,21 @@ def checked(
     intercept: Any, tol: float, max_passes: int, tuning: Tuning | None,
 ) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
     """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
-    non_negative("tol", tol)
-    whole_number("max_passes", max_passes, 1)
-    if not (tuning is None or isinstance(tuning, Tuning)):
-        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
-    tuning = tuning or DEFAULT
+    tuning = check_options(tol, max_passes, tuning)
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     with one_thread(design.entries, tuning):
         problems = as_problems(design, y, loss, penalty, data, coef, tuning)
         starts = as_starts(problems, coef, intercept)
         yield [(problem, *start) for problem, start in zip(problems, starts, strict=True)]
+
+
+def check_options(tol: float, max_passes: int, tuning: Tuning | None) -> Tuning:
+    """The tuning; ValueError or TypeError unless these arguments are what they should be."""
+    non_negative("tol", tol)
+    whole_number("max_passes", max_passes, 1)
+    if not (tuning is None or isinstance(tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
+    return tuning or DEFAULT
 
 
 def as_problems(
@@ -339,18 +357,12 @@ def as_problems(
     if outputs is not None and b.ndim == 1:
         b = np.repeat(b[:, None], outputs, axis=1)
     more = bool(fit_intercept), tuning
-    if is_separable(loss, penalty, y.ndim):
+    if penalties.is_separable(loss, penalty, y.ndim):
         bound = bind(penalty, design.p)
         columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
         pairs = zip(*columns, strict=True)
         return [Problem(design, yt, s, bt, loss, bound, *more) for yt, bt in pairs]
     return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]
-
-
-def is_separable(loss: Loss, penalty: Any, y_ndim: int) -> bool:
-    """Whether neither loss nor penalty joins the outputs: each is a problem of its own."""
-    joined = loss.target == "classes" or isinstance(penalty, penalties.BlockPenalty)
-    return y_ndim == 2 and not joined
 
 
 def softer_than(problem: Problem) -> list[Loss]:
@@ -387,43 +399,6 @@ def only(problem: Problem, fits: Fits, report: Report) -> Solution:
     return Solution(
         coef, float(fits.intercepts[0]), objective, certificate, passes, np.arange(coef.size), [row]
     )
-
-
-def both(certificates: list[Certificate]) -> Certificate:
-    """Of outputs that nothing joins: gaps and tolerances add up, of distances the largest counts.
-
-    If one of them fails, so does the whole.
-    """
-    kind = certificates[0].kind
-    combine: Any = sum if kind == "gap" else max
-    value = float(combine(c.value for c in certificates))
-    whole = Certificate(kind, value, float(combine(c.tolerance for c in certificates)))
-    if whole.reached and not all(c.reached for c in certificates):
-        return max(certificates, key=lambda c: c.value - c.tolerance)
-    return whole
-
-
-def together(fits: list[Solution]) -> Solution:
-    """One solution from one per output."""
-    return Solution(
-        np.stack([fit.coef for fit in fits], axis=1), np.array([fit.intercept for fit in fits]),
-        float(sum(fit.objective for fit in fits)), both([fit.certificate for fit in fits]),
-        sum(fit.passes for fit in fits),
-        np.unique(np.concatenate([fit.working_set for fit in fits])),
-        [row for fit in fits for row in fit.history],
-    )  # fmt: skip
-
-
-def paths_together(paths: list[PathResult]) -> PathResult:
-    """One path from one per output."""
-    certificates = zip(*(path.certificates for path in paths), strict=True)
-    return PathResult(
-        paths[0].lams, np.stack([path.coefs for path in paths], axis=1),
-        np.stack([path.intercepts for path in paths]),
-        np.sum([path.objectives for path in paths], axis=0),
-        [both(list(one)) for one in certificates],
-        np.sum([path.passes for path in paths], axis=0),
-    )  # fmt: skip
 
 
 def printer(verbose: bool) -> Any:
@@ -469,22 +444,10 @@ def as_data(
     return y, s / s.sum(), b
 
 
-def as_start(design: Design, coef: Any, intercept: Any) -> tuple[Any, Any]:
-    """Checked starting points, or None where none was given."""
-    if coef is not None:
-        coef = numbers("coef", coef, np.float64)
-        if coef.shape[:1] != (design.p,) or coef.ndim > 2:
-            raise ValueError(
-                f"coef: X has {design.p} columns, so a start must have as many rows, "
-                f"got shape {coef.shape}"
-            )
-    return coef, None if intercept is None else numbers("intercept", intercept, np.float64)
-
-
 def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
     """(x, c) for each problem, x flat in the order of its penalty; zeros where none was given."""
     design, offset = parts[0].design, parts[0].offset
-    coef, intercept = as_start(design, coef, intercept)
+    coef, intercept = as_start(design.p, coef, intercept)
     separate = len(parts) > 1
     T = len(parts) if separate else (1 if offset.ndim == 1 else offset.shape[1])
     shape = (design.p,) if T == 1 else (design.p, T)
@@ -502,23 +465,3 @@ def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Arr
         (part.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
         for t, part in enumerate(parts)
     ]
-
-
-def default_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
-    """λ_max, …, lam_ratio · λ_max in geometric progression."""
-    count = whole_number("n_lams", n_lams, 1)
-    between("lam_ratio", lam_ratio)
-    if not hasattr(penalty, "lam_max"):
-        raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give lams instead")
-    largest = float(penalty.lam_max(g0))
-    if not 0 < largest < np.inf:
-        raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
-    return np.asarray(largest * np.geomspace(1.0, lam_ratio, count))
-
-
-def check_lams(lams: Any) -> Array:
-    """Positive finite λ in decreasing order."""
-    given: Array = np.atleast_1d(np.asarray(lams, np.float64))
-    if given.ndim != 1 or given.size == 0 or not (np.isfinite(given).all() and (given > 0).all()):
-        raise ValueError("lams: must be one or more positive finite numbers")
-    return np.sort(given)[::-1].copy()

@@ -41,6 +41,11 @@ class Problem:
         """The number of entries of x."""
         return self.design.p * self.penalty.T
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What X is worked on in."""
+        return self.design.dtype
+
     @cached_property
     def has_offset(self) -> bool:
         """Whether the offset is anywhere other than zero."""

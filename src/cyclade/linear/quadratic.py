@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.kernels import linalg
 from cyclade.linear.loss_at import LossAt, by_rows
+from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.problem import Problem
-from cyclade.linear.state import State
+from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 
@@ -80,16 +81,16 @@ def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> 
     A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
     """
     least = problem.tuning.weight_floor / problem.s.size
-    return by_rows(np.maximum(problem.s, least), curvatures(problem, loss_at, damping, trust))
+    w = curvatures(problem.loss, problem.tuning, loss_at, damping, trust)
+    return by_rows(np.maximum(problem.s, least), w)
 
 
-def curvatures(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> Array:
+def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
-    loss = problem.loss
     if loss.quadratic:
         return np.ones_like(loss_at.z)
     if loss.convex:
-        w = lifted(problem, loss_at.second)
+        w = lifted(loss, tuning, loss_at.second)
     else:
         w = np.maximum(loss_at.second, trust * loss_at.majoriser)
     if damping > 1.0:
@@ -97,17 +98,17 @@ def curvatures(problem: Problem, loss_at: LossAt, damping: float, trust: float) 
         bounded = np.isfinite(upper)
         upper = np.where(bounded, np.maximum(upper, w), 0.0)
         w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
-    return np.maximum(w, problem.tuning.weight_floor * float(np.max(w, initial=1e-300)))
+    return np.maximum(w, tuning.weight_floor * float(np.max(w, initial=1e-300)))
 
 
-def lifted(problem: Problem, second: Array) -> Array:
+def lifted(loss: Loss, tuning: Tuning, second: Array) -> Array:
     """φ'' of a convex loss, at least a part of its bound if φ may be linear in parts.
 
     φ'' = 0 says nothing there. For other convex losses φ'' is right however small; a floor costs
     models where classes are far apart.
     """
-    if problem.loss.flat and np.isfinite(problem.loss.bound):
-        return np.maximum(second, problem.tuning.flat_floor * problem.loss.bound)
+    if loss.flat and np.isfinite(loss.bound):
+        return np.maximum(second, tuning.flat_floor * loss.bound)
     return second
 
 
@@ -156,7 +157,13 @@ def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tup
     return found.t, found.loss_at
 
 
-def next_damping(state: State, damping: float, t: float) -> float:
+class Trusting(Protocol):
+    """What keeps how far a majoriser's weights are trusted."""
+
+    trust: float
+
+
+def next_damping(state: Trusting, damping: float, t: float) -> float:
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
         state.trust = min(1.0, 3.0 * state.trust)

@@ -35,6 +35,14 @@ class State:
     before: BoundPenalty | None = None  # at the λ before, until a working set was chosen
     kept: dict[str, Any] = field(default_factory=dict)  # by a subproblem: its panels and products
 
+    def point(self) -> Any:
+        """What `return_to` needs; None where z was carried along and not checked."""
+        return (self.x.copy(), self.c, self.loss_at, self.measured) if self.fresh else None
+
+    def return_to(self, point: Any) -> None:
+        """Go back to a point that was passed."""
+        self.x, self.c, self.loss_at, self.measured = point
+
 
 def begin(problem: Problem, x: Array, c: Any) -> State:
     """Start at (x, c), moved into the domain of r; the intercept is made optimal."""

@@ -22,9 +22,18 @@ from cyclade._checks import positive, require, whole_number
 from cyclade.linear import Solution, solve
 from cyclade.linear import path as solve_path
 from cyclade.linear.api import lam_max
-from cyclade.linear.checks import between, check_flag, check_offset, check_weights, numbers
-from cyclade.linear.estimators.data import CoefficientPath, Data, as_path, worst
+from cyclade.linear.checkpoint import as_path
+from cyclade.linear.checks import (
+    between,
+    check_flag,
+    check_offset,
+    check_weights,
+    in_chunks,
+    numbers,
+)
+from cyclade.linear.estimators.data import CoefficientPath, Data, worst
 from cyclade.linear.estimators.fitted import FittedModel
+from cyclade.linear.estimators.tables import some_columns, table_data
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 from cyclade.linear.penalties import BlockPenalty
@@ -108,7 +117,8 @@ class LinearModel(FittedModel):
         Parameters
         ----------
         X : array or sparse matrix of shape (n, p)
-            The data, which is not copied where that can be avoided.
+            The data, which is not copied where that can be avoided. Or a table in chunks, a Dask
+            array or dataframe or `RowChunks`, which is never held as a whole.
         y : array of shape (n,) or (n, n_outputs)
             The targets.
         sample_weight : array of shape (n,), default=None
@@ -189,6 +199,8 @@ class LinearModel(FittedModel):
         whole_number("max_iter", self.max_iter, 1)
         for name in ("fit_intercept", "standardize", "relaxed", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
+        if in_chunks(X):
+            return table_data(self, X, y, sample_weight, offset)
         X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)
         encoded, weights = self._encode(y, weights, X.dtype)
@@ -238,7 +250,8 @@ class LinearModel(FittedModel):
         """
         convex = data.loss.convex and getattr(data.penalty, "convex", False)
         dual = convex and hasattr(data.loss, "conjugate")
-        if data.X.dtype != np.float32 or self.tol < type(self).tol:
+        single = not in_chunks(data.X) and data.X.dtype == np.float32
+        if not single or self.tol < type(self).tol:
             return self.tol
         return max(self.tol, 1e-6 if dual else 1e-4)
 
@@ -258,7 +271,15 @@ class LinearModel(FittedModel):
 
     def _path(self, data: Data, grid: Array) -> list[Any]:
         return [
-            solve_path(data.X, y, data.loss, data.penalty, lams=grid, **self._options(data, k))
+            solve_path(
+                data.X,
+                y,
+                data.loss,
+                data.penalty,
+                lams=grid,
+                **self._options(data, k),
+                checkpoint=None if data.checkpoint is None else f"{data.checkpoint}-{k}",
+            )
             for k, y in enumerate(data.targets)
         ]
 
@@ -279,7 +300,8 @@ class LinearModel(FittedModel):
         if not len(on):
             return found
         y, options = data.targets[k], self._options(data, k)
-        again = solve(data.X[:, on], y, data.loss, data.at(0.0), **options)
+        X = some_columns(data.X, on) if in_chunks(data.X) else data.X[:, on]
+        again = solve(X, y, data.loss, data.at(0.0), **options)
         coef = np.zeros_like(found.coef)
         coef[on] = again.coef
         passes = found.passes + again.passes

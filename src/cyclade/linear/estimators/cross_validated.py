@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -14,10 +16,11 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
-from cyclade.linear.checks import check_groups
+from cyclade.linear.checks import check_groups, in_chunks
 from cyclade.linear.cv import Choice
 from cyclade.linear.estimators.base import LinearModel
 from cyclade.linear.estimators.data import CoefficientPath, Data
+from cyclade.linear.estimators.tables import table_errors, table_part
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
 from cyclade.linear.threads import one_thread
@@ -76,6 +79,11 @@ class CrossValidated(LinearModel):
         "standard error of it.",
     ] = "min"
     n_jobs: Annotated[int | None, "int", "Folds that run at once, as in joblib."] = None
+    checkpoint: Annotated[
+        Any,
+        "str or path",
+        "A folder that holds what is done of every path; the same `fit` goes on from it.",
+    ] = None
 
     alpha_: Annotated[float, "The alpha that was chosen."] = field(init=False)
     l1_ratio_: Annotated[
@@ -160,15 +168,19 @@ class CrossValidated(LinearModel):
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
         # Folds side by side share the cores, so BLAS has one thread within each, in all they do.
         parallel = effective_n_jobs(self.n_jobs) > 1
-        with one_thread(0 if parallel else data.X.size):
+        with one_thread(0 if parallel or in_chunks(data.X) else data.X.size):
             run = Parallel(n_jobs=self.n_jobs, prefer="threads")
-            tried = run(delayed(_held_out)(self, data, grid, *fold) for fold in folds)
+            tried = run(
+                delayed(_held_out)(self, self._kept(data, f"fold-{k}"), grid, *fold)
+                for k, fold in enumerate(folds)
+            )
         missed = sum(fold.missed for fold in tried)
         if missed:  # said here, once: warnings from threads would repeat, or be lost
             fits = sum(fold.fits for fold in tried)
             self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=3)
         scores = np.stack([fold.scores for fold in tried], axis=1)
-        chosen = Choice(grid, scores, np.array([data.weights[test].sum() for _, test in folds]))
+        weights = data.client_weights
+        chosen = Choice(grid, scores, np.array([weights[test].sum() for _, test in folds]))
         best = chosen.index(self.rule)
         self.alphas_, self.alpha_ = grid, float(grid[best])
         self.alpha_min_ = float(grid[chosen.index("min")])
@@ -177,7 +189,14 @@ class CrossValidated(LinearModel):
         self.__dict__.pop("mse_path_", None)
         if self.scoring is None and isinstance(data.loss, Squared):
             self.mse_path_ = -scores
-        return [found.at(best) for found in self._paths(data, grid[: best + 1])]
+        kept = self._kept(data, "all")
+        return [found.at(best) for found in self._paths(kept, grid[: best + 1])]
+
+    def _kept(self, data: Data, name: str) -> Data:
+        """The same with a checkpoint for its path, if there is a folder for them."""
+        if self.checkpoint is None:
+            return data
+        return replace(data, checkpoint=str(Path(self.checkpoint) / name))
 
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""
@@ -187,9 +206,10 @@ class CrossValidated(LinearModel):
             cv = max(2, min(5, int(np.unique(labels, return_counts=True)[1].max())))
         splitter = check_cv(cv, data.y, classifier=is_classifier(self))
         folds = list(splitter.split(np.zeros(len(data.y)), data.y, data.groups))
+        weights = data.client_weights
         for train, test in folds:
-            seen = data.y[train][data.weights[train] > 0]
-            if not len(seen) or not data.weights[test].any():
+            seen = data.y[train][weights[train] > 0]
+            if not len(seen) or not weights[test].any():
                 raise ValueError("cv: all rows of a fold have zero sample_weight")
             lost = np.setdiff1d(self.classes_, seen).tolist() if is_classifier(self) else []
             if lost:
@@ -208,15 +228,21 @@ class CrossValidated(LinearModel):
 
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
-    inside = data.part(train)
+    part = partial(table_part, data) if in_chunks(data.X) else data.part
+    inside = part(train)
     results = model._paths(replace(inside, penalty=model._fold_penalty(inside)), grid)
-    scores = _scores(model, data.part(test), grid, results)
+    scores = _scores(model, part(test), grid, results)
     certificates = [certificate for result in results for certificate in result.certificates]
     return HeldOut(scores, sum(not c.reached for c in certificates), len(certificates))
 
 
 def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any]) -> Array:
     """The score of every alpha on rows that were held out."""
+    if in_chunks(outside.X):
+        if model.scoring is not None:
+            raise ValueError("scoring must be None for tables in chunks")
+        twice = 2.0 if isinstance(outside.loss, Squared) else 1.0
+        return -twice * table_errors(outside, results)
     if model.scoring is None:
         return -np.array([_error(outside, results, k) for k in range(len(grid))])
     path = CoefficientPath.of(grid, results, model._shape)

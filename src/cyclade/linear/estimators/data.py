@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear import PathResult
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 from cyclade.linear.penalties import Box
@@ -26,11 +25,18 @@ class Data:
     loss: Loss
     penalty: Any  # at some λ; `at` sets it
     groups: Array | None = None  # for splitters
+    checkpoint: str | None = None  # where a path over these data keeps what is done
+    gathered: Array | None = None  # weights on the client, for tables in chunks
 
     @property
     def weights(self) -> Array:
         """Sample weights, ones where none were given."""
         return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def client_weights(self) -> Array:
+        """The same on the client, for data that lie in chunks."""
+        return self.weights if self.gathered is None else self.gathered
 
     def at(self, alpha: float | None) -> Any:
         """The penalty at λ = alpha; at zero only the sign of coefficients can be constrained."""
@@ -54,18 +60,6 @@ class Data:
         if self.offset is None or self.offset.ndim == 1 or len(self.targets) == 1:
             return self.offset
         return self.offset[:, k]
-
-
-def as_path(grid: Array, fits: list[Any]) -> PathResult:
-    """Fits at descending alphas as a path."""
-    return PathResult(
-        grid,
-        np.stack([fit.coef for fit in fits], axis=-1),
-        np.stack([np.asarray(fit.intercept) for fit in fits], axis=-1),
-        np.array([fit.objective for fit in fits]),
-        [fit.certificate for fit in fits],
-        np.array([fit.passes for fit in fits]),
-    )
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cyclade.linear import Certificate
-from cyclade.linear.checks import check_offset
+from cyclade.linear.checks import check_offset, in_chunks
 from cyclade.linear.estimators.declare import Declared
+from cyclade.linear.estimators.tables import describe, table_predictions
 from cyclade.linear.losses.base import Array
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class FittedModel(Declared):
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
         check_is_fitted(self)
+        if in_chunks(X):
+            describe(self, X, reset=False)
+            return shifted(table_predictions(X, dense(self.coef_).T, self.intercept_), offset)
         X = validate_data(
             self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
         )

@@ -11,10 +11,12 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
-from cyclade.linear.checks import check_weights
+from cyclade.linear.checkpoint import as_path
+from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.estimators.base import Encoded, LinearModel
-from cyclade.linear.estimators.data import Data, as_path
+from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
+from cyclade.linear.estimators.tables import row_parts
 from cyclade.linear.losses.base import Array
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
 
@@ -105,6 +107,10 @@ class Stochastic(LinearModel):
         """Rows for the streams, one per separate fit."""
         if self.standardize or self.relaxed:
             raise ValueError("standardize and relaxed must be False for partial_fit")
+        if in_chunks(X):
+            for part in row_parts(X, y, sample_weight, offset):
+                self._take(*part)
+            return self
         first = not getattr(self, "_streams", None)
         X, y = self._validated(X, y, reset=first, accept_sparse=("csr",))
         weights = check_weights(sample_weight, X.shape[0], X.dtype)

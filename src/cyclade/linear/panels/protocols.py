@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.checks import in_chunks
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
@@ -133,6 +134,11 @@ def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
     """
     from cyclade.linear.designs import DenseDesign, SparseDesign
 
+    if in_chunks(X):
+        raise TypeError(
+            f"X: a table in chunks ({type(X).__name__}) is not to be had here; use X in memory, "
+            "or solve, path, their estimators or partial_fit"
+        )
     if hasattr(X, "tocsc"):
         return SparseDesign(X, uneven, tuning)
     return DenseDesign(np.asarray(X), uneven, tuning)

@@ -58,3 +58,9 @@ def get(name: str, lam: float, **options: Any) -> ShippedScalar | block.BlockPen
 
 __all__ = ["ScalarPenalty", "ShippedScalar", "get"]
 __all__ += block.__all__ + nonconvex.__all__ + scalar.__all__ + slope.__all__
+
+
+def is_separable(loss: Any, penalty: Any, y_ndim: int) -> bool:
+    """Whether neither loss nor penalty joins the outputs: each is a problem of its own."""
+    joined = loss.target == "classes" or isinstance(penalty, block.BlockPenalty)
+    return y_ndim == 2 and not joined

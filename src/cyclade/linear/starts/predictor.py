@@ -217,7 +217,7 @@ class Predictor:
 
     def weights(self, problem: Problem, curvature: Array) -> Array:
         """s times the curvature, lifted where that is next to nothing."""
-        w = problem.s * lifted(problem, curvature)
+        w = problem.s * lifted(problem.loss, problem.tuning, curvature)
         floor = problem.tuning.weight_floor * float(w.max(initial=1e-300))
         return np.asarray(np.maximum(w, floor))
 

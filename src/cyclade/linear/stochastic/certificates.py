@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from cyclade.blocks import Point
-from cyclade.linear.api import as_problems, both
+from cyclade.linear.api import as_problems
 from cyclade.linear.certificate import Certificate, measure
 from cyclade.linear.problem import Problem
+from cyclade.linear.results import both
 from cyclade.linear.stochastic.oracle import LinearOracle
 from cyclade.linear.stopping import scale_of_distance
 from cyclade.run_parts import Measured

@@ -14,8 +14,9 @@ from typing import Any
 from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses
-from cyclade.linear.api import as_penalty, as_start
+from cyclade.linear.api import as_penalty
 from cyclade.linear.certificate import Certificate
+from cyclade.linear.checks import as_start
 from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.stochastic.certificates import Certifier
 from cyclade.linear.stochastic.draws import EarlyRefresh
@@ -142,7 +143,7 @@ def solve_rows(
     loss, penalty, chosen = losses.get(loss), as_penalty(penalty, lam), as_method(method, True)
     design = as_design(X)
     y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
-    coef, intercept = as_start(design, coef, intercept)
+    coef, intercept = as_start(design.p, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
     if not every > 0:

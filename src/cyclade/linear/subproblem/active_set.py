@@ -140,7 +140,7 @@ class ActiveSetNewton:
             self.true_hessian = self.profile(problem) and self.refactor(S)
             if self.true_hessian:
                 return True
-        w = problem.s * curvatures(problem, loss_at, 1.0, state.trust)
+        w = problem.s * curvatures(problem.loss, problem.tuning, loss_at, 1.0, state.trust)
         if self.w is second:  # only rows with a small φ'' differ
             self.raw += self.columns.products(self.place[V], w - second)
         else:

@@ -111,7 +111,7 @@ class SampledNewton:
             return
         w = self.s
         if not exact:
-            curvature = curvatures(problem, state.loss_at, 1.0, state.trust)
+            curvature = curvatures(problem.loss, problem.tuning, state.loss_at, 1.0, state.trust)
             w = w * curvature[self.rows]
         A = self.A if w.min() == w.max() else self.A * np.sqrt(w)[:, None]
         self.G, self.means = A.T @ A, np.zeros(self.cols.size)

@@ -1,0 +1,20 @@
+"""Linear models on tables in chunks of rows: Dask arrays and dataframes, files, lists of blocks.
+
+The same problems, solutions and certificates as in memory; X is never held as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cyclade.linear.chunked.chunks import Chunks, RowChunks, SlicedChunks
+from cyclade.linear.tuning import DEFAULT, Tuning
+
+
+def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any, tuning: Tuning = DEFAULT) -> Chunks:
+    """The rows of X with what belongs to them."""
+    if isinstance(X, RowChunks):
+        return SlicedChunks(X, y, sample_weight, offset)
+    from cyclade.linear.chunked.dask_chunks import DaskChunks
+
+    return DaskChunks(X, y, sample_weight, offset, tuning.chunk_split)

@@ -1,0 +1,246 @@
+"""The outer loop over a table: measure, stop, choose, improve, as in `working_set`.
+
+A pass over the table costs far more than anything on the client. So a step is made with one: the
+pass at its end sums the losses along it, the gradient there, what a dual value needs, and the
+products of the working set for the next step. Two more kinds of passes are made where needed: the
+products of columns that have just come in, and the point that a shorter step leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.certificate import Certificate
+from cyclade.linear.chunked import model
+from cyclade.linear.chunked.model import Move, Products
+from cyclade.linear.chunked.table import Reading, Table
+from cyclade.linear.kernels.block_gram import ONES
+from cyclade.linear.quadratic import next_damping
+from cyclade.linear.stopping import Report, Stopping
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Place:
+    """Where a fit stands, and what it keeps from step to step."""
+
+    measured: Reading
+    passes: int = 0  # cycles made
+    working: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks
+    history: list[dict[str, float]] = field(default_factory=list)
+    products: Products | None = None  # at this point; for the squared loss, at any
+    bent: bool = False  # whether these products are under φ'' as it is
+    settled: bool = False  # whether the last working set brought few new columns
+    damping: float = 1.0
+    trust: float = 0.1  # of a majoriser's weights, the part that replaces φ'' < 0
+    true_below: float = np.inf  # distance from which on φ'' < 0 is taken as it is
+
+    @property
+    def x(self) -> Array:
+        """The coefficients, flat."""
+        return self.measured.x
+
+    def point(self) -> Reading:
+        """What `return_to` needs."""
+        return self.measured
+
+    def return_to(self, point: Reading) -> None:
+        """Go back to a point that was passed."""
+        self.measured, self.products = point, None
+
+
+def begin(table: Table, x: Array, c: Any) -> Place:
+    """Start at (x, c); at x = 0 with the best intercept."""
+    x = np.array(x, np.float64)
+    table.penalty.project(x)
+    if table.fit_intercept and not x.any():
+        c = table.null.c
+    return Place(table.reading(x, c, table.read(x, c)))
+
+
+def rebase(table: Table, place: Place) -> None:
+    """Carry a place over to another penalty; a gradient with gaps is read again."""
+    now, sums = place.measured, place.measured.sums
+    if sums["g"].shape[0] != table.chunks.p:
+        sums = table.read(now.x, now.c)
+    place.measured = table.reading(now.x, now.c, sums)
+    place.true_below = np.inf
+
+
+def minimise(
+    table: Table, place: Place, tol: float, max_passes: int, report: Report,
+    save: Callable[[], None] | None = None,
+) -> Certificate:  # fmt: skip
+    """Move the place until the certificate holds or `max_passes` cycles are spent.
+
+    `save`, if given, is called after every step.
+    """
+
+    def tell(row: dict[str, float]) -> None:
+        row["reads"] = table.reads
+        report(row)
+
+    stopping = Stopping(table, place, tol, max_passes, tell)
+    while not stopping.done(place):
+        screen(table, place, stopping.certificate)
+        improve(table, place, stopping.target, stopping.scale, max_passes)
+        if save is not None:
+            save()
+    stopping.settle(place)
+    return stopping.certificate
+
+
+def screen(table: Table, place: Place, certificate: Certificate) -> None:
+    """Take out columns that a duality gap proves to be zero in every solution.
+
+    φ* is 1/L-strongly convex where φ'' ≤ L, so a dual point with a gap is within √(2 L gap) of the
+    best, and a column with |a_j·(sθ)| + ‖a_j‖ √(2 L gap) < λ_j has x_j = 0 there. The problem
+    without it has the same minimum, so gaps of one are gaps of the other.
+    """
+    penalty, now = table.penalty, place.measured
+    if not (table.has_dual and penalty.is_norm and np.isfinite(table.loss.bound)):
+        return
+    gap = now.objective - now.dual
+    if not gap < np.inf or np.any(np.abs(now.slope) > 1e-13 * now.sums["size"]):
+        return  # θ is not φ' shrunk
+    t = min(1.0, 1.0 / max(penalty.excess(now.g), 1e-300))
+    far = t * np.abs(now.g) + table.norms * np.sqrt(2.0 * table.loss.bound * max(gap, 0.0))
+    out = (far < (1.0 - 1e-9) * penalty.zero_threshold) & (now.x == 0)
+    if table.alive is not None:
+        out |= ~np.isin(np.arange(out.size), table.alive)
+    if out.any():
+        table.alive = np.flatnonzero(~out)
+
+
+def improve(table: Table, place: Place, target: float, scale: float, max_passes: int) -> None:
+    """One working set and one model: choose, minimise, move as far as F falls."""
+    now, tuning = place.measured, table.tuning
+    last, W = place.working, choose(table, place)
+    place.working, place.settled = W, np.setdiff1d(W, last).size <= W.size // 4
+    cols = model.columns_of(table, W)[0]
+    exact, budget = table.loss.quadratic, min(tuning.chunk_cycles, max_passes - place.passes)
+    tolerance = max(0.1 * target, tuning.chunk_precision * now.distance)
+    if exact:
+        tolerance = min(0.01 * target, tuning.chunk_precision * now.distance)
+    bent = near(table, place, scale)
+    move: Move | None = None
+    while move is None:
+        products = ensure(table, place, cols, bent)
+        move = model.minimise(
+            table, now, products, W, tolerance, budget, not bent or table.loss.convex
+        )
+        if move is None:  # φ'' as it is has no minimum here
+            bent, place.true_below = False, 0.3 * now.distance
+    place.passes += max(move.cycles, 1)
+    advance(table, place, move, exact, bent)
+
+
+def near(table: Table, place: Place, scale: float) -> bool:
+    """Whether a nonconvex loss is modelled by φ'' as it is: near the minimum."""
+    if table.loss.convex or not table.penalty.is_scalar:
+        return False
+    limit = min(place.true_below, table.tuning.true_hessian_distance * scale)
+    return place.measured.distance <= limit
+
+
+def choose(table: Table, place: Place) -> Array:
+    """The support, the worst violators, and zeros that are close to violating.
+
+    A column that is missing costs a pass over the table, one too many a row of products. Under
+    penalties without a threshold every column is a candidate, and the worst come in.
+    """
+    tuning, penalty, now = table.tuning, table.penalty, place.measured
+    found = penalty.candidates(now.x, now.g, now.distances, tuning.chunk_near, None)
+    inside, size = found.support.size, max(penalty.size, 1.0)
+    room = max(inside // 2, int(tuning.chunk_room / size), 1)
+    most = max(int(tuning.chunk_most / size), inside + 1)
+    violating, close = found.violating, found.close
+    if violating.size > 2 * room:
+        violating = violating[np.argpartition(-found.violation, 2 * room)[: 2 * room]]
+        close = close[:0]
+    if close.size > room:
+        close = close[np.argpartition(-found.pull, room)[:room]]
+    W = np.concatenate([found.support, violating, close])[:most]
+    if place.products is not None:  # columns whose products are there cost nothing
+        W = np.union1d(W, place.working) if place.working.size < most else W
+    return np.sort(W)
+
+
+def ensure(table: Table, place: Place, cols: Array, bent: bool) -> Products:
+    """Products of the columns (and of ones), with a pass for those that are lacking."""
+    ones = np.array([ONES] if table.fit_intercept else [], np.int64)
+    wanted = np.concatenate([ones, cols])
+    if place.products is None or place.bent != bent:
+        place.bent, place.products = bent, new_products(table)
+    products = place.products
+    new = products.lacking(wanted)
+    if new.size:
+        now = place.measured
+        sums = table.run(
+            now.x, now.c, gradient=False, old=products.members, new=new, **weights(place, bent)
+        )
+        products.add(new, sums["products"])
+    return products
+
+
+def new_products(table: Table) -> Products:
+    """None yet."""
+    return Products(table.T if hasattr(table.loss, "joint_curvature") else 1)
+
+
+def weights(place: Place, bent: bool) -> dict[str, Any]:
+    """How a pass weighs rows for products."""
+    return {"damping": place.damping, "trust": None if bent else place.trust}
+
+
+def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> None:
+    """Move by t = 1, or less if F does not fall enough (Armijo), with a pass at the end."""
+    now, products = place.measured, place.products
+    assert products is not None
+    dx = np.zeros_like(now.x)
+    dx[move.entries] = move.dx
+    r = [total(table, place.working, now.x + t * dx) for t in (0.0, 1.0, *lengths(table))]
+    slope = float(now.g @ dx) + float(np.sum(now.slope * move.dc)) + r[1] - r[0]
+    ask: dict[str, Any] = {}
+    if place.settled and not exact:  # the next working set is likely this one
+        ask = {"new": products.members, **weights(place, bent)}
+    x, c = now.x + dx, now.c + move.dc
+    x[np.abs(x) < 1e-300] = 0.0
+    sums = table.read(x, c, None if exact else dx, 0.0 if exact else move.dc, **ask)
+    F, t = now.value + r[0], 0.0
+    values = sums["values"]
+    for k, length in enumerate((1.0, *lengths(table))[: values.size]):
+        armijo = 1e-4 * length * min(slope, 0.0)
+        if values[k] + r[k + 1] <= F + armijo + 1e-13 * abs(F):
+            t = length
+            break
+    if exact:
+        t = 1.0  # the model is F itself: what is left is rounding
+    place.damping = next_damping(place, place.damping, t)
+    if 0.0 < t < 1.0:
+        x, c = now.x + t * dx, now.c + t * move.dc
+        ask = {"new": products.members, **weights(place, bent)} if ask else {}
+        sums = table.read(x, c, **ask)
+    if t > 0.0:
+        place.measured = table.reading(x, c, sums)
+    if not exact:
+        place.products = None
+        if "new" in ask and t > 0.0:
+            place.products = new_products(table)
+            place.products.add(ask["new"], sums["products"])
+
+
+def lengths(table: Table) -> tuple[float, ...]:
+    """The shorter steps that are tried in the same pass."""
+    return table.tuning.chunk_lengths
+
+
+def total(table: Table, W: Array, x: Array) -> float:
+    """r on the blocks W."""
+    return table.penalty.total(W, x[W] if table.penalty.is_scalar else x)

@@ -1,0 +1,243 @@
+"""The problem over a table: what passes over it return, as the outer loop needs it.
+
+min over (x, c) of Σ_i s_i φ(y_i, z_i) + r(x),  z = Xx + c + offset,  with Σ s_i = 1,
+
+where rows stay where they are: the client holds x, sums, and nothing with n entries.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.chunked.chunks import Chunks, Sums
+from cyclade.linear.chunked.passes import Column, Look, NullPass, Pass
+from cyclade.linear.losses import Loss
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.tuning import Tuning
+
+Array = NDArray[Any]
+
+
+class Seen:
+    """What `Look` found: rows, weights, outputs."""
+
+    def __init__(self, chunks: Chunks, loss: Loss, tuning: Tuning) -> None:
+        sums = chunks.reduce(Look(Column(loss, None), tuning.chunk_sample), with_X=False)
+        self.n, self.weight = int(sums["n"]), float(sums["weight"])
+        if self.n == 0:
+            raise ValueError("X: must have at least one row and one column")
+        if not 0 < self.weight < np.inf:
+            raise ValueError("sample_weight: at least one weight must not be zero")
+        self.rows = [rows for _, rows in sorted(sums["list rows"])]
+        self.some = np.array(sums["list some"])  # targets less offsets, of some rows
+        shape = tuple(sums["most shape"])
+        self.columns = shape[0] if shape else None  # of y
+        self.classes = int(sums["most class"]) + 1
+        self.has_offset = bool(sums["moved"])
+        offset = sums["most offset"]
+        self.offsets = offset[0] if offset else None  # columns of the offset
+
+
+@dataclass
+class Reading:
+    """A full check at (x, c), summed over all rows: everything the next step is chosen from."""
+
+    x: Array
+    c: Any
+    g: Array  # ∇_x of the smooth part; zero where a column was screened out
+    slope: Any  # in the intercept: a number, or (T,); zero where there is none
+    distances: Array  # dist(−g, ∂r(x)) by blocks
+    distance: float  # the largest of them, or of the intercept's slopes
+    objective: float
+    sums: Sums
+    dual: float = -np.inf
+
+    @property
+    def value(self) -> float:
+        """The loss."""
+        return float(self.sums["values"][0])
+
+
+class Table:
+    """Chunks, a loss and a bound penalty; arguments are checked beforehand."""
+
+    def __init__(
+        self, chunks: Chunks, column: Column, seen: Seen, penalty: BoundPenalty,
+        fit_intercept: bool, tuning: Tuning,
+    ) -> None:  # fmt: skip
+        self.chunks, self.column, self.seen, self.penalty = chunks, column, seen, penalty
+        self.loss, self.fit_intercept, self.tuning = column.loss, fit_intercept, tuning
+        self.dtype = np.dtype(np.float64)  # that is worked in
+        self.reads = 0  # passes over X
+        self.means = self.norms = np.empty(0)  # of columns, once read
+        self.alive: Array | None = None  # columns that are not screened out; None: all
+
+    def at(self, penalty: Any) -> Table:
+        """The same with another penalty of the same kind, as along a path."""
+        other = copy(self)
+        other.penalty, other.alive = self.penalty.at(penalty), None
+        return other
+
+    def with_loss(self, loss: Loss) -> Table:
+        """The same with another loss."""
+        other = copy(self)
+        column = self.column
+        other.column = Column(loss, column.outputs, column.output, column.total)
+        other.loss, other.alive = loss, None
+        other.__dict__.pop("null", None)
+        return other
+
+    @property
+    def T(self) -> int:
+        """Columns of z."""
+        return self.column.outputs or 1
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether a duality gap can be had."""
+        convex = self.loss.convex and hasattr(self.loss, "conjugate")
+        return bool(convex and self.penalty.has_dual)
+
+    @cached_property
+    def null(self) -> Null:
+        """The null model, the same for every penalty."""
+        return Null(self)
+
+    # --- passes over X --------------------------------------------------------------------------
+
+    def run(self, x: Array, c: Any, dx: Array | None = None, **what: Any) -> Sums:
+        """One pass at (x, c); `what` else is asked for, see `Pass`."""
+        T, moved = self.column.outputs, x if dx is None else np.abs(x) + np.abs(dx)
+        by_features = self.penalty.by_features(moved).reshape(self.chunks.p, -1)
+        cols = np.flatnonzero(by_features.any(axis=1))
+
+        def rows(values: Array) -> Array:
+            own = self.penalty.by_features(values).reshape(self.chunks.p, -1)[cols]
+            return np.ascontiguousarray(own[:, 0] if T is None else own)
+
+        task = Pass(
+            self.column, self.tuning, cols, rows(x), c, None if dx is None else rows(dx), **what
+        )
+        self.reads += 1
+        return self.chunks.reduce(task)
+
+    def read(self, x: Array, c: Any, dx: Array | None = None, dc: Any = 0.0, **what: Any) -> Sums:
+        """A pass with the gradient, and with means and squares of columns if it is the first."""
+        first = not self.norms.size
+        sums = self.run(
+            x, c, dx, dc=dc, alive=self.alive, moments=first, dual=self.has_dual, **what
+        )
+        if first:
+            self.means, self.norms = sums.pop("means"), np.sqrt(sums.pop("squares"))
+            if not np.isfinite(self.norms).all():
+                raise ValueError("X: must hold finite numbers; it has NaN or infinity")
+        return sums
+
+    def reading(self, x: Array, c: Any, sums: Sums) -> Reading:
+        """What a pass at (x, c) says."""
+        g = sums["g"]
+        if self.alive is not None:
+            g = np.zeros((self.chunks.p, *g.shape[1:]))
+            g[self.alive] = sums["g"]
+        g = self.penalty.by_blocks(g)
+        distances, distance, r, finite = self.penalty.check(x, g)
+        if not (finite and np.isfinite(sums["values"][0])):
+            raise FloatingPointError("the gradient overflowed: X or y hold numbers too large")
+        slope = sums["slope"] if self.fit_intercept else 0.0 * sums["slope"]
+        if self.fit_intercept:
+            distance = max(distance, float(np.max(np.abs(slope))))
+        objective = float(sums["values"][0] + r)
+        found = Reading(x, c, g, slope, distances, float(distance), objective, sums)
+        if self.has_dual:
+            found.dual = dual_value(self, found)
+        return found
+
+
+class Null:
+    """The null model, x = 0 with the best intercept, from passes that do not read X."""
+
+    def __init__(self, table: Table) -> None:
+        self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)
+        sums = self._at(table, self.c)
+        for _ in range(50 if table.fit_intercept else 0):
+            slope = sums["slope"]
+            if np.all(np.abs(slope) <= 1e-14 * sums["size"]):
+                break
+            d = -newton(sums["bend"], sums["bound"], slope)
+            for _ in range(40):
+                new = self._at(table, self.c + d)
+                if new["value"] <= sums["value"] + 1e-15 * abs(sums["value"]):
+                    break
+                d = 0.5 * d
+            else:
+                break
+            sums, self.c = new, self.c + d
+            if np.all(np.abs(d) <= 1e-15 * (1.0 + np.abs(self.c))):
+                break
+        self.value = float(sums["value"])
+        perfect = -float(sums.get("perfect", np.inf))
+        self.scale = self.value - perfect if np.isfinite(perfect) else abs(self.value)
+
+    @staticmethod
+    def _at(table: Table, c: Any) -> Sums:
+        return table.chunks.reduce(NullPass(table.column, c), with_X=False)
+
+
+def newton(bend: Any, bound: Any, slope: Any) -> Any:
+    """slope / bend, by outputs or with a matrix; where that is not positive, slope / bound."""
+    if np.ndim(bend) == 2:
+        return np.linalg.pinv(bend, hermitian=True, rcond=1e-12) @ slope
+    bend = np.where(np.asarray(bend) > 0, bend, bound)
+    d = slope / np.maximum(bend, max(1e-12 * float(np.max(bend)), 1e-300))
+    return d if np.ndim(slope) else float(d)
+
+
+def dual_value(table: Table, now: Reading) -> float:
+    """A lower bound on D(θ) at a feasible θ = t (φ' − part of the entries of one sign).
+
+    With an intercept Σ s_i θ_i = 0 is required: the entries of the sign that weighs more are shrunk
+    by a factor 1 − q, so |a_j·(s(θ − φ'))| ≤ q ‖a_j‖ ‖φ'‖ over these entries bounds what the
+    gradient changes by. Then θ is shrunk until −Xᵀ(sθ) lies in the domain of r*. φ* is convex and
+    known at three points of [0, φ'], so chords bound it.
+    """
+    sums, penalty = now.sums, table.penalty
+    up, down = sums["dual"]
+    q_up = q_down = 0.0
+    moved = np.zeros_like(now.g)
+    if table.fit_intercept and np.any(np.abs(now.slope) > 1e-13 * sums["size"]):
+        if table.column.outputs is not None:
+            return -np.inf  # the next model brings the slopes to zero
+        q = abs(now.slope) / (0.5 * (sums["size"] + abs(now.slope)))
+        q_up, q_down = (q, 0.0) if now.slope > 0 else (0.0, q)
+        side = up if now.slope > 0 else down
+        moved = penalty.by_blocks(q * np.sqrt(side[4]) * table.norms)
+    g = now.g + np.copysign(moved, now.g)
+    other = np.where(np.abs(now.g) < moved, -np.copysign(moved, now.g), 0.0)
+    over = max(penalty.excess(g), penalty.excess(other) if moved.any() else 0.0)
+    t = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    part = table.tuning.chunk_dual_part
+    value = 0.0
+    for side, q in ((up, q_up), (down, q_down)):
+        value -= chord(side[:3], t * (1.0 - q), part)
+        value += t * (1.0 - q) * float(side[3])
+    value -= penalty.conjugate(g, t)
+    if moved.any():
+        value -= penalty.conjugate(other, t)
+    return float(value) if np.isfinite(value) else -np.inf
+
+
+def chord(known: Array, t: float, part: float) -> float:
+    """A bound from above on a convex function at t from its values at 1, `part` and 0.
+
+    >>> float(chord(np.array([1.0, 0.25, 0.0]), 0.75, 0.5))  # of t²
+    0.625
+    """
+    if t >= part:
+        return float(known[1] + (known[0] - known[1]) * ((t - part) / (1.0 - part)))
+    return float(known[2] + (known[1] - known[2]) * (t / part))

@@ -1,0 +1,193 @@
+"""Estimators on tables in chunks: X stays where it is; y and weights are looked at on the client.
+
+Labels, spreads and folds are found from y (one number a row). What is fitted are the chunks of y as
+they were given, encoded where they lie, so that passes move no rows. Folds are weights of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+
+from cyclade.linear.checks import check_offset, check_weights, from_dask
+from cyclade.linear.chunked import as_chunks
+from cyclade.linear.chunked.chunks import Chunk, RowChunks, Sums
+from cyclade.linear.chunked.mapped import Mapped
+from cyclade.linear.chunked.products import combine
+from cyclade.linear.estimators.data import Data
+from cyclade.linear.losses import Loss
+from cyclade.linear.losses.base import Array
+
+
+def gathered(column: Any) -> Any:
+    """What belongs to the rows as an array on the client."""
+    if column is None or np.isscalar(column):
+        return column
+    return np.asarray(column.compute() if from_dask(column) else column)
+
+
+def describe(model: Any, X: Any, reset: bool = True) -> None:
+    """Set the number and the names of features, or compare with those of the fit."""
+    names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
+    if names is not None and not all(isinstance(name, str) for name in names):
+        names = None
+    if reset:
+        model.n_features_in_ = int(X.shape[1])
+        model.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = names
+        return
+    if int(X.shape[1]) != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+    known = getattr(model, "feature_names_in_", None)
+    if names is not None and known is not None and list(names) != list(known):
+        raise ValueError("X: its columns must be those of the fit, in the same order")
+
+
+def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
+    """Checked data of an estimator; rows of X are not read."""
+    if model.standardize:
+        raise ValueError(
+            "standardize must be False for tables in chunks: divide the columns of X beforehand, "
+            "as in X / X.std(axis=0)"
+        )
+    describe(model, X)
+    rows, dtype = gathered(y), np.dtype(np.float64)
+    if rows is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but it is None")
+    if rows.ndim == 2 and rows.shape[1] == 1 and not model._multi_output:
+        rows = rows[:, 0]
+    given = check_weights(gathered(sample_weight), len(rows), dtype)
+    encoded, weights = model._encode(rows, given, dtype)
+    loss = model._loss(encoded, weights)
+    penalty = model._penalty(X, encoded, weights)
+    targets = model._separate(encoded, loss, penalty)
+    check_offset(gathered(offset), model._predictions(len(rows), targets, loss), dtype)
+    if from_dask(y):
+        targets = [
+            Mapped(encoder(model, loss, k, rows, target), y) for k, target in enumerate(targets)
+        ]
+    own = np.ones(len(rows)) if weights is None else weights
+    if getattr(model, "class_weight", None) is None:
+        weights = sample_weight if from_dask(sample_weight) else weights
+    elif from_dask(y):
+        table = compute_class_weight(model.class_weight, classes=model.classes_, y=rows)
+        weights = Mapped(partial(class_weights, model.classes_, table), y, sample_weight)
+    return Data(X, rows, targets, weights, offset, loss, penalty, gathered=own)
+
+
+def encoder(model: Any, loss: Loss, k: int, rows: Array, target: Array) -> Any:
+    """What makes the target of separate fit k of a chunk of y."""
+    if hasattr(model, "classes_"):
+        return partial(labels, model.classes_, loss.target == "classes", k)
+    if rows.ndim == 2 and target.ndim == 1:
+        return partial(one_column, k)
+    return partial(np.asarray, dtype=np.float64)
+
+
+def labels(classes: Array, codes: bool, k: int, y: Array) -> Array:
+    """Class codes, or −1 and 1 for one class against the rest."""
+    found = np.searchsorted(classes, y)
+    if codes:
+        return found
+    return np.where(found == (1 if len(classes) == 2 else k), 1.0, -1.0)
+
+
+def one_column(k: int, y: Array) -> Array:
+    """The k-th target."""
+    return np.ascontiguousarray(y[:, k], np.float64)
+
+
+def class_weights(classes: Array, table: Array, y: Array, s: Array | None) -> Array:
+    """What the class of a row weighs, times its own weight."""
+    found = table[np.searchsorted(classes, y)]
+    return np.asarray(found if s is None else found * s)
+
+
+def masked(s: Array | None, inside: Array) -> Array:
+    """Weights that are zero outside."""
+    return np.asarray(inside * 1.0 if s is None else np.where(inside, s, 0.0))
+
+
+def table_part(data: Data, rows: Array) -> Data:
+    """The same on some of the rows: all others weigh nothing."""
+    inside = np.zeros(len(data.y), bool)
+    inside[rows] = True
+    weights: Any = Mapped(masked, data.sample_weight, inside)
+    return replace(data, sample_weight=weights)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Σ s_i φ(y_i, z_i) at many coefficients, from one pass."""
+
+    loss: Loss
+    cols: Array
+    coefs: Array  # (k, L), or (k, T, L)
+    intercepts: Array  # (L,), or (T, L)
+
+    def __call__(self, chunk: Chunk) -> Sums:
+        """The sums of a chunk."""
+        y, s = np.asarray(chunk.y), np.asarray(chunk.s, np.float64)
+        X = chunk.X.to_numpy() if hasattr(chunk.X, "to_numpy") else chunk.X
+        values = []
+        for k in range(self.intercepts.shape[-1]):
+            z = combine(X, self.cols, self.coefs[..., k]) + self.intercepts[..., k]
+            z = z if chunk.offset is None else z + chunk.offset
+            values.append(float(s @ self.loss.value(y, z)))
+        outputs = y.shape[1] if y.ndim == 2 else 1
+        return {"values": np.array(values) / outputs, "weight": float(s.sum())}
+
+
+def table_errors(data: Data, results: list[Any]) -> Array:
+    """The mean loss at every alpha over rows and outputs."""
+    errors = []
+    for k, (target, found) in enumerate(zip(data.targets, results, strict=True)):
+        cols = np.flatnonzero(found.coefs.reshape(len(found.coefs), -1).any(axis=1))
+        chunks = as_chunks(data.X, target, data.sample_weight, data.offset_of(k))
+        task = Errors(data.loss, cols, np.asarray(found.coefs[cols], np.float64), found.intercepts)
+        sums = chunks.reduce(task)
+        errors.append(sums["values"] / sums["weight"])
+    return np.asarray(np.mean(errors, axis=0))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Xx + c, chunk by chunk."""
+
+    coef: Array  # (p,), or (p, T)
+    intercept: Any
+
+    def __call__(self, chunk: Chunk) -> Sums:
+        """The predictions of a chunk."""
+        X = chunk.X.to_numpy() if hasattr(chunk.X, "to_numpy") else chunk.X
+        return {"list z": [(chunk.number, np.asarray(X @ self.coef) + self.intercept)]}
+
+
+def table_predictions(X: Any, coef: Array, intercept: Any) -> Array:
+    """Xx + c as an array on the client."""
+    found = as_chunks(X, None, None, None).reduce(Linear(np.ascontiguousarray(coef), intercept))
+    return np.concatenate([z for _, z in sorted(found["list z"], key=lambda part: part[0])])
+
+
+def some_columns(X: Any, on: Array) -> Any:
+    """A table of these columns."""
+    if isinstance(X, RowChunks):
+        return X.take(on)
+    return X.iloc[:, list(on)] if hasattr(X, "iloc") else X[:, on]
+
+
+def row_parts(X: Any, *columns: Any) -> Iterator[tuple[Any, ...]]:
+    """X, y, … of one chunk after another, computed as they are asked for."""
+    chunks: Any = as_chunks(X, *columns)
+    for part in chunks.parts():
+        block = part.X.to_numpy() if hasattr(part.X, "to_numpy") else part.X
+        yield block, part.y, part.s, part.offset

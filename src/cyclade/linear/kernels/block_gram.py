@@ -1,0 +1,87 @@
+"""Cyclic descent over blocks on products of columns, and those products from sparse rows.
+
+The problem is  min over x of ½ xᵀGx − bᵀx + Σ_k λ_k‖x_k‖_2 + ν_k‖x_k‖_1  with c = b − Gx. Entry
+e of x belongs to column e // T and output e % T. Where outputs do not meet in the Hessian, G holds
+one matrix over the columns for each output; else it is one matrix over all entries, and T is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.kernels.group import rotated_step, sparse_step
+from cyclade.linear.kernels.jit import compiled
+
+ONES = -1  # the number of the column of ones, which belongs to the intercept
+
+
+@compiled
+def cycles(
+    G: Any, c: Any, x: Any, starts: Any, Q: Any, q0: Any, D: Any, table: Any, rotated: bool,
+    inner: int, max_cycles: int, tolerance: float,
+) -> tuple[int, float]:  # fmt: skip
+    """Cycle over all blocks until no ‖δ_k‖ L_k exceeds the tolerance; cycles, last move.
+
+    The Hessian of block k is Q[q0[k]:q0[k + 1]] and D, as in `group.cycles`.
+    """
+    T, K, widest = G.shape[0], G.shape[1], 1
+    for k in range(starts.shape[0] - 1):
+        widest = max(widest, starts[k + 1] - starts[k])
+    g, scratch, now, d = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
+    done, largest = 0, np.inf
+    while done < max_cycles and largest > tolerance:
+        largest = 0.0
+        for k in range(starts.shape[0] - 1):
+            first, m = starts[k], starts[k + 1] - starts[k]
+            lam, nu, top = table[k, 0], table[k, 1], 0.0
+            for i in range(m):
+                g[i] = c[first + i]
+                top = max(top, D[first + i])
+            if top <= 0.0:  # a block of zeros: only the penalty depends on it
+                for i in range(m):
+                    x[first + i] = 0.0 if lam + nu > 0.0 else x[first + i]
+                continue
+            if rotated:
+                rotated_step(g, x, first, Q, q0[k], D, first, m, lam, scratch, now, d)
+            else:
+                sparse_step(g, x, first, Q, q0[k], top, m, lam, nu, inner, scratch, now, d)
+            length = 0.0
+            for i in range(m):
+                if d[i] != 0.0:
+                    e = first + i
+                    x[e] += d[i]
+                    length += d[i] * d[i]
+                    row, output = G[e % T, e // T], e % T
+                    for a in range(K):
+                        c[a * T + output] -= d[i] * row[a]
+            largest = max(largest, top * math.sqrt(length))
+        done += 1
+    return done, largest
+
+
+@compiled
+def row_products(
+    data: Any, indices: Any, indptr: Any, place: Any, one: int, w: Any, old: int, G: Any
+) -> None:
+    """G += Σ_i w_i a_i a_iᵀ from rows: row a − old, column b, for places b ≤ a with a ≥ old.
+
+    `place` is where each column of X stands, or −1, and `one` where the column of ones does.
+    """
+    at, value = np.empty(place.shape[0] + 1, np.int64), np.empty(place.shape[0] + 1)
+    for i in range(w.shape[0]):
+        many = 0
+        if one >= 0:
+            at[0], value[0], many = one, 1.0, 1
+        for e in range(indptr[i], indptr[i + 1]):
+            if place[indices[e]] >= 0:
+                at[many], value[many] = place[indices[e]], data[e]
+                many += 1
+        for a in range(many):
+            if at[a] >= old:
+                row, scaled = G[at[a] - old], w[i] * value[a]
+                for b in range(many):
+                    if at[b] <= at[a]:
+                        row[at[b]] += scaled * value[b]

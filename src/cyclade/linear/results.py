@@ -1,0 +1,114 @@
+"""What fits and paths return, and how those of separate outputs are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.certificate import Certificate
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Solution:
+    """A fit.
+
+    Attributes
+    ----------
+    coef : array of shape (p,), or (p, T) with several outputs
+    intercept : float, or array of shape (T,)
+    objective : float
+        F(coef, intercept).
+    certificate : Certificate
+        Measured on all columns at this very point.
+    passes : int
+        Cycles made, each over the columns then active.
+    working_set : array of int
+        The columns of the last working set.
+    history : list of dict
+        One row per check of all columns: objective, gap or distance, passes, working.
+    """
+
+    coef: Array
+    intercept: Any
+    objective: float
+    certificate: Certificate
+    passes: int
+    working_set: Array = field(repr=False, default_factory=lambda: np.empty(0, np.int64))
+    history: list[dict[str, float]] = field(repr=False, default_factory=list)
+
+
+@dataclass
+class PathResult:
+    """A path.
+
+    Attributes
+    ----------
+    lams : array of shape (L,)
+        λ, decreasing.
+    coefs : array of shape (p, L), or (p, T, L)
+    intercepts : array of shape (L,), or (T, L)
+    objectives : array of shape (L,)
+    certificates : list of Certificate
+    passes : array of int, shape (L,)
+    """
+
+    lams: Array
+    coefs: Array = field(repr=False)
+    intercepts: Array = field(repr=False)
+    objectives: Array = field(repr=False)
+    certificates: list[Certificate] = field(repr=False)
+    passes: Array = field(repr=False)
+
+    @property
+    def reached(self) -> bool:
+        """Whether every certificate holds."""
+        return all(certificate.reached for certificate in self.certificates)
+
+    def at(self, k: int) -> Solution:
+        """The k-th solution, with all the passes that led there."""
+        return Solution(
+            np.ascontiguousarray(self.coefs[..., k]), self.intercepts[..., k],
+            float(self.objectives[k]), self.certificates[k], int(self.passes[: k + 1].sum()),
+        )  # fmt: skip
+
+
+def both(certificates: list[Certificate]) -> Certificate:
+    """Of outputs that nothing joins: gaps and tolerances add up, of distances the largest counts.
+
+    If one of them fails, so does the whole.
+    """
+    kind = certificates[0].kind
+    combine: Any = sum if kind == "gap" else max
+    value = float(combine(c.value for c in certificates))
+    whole = Certificate(kind, value, float(combine(c.tolerance for c in certificates)))
+    if whole.reached and not all(c.reached for c in certificates):
+        return max(certificates, key=lambda c: c.value - c.tolerance)
+    return whole
+
+
+def together(fits: list[Solution]) -> Solution:
+    """One solution from one per output."""
+    return Solution(
+        np.stack([fit.coef for fit in fits], axis=1), np.array([fit.intercept for fit in fits]),
+        float(sum(fit.objective for fit in fits)), both([fit.certificate for fit in fits]),
+        sum(fit.passes for fit in fits),
+        np.unique(np.concatenate([fit.working_set for fit in fits])),
+        [row for fit in fits for row in fit.history],
+    )  # fmt: skip
+
+
+def paths_together(paths: list[PathResult]) -> PathResult:
+    """One path from one per output."""
+    certificates = zip(*(path.certificates for path in paths), strict=True)
+    return PathResult(
+        paths[0].lams, np.stack([path.coefs for path in paths], axis=1),
+        np.stack([path.intercepts for path in paths]),
+        np.sum([path.objectives for path in paths], axis=0),
+        [both(list(one)) for one in certificates],
+        np.sum([path.passes for path in paths], axis=0),
+    )  # fmt: skip

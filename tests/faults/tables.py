@@ -1,0 +1,168 @@
+"""Faults of fits of tables, tried for real: python tests/faults/tables.py --kills 20 --workers 2.
+
+- A Dask fit with a checkpoint is killed (SIGKILL) at a random moment, again and again, until one
+  try comes to its end: its certificate and its objective are those of a fit never killed.
+- A worker of a cluster of processes is killed while a fit runs: the fit goes on to the same end.
+- A checkpoint is cut short or has a bit flipped: it is skipped, with a warning, for the one before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from cyclade.linear import Solution, solve
+from cyclade.linear.checkpoint import Kept
+
+
+def table(rows: int = 6000, chunk: int = 1000) -> tuple[Any, Any]:
+    """X and y as Dask arrays, the same in every process."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 30))
+    y = np.where(X[:, 0] - X[:, 3] + rng.standard_normal(rows) > 0, 1.0, -1.0)
+    return da.from_array(X, chunks=(chunk, -1)), da.from_array(y, chunks=chunk)
+
+
+def fit(checkpoint: Path | None = None) -> Solution:
+    """The fit that is killed."""
+    return solve(*table(), "logistic", lam=0.01, tol=1e-10, checkpoint=checkpoint)
+
+
+def same(found: dict[str, Any], whole: Solution) -> bool:
+    """Whether the certificate holds at the same tolerance, and F is the same."""
+    close = abs(found["objective"] - whole.objective) <= 1e-8 * abs(whole.objective)
+    tolerance = whole.certificate.tolerance
+    return bool(found["reached"]) and close and abs(found["tolerance"] / tolerance - 1.0) < 1e-9
+
+
+def summary(found: Solution) -> dict[str, Any]:
+    """What is compared."""
+    return {
+        "objective": found.objective, "reached": bool(found.certificate.reached),
+        "tolerance": found.certificate.tolerance,
+    }  # fmt: skip
+
+
+def child(place: Path) -> int:
+    """A process that fits and writes down what it found."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            dask.config.set(scheduler="synchronous")  # threads of the parent are not there
+            (place / "found.json").write_text(json.dumps(summary(fit(place / "fit"))))
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def kills(times: int, seed: int, counts: Counter[str]) -> None:
+    """Kill at random moments until so many kills have hit; every run that ends is compared."""
+    with dask.config.set(scheduler="synchronous"):
+        fit()
+        start = time.perf_counter()
+        whole = fit()
+    length, draw = time.perf_counter() - start, random.Random(seed)
+    while counts["kills"] < times:
+        place = Path(tempfile.mkdtemp())
+        while True:
+            pid = child(place)
+            time.sleep(draw.random() * 1.2 * length)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            _, status = os.waitpid(pid, 0)
+            if os.WIFEXITED(status):
+                break
+            counts["kills"] += 1
+        good = os.WEXITSTATUS(status) == 0
+        good = good and same(json.loads((place / "found.json").read_text()), whole)
+        counts["runs that ended the same"] += good
+        counts["failures"] += not good
+        shutil.rmtree(place)
+
+
+def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
+    """Kill one of two worker processes while a fit runs."""
+    from distributed import Client, LocalCluster
+
+    draw = random.Random(seed)
+    with dask.config.set(scheduler="synchronous"):
+        whole = fit()
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    ) as cluster, Client(cluster) as client:
+        fit()
+        for _ in range(times):
+            client.wait_for_workers(2)
+            pids = list(client.run(os.getpid).values())
+            start = time.perf_counter()
+            fit()
+            delay = draw.random() * (time.perf_counter() - start)
+            killer = threading.Timer(delay, os.kill, (draw.choice(pids), signal.SIGKILL))
+            killer.start()
+            found = fit()
+            killer.join()
+            good = same(summary(found), whole)
+            counts["workers killed, fits that went on"] += good
+            counts["failures"] += not good
+
+
+def damages(times: int, seed: int, counts: Counter[str]) -> None:
+    """Cut or flip a checkpoint: the one before is read."""
+    draw, place = random.Random(seed), Path(tempfile.mkdtemp())
+    kept = Kept(place / "fit", "run")
+    kept.save(x=np.arange(50.0), k=1)
+    kept.save(x=np.arange(50.0), k=2)
+    content = (place / "fit").read_bytes()
+    for _ in range(times):
+        at = draw.randrange(len(content))
+        spoilt = bytearray(content)
+        spoilt[at] ^= 1 << draw.randrange(8)
+        (place / "fit").write_bytes(content[:at] if draw.random() < 0.5 else spoilt)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = kept.load()
+        good = found is not None and int(found["k"]) == 1 and len(told) == 1
+        counts["damaged checkpoints skipped"] += good
+        counts["failures"] += not good
+    shutil.rmtree(place)
+
+
+def main() -> None:
+    """Try all, print the counts, fail if anything did."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--damages", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    counts: Counter[str] = Counter()
+    damages(chosen.damages, chosen.seed, counts)
+    kills(chosen.kills, chosen.seed, counts)
+    if chosen.workers:
+        lost_workers(chosen.workers, chosen.seed, counts)
+    for name, count in counts.items():
+        print(f"{count:5d} {name}")
+    raise SystemExit(1 if counts["failures"] else 0)
+
+
+if __name__ == "__main__":
+    main()

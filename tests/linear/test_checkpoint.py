@@ -1,0 +1,110 @@
+"""Checkpoints of paths, cross-validation and fits of tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cyclade.linear import LassoCV, RowChunks, path, solve
+from cyclade.linear.checkpoint import Kept
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((120, 10))
+Y = X[:, 0] - X[:, 4] + rng.standard_normal(120)
+TABLES = {"memory": X, "chunks": RowChunks(X, rows=50)}
+
+
+class Killed(Exception):
+    """In place of a kill."""
+
+
+def killed_after(monkeypatch, saves):
+    """The process ends once so many checkpoints are written."""
+    done, plain = [0], Kept.save
+
+    def save(self, **arrays):
+        plain(self, **arrays)
+        done[0] += 1
+        if done[0] == saves:
+            raise Killed
+
+    monkeypatch.setattr(Kept, "save", save)
+    return done
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("y", [Y, np.stack([Y, -Y[::-1]], axis=1)], ids=["one", "two"])
+def test_a_path_goes_on(table, y, tmp_path, monkeypatch):
+    options = {"n_lams": 6, "lam_ratio": 0.05, "tol": 1e-9}
+    whole = path(TABLES[table], y, **options)
+    with monkeypatch.context() as patch:
+        killed_after(patch, 3)
+        with pytest.raises(Killed):
+            path(TABLES[table], y, **options, checkpoint=tmp_path / "path")
+    with monkeypatch.context() as patch:
+        done = killed_after(patch, 100)
+        again = path(TABLES[table], y, **options, checkpoint=tmp_path / "path")
+    assert done[0] == 6 * (1 if y.ndim == 1 else 2) - 3
+    assert again.reached
+    np.testing.assert_allclose(again.objectives, whole.objectives, rtol=1e-8)
+    np.testing.assert_allclose(again.coefs, whole.coefs, atol=1e-4)
+    once_more = path(TABLES[table], y, **options, checkpoint=tmp_path / "path")
+    np.testing.assert_array_equal(once_more.coefs, again.coefs)
+    assert once_more.certificates == again.certificates
+
+
+def test_a_fit_of_a_table_goes_on(tmp_path, monkeypatch):
+    y, table = np.where(Y > 0, 1.0, -1.0), TABLES["chunks"]
+    whole = solve(table, y, "logistic", lam=0.02, tol=1e-9)
+    with monkeypatch.context() as patch:
+        killed_after(patch, 3)
+        with pytest.raises(Killed):
+            solve(table, y, "logistic", lam=0.02, tol=1e-9, checkpoint=tmp_path / "fit")
+    again = solve(table, y, "logistic", lam=0.02, tol=1e-9, checkpoint=tmp_path / "fit")
+    assert again.certificate.reached
+    assert again.certificate.tolerance == pytest.approx(whole.certificate.tolerance)
+    assert again.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert len(again.history) < len(whole.history)
+    with pytest.raises(ValueError, match="checkpoint: must be None for X in memory"):
+        solve(X, Y, lam=0.1, checkpoint=tmp_path / "fit")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_cross_validation_goes_on(table, tmp_path, monkeypatch):
+    options = {"n_alphas": 4, "alpha_ratio": 0.1, "cv": 3, "tol": 1e-9}
+    whole = LassoCV(**options).fit(TABLES[table], Y)
+    model = LassoCV(**options, checkpoint=tmp_path)
+    with monkeypatch.context() as patch:
+        killed_after(patch, 6)
+        with pytest.raises(Killed):
+            model.fit(TABLES[table], Y)
+    model.fit(TABLES[table], Y)
+    np.testing.assert_allclose(model.score_path_, whole.score_path_, rtol=1e-7)
+    assert model.alpha_ == whole.alpha_
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_checkpoint_is_named_and_skipped(damage, tmp_path):
+    kept = Kept(tmp_path / "fit", "run")
+    kept.save(x=np.arange(3.0))
+    kept.save(x=np.arange(4.0))
+    content = bytearray((tmp_path / "fit").read_bytes())
+    if damage == "flip":
+        content[len(content) // 2] ^= 4
+    (tmp_path / "fit").write_bytes(content[: {"cut": 90, "flip": None, "empty": 0}[damage]])
+    with pytest.warns(UserWarning, match="fit is damaged and was skipped"):
+        found = kept.load()
+    assert found["x"].size == 3
+
+
+def test_a_checkpoint_of_other_arguments_is_refused(tmp_path):
+    path(X, Y, n_lams=3, checkpoint=tmp_path / "path")
+    with pytest.raises(ValueError, match="belongs to other data or arguments"):
+        path(X, -Y, n_lams=3, checkpoint=tmp_path / "path")
+
+
+def test_loading_runs_no_code(tmp_path):
+    kept = Kept(tmp_path / "fit", "run")
+    kept.save(x=np.array([print], dtype=object))  # would be a pickle
+    with pytest.raises(ValueError, match="allow_pickle"):
+        kept.load()

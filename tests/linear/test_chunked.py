@@ -1,0 +1,419 @@
+"""Tables in chunks of rows: the same solutions and certificates as in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import memory_limit
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cyclade.linear import RowChunks, losses, path, solve
+from cyclade.linear.chunked.chunks import Chunk, SlicedChunks
+from cyclade.linear.chunked.fit import begin, minimise, screen
+from cyclade.linear.chunked.model import Products, block_cycles
+from cyclade.linear.chunked.passes import Column, Pass
+from cyclade.linear.chunked.products import products
+from cyclade.linear.chunked.table import Seen, Table
+from cyclade.linear.kernels.block_gram import ONES
+from cyclade.linear.losses import Loss, Quantile
+from cyclade.linear.penalties import (
+    L1,
+    MCP,
+    SCAD,
+    Box,
+    ElasticNet,
+    GroupL2,
+    Rows,
+    Slope,
+    SparseGroup,
+    WeightedL1,
+)  # fmt: skip
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.tuning import DEFAULT
+
+SAME = 1e-8
+rng = np.random.default_rng(0)
+n, p = 240, 12
+DENSE = rng.standard_normal((n, p)) + 0.3
+DENSE[:, 5] += DENSE[:, 3]
+DENSE *= rng.random((n, p)) < 0.7
+Z = DENSE[:, 0] - 2.0 * DENSE[:, 3] + 0.5 * DENSE[:, 9]
+TARGETS = {
+    "real": Z + rng.standard_normal(n),
+    "signs": np.where(Z + rng.standard_normal(n) > 0, 1.0, -1.0),
+    "counts": rng.poisson(np.exp(np.clip(0.3 * Z, -3, 3))).astype(float),
+    "positive": rng.gamma(2.0, np.exp(0.2 * Z)),
+    "classes": np.argmax(np.stack([Z, -Z, DENSE[:, 1]], 1) + rng.gumbel(size=(n, 3)), axis=1),
+    "two": np.stack([Z, 0.5 * Z - DENSE[:, 1]], axis=1) + rng.standard_normal((n, 2)),
+}
+WEIGHTS = rng.integers(0, 3, n).astype(float)
+OFFSET = 0.3 * rng.standard_normal(n)
+LOSSES = {
+    "squared": "real", "huber": "real", "quantile": "real", "cauchy": "real", "welsch": "real",
+    "geman_mcclure": "real", "tukey": "real", "logistic": "signs", "squared_hinge": "signs",
+    "poisson": "counts", "gamma": "positive",
+}  # fmt: skip
+PENALTIES = {
+    "l1": L1(0.03), "weighted": WeightedL1(0.03, np.linspace(0.5, 2.0, p)),
+    "elastic_net": ElasticNet(0.03, 0.5), "box": Box(0.0, 0.5), "mcp": MCP(0.05, 3.0),
+    "scad": SCAD(0.05, 3.7), "groups": GroupL2(0.03, 3),
+    "sparse_groups": SparseGroup(0.03, 0.5, [[0, 7, 2], [1, 3], [4, 5, 6, 8], [9, 10, 11]]),
+}  # fmt: skip
+
+
+def convex(penalty):
+    return getattr(penalty, "convex", True)
+
+
+def both(y, loss, penalty, X=DENSE, rows=50, tol=1e-9, **options):
+    """The fit in chunks, once it was held against the one in memory."""
+    inside = solve(X, y, loss, penalty, tol=tol, **options)
+    found = solve(RowChunks(X, rows=rows), y, loss, penalty, tol=tol, **options)
+    assert found.certificate.reached, found.certificate
+    assert found.certificate.kind == inside.certificate.kind
+    assert found.certificate.tolerance == pytest.approx(inside.certificate.tolerance, rel=1e-6)
+    if convex(penalty):
+        assert found.objective == pytest.approx(inside.objective, rel=SAME, abs=1e-12)
+    else:  # stationary points, not always the same ones
+        assert found.objective <= inside.objective * (1.0 + 0.02)
+    assert found.coef.shape == inside.coef.shape
+    assert found.coef.dtype == inside.coef.dtype
+    assert np.shape(found.intercept) == np.shape(inside.intercept)
+    return found
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalty", ["l1", "groups"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_every_loss_agrees_with_memory(loss, penalty, weighted, fit_intercept):
+    both(
+        TARGETS[LOSSES[loss]], loss, PENALTIES[penalty], fit_intercept=fit_intercept,
+        sample_weight=WEIGHTS if weighted else None, offset=OFFSET if weighted else None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_every_penalty_agrees_with_memory(loss, penalty):
+    both(TARGETS[LOSSES[loss]], loss, PENALTIES[penalty], sample_weight=WEIGHTS)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.01), ElasticNet(0.03, 0.5), Rows(0.03)])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_classes_agree_with_memory(penalty, fit_intercept):
+    y = TARGETS["classes"]
+    both(y, "multinomial", penalty, fit_intercept=fit_intercept, sample_weight=WEIGHTS)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.05), Rows(0.05)])
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_several_outputs_agree_with_memory(loss, penalty):
+    offset = np.stack([OFFSET, -OFFSET], axis=1)
+    both(TARGETS["two"], loss, penalty, sample_weight=WEIGHTS, offset=offset)
+
+
+@pytest.mark.parametrize(
+    "store", [sparse.csr_matrix, sparse.csc_array, np.asfortranarray, np.float32, np.asarray]
+)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_every_storage_agrees_with_memory(store, loss):
+    X = store(DENSE)
+    inside = solve(X, TARGETS[LOSSES[loss]], loss, L1(0.03), tol=1e-9)
+    chunks = RowChunks([X.tocsr()[:100], X.tocsr()[100:]] if sparse.issparse(X) else X, rows=64)
+    found = solve(chunks, TARGETS[LOSSES[loss]], loss, L1(0.03), tol=1e-9)
+    assert found.certificate.reached
+    assert found.coef.dtype == inside.coef.dtype
+    assert found.objective == pytest.approx(inside.objective, rel=SAME)
+
+
+def test_memory_mapped_files_agree_with_memory(tmp_path):
+    np.save(tmp_path / "X.npy", DENSE)
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    both(TARGETS["real"], "squared", L1(0.03), X=X)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "cauchy"])
+@pytest.mark.parametrize("penalty", [L1(1.0), GroupL2(1.0, 3)])
+def test_paths_agree_with_memory(loss, penalty):
+    y = TARGETS[LOSSES[loss]]
+    options = {"n_lams": 8, "lam_ratio": 0.05, "tol": 1e-8, "sample_weight": WEIGHTS}
+    inside = path(DENSE, y, loss, penalty, **options)
+    found = path(RowChunks(DENSE, rows=70), y, loss, penalty, **options)
+    np.testing.assert_allclose(found.lams, inside.lams, rtol=1e-9)
+    assert found.reached
+    np.testing.assert_allclose(found.objectives, inside.objectives, rtol=SAME)
+    assert found.coefs.shape == inside.coefs.shape
+
+
+class Halves(Loss):
+    """A loss without a conjugate, of the user."""
+
+    bound = 1.0
+
+    def value(self, y, z):
+        return np.logaddexp(z - y, y - z) - np.log(2.0)
+
+    def gradient(self, y, z):
+        return np.tanh(z - y)
+
+
+class Asymmetric:
+    """A penalty of the user: λx above zero, 3λ|x| below."""
+
+    convex = True
+
+    def __init__(self, lam):
+        self.lam = lam
+
+    def value(self, x, j):
+        return self.lam * (x if x > 0.0 else -3.0 * x)
+
+    def prox(self, u, t, j):
+        return max(u - t * self.lam, 0.0) if u > 0.0 else min(u + 3.0 * t * self.lam, 0.0)
+
+    def distance(self, x, g, j):
+        if x == 0.0:
+            return max(-g - self.lam, g - 3.0 * self.lam, 0.0)
+        return abs(g + (self.lam if x > 0.0 else -3.0 * self.lam))
+
+
+def test_losses_and_penalties_of_the_user():
+    both(TARGETS["real"], Halves(), L1(0.05))
+    both(TARGETS["real"], "squared", Asymmetric(0.05))
+
+
+def test_narrow_losses_are_approached_through_wider_ones():
+    both(10.0 * TARGETS["real"], Quantile(0.3, smoothing=0.01), L1(0.1), tol=1e-6)
+
+
+def test_a_start_is_taken_and_left_untouched():
+    first = both(TARGETS["signs"], "logistic", L1(0.03))
+    coef = first.coef.copy()
+    again = solve(
+        RowChunks(DENSE, rows=50), TARGETS["signs"], "logistic", L1(0.03), coef=coef,
+        intercept=first.intercept, tol=1e-9,
+    )  # fmt: skip
+    assert len(again.history) == 1
+    np.testing.assert_array_equal(coef, first.coef)
+
+
+def test_one_iteration_is_one_pass_once_the_working_set_has_settled():
+    found = both(TARGETS["signs"], "logistic", L1(0.03), tol=1e-12)
+    reads = [row["reads"] for row in found.history]
+    assert reads[-1] - reads[-3] == 2
+    assert reads[-1] <= len(found.history) + 3
+
+
+def test_products_of_the_squared_loss_are_formed_once():
+    chunks = Counted(RowChunks(DENSE, rows=50), TARGETS["real"], None, None)
+    table = table_of(chunks, "squared", L1(0.01))
+    place = begin(table, np.zeros(p), 0.0)
+    minimise(table, place, 1e-10, 10_000, lambda row: None)
+    asked = [list(task.new) for task in chunks.tasks if getattr(task, "new", None) is not None]
+    every = [col for cols in asked for col in cols]
+    assert len(every) == len(set(every))
+
+
+class Counted(SlicedChunks):
+    """Chunks that remember tasks and what they sent."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.tasks, self.sent = [], []
+
+    def reduce(self, task, with_X=True):
+        def watched(chunk):
+            sums = task(chunk)
+            self.sent.append(sum(np.size(v) for k, v in sums.items() if not k.startswith("list")))
+            return sums
+
+        self.tasks.append(task)
+        return super().reduce(watched, with_X)
+
+
+def table_of(chunks, loss, penalty, fit_intercept=True):
+    loss = losses.get(loss)
+    seen = Seen(chunks, loss, DEFAULT)
+    column = Column(loss, None, None, seen.weight)
+    return Table(chunks, column, seen, bind(penalty, chunks.p), fit_intercept, DEFAULT)
+
+
+def test_no_chunk_sends_more_than_a_gradient_and_products():
+    """At most p + |W|² numbers, and 20 for losses, slopes and dual values; means once."""
+    wide = rng.standard_normal((200, 150))
+    y = np.where(wide[:, 0] - wide[:, 1] + rng.standard_normal(200) > 0, 1.0, -1.0)
+    chunks = Counted(RowChunks(wide, rows=50), y, None, None)
+    table = table_of(chunks, "logistic", L1(0.05))
+    place = begin(table, np.zeros(150), 0.0)
+    chunks.sent.clear()
+    certificate = minimise(table, place, 1e-8, 10_000, lambda row: None)
+    assert certificate.reached
+    most = max(row["working"] for row in place.history)
+    assert max(chunks.sent) <= 150 + (most + 1) ** 2 + 20
+
+
+def test_columns_that_a_gap_proves_zero_are_not_read_again():
+    wide = rng.standard_normal((300, 40))
+    y = wide[:, 0] - wide[:, 1] + 0.1 * rng.standard_normal(300)
+    table = table_of(SlicedChunks(RowChunks(wide, rows=60), y, None, None), "squared", L1(0.3))
+    place = begin(table, np.zeros(40), 0.0)
+    certificate = minimise(table, place, 1e-9, 10_000, lambda row: None)
+    screen(table, place, certificate)
+    assert certificate.reached
+    assert table.alive is not None
+    assert table.alive.size < 40
+    inside = solve(wide, y, "squared", L1(0.3), tol=1e-12)
+    assert set(np.flatnonzero(inside.coef)) <= set(table.alive)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "squared_hinge", "poisson"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("penalty", [L1(0.05), ElasticNet(0.05, 0.5), GroupL2(0.05, 3)])
+def test_gaps_are_never_too_small(loss, fit_intercept, penalty):
+    """Far from the minimum too, where slopes are not zero: D is below min F."""
+    y = TARGETS[LOSSES[loss]]
+    best = solve(DENSE, y, loss, penalty, fit_intercept=fit_intercept, tol=1e-13).objective
+    chunks = SlicedChunks(RowChunks(DENSE, rows=50), y, None, OFFSET * 0)
+    table = table_of(chunks, loss, penalty, fit_intercept)
+    for scale in (0.0, 0.01, 0.1, 0.5):
+        x = scale * np.random.default_rng(1).standard_normal(p)
+        c = scale if fit_intercept else 0.0
+        found = table.reading(x, c, table.read(x, c))
+        assert found.dual <= best + 1e-12 * (1.0 + abs(best))
+        assert found.objective >= best - 1e-12
+
+
+def test_products_of_dense_and_sparse_rows_are_the_sums_they_are_named_after():
+    w = rng.standard_normal(n)
+    old, new = np.array([4, ONES]), np.array([7, 0])
+    A = np.column_stack([DENSE, np.ones(n)])
+    literal = A[:, new].T @ (w[:, None] * A[:, [4, p, 7, 0]])
+    for X in (DENSE, sparse.csr_matrix(DENSE)):
+        np.testing.assert_allclose(products(X, w, old, new), literal, atol=1e-12)
+        own = products(X, np.abs(w), np.empty(0, np.int64), np.array([ONES, 2, 5]))
+        B = A[:, [p, 2, 5]]
+        np.testing.assert_allclose(own, B.T @ (np.abs(w)[:, None] * B), atol=1e-12)
+
+
+def test_products_that_grow_are_those_formed_at_once():
+    G = DENSE.T @ DENSE
+    store = Products()
+    rows, cols = np.triu_indices(2)
+    first, more = np.array([3, 1]), np.array([0, 5])
+    store.add(first, G[np.ix_(first, first)][rows, cols][None])
+    every = np.array([3, 1, 0, 5])
+    store.add(more, G[np.ix_(more, every)][None])
+    want = np.array([5, 1, 3])
+    np.testing.assert_array_equal(store.of(want)[0], G[np.ix_(want, want)])
+    assert list(store.lacking(np.array([1, 2, 5]))) == [2]
+
+
+@pytest.mark.parametrize("form", ["flat", "shared", "by output"])
+def test_cycles_over_blocks_follow_the_literal_ones(form):
+    """Ten cycles, block by block, against proximal steps with the whole Hessian of a block."""
+    T, k = (1, 6) if form == "flat" else (2, 3)
+    G = np.stack([M.T @ M / n for M in rng.standard_normal((T, n, k))])
+    G = G[:1] if form != "by output" else G
+    starts, table = np.array([0, 2, 6]) if T == 1 else np.array([0, 2, 4, 6]), None
+    table = np.stack([np.full(starts.size - 1, 0.05), np.zeros(starts.size - 1)], axis=1)
+    whole = np.zeros((6, 6))
+    for t in range(T):
+        whole[t::T, t::T] = G[t if form == "by output" else 0]
+    b, x = rng.standard_normal(6), np.zeros(6)
+    for cycles in range(1, 11):
+        found, made = block_cycles(
+            G, b.copy(), np.zeros(6), starts, table, True, T, 0.0, cycles, DEFAULT
+        )
+        assert made == cycles
+        for first, last in pairwise(starts):
+            x = minimised(whole, b, x, first, last, 0.05)
+        np.testing.assert_allclose(found, x, atol=1e-7)
+
+
+def minimised(H, b, x, first, last, lam):
+    """x with one block at the minimum, by thousands of proximal steps."""
+    x, own = x.copy(), slice(first, last)
+    L = np.linalg.eigvalsh(H[own, own])[-1]
+    for _ in range(3000):
+        v = x[own] + (b - H @ x)[own] / L
+        size = np.linalg.norm(v)
+        x[own] = v * max(1.0 - lam / (L * size), 0.0) if size else v
+    return x
+
+
+def test_passes_by_small_blocks_are_those_of_one():
+    """Whatever the cut into blocks and chunks, the sums are the same."""
+    y, column = TARGETS["signs"], Column(losses.get("logistic"), None)
+    cols = np.array([0, 3])
+    sums = []
+    for entries in (2**20, 800):
+        task = Pass(
+            column, replace(DEFAULT, chunk_block=entries), cols, np.array([0.1, -0.2]), 0.3,
+            dx=np.array([0.05, 0.0]), dual=True, moments=True, new=np.array([ONES, 3, 8]),
+        )  # fmt: skip
+        sums.append(task(Chunk(0, DENSE, y, WEIGHTS, None)))
+    for name, value in sums[0].items():
+        np.testing.assert_allclose(value, sums[1][name], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": TARGETS["real"][:-1]}, "y: X has 240 rows"),
+        ({"sample_weight": -np.ones(n)}, "sample_weight must hold numbers >= 0"),
+        ({"sample_weight": np.zeros(n)}, "at least one weight must not be zero"),
+        ({"y": np.where(np.arange(n) == 3, np.nan, 1.0)}, "y must hold finite numbers"),
+        ({"offset": np.zeros((n, 2))}, "offset: there are 1 outputs"),
+        ({"penalty": Slope(0.1)}, "Slope is not to be had for tables in chunks"),
+        ({"tol": -1.0}, "tol"),
+        ({"coef": np.zeros(3)}, "coef: X has 12 columns"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    given = {"y": TARGETS["real"], "penalty": L1(0.1), **change}
+    y, penalty = given.pop("y"), given.pop("penalty")
+    with pytest.raises(ValueError, match=message):
+        solve(RowChunks(DENSE, rows=50), y, "squared", penalty, **given)
+
+
+def test_bad_tables_are_named():
+    with pytest.raises(ValueError, match="same number of columns"):
+        RowChunks([DENSE, DENSE[:, :3]])
+    with pytest.raises(TypeError, match="shape and dtype"):
+        RowChunks([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="at least one row"):
+        RowChunks(np.empty((0, 3)))
+    with pytest.raises(ValueError, match="rows"):
+        RowChunks(DENSE, rows=0)
+    spoilt = DENSE.copy()
+    spoilt[7, 2] = np.nan
+    with pytest.raises(ValueError, match="X: must hold finite numbers"):
+        solve(RowChunks(spoilt, rows=50), TARGETS["real"], "squared", L1(0.1))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_rows_larger_than_memory_are_fitted(tmp_path):
+    """In small; the next one is the same with 4 GiB."""
+    memory_limit.write(tmp_path, 0.3)
+    found = memory_limit.run(tmp_path, 0.3)
+    assert found["limit is real"]
+    assert found["reached"] == [True, True]
+    assert {0, 5} <= set(found["support"])
+    assert found["peak"] < 0.2 * 2**30
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_four_gib_under_one(tmp_path, capsys):
+    memory_limit.write(tmp_path, 4.0)
+    found = memory_limit.run(tmp_path, 1.0)
+    with capsys.disabled():
+        print(f"\npeak {found['peak'] / 2**20:.0f} MiB for 4 GiB of rows under 1 GiB")
+    assert found["limit is real"]
+    assert found["reached"] == [True, True]
+    assert found["peak"] < 2**30

@@ -1,0 +1,180 @@
+"""Dask arrays and dataframes as X: local threads, a client, files; and estimators on tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cyclade.linear import (
+    GroupLasso,
+    Lasso,
+    LassoCV,
+    MultiTaskLasso,
+    PoissonRegressor,
+    RobustRegression,
+    RowChunks,
+    SparseLogisticRegression,
+    SparseLogisticRegressionCV,
+    StochasticLinear,
+    StochasticLinearClassifier,
+    path,
+    solve,
+)  # fmt: skip
+from cyclade.linear.penalties import L1, GroupL2
+
+da = pytest.importorskip("dask.array")
+rng = np.random.default_rng(0)
+n, p = 300, 8
+DENSE = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.7)
+Z = DENSE[:, 0] - 2.0 * DENSE[:, 3]
+REAL = Z + rng.standard_normal(n)
+SIGNS = np.where(Z + rng.standard_normal(n) > 0, 1.0, -1.0)
+NAMES = np.where(SIGNS > 0, "yes", "no")
+WEIGHTS = rng.integers(0, 3, n).astype(float)
+X = da.from_array(DENSE, chunks=(70, 3))  # rows are put together
+Y = da.from_array(REAL, chunks=100)
+
+
+def same(found, inside, rel=1e-8):
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(inside.objective, rel=rel)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("penalty", [L1(0.05), GroupL2(0.05, 2)])
+def test_arrays_agree_with_memory(loss, penalty):
+    y = REAL if loss == "squared" else SIGNS
+    inside = solve(DENSE, y, loss, penalty, sample_weight=WEIGHTS, tol=1e-9)
+    column = da.from_array(y, chunks=70)
+    found = solve(X, column, loss, penalty, sample_weight=da.from_array(WEIGHTS, chunks=70),
+                  tol=1e-9)  # fmt: skip
+    same(found, inside)
+    assert found.coef.dtype == np.float64
+
+
+def test_sparse_blocks_and_targets_in_memory():
+    blocks = da.from_array(DENSE, chunks=(70, -1)).map_blocks(sparse.csr_matrix)
+    same(solve(blocks, REAL, lam=0.05, tol=1e-9), solve(DENSE, REAL, lam=0.05, tol=1e-9))
+
+
+def test_dataframes_and_parquet(tmp_path):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(DENSE, columns=[f"f{j}" for j in range(p)]).assign(y=REAL)
+    table = dd.from_pandas(frame, npartitions=4)
+    if importable("pyarrow"):
+        table.to_parquet(tmp_path / "rows", write_index=False)
+        table = dd.read_parquet(tmp_path / "rows")
+    model = Lasso(alpha=0.05, tol=1e-9).fit(table[list(frame.columns[:-1])], table["y"])
+    inside = Lasso(alpha=0.05, tol=1e-9).fit(frame.iloc[:, :-1], REAL)
+    assert model.objective_ == pytest.approx(inside.objective_, rel=1e-8)
+    assert list(model.feature_names_in_) == list(inside.feature_names_in_)
+    with pytest.raises(ValueError, match="chunks of X have unknown sizes"):
+        solve(table[list(frame.columns[:-1])], REAL, lam=0.05)
+
+
+def importable(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+
+def test_a_client_and_no_copy_of_X_on_it():
+    distributed = pytest.importorskip("distributed")
+    X = da.random.default_rng(0).standard_normal((4000, 6), chunks=(500, 6))
+    y = X[:, 0] - X[:, 2]
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        found = solve(X, y, lam=0.1, tol=1e-9)
+    same(found, solve(X.compute(), y.compute(), lam=0.1, tol=1e-9))
+
+
+@pytest.mark.parametrize("table", ["dask", "rows"])
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (Lasso(alpha=None), REAL), (GroupLasso(alpha=0.05, groups=2), REAL),
+        (RobustRegression(), REAL), (PoissonRegressor(), rng.poisson(1.0, n).astype(float)),
+        (Lasso(alpha=0.05, relaxed=True), REAL), (SparseLogisticRegression(), NAMES),
+        (SparseLogisticRegression(class_weight="balanced"), NAMES),
+        (SparseLogisticRegression(), np.where(Z > 1, "c", NAMES)),
+        (MultiTaskLasso(alpha=0.05), np.stack([REAL, -Z], axis=1)),
+        (Lasso(alpha=0.05), np.stack([REAL, -Z], axis=1)),
+    ],
+)  # fmt: skip
+def test_estimators_agree_with_memory(table, model, y):
+    model.set_params(tol=1e-9)
+    inside = model.fit(DENSE, y, sample_weight=WEIGHTS)
+    objective, coef, alpha = inside.objective_, inside.coef_, inside.alpha_
+    predicted = inside.predict(DENSE)
+    chunks, column, weights = RowChunks(DENSE, rows=70), y, WEIGHTS
+    if table == "dask":
+        column = da.from_array(y, chunks=(70, *y.shape[1:]))
+        chunks, weights = X, da.from_array(WEIGHTS, chunks=70)
+    found = model.fit(chunks, column, sample_weight=weights)
+    assert found.alpha_ == pytest.approx(alpha, rel=1e-9)
+    assert found.objective_ == pytest.approx(objective, rel=1e-8)
+    np.testing.assert_allclose(found.coef_, coef, atol=1e-3)
+    if predicted.dtype.kind == "f":
+        np.testing.assert_allclose(found.predict(chunks), predicted, atol=1e-2)
+    else:
+        assert (found.predict(chunks) == predicted).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    ("kind", "y"), [(LassoCV, REAL), (SparseLogisticRegressionCV, NAMES)], ids=["reals", "labels"]
+)
+def test_cross_validation_agrees_with_memory(kind, y):
+    model = kind(n_alphas=6, alpha_ratio=0.05, cv=3, tol=1e-9)
+    inside = model.fit(DENSE, y, sample_weight=WEIGHTS)
+    scores, alpha = inside.score_path_, inside.alpha_
+    found = kind(n_alphas=6, alpha_ratio=0.05, cv=3, tol=1e-9).fit(
+        X, da.from_array(y, chunks=70), sample_weight=da.from_array(WEIGHTS, chunks=70)
+    )
+    np.testing.assert_allclose(found.score_path_, scores, rtol=1e-5)
+    assert found.alpha_ == pytest.approx(alpha, rel=1e-9)
+
+
+def test_paths_agree_with_memory():
+    inside = path(DENSE, REAL, n_lams=5, lam_ratio=0.1, tol=1e-9)
+    found = path(X, Y, n_lams=5, lam_ratio=0.1, tol=1e-9)
+    np.testing.assert_allclose(found.objectives, inside.objectives, rtol=1e-8)
+
+
+def test_streams_take_chunks():
+    whole = StochasticLinear("squared", "l1", alpha=0.05, batch_size=64)
+    for first in range(0, n, 70):
+        whole.partial_fit(DENSE[first : first + 70], REAL[first : first + 70])
+    for chunks, y in ((X, Y), (RowChunks(DENSE, rows=70), REAL)):
+        found = StochasticLinear("squared", "l1", alpha=0.05, batch_size=64).partial_fit(chunks, y)
+        np.testing.assert_array_equal(found.coef_, whole.coef_)
+    labels = StochasticLinearClassifier("logistic", "l1", alpha=0.02, batch_size=64)
+    labels.partial_fit(X, da.from_array(NAMES, chunks=70), classes=["no", "yes"])
+    assert labels.n_rows_used_ > 200
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: solve(X, Y[:-1], lam=0.1), "y: X has 300 rows, y has 299"),
+        (lambda: solve(X, REAL[:-1], lam=0.1), "y: X has 300 rows"),
+        (lambda: solve(X.astype(complex), Y, lam=0.1), "real numbers"),
+        (lambda: solve(X[:, 0], Y, lam=0.1), "two dimensions"),
+        (lambda: Lasso(alpha=0.1, standardize=True).fit(X, Y), "standardize must be False"),
+        (lambda: LassoCV(scoring="r2", cv=2, n_alphas=2).fit(X, Y), "scoring must be None"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_what_needs_rows_in_memory_says_so():
+    with pytest.raises(TypeError, match="table in chunks"):
+        StochasticLinear("squared", "l1", alpha=0.1).fit(X, Y)
