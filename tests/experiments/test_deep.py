@@ -124,8 +124,9 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     assert made[:4] == first
     keys = [(r["blocks"], r["order"], r["lr"], r["seed"]) for r in records]
     assert len(set(keys)) == len(keys) == len(made) - 1
-    # Three rates, a fourth beyond the end that is best, and the other seed there: 5 runs each.
-    assert len(records) == 15
+    # Four rates, two beyond the end that is best, and the other seed there: 7 runs each.
+    assert len(records) == 21
+    assert min(r["lr"] for r in records) == pytest.approx(RATES["gpt", "adam"] / 81)
     assert study(tmp_path, **options) == records
     with pytest.raises(FolderError, match="in small"):
         study(tmp_path, tasks=[], seeds=(0,))

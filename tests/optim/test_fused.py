@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from test_multi_step import RECURSIVE, build, data, epoch, form
+from torch import nn
 
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
 from cyclade.optim.fused import Step, apply, kernel, launch
 from cyclade.optim.multi_step import MultiStep
+from cyclade.regularisers import L1
 
 
 def run(cls: Any, fused: bool, **options: Any) -> tuple[list[torch.Tensor], torch.Tensor, Any]:
@@ -51,7 +54,41 @@ def test_only_plain_steps_are_fused() -> None:
         MultiStep(opt, x, y).run(*epoch(SCCD, 0))
         found = [opt.runner.steps.in_one_kernel(j) is not None for j in range(opt.net.m)]
         assert found == [expected] * opt.net.m
-        assert opt.runner.fused() == frozenset()  # the model is not on CUDA
+        assert opt.runner.fused() == frozenset()  # captured steps, but the model is not on CUDA
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize("order", ["forward", "shuffled", "greedy"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_eager_steps_in_place_have_the_bits_of_vectors(
+    dtype: torch.dtype, order: str, decay: float
+) -> None:
+    found = []
+    for in_place in (True, False):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4), nn.Linear(4, 3)).to(
+            dtype
+        )
+        x, y = torch.randn(20, 6, dtype=dtype), torch.randint(0, 3, (20,))
+        opt = SCCD(model, F.cross_entropy, lr=0.3, weight_decay=decay, blocks="layers", order=order)
+        for k in range(4):
+            if k == 1:
+                assert opt.runner.fused() == {0, 1, 2}
+                opt.runner.fused = opt.runner.fused if in_place else frozenset
+            opt.step(x, y)
+        found.append([p.detach() for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_eager_steps_that_need_vectors() -> None:
+    x, y = torch.randn(20, 6), torch.randint(0, 3, (20,))
+    for cls, options in (
+        (VROCCD, {"b": 8}), (SCCD, {"momentum": 0.9}), (SCCD, {"reg": L1(0.1)}),
+        (SCCD, {"no_decay": "biases", "weight_decay": 0.1}), (SCCD, {"lr": torch.tensor(0.1)}),
+    ):  # fmt: skip
+        opt = cls(nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3)), F.cross_entropy, **options)
+        opt.step(x, y)
+        assert opt.runner.fused() == frozenset()
 
 
 @pytest.mark.skipif(

@@ -184,7 +184,7 @@ class CycleRunner:
         """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
         self.advance_norms()
         replays = self.replays(batches, undoable=check)
-        fused = () if check else self.fused()
+        fused = () if turns is None else self.fused()  # a greedy order compares vectors
         slopes: dict[int, Any] = {}
         sweep = self.sweep(self.point, batches, replays, live=True, fused=fused, slopes=slopes)
         now = self.together.reduced(sweep, self.net, turns)
@@ -222,13 +222,16 @@ class CycleRunner:
         return [self.net.chain.replay(undoable=undoable) for _ in batches]
 
     def fused(self) -> frozenset[int]:
-        """The blocks that are updated in one kernel: on CUDA, with Triton, plain steps.
+        """The blocks whose plain step is made where they lie (see `cyclade.optim.fused`).
 
         None over several processes: what is reduced is one vector.
         """
-        tape = self.rule.recursive and not self.turns.fixed  # it keeps vectors
-        ready = self.together.alone and self.point.on_cuda and kernel() is not None and not tape
-        if not ready or self.net.whole_model:
+        if self.settings.numbers is None:
+            ready = not self.rule.recursive and self.reg.plain
+        else:  # under capture
+            tape = self.rule.recursive and not self.turns.fixed  # it keeps vectors
+            ready = self.point.on_cuda and kernel() is not None and not tape
+        if not ready or not self.together.alone or self.net.whole_model:
             return frozenset()
         return frozenset(j for j in range(self.net.m) if self.steps.in_one_kernel(j) is not None)
 

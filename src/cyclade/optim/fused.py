@@ -1,14 +1,15 @@
-"""The update of a block in one kernel: estimate, step, weight decay and the lagged point.
+"""The update of a block where it lies: estimate, step, weight decay and the lagged point.
 
-In a captured cycle lr and weight decay lie on the device. Then the arithmetic that `core.cycle`
-asks for in line 6 and 7,
+The arithmetic that `core.cycle` asks for in line 6 and 7,
 
     g ← g + (∇_now − ∇_lag)   or   g ← ∇_now,      x_lag ← x,      x ← (x − η g) / (1 + η wd),
 
 need not be a kernel for each sign. The objects below stand in for the vectors of a block: they note
-what is to be done, and `Update.commit` does it, tensor by tensor where they lie, in one Triton
-kernel. Its roundings are those of the operations one after the other, so that both ways give the
-same bits. Without Triton a cycle works with vectors.
+what is to be done, and `Update.commit` does it, tensor by tensor where they lie. In a captured
+cycle, whose lr and weight decay lie on the device, that is one Triton kernel (without Triton such a
+cycle works with vectors); in an eager one of a method without estimates, one call of torch for each
+sign.
+The roundings are those of the operations on vectors, so that all ways give the same bits.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ class Estimates:
 
 
 class Step:
-    """η and 1 + η·wd of a block, two numbers on the device."""
+    """η and 1 + η·wd of a block: two numbers on the device, or known (the second None for 1)."""
 
-    def __init__(self, rate: Tensor, shrink: Tensor) -> None:
+    def __init__(self, rate: Any, shrink: Any) -> None:
         self.rate, self.shrink = rate, shrink
 
     def __mul__(self, direction: Pieces) -> _Move:
@@ -107,8 +108,18 @@ class Update:
             return
         self._done = True
         d = self._direction
+        if isinstance(self._step.rate, float):
+            in_place(self._params, d.tensors, self._step)
+            return
         write = apply if kernel() is None or not self._params[0].is_cuda else launch
         write(self._params, d.tensors, d.then, d.g, lagged, self._step)
+
+
+def in_place(params: list[Tensor], now: list[Tensor], step: Step) -> None:
+    """The update of a step whose numbers are known, by torch's operations on lists."""
+    torch._foreach_sub_(params, torch._foreach_mul(now, step.rate))
+    if step.shrink is not None:
+        torch._foreach_div_(params, step.shrink)
 
 
 def apply(

@@ -25,6 +25,7 @@ class NetProx:
     def __init__(self, regs: list[Regulariser], steps: NetSteps) -> None:
         self.regs, self._steps = regs, steps
         self._plain = [isinstance(reg, Zero) for reg in regs]
+        self.plain = all(self._plain)  # weight decay alone
 
     def prox(self, j: int, u: Any, t: Any) -> Any:
         """The prox of r^j; AdamW's step, and one that is a kernel, decay the weights themselves."""

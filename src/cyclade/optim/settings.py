@@ -45,9 +45,10 @@ class Settings:
 
     def shared(self, j: int, name: str) -> Any:
         """The option `name`, which all groups of block j must have in common."""
-        first, *others = self._net.blocks[j].groups
+        groups = self._net.blocks[j].groups
+        first = groups[0]
         value = self.groups[first][name]
-        for other in others:
+        for other in groups[1:]:
             if self.groups[other][name] != value:
                 raise ValueError(
                     f"the param groups {self.groups[first]['name']!r} and "
@@ -58,7 +59,10 @@ class Settings:
 
     def uniform(self, j: int, name: str) -> bool:
         """Whether all groups of block j have the same lr or weight decay."""
-        first, *others = self._net.blocks[j].groups
+        groups = self._net.blocks[j].groups
+        if len(groups) == 1:
+            return True
+        first, *others = groups
         return all(_equal(self.groups[first][name], self.groups[i][name]) for i in others)
 
     def one_number(self, j: int) -> bool:

@@ -20,6 +20,9 @@ SPECTRAL = {
 }  # the weights it looks at, by dimensions
 
 
+CLIPS = ("clip_norm", "clip_total_norm")
+
+
 class NetSteps:
     """η Λ_j^{−1} with η the lr of block j's param group, and the direction g^j, bent if asked.
 
@@ -81,14 +84,16 @@ class NetSteps:
         return self._settings.shrink(j, t, self._used.get(j))
 
     def in_one_kernel(self, j: int) -> Step | None:
-        """The step of block j, if it is two numbers on the device and the direction is g^j."""
-        shared, numbers = self._settings.shared, self._settings.numbers
-        bent = shared(j, "precondition") or shared(j, "momentum")
-        clipped = [shared(j, name) is not None for name in ("clip_norm", "clip_total_norm")]
-        if numbers is None or bent or any(clipped) or not self._settings.one_number(j):
+        """The step of block j, if it is two numbers and the direction is g^j."""
+        settings, group = self._settings, self._net.blocks[j].groups[0]
+        bent = settings.shared(j, "precondition") or settings.shared(j, "momentum")
+        clipped = [settings.shared(j, name) is not None for name in CLIPS]
+        if bent or any(clipped) or not settings.one_number(j):
             return None
-        group = self._net.blocks[j].groups[0]
-        return Step(numbers.get("lr", group), numbers.get("shrink", group))
+        if settings.numbers is not None:
+            return Step(settings.numbers.get("lr", group), settings.numbers.get("shrink", group))
+        rate = settings.rate(j)
+        return Step(rate, settings.shrink(j, rate)) if isinstance(rate, float) else None
 
     # ------------------------------------------------------------------------------- direction
 
@@ -105,7 +110,7 @@ class NetSteps:
         )
 
     def _clipped(self, j: int, gj: Tensor) -> Tensor:
-        clip, whole = (self._settings.shared(j, name) for name in ("clip_norm", "clip_total_norm"))
+        clip, whole = (self._settings.shared(j, name) for name in CLIPS)
         if clip is not None:
             gj = gj * (clip / gj.norm().clamp(min=clip))
         if whole is not None:

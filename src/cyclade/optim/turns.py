@@ -49,11 +49,14 @@ class Turns:
 
     def memory(self) -> Any:
         """What a failed step puts back."""
-        return self._rng.bit_generator.state, list(self._pending)
+        drawn = None if self.fixed else self._rng.bit_generator.state
+        return drawn, list(self._pending)
 
     def recall(self, memory: Any) -> None:
         """Stand where `memory` was taken."""
-        self._rng.bit_generator.state, self._pending = memory
+        drawn, self._pending = memory
+        if drawn is not None:
+            self._rng.bit_generator.state = drawn
 
     def state(self) -> dict[str, Any]:
         """Plain values to resume from."""

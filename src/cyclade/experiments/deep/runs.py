@@ -22,12 +22,13 @@ TASKS = ("gpt", "resnet")
 RECORDS = "records.json"
 MAIN = 6  # settings of a task that come first, with all their seeds
 FACTOR = 3.0  # from one learning rate to the next
+BELOW = (30.0, 100.0)  # how far below the middle the steps are that should not oscillate
 
 RATES: dict[tuple[str, str], float] = {
     ("gpt", "sgd"): 0.3, ("gpt", "momentum"): 0.1, ("gpt", "adam"): 3e-4,
     ("resnet", "sgd"): 0.3, ("resnet", "momentum"): 0.1, ("resnet", "adam"): 1e-3,
 }  # fmt: skip
-"""The middle of three learning rates; where an end is best, the search goes on by one."""
+"""Where the search of the learning rate begins."""
 
 
 def settings(task: str) -> list[Setting]:
@@ -68,12 +69,15 @@ def study(
         for name in tasks:
             task = load_task(name, quick, data_dir, device)
             wanted = settings(name)[:3] if quick else settings(name)
-            for some in (wanted[:MAIN], wanted[MAIN:]):  # so that what is cut short has the most
-                for plan in (_search, _repeat):
-                    for setting in some:
-                        for lr, seed in plan(setting, shelf, seeds):
-                            shelf.add(run(setting, task, lr, seed, device))
-                            say(line_of(shelf.records[-1]))
+            first, rest = wanted[:MAIN], wanted[MAIN:]  # what is cut short has the most telling
+            for plan, some in (
+                (_search, first), (_repeat, first), (_below, () if quick else wanted[:3]),
+                (_search, rest), (_repeat, rest),
+            ):  # fmt: skip
+                for setting in some:
+                    for lr, seed in plan(setting, shelf, seeds):
+                        shelf.add(run(setting, task, lr, seed, device))
+                        say(line_of(shelf.records[-1]))
     return shelf.records
 
 
@@ -116,16 +120,18 @@ Runs = Iterator[tuple[float, int]]
 
 
 def _search(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
-    """Three learning rates with the first seed, and a fourth where an end is best."""
+    """Four learning rates with the first seed, and up to two beyond where an end is best."""
     middle = RATES[setting.task, setting.optimizer.split()[0]]
-    for lr in (middle, middle / FACTOR, middle * FACTOR):
+    # Small ones belong to it: cyclic steps may have one minimum there and a worse one above.
+    for lr in (middle, middle / FACTOR, middle * FACTOR, middle / FACTOR**2):
         if not _has(shelf, setting, lr, seeds[0]):
             yield lr, seeds[0]
-    chosen = best_rate(shelf.of(setting), seeds[0])
-    searched = sorted({r["lr"] for r in shelf.of(setting) if r["seed"] == seeds[0]})
-    if len(searched) == 3 and chosen in (searched[0], searched[-1]):
-        beyond = chosen / FACTOR if chosen == searched[0] else chosen * FACTOR
-        yield beyond, seeds[0]
+    for _ in range(2):
+        searched = sorted({r["lr"] for r in shelf.of(setting) if r["seed"] == seeds[0]})
+        chosen = best_rate(shelf.of(setting), seeds[0])
+        if chosen not in (searched[0], searched[-1]) or len(searched) > 5:
+            return
+        yield chosen / FACTOR if chosen == searched[0] else chosen * FACTOR, seeds[0]
 
 
 def _repeat(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
@@ -134,6 +140,14 @@ def _repeat(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
     for seed in seeds[1:]:
         if not _has(shelf, setting, chosen, seed):
             yield chosen, seed
+
+
+def _below(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
+    """Steps far below those that train best: does the lock vanish under the edge of stability?"""
+    middle = RATES[setting.task, setting.optimizer.split()[0]]
+    for lr in (middle / factor for factor in BELOW):
+        if not _has(shelf, setting, lr, seeds[0]):
+            yield lr, seeds[0]
 
 
 def _has(shelf: _Shelf, setting: Setting, lr: float, seed: int) -> bool:

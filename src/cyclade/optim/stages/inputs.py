@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -67,8 +68,17 @@ def _leaf(value: Any) -> Any:
 
 def signature(inputs: Inputs) -> tuple[Signature, list[Any]]:
     """The signature of a call, and its leaves."""
+    if not inputs.kwargs and all(type(a) is Tensor for a in inputs.args):  # as most are
+        return _of_tensors(len(inputs.args)), list(inputs.args)
     leaves, spec = pytree.tree_flatten((tuple(inputs.args), dict(inputs.kwargs)))
     return Signature(spec, tuple(_leaf(v) for v in leaves)), leaves
+
+
+@cache
+def _of_tensors(n: int) -> Signature:
+    """The signature of a call with n tensors."""
+    leaves, spec = pytree.tree_flatten(((RUNTIME,) * n, {}))
+    return Signature(spec, tuple(leaves))
 
 
 def guess(model: nn.Module) -> Signature:

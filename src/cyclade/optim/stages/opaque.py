@@ -25,11 +25,12 @@ class _Applied(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(modules)
         self.first = first
+        self._each = tuple(modules)  # without the way through the registry
 
     def forward(self, value: Any, kwargs: Any = None) -> tuple[Any]:
         """Apply the modules to a value, or the first of them to (args, kwargs)."""
         fresh = self.first
-        for module in self.layers:
+        for module in self._each:
             value = module(*value, **kwargs) if fresh else module(value)
             fresh = False
         return (value,)
