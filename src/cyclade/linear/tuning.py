@@ -176,7 +176,7 @@ class Tuning:
     stalled_rounds: int = 4  # checks of W in a row without a distance lower by 10 %
 
     # Classes (subproblem/classes.py): products of all columns and classes against cycles.
-    class_forcing: float = 0.01  # of the distance W is brought to otherwise: models are Newton's
+    class_forcing: float = 0.001  # of the distance W is brought to otherwise: models are Newton's
     max_class_products: int = 2_000  # columns times classes whose products are formed
 
     # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
