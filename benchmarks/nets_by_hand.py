@@ -1,8 +1,8 @@
 """What an eager cycle costs at least: a bare loop by hand, beside torch's SGD step and SCCD.
 
 The loop makes the same calls of torch as an exact cycle (cached activations, one replay and one
-gradient a block, the slope of the cross-entropy) and nothing else: no blocks, checks or stages. What
-it takes over SGD is the price of so many calls; what SCCD takes over the loop is our own.
+gradient a block, the slope of the cross-entropy) and nothing else: no blocks, checks or stages.
+What it takes over SGD is the price of so many calls; what SCCD takes over the loop is our own.
 
     python benchmarks/nets_by_hand.py                    # an MLP and LeNet, small batches, one core
     python benchmarks/nets_by_hand.py --device cuda --batch 512

@@ -262,7 +262,8 @@ class CyclicOptimizer(Optimizer):
         if self._runner is None and self._plan.by_cost:
             rows.append(f"layers so far; on the first batch they are merged into {self._plan}")
         head = (
-            f"{type(self).__name__}: {self.net.m} blocks, {len(self.net.chain.stages)} stages "
+            f"{type(self).__name__}: {counted(self.net.m, 'block')}, "
+            f"{counted(len(self.net.chain.stages), 'stage')} "
             f"(cut by {self._routes.how}), order {type(self.order).__name__.lower()}"
         )
         return "\n".join([head, *rows, f"predicted cost of a cycle: {predicted}"])
@@ -464,6 +465,11 @@ class CyclicOptimizer(Optimizer):
         args, options = self.__dict__["_given"]
         options = {name: value for name, value in options.items() if name != "process_group"}
         return _built_again, (type(self), args, options, self.state_dict())
+
+
+def counted(n: int, what: str) -> str:
+    """The number and what it counts, in the plural but for one."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _built_again(
