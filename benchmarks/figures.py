@@ -19,6 +19,7 @@ are its arguments (in quotes where they hold spaces)::
     kernels SCCD VRO-CCD                                 of nets-h200-kernels.json and …-before.json
     kernel-ms SCCD SGD                                   milliseconds; with SGD behind, the ratio
     deep gpt "adam 0"                                    a table of study-deep.json
+    deep-rates gpt "adam 0" 4                            the same by learning rate, first seed
     deep-ms gpt "adam 0" shuffled forward                milliseconds of one order over another's
     linear summary, linear median, …                     of linear.csv
     linear-peer "lasso dense /10" celer                  a peer's time over ours on a line

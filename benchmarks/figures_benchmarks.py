@@ -145,13 +145,22 @@ def deep(task: str, optimizer: str) -> str:
     return table(HEAD, rows(_deep(), task, optimizer))
 
 
+def deep_rates(task: str, optimizer: str, blocks: str) -> str:
+    """The study deep: loss and cosine by learning rate, first seed."""
+    from cyclade.experiments.deep.report import RATES, by_rate
+
+    return table(RATES, by_rate(_deep(), task, optimizer, int(blocks)))
+
+
 def deep_ms(task: str, optimizer: str, order: str, other: str) -> str:
     """Milliseconds of a cycle of four blocks in one order, over those in another."""
     median = {
         name: statistics.median(
             r["ms"]
             for r in _deep()
-            if (r["task"], r["optimizer"], r["order"]) == (task, optimizer, name) and r["ms"]
+            if (r["task"], r["optimizer"], r["order"], r["blocks"]) == (task, optimizer, name, 4)
+            and r["ms"]
+            and not r["fresh"]
         )
         for name in (order, other)
     }
@@ -312,6 +321,7 @@ def versions(what: str) -> str:
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
     "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
+    "deep-rates": deep_rates,
     "samples": samples, "linear": linear, "linear-peer": linear_peer,
     "minimize": minimize, "minimize-over": minimize_over,
     "csv": csv_table, "versions": versions,

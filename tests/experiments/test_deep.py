@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from cyclade.cli import main
 from cyclade.experiments.data import Split
 from cyclade.experiments.deep import Setting, record, study
-from cyclade.experiments.deep.report import at_seconds, rows, table
+from cyclade.experiments.deep.report import RATES as COLUMNS
+from cyclade.experiments.deep.report import at_seconds, by_rate, rows, table
 from cyclade.experiments.deep.runs import RATES, TASKS, settings
 from cyclade.experiments.deep.tasks import Images, Sources
 from cyclade.experiments.errors import FolderError
@@ -130,6 +131,37 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     assert study(tmp_path, **options) == records
     with pytest.raises(FolderError, match="in small"):
         study(tmp_path, tasks=[], seeds=(0,))
+
+
+def test_small_steps_of_the_main_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(setting: Setting, task: Any, lr: float, seed: int, device: Any) -> dict[str, Any]:
+        loss = abs(math.log(lr / RATES["gpt", setting.optimizer.split()[0]]))
+        return {**vars(setting), "lr": lr, "seed": seed, "steps": 6, "val": [[6, loss]],
+                "cosines": [0.1], "moved": 1.0, "ms": 1.0, "cost": 1.0}  # fmt: skip
+
+    monkeypatch.setattr("cyclade.experiments.deep.runs.run", run)
+    monkeypatch.setattr("cyclade.experiments.deep.runs.load_task", lambda *a: None)
+    records = study(tmp_path, tasks=["gpt"], seeds=(0, 1))
+    small = [r for r in records if r["lr"] < RATES["gpt", "adam"] / 25]
+    assert [(r["blocks"], r["order"]) for r in small[::2]] == [
+        (1, "together"), (4, "forward"), (4, "shuffled"),
+    ]  # fmt: skip
+    assert all(r["optimizer"] == "adam 0" and r["seed"] == 0 for r in small)
+    lines = by_rate(records, "gpt", "adam 0", 4)
+    assert [line[0] for line in lines] == ["3e-06", "1e-05", "3e-05", "0.0001", "0.0003", "0.0009"]
+    assert all(len(line) == len(COLUMNS) for line in lines)
+
+
+def test_the_best_rate_is_that_of_all_seeds() -> None:
+    def made(lr: float, seed: int, loss: float) -> dict[str, Any]:
+        return {"task": "gpt", "optimizer": "sgd", "blocks": 1, "order": "together", "fresh": False,
+                "lr": lr, "seed": seed, "steps": 4, "val": [[4, loss]], "cosines": [], "moved": 2.0,
+                "ms": 1.0, "cost": 1.0}  # fmt: skip
+
+    records = [made(0.1, 0, 1.0), made(0.1, 1, 3.0), made(0.3, 0, 1.5), made(0.3, 1, 1.5)]
+    lucky = made(0.9, 0, 0.5)  # one seed alone is not believed
+    (row,) = rows([*records, lucky], "gpt", "sgd")
+    assert row[2:5] == ["0.3", "2", "1.500 ± 0.000"]
 
 
 def test_the_table_compares_by_steps_and_by_seconds() -> None:

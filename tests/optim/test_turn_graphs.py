@@ -151,6 +151,13 @@ class Counts(nn.Module):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="capture=True needs CUDA")
+def test_captured_adam_takes_new_orders_by_default() -> None:
+    for options in ({"precondition": "adam"}, {"momentum": 0.9}):
+        opt = SCCD(net("cuda"), F.cross_entropy, capture=True, **options)
+        assert type(opt.order).__name__ == "Shuffled"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="capture=True needs CUDA")
 def test_what_pieces_cannot_do_is_refused() -> None:
     model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 5)).cuda()
     for cls in (VROCCD, PAGE):

@@ -45,9 +45,14 @@ def rows(opt: CyclicOptimizer) -> list[Row]:
 def head(opt: CyclicOptimizer) -> str:
     """Method, blocks, stages, order."""
     return (
-        f"{type(opt).__name__}: {opt.net.m} blocks, {len(opt.net.chain.stages)} stages "
-        f"(cut by {opt._routes.how}), order {type(opt.order).__name__.lower()}"
+        f"{type(opt).__name__}: {counted(opt.net.m, 'block')}, "
+        f"{counted(len(opt.net.chain.stages), 'stage')} (cut by {opt._routes.how}), order {type(opt.order).__name__.lower()}"
     )
+
+
+def counted(n: int, what: str) -> str:
+    """The number and what it counts, in the plural but for one."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def cost(opt: CyclicOptimizer) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from cyclade.experiments.deep.record import TOGETHER, Setting
 
 Record = dict[str, Any]
+ORDERS = (TOGETHER, "forward", "shuffled")
 HEAD = (
     "blocks",
     "order",
@@ -23,7 +24,10 @@ HEAD = (
 
 
 def groups(records: list[Record]) -> dict[Setting, list[Record]]:
-    """The runs of each setting at its best learning rate (the least loss of the first seed)."""
+    """The runs of each setting at its best learning rate.
+
+    That is the least mean loss among the rates that were run with the most seeds.
+    """
     found: dict[Setting, list[Record]] = {}
     for record in records:
         key = Setting(*(record[k] for k in ("task", "optimizer", "blocks", "order", "fresh")))
@@ -32,9 +36,12 @@ def groups(records: list[Record]) -> dict[Setting, list[Record]]:
 
 
 def _at_best(runs: list[Record]) -> list[Record]:
-    first = runs[0]["seed"]
-    lr = min((r for r in runs if r["seed"] == first), key=final)["lr"]
-    return [r for r in runs if math.isclose(r["lr"], lr, rel_tol=1e-6)]
+    by_rate: dict[float, list[Record]] = {}
+    for record in runs:
+        by_rate.setdefault(float(f"{record['lr']:.4g}"), []).append(record)
+    most = max(map(len, by_rate.values()))
+    repeated = [some for some in by_rate.values() if len(some) == most]
+    return min(repeated, key=lambda some: statistics.fmean(map(final, some)))
 
 
 def final(record: Record) -> float:
@@ -78,7 +85,7 @@ def rows(records: list[Record], task: str, optimizer: str) -> list[list[str]]:
     made = []
     for key, runs in mine.items():
         timed = [r["ms"] for r in runs if r["ms"]]
-        cosines = [c for r in runs for c in r["cosines"][len(r["cosines"]) // 2 :]]
+        cosines = [c for r in runs for c in _later(r)]
         moved = [r["moved"] for r in runs if r["moved"] is not None]
         made.append([
             str(key.blocks), key.order + (", fresh batches" if key.fresh else ""),
@@ -88,6 +95,34 @@ def rows(records: list[Record], task: str, optimizer: str) -> list[list[str]]:
             _plain(moved, ".1f"),
         ])  # fmt: skip
     return made
+
+
+RATES = ("lr", *(f"{what}, {order}" for order in ORDERS for what in ("loss", "cosine")))
+
+
+def by_rate(records: list[Record], task: str, optimizer: str, blocks: int) -> list[list[str]]:
+    """A line for each learning rate of the first seed: loss and cosine of the three main orders."""
+    found: dict[float, dict[str, Record]] = {}
+    for r in records:
+        wanted = (task, optimizer, 0, False, 1 if r["order"] == TOGETHER else blocks)
+        if wanted == tuple(r[k] for k in ("task", "optimizer", "seed", "fresh", "blocks")):
+            found.setdefault(float(f"{r['lr']:.2g}"), {})[r["order"]] = r
+    made = []
+    for lr, runs in sorted(found.items()):
+        if all(order in runs for order in ORDERS):
+            cells = [
+                cell
+                for order in ORDERS
+                for cell in (_mean([final(runs[order])]), _plain(_later(runs[order]), "+.2f"))
+            ]
+            made.append([f"{lr:.1g}", *cells])
+    return made
+
+
+def _later(record: Record) -> list[float]:
+    """The cosines in the second half of a run."""
+    seen: list[float] = record["cosines"]
+    return seen[len(seen) // 2 :]
 
 
 def _mean(values: list[float]) -> str:
