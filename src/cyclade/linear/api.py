@@ -240,6 +240,27 @@ def path(
     return paths_together(paths) if is_separable(loss, penalty, np.ndim(y)) else paths[0]
 
 
+def paths_on_folds(
+    X: Any, y: Any, loss: Loss, penalty: Any, tests: list[Array], lams: Array, *,
+    sample_weight: Any, offset: Any, fit_intercept: bool, tol: float, max_passes: int,
+) -> list[tuple[PathResult, Array]] | None:  # fmt: skip
+    """For each set of rows, the path on all others and its mean squared errors on the set.
+
+    None where that cannot be had from one pass over X; see `direct_folds`.
+    """
+    from cyclade.linear import direct, direct_folds
+
+    data = (sample_weight, offset, fit_intercept)
+    with checked(X, y, loss, penalty, data, None, None, tol, max_passes, None) as parts:
+        problem = parts[0][0]
+        if len(parts) > 1 or not direct.suits(problem, lams.size):
+            return None
+        folds = direct_folds.cross_validate(problem, tests, lams, tol, max_passes)
+        if folds is None:
+            return None
+        return [(as_path(problem, lams, fold.fits), fold.errors) for fold in folds]
+
+
 def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
@@ -270,8 +291,7 @@ def follow(
     if direct.suits(problem, lams.size):
         found = direct.solve(problem, x, lams, tol, max_passes)
         if found is not None:
-            coefs = found.coefs.T.astype(problem.design.given, copy=False)
-            return PathResult(lams, coefs, *found[1:])
+            return as_path(problem, lams, found)
     problem.reader = Reader(problem.design, problem.tuning, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
@@ -376,6 +396,12 @@ def as_solution(problem: Problem, state: State, certificate: Certificate) -> Sol
         *coefficients(problem, state), state.measured.objective, certificate, state.passes,
         problem.penalty.features(state.working), state.history,
     )  # fmt: skip
+
+
+def as_path(problem: Problem, lams: Array, fits: Fits) -> PathResult:
+    """What a caller gets of a path that was followed at once."""
+    coefs = fits.coefs.T.astype(problem.design.given, copy=False)
+    return PathResult(lams, coefs, *fits[1:])
 
 
 def only(problem: Problem, fits: Fits, report: Report) -> Solution:

@@ -61,7 +61,7 @@ def compress(
     p = X.shape[1]
     means, target_mean = np.zeros(p), 0.0
     if fit_intercept:
-        means, target_mean = np.asarray(s @ X, np.float64), float(s @ y)
+        means, target_mean = column_sums(X, s, tuning), float(s @ y)
     centred = y - target_mean
     square = float(s @ centred**2)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -87,7 +87,7 @@ def products(
 ) -> tuple[Array, Array]:
     """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0."""
     n, p = X.shape
-    q = np.asarray((s * y) @ X, np.float64)
+    q = column_sums(X, s * y, tuning)
     if X.dtype == np.float64 and s.min() == s.max():
         G = (X.T @ X) / n  # NumPy sees that it is symmetric, and computes half
         spread = G.diagonal() - means**2
@@ -101,3 +101,13 @@ def products(
         part *= np.sqrt(s[first : first + rows])[:, None]
         G += part.T @ part
     return G, q
+
+
+def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:
+    """Xᵀv in float64, whatever X is, without a copy of all of it."""
+    if X.dtype == np.float64:
+        return np.asarray(v @ X)
+    rows, out = max(tuning.compressed_chunk // X.shape[1], 64), np.zeros(X.shape[1])
+    for first in range(0, len(X), rows):
+        out += v[first : first + rows] @ X[first : first + rows].astype(np.float64)
+    return out
