@@ -292,6 +292,9 @@ def follow(
         found = direct.solve(problem, x, lams, tol, max_passes)
         if found is not None:
             return as_path(problem, lams, found)
+    small = compressed_path(problem, x, lams, tol, max_passes, report)
+    if small is not None:
+        return small
     problem.reader = Reader(problem.design, problem.tuning, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
@@ -316,6 +319,34 @@ def follow(
         coefs[..., k][rows] = coef[rows]
         objectives[k], passes[k] = state.measured.objective, state.passes
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
+
+
+def compressed_path(
+    problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
+) -> PathResult | None:
+    """The path on as many rows as X has columns, where that pays; None if X tells another story.
+
+    The last certificate is measured on X, the others differ from that by rounding.
+    """
+    from cyclade.linear.compression import compressed
+    from cyclade.linear.state import begin
+    from cyclade.linear.stopping import Stopping
+
+    found = compressed(problem, lams.size)
+    if found is None:
+        return None
+    path, data = follow(found[0], x, 0.0, lams, tol, max_passes, report), found[1]
+    coefs = path.coefs.astype(problem.design.given, copy=False)
+    intercepts = data.target_mean - data.column_means @ path.coefs
+    last = problem.at(problem.penalty.penalty.scaled(float(lams[-1])))
+    state = begin(last, last.penalty.by_blocks(path.coefs[:, -1]), float(intercepts[-1]))
+    stopping = Stopping(last, state, tol, max_passes, report)
+    stopping.done(state)
+    if path.certificates[-1].reached and not stopping.certificate.reached:
+        return None
+    certificates = [*path.certificates[:-1], stopping.certificate]
+    objectives = path.objectives + data.constant
+    return PathResult(lams, coefs, intercepts, objectives, certificates, path.passes)
 
 
 @contextmanager

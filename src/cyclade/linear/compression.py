@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -38,6 +40,27 @@ class Compressed:
     def intercept(self, x: Array) -> float:
         """The c that is best at x."""
         return self.target_mean - float(self.column_means @ x)
+
+
+def compressed(problem: Problem, fits: int) -> tuple[Problem, Compressed] | None:
+    """The problem on R, where R costs less than a pass over X for each of the fits; else None."""
+    design, tuning = problem.design, problem.tuning
+    n, p, price = design.n, design.p, tuning.cost.product * design.p
+    if not (problem.loss.quadratic and design.is_dense and problem.offset.ndim == 1):
+        return None
+    if n < tuning.compressed_tall * p or price > tuning.direct_per_fit * fits:
+        return None
+    y = problem.y - problem.offset if problem.has_offset else problem.y
+    small = compress(design.X, y, problem.s, problem.fit_intercept, tuning)  # type: ignore[attr-defined]
+    if small is None:
+        return None
+    r = small.y.size
+    found = Problem(
+        as_design(small.X, tuning=tuning), small.y, np.full(r, 1.0 / r), np.zeros(r), problem.loss,
+        problem.penalty, False, tuning,
+    )  # fmt: skip
+    found.null.scale = small.null  # gaps are measured by the loss of all rows
+    return found, small
 
 
 def compress(

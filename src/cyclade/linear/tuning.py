@@ -113,6 +113,7 @@ class Tuning:
     fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
     # Compression of a tall X (compression.py)
+    compressed_tall: float = 4.0  # rows per column that X must have
     compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB; safe
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
