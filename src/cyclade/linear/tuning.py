@@ -170,7 +170,7 @@ class Tuning:
 
     # Newton steps on a sample of the rows (subproblem/sampled.py): products of fewer rows, against
     # more steps and checks. Benchmark of a 100,000 x 200 table: 32 to 96 rows per column take the
-    # same time within 15 %; runs of 64 and 512 the same.
+    # same time within 20 %; runs of 64 and 512 the same.
     sampled_tall: float = 128.0  # rows per column that X must have
     sampled_rows: int = 64  # per column in the sample
     sampled_run: int = 256  # neighbouring rows that are taken together: they are read faster
