@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear.compression import compress
+from cyclade.linear import path
+from cyclade.linear.compression import compress, compressed
+from cyclade.linear.losses import Squared
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.penalties import L1, MCP, GroupL2, Slope, SparseGroup
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import Problem
+from cyclade.linear.tuning import Tuning
 
 
 def tall(rng, n=400, p=7, shift=0.0, dtype=np.float64, order="F"):
@@ -58,3 +65,39 @@ def test_dependent_columns_leave_fewer_rows():
 def test_nothing_is_compressed_where_numbers_overflow():
     X = np.full((20, 2), 1e200)
     assert compress(X, np.ones(20), np.full(20, 0.05), False) is None
+
+
+NEVER = Tuning(direct_per_fit=0.0, direct_price=0.0)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(
+    "penalty",
+    [GroupL2(1.0, 2), SparseGroup(1.0, 0.5, 2), Slope(1.0), MCP(1.0, 3.0), L1(1.0)],
+    ids=repr,
+)
+def test_whole_paths_are_those_on_all_rows(penalty, fit_intercept):
+    rng = np.random.default_rng(2)
+    X = tall(rng, n=2000, p=8, shift=0.3)
+    y, s = X[:, :3].sum(axis=1) + 3.0 * rng.standard_normal(2000), rng.random(2000)
+    options = {"n_lams": 12, "lam_ratio": 0.02, "sample_weight": s, "tol": 1e-10}
+    options |= {"fit_intercept": fit_intercept, "offset": rng.standard_normal(2000)}
+    found = path(X, y, "squared", penalty, **options, tuning=Tuning(direct_price=0.0))
+    exact = path(X, y, "squared", penalty, **options, tuning=NEVER)
+    assert found.reached
+    np.testing.assert_allclose(found.lams, exact.lams, rtol=1e-12)
+    np.testing.assert_allclose(found.coefs, exact.coefs, atol=1e-5)
+    np.testing.assert_allclose(found.intercepts, exact.intercepts, atol=1e-5)
+    np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-8)
+    for a, b in zip(found.certificates, exact.certificates, strict=True):
+        assert a.kind == b.kind
+        assert a.tolerance == pytest.approx(b.tolerance, rel=1e-9)
+
+
+def test_a_path_is_compressed_where_that_pays():
+    def problem(n, p):
+        y = np.empty(n)  # not read
+        return Problem(as_design(np.empty((n, p))), y, y, y, Squared(), bind(L1(1.0), p), True)
+
+    assert compressed(problem(100, 50), 100) is None  # not tall
+    assert compressed(problem(400, 100), 2) is None  # too few fits

@@ -82,11 +82,13 @@ def test_blas_has_one_thread_in_folds_that_run_side_by_side(monkeypatch):
     def now():
         return {lib["filepath"]: lib["num_threads"] for lib in threads.threadpool_info()}
 
-    quick(linear.LassoCV()).fit(X, y)  # loads the libraries, some of which may have one thread only
+    quick(linear.MCPRegressionCV()).fit(
+        X, y
+    )  # loads the libraries, some of which may have one thread only
     seen.clear()
     with threads.threadpool_limits(2, "blas"):
         before = now()
-        quick(linear.LassoCV(), n_jobs=2).fit(X, y)
+        quick(linear.MCPRegressionCV(), n_jobs=2).fit(X, y)
         assert now() == before
     assert seen == [{1}, {1}, {1}]
 

@@ -219,6 +219,27 @@ def path(
     return paths_together(paths) if penalties.is_separable(loss, penalty, np.ndim(y)) else paths[0]
 
 
+def paths_on_folds(
+    X: Any, y: Any, loss: Loss, penalty: Any, tests: list[Array], lams: Array, *,
+    sample_weight: Any, offset: Any, fit_intercept: bool, tol: float, max_passes: int,
+) -> list[tuple[PathResult, Array]] | None:  # fmt: skip
+    """For each set of rows, the path on all others and its mean squared errors on the set.
+
+    None where that cannot be had from one pass over X; see `direct_folds`.
+    """
+    from cyclade.linear import direct, direct_folds
+
+    data = (sample_weight, offset, fit_intercept)
+    with checked(X, y, loss, penalty, data, None, None, tol, max_passes, None) as parts:
+        problem = parts[0][0]
+        if len(parts) > 1 or not direct.suits(problem, lams.size):
+            return None
+        folds = direct_folds.cross_validate(problem, tests, lams, tol, max_passes)
+        if folds is None:
+            return None
+        return [(path_of(problem, lams, fold.fits), fold.errors) for fold in folds]
+
+
 def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
@@ -266,7 +287,6 @@ def follow(
     done: Done | None = None,
 ) -> PathResult:  # fmt: skip
     """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
-    from cyclade.linear import direct
     from cyclade.linear.screening import Reader
     from cyclade.linear.starts.companion import Companion
     from cyclade.linear.starts.predictor import predictor
@@ -274,15 +294,12 @@ def follow(
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    if direct.suits(problem, lams.size):
-        found = direct.solve(problem, x, lams, tol, max_passes)
-        if found is not None:
-            coefs = found.coefs.T.astype(problem.design.given, copy=False)
-            whole = PathResult(lams, coefs, *found[1:])
-            if done is not None:
-                for k in range(lams.size):
-                    done(whole.at(k))
-            return whole
+    whole = at_once(problem, x, lams, tol, max_passes, report)
+    if whole is not None:
+        if done is not None:
+            for k in range(lams.size):
+                done(whole.at(k))
+        return whole
     problem.reader = Reader(problem.design, problem.tuning, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
@@ -309,6 +326,47 @@ def follow(
         coefs[..., k][rows] = coef[rows]
         objectives[k], passes[k] = state.measured.objective, state.passes
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
+
+
+def at_once(
+    problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
+) -> PathResult | None:
+    """The path from one pass over X, where products of all columns are cheap; or None."""
+    from cyclade.linear import direct
+
+    if direct.suits(problem, lams.size):
+        found = direct.solve(problem, x, lams, tol, max_passes)
+        if found is not None:
+            return path_of(problem, lams, found)
+    return compressed_path(problem, x, lams, tol, max_passes, report)
+
+
+def compressed_path(
+    problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
+) -> PathResult | None:
+    """The path on as many rows as X has columns, where that pays; None if X tells another story.
+
+    The last certificate is measured on X, the others differ from that by rounding.
+    """
+    from cyclade.linear.compression import compressed
+    from cyclade.linear.state import begin
+    from cyclade.linear.stopping import Stopping
+
+    found = compressed(problem, lams.size)
+    if found is None:
+        return None
+    path, data = follow(found[0], x, 0.0, lams, tol, max_passes, report), found[1]
+    coefs = path.coefs.astype(problem.design.given, copy=False)
+    intercepts = data.target_mean - data.column_means @ path.coefs
+    last = problem.at(problem.penalty.penalty.scaled(float(lams[-1])))
+    state = begin(last, last.penalty.by_blocks(path.coefs[:, -1]), float(intercepts[-1]))
+    stopping = Stopping(last, state, tol, max_passes, report)
+    stopping.done(state)
+    if path.certificates[-1].reached and not stopping.certificate.reached:
+        return None
+    certificates = [*path.certificates[:-1], stopping.certificate]
+    objectives = path.objectives + data.constant
+    return PathResult(lams, coefs, intercepts, objectives, certificates, path.passes)
 
 
 @contextmanager
@@ -388,6 +446,12 @@ def as_solution(problem: Problem, state: State, certificate: Certificate) -> Sol
         *coefficients(problem, state), state.measured.objective, certificate, state.passes,
         problem.penalty.features(state.working), state.history,
     )  # fmt: skip
+
+
+def path_of(problem: Problem, lams: Array, fits: Fits) -> PathResult:
+    """What a caller gets of a path that was followed at once."""
+    coefs = fits.coefs.T.astype(problem.design.given, copy=False)
+    return PathResult(lams, coefs, *fits[1:])
 
 
 def only(problem: Problem, fits: Fits, report: Report) -> Solution:

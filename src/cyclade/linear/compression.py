@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -38,6 +40,27 @@ class Compressed:
     def intercept(self, x: Array) -> float:
         """The c that is best at x."""
         return self.target_mean - float(self.column_means @ x)
+
+
+def compressed(problem: Problem, fits: int) -> tuple[Problem, Compressed] | None:
+    """The problem on R, where R costs less than a pass over X for each of the fits; else None."""
+    design, tuning = problem.design, problem.tuning
+    n, p, price = design.n, design.p, tuning.cost.product * design.p
+    if not (problem.loss.quadratic and design.is_dense and problem.offset.ndim == 1):
+        return None
+    if n < tuning.compressed_tall * p or price > tuning.direct_per_fit * fits:
+        return None
+    y = problem.y - problem.offset if problem.has_offset else problem.y
+    small = compress(design.X, y, problem.s, problem.fit_intercept, tuning)  # type: ignore[attr-defined]
+    if small is None:
+        return None
+    r = small.y.size
+    found = Problem(
+        as_design(small.X, tuning=tuning), small.y, np.full(r, 1.0 / r), np.zeros(r), problem.loss,
+        problem.penalty, False, tuning,
+    )  # fmt: skip
+    found.null.scale = small.null  # gaps are measured by the loss of all rows
+    return found, small
 
 
 def compress(
@@ -61,7 +84,7 @@ def compress(
     p = X.shape[1]
     means, target_mean = np.zeros(p), 0.0
     if fit_intercept:
-        means, target_mean = np.asarray(s @ X, np.float64), float(s @ y)
+        means, target_mean = column_sums(X, s, tuning), float(s @ y)
     centred = y - target_mean
     square = float(s @ centred**2)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -87,7 +110,7 @@ def products(
 ) -> tuple[Array, Array]:
     """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0."""
     n, p = X.shape
-    q = np.asarray((s * y) @ X, np.float64)
+    q = column_sums(X, s * y, tuning)
     if X.dtype == np.float64 and s.min() == s.max():
         G = (X.T @ X) / n  # NumPy sees that it is symmetric, and computes half
         spread = G.diagonal() - means**2
@@ -101,3 +124,13 @@ def products(
         part *= np.sqrt(s[first : first + rows])[:, None]
         G += part.T @ part
     return G, q
+
+
+def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:
+    """Xᵀv in float64, whatever X is, without a copy of all of it."""
+    if X.dtype == np.float64:
+        return np.asarray(v @ X)
+    rows, out = max(tuning.compressed_chunk // X.shape[1], 64), np.zeros(X.shape[1])
+    for first in range(0, len(X), rows):
+        out += v[first : first + rows] @ X[first : first + rows].astype(np.float64)
+    return out

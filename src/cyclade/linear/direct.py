@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.certificate import Certificate
-from cyclade.linear.compression import products
+from cyclade.linear.compression import column_sums, products
 from cyclade.linear.kernels.gram_path import certify, path
 from cyclade.linear.problem import Problem
+from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 
@@ -57,31 +58,45 @@ def solve(problem: Problem, x: Array, lams: Array, tol: float, max_passes: int) 
 
     The first starts from x. The penalty of the problem is taken at each λ in turn.
     """
-    moments, penalty = Moments(problem), problem.penalty
+    moments, penalty = moments_of(problem), problem.penalty
     if not moments.finite:
         return None
     x = np.array(x, np.float64)
     penalty.project(x)
     if lams.size == 1 and x.any():
-        there = certified(moments, lams, x[None].copy(), np.zeros(1, np.int64), tol)
-        if there is not None:
-            return there
-    c = moments.q - moments.G @ x
+        there = x[None].copy(), np.zeros(1, np.int64)
+        known = certified(penalty, moments, lams, *there, tol, problem)
+        if known is not None:
+            return known
+    coefs, passes = follow(penalty, moments, x, lams, tol, max_passes)
+    return certified(penalty, moments, lams, coefs, passes, tol, problem)
+
+
+def follow(
+    penalty: Any, moments: Moments, x: Array, lams: Array, tol: float, max_passes: int
+) -> tuple[Array, Array]:
+    """The solution for each λ, by rows, and the cycles that each took; x is overwritten."""
     kind, unit = penalty.parameters[0], penalty.penalty.unit
     coefs, passes = np.empty((lams.size, x.size)), np.empty(lams.size, np.int64)
-    path(moments.G, c, x, moments.L, kind, unit, lams, 0.25 * tol, max_passes, coefs, passes)
-    return certified(moments, lams, coefs, passes, tol)
+    G, c = moments.G, moments.q - moments.G @ x
+    path(G, c, x, moments.L, kind, unit, lams, 0.25 * tol, max_passes, coefs, passes)
+    return coefs, passes
 
 
 def certified(
-    moments: Moments, lams: Array, coefs: Array, passes: Array, tol: float
-) -> Fits | None:
-    """The fits with their certificates, if all of those hold."""
-    every, penalty = moments.cheap(lams.size), moments.problem.penalty
-    objectives, gaps, intercepts = judged(penalty, lams, coefs, moments.measured(coefs, every))
-    if not every:
-        last = judged(penalty, lams[-1:], coefs[-1:], moments.measured(coefs[-1:], True))
-        objectives[-1:], gaps[-1:], intercepts[-1:] = last
+    penalty: Any, moments: Moments, lams: Array, coefs: Array, passes: Array, tol: float,
+    problem: Problem | None,
+) -> Fits | None:  # fmt: skip
+    """The fits with their certificates, if all of those hold; measured on X if there is a problem.
+
+    Where that would cost more than the products did, only the last is.
+    """
+    every = problem is not None and measured_on_rows(problem, lams.size)
+    at = on_rows(problem, moments, coefs) if problem and every else moments.residuals(coefs)
+    objectives, gaps, intercepts = judged(penalty, lams, coefs, at)
+    if problem and not every:
+        at = on_rows(problem, moments, coefs[-1:])
+        objectives[-1:], gaps[-1:], intercepts[-1:] = judged(penalty, lams[-1:], coefs[-1:], at)
     goals = np.maximum(tol * moments.null, 1e-15 * np.abs(objectives))
     if not (gaps <= goals).all():
         return None
@@ -109,61 +124,67 @@ def judged(penalty: Any, lams: Array, coefs: Array, at: Residuals) -> tuple[Arra
 
 
 class Moments:
-    """G, q and means of a problem."""
+    """G and q, about the means ā and ȳ (zeros without an intercept)."""
 
-    def __init__(self, problem: Problem) -> None:
-        X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
-        self.problem, self.X, self.s = problem, X, s
-        y = problem.y - problem.offset if problem.has_offset else problem.y
-        p, self.means, self.target_mean = X.shape[1], np.zeros(X.shape[1]), 0.0
-        if problem.fit_intercept:
-            self.means, self.target_mean = np.asarray(s @ X, np.float64), float(s @ y)
-            y = y - self.target_mean
-        self.y = y
-        with np.errstate(over="ignore", invalid="ignore"):
-            if X.size <= tuning.compressed_chunk:
-                A = X - self.means
-                weighted = A * s[:, None]
-                self.G, self.q = weighted.T @ A, y @ weighted
-            else:
-                self.G, self.q = products(X, y, s, self.means, tuning)
-        self.square = float(s @ (y * y))
-        self.null = 0.5 * self.square
-        size = self.G.diagonal()
-        self.L = np.maximum(size, tuning.least_curvature * (size + self.means**2))
+    def __init__(
+        self, G: Array, q: Array, square: float, means: Array, target_mean: float, tuning: Tuning
+    ) -> None:
+        """`square` is Σ s (y − ȳ)²."""
+        self.G, self.q, self.square, self.null = G, q, square, 0.5 * square
+        self.means, self.target_mean = means, target_mean
+        size = G.diagonal()
+        self.L = np.maximum(size, tuning.least_curvature * (size + means**2))
         np.maximum(self.L, np.finfo(np.float64).tiny, out=self.L)
-        sums = float(self.G.sum()), float(self.q.sum()), self.square
-        self.finite = p > 0 and bool(np.isfinite(sums).all())
+        self.finite = bool(np.isfinite([G.sum(), q.sum(), square]).all())
 
-    def cheap(self, points: int) -> bool:
-        """Whether to measure so many points on X costs no more than the products did."""
-        most = self.problem.tuning.direct_measured
-        few = 2 * points <= self.X.shape[1] or self.X.size * points <= most
-        return bool(few and self.X.dtype == np.float64)
+    def residuals(self, coefs: Array) -> Residuals:
+        """At several points, without X."""
+        c = self.q - coefs @ self.G
+        along = coefs @ self.q - self.square
+        squares = np.maximum(self.square - np.einsum("kj,kj->k", coefs, self.q + c), 0.0)
+        return Residuals(squares, along, -c, self.target_mean - coefs @ self.means)
 
-    def measured(self, coefs: Array, on_rows: bool) -> Residuals:
-        """At several points, from the rows of X or from the products."""
-        if not on_rows:
-            c = self.q - coefs @ self.G
-            along = coefs @ self.q - self.square
-            squares = self.square - np.einsum("kj,kj->k", coefs, self.q + c)
-            return Residuals(np.maximum(squares, 0.0), along, -c, self.intercepts(coefs))
-        design, s = self.problem.design, self.s
-        if len(coefs) == 1:
-            U = design.predict(coefs[0])[None]
+
+def moments_of(problem: Problem) -> Moments:
+    """The moments of all rows."""
+    X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
+    y, means, target_mean = targets(problem), np.zeros(X.shape[1]), 0.0
+    if problem.fit_intercept:
+        means, target_mean = column_sums(X, s, tuning), float(s @ y)
+        y = y - target_mean
+    with np.errstate(over="ignore", invalid="ignore"):
+        if X.size <= tuning.compressed_chunk:
+            A = X - means
+            weighted = A * s[:, None]
+            G, q = weighted.T @ A, y @ weighted
         else:
-            U = coefs @ self.X.T
-        U -= self.y
-        intercepts = np.zeros(len(coefs))
-        if self.problem.fit_intercept:
-            shift = U @ s
-            U -= shift[:, None]
-            intercepts = self.target_mean - shift
-        su = U * s
-        squares, along = np.einsum("ki,ki->k", su, U), su @ self.y
-        g = design.correlate(su[0])[None] if len(coefs) == 1 else su @ self.X
-        return Residuals(squares, along, g, intercepts)
+            G, q = products(X, y, s, means, tuning)
+        return Moments(G, q, float(s @ (y * y)), means, target_mean, tuning)
 
-    def intercepts(self, coefs: Array) -> Array:
-        """The best intercept at each point."""
-        return np.asarray(self.target_mean - coefs @ self.means)
+
+def targets(problem: Problem) -> Array:
+    """y without the offset."""
+    return problem.y - problem.offset if problem.has_offset else problem.y
+
+
+def measured_on_rows(problem: Problem, points: int) -> bool:
+    """Whether to measure so many points on X costs no more than the products did."""
+    design, most = problem.design, problem.tuning.direct_measured
+    few = 8 * points <= design.p or design.entries * points <= most
+    return bool(few and design.dtype == np.float64)
+
+
+def on_rows(problem: Problem, moments: Moments, coefs: Array) -> Residuals:
+    """The residuals and gradients at several points, from the rows of X."""
+    design, s, y = problem.design, problem.s, targets(problem) - moments.target_mean
+    X = design.X  # type: ignore[attr-defined]
+    U = design.predict(coefs[0])[None] if len(coefs) == 1 else coefs @ X.T
+    U -= y
+    intercepts = np.zeros(len(coefs))
+    if problem.fit_intercept:
+        shift = U @ s
+        U -= shift[:, None]
+        intercepts = moments.target_mean - shift
+    su = U * s
+    g = design.correlate(su[0])[None] if len(coefs) == 1 else su @ X
+    return Residuals(np.einsum("ki,ki->k", su, U), su @ y, g, intercepts)

@@ -118,8 +118,10 @@ class Tuning:
     direct_price: float = 2.0**20  # entries read: about what the calls of a fit cost on any table
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
+    fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
     # Compression of a tall X (compression.py)
+    compressed_tall: float = 4.0  # rows per column that X must have
     compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
@@ -198,7 +200,7 @@ class Tuning:
 
     # Newton steps on a sample of the rows (subproblem/sampled.py): products of fewer rows, against
     # more steps and checks. Benchmark of a 100,000 x 200 table: 32 to 96 rows per column take the
-    # same time within 15 %; runs of 64 and 512 the same.
+    # same time within 20 %; runs of 64 and 512 the same.
     sampled_tall: float = 128.0  # rows per column that X must have
     sampled_rows: int = 64  # per column in the sample
     sampled_run: int = 256  # neighbouring rows that are taken together: they are read faster

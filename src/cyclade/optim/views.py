@@ -46,7 +46,8 @@ def head(opt: CyclicOptimizer) -> str:
     """Method, blocks, stages, order."""
     return (
         f"{type(opt).__name__}: {counted(opt.net.m, 'block')}, "
-        f"{counted(len(opt.net.chain.stages), 'stage')} (cut by {opt._routes.how}), order {type(opt.order).__name__.lower()}"
+        f"{counted(len(opt.net.chain.stages), 'stage')} (cut by {opt._routes.how}), "
+        f"order {type(opt.order).__name__.lower()}"
     )
 
 

@@ -38,8 +38,10 @@ class _ConvexScalar(ShippedScalar):
         """Set the table; the kind `L1`, without quadratic part and bounds, is cheaper."""
         if positive:
             self.positive, self.lower = True, 0.0
-        free = self.lower is _ConvexScalar.lower and self.upper is _ConvexScalar.upper
-        free = free or (np.max(self.lower) == -math.inf and np.min(self.upper) == math.inf)
+        if isinstance(self.lower, float) and isinstance(self.upper, float):
+            free = self.lower == -math.inf and self.upper == math.inf
+        else:
+            free = bool(np.all(np.isneginf(self.lower)) and np.all(np.isposinf(self.upper)))
         self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
         columns: list[Any] = [
             self.l1_ratio * self.weights,
@@ -48,10 +50,11 @@ class _ConvexScalar(ShippedScalar):
             self.upper,
         ]
         columns = columns[:1] if self.kind == formulas.L1 else columns
-        if any(np.ndim(column) for column in columns):
-            columns = list(np.broadcast_arrays(*columns))
-        # The table at λ = 1: one row for all coordinates, or one for each.
-        self._unit = np.array(columns, np.float64).T.reshape(-1, len(columns))
+        if all(isinstance(column, float) for column in columns):  # numbers: no need for NumPy
+            self._unit = np.array([columns])
+        else:
+            rows = np.broadcast_arrays(*[np.atleast_1d(column) for column in columns])
+            self._unit = np.stack(rows, axis=1).astype(np.float64)  # the table at λ = 1
         self._set_lam(lam)
 
     def _set_lam(self, lam: float) -> None:

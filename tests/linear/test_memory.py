@@ -1,0 +1,43 @@
+"""What fits take beside X: measured on tables of 100 MB."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from cyclade.linear import Lasso, LassoCV, RobustRegression, SparseLogisticRegression
+
+FITS = {
+    "fit": lambda X, y: Lasso(0.05).fit(X, y),
+    "path": lambda X, y: Lasso().path(X, y, n_alphas=30),
+    "cv": lambda X, y: LassoCV(n_alphas=30, cv=5).fit(X, y),
+    "huber": lambda X, y: RobustRegression(0.05, loss="huber").fit(X, y),
+    "logistic": lambda X, y: SparseLogisticRegression(0.02).fit(X, y > 0),
+}
+
+
+@pytest.fixture(scope="module", params=[("F", np.float64), ("C", np.float64), ("F", np.float32)])
+def tall(request):
+    order, dtype = request.param
+    n, p = 10**8 // (200 * np.dtype(dtype).itemsize), 200
+    rng = np.random.default_rng(0)
+    X = np.empty((n, p), dtype, order=order)
+    some = rng.standard_normal((1000, p))
+    for first in range(0, n, 1000):  # the same rows again, shifted: fast to make
+        X[first : first + 1000] = np.roll(some, first // 1000, axis=1)[: n - first]
+    return X, X[:, 0] - X[:, 5] + rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_tall_tables_are_not_copied(tall, name):
+    X, y = tall
+    FITS[name](X[:300, :20].copy(order="A"), y[:300])  # compiled, loaded
+    tracemalloc.start()
+    try:
+        FITS[name](X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.4 * X.nbytes
