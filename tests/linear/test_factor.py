@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cyclade.linear import path
-from cyclade.linear.subproblem.factor import Factor
+from cyclade.linear.subproblem.gram import Factor
 from cyclade.linear.tuning import Tuning
 
 

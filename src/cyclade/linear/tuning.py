@@ -148,7 +148,7 @@ class Tuning:
     stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
     max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; guard
 
-    # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py, factor.py): models
+    # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py): models
     # against cycles on each of them; products of columns and factors against cycles. 2x:
     # `small_gram` 1.7 (a quantile), `first_burst` 1.6 (`lasso mushrooms /10`), `model_forcing`
     # 1.28, the others 1.16 or less. Dense paths take 1.27 times as long without bordered factors,

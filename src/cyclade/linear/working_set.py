@@ -141,7 +141,7 @@ STRATEGIES = (
     ),
     Strategy(
         "classes", "rows of the loss couple several classes (softmax)",
-        classes.suits, choose, classes.improve,
+        lambda problem, state: problem.loss.softmax, choose, classes.improve,
     ),
     Strategy(
         "group", "blocks have several entries: groups, rows of outputs",

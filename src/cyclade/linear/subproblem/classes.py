@@ -31,11 +31,6 @@ from cyclade.linear.weighted_columns import Columns
 Array = NDArray[Any]
 
 
-def suits(problem: Problem, state: State) -> bool:
-    """Whether rows have such Hessians."""
-    return problem.loss.softmax
-
-
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
     """Minimise over the rows W and the intercepts until they are goal-stationary."""
     state.working = W
