@@ -66,7 +66,9 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
-ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": str(HERE)}
+ENVIRONMENT = (
+    os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join([str(HERE.parent / "src"), str(HERE)])}
+)
 Line = tuple[str, str, str, str]  # name, kind, data set, place
 
 
