@@ -66,10 +66,8 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
-SOURCES = os.pathsep.join(
-    [str(HERE.parent / "src"), str(HERE)]
-)  # ours is this tree, installed or not
-ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": SOURCES}
+TREE = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])  # this one, installed or not
+ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": TREE}
 Line = tuple[str, str, str, str]  # name, kind, data set, place
 
 

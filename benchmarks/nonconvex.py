@@ -1,33 +1,35 @@
 """Nonconvex penalties: does a fit end lower than skglm's, or higher?
 
     python benchmarks/nonconvex.py [--penalties mcp scad] [--problems 60] [--first 0] [--every]
-    python benchmarks/nonconvex.py --hops 2 0.5
+    python benchmarks/nonconvex.py --no-hops
+    python benchmarks/nonconvex.py --problems 240 --csv docs/benchmarks/nonconvex.csv
 
 Sixty seeded least-squares problems: correlated, tall, wide and text-like designs, with λ from
 λ_max/3 to λ_max/100. Columns are scaled to mean square 1. Both solvers start at zero and stop at
 the same distance to stationarity; F is computed here. "same" is within 1 %. Without skglm the other
 side is a literal cyclic descent (`literal_descent`), from zero and from the lasso's solution, of
-which the lower counts. With `--hops` our fit is followed by hops: from the solution to that
-multiple of λ and back, both roughly, and the lower of the two points is kept.
+which the lower counts. With `--no-hops` our fit does without its hops to other λ and back.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from cyclade.linear import penalties, solve
+from cyclade.linear.tuning import Tuning
 
 TOLERANCE = 1e-5  # of λ, on the distance to stationarity
-ROUGH = 0.1  # the same, for points that are only compared
 SAME = 0.01
 RATIOS = (3.0, 10.0, 30.0, 100.0)
 SHAPES: dict[str, dict[str, Any]] = {"mcp": {"gamma": 3.0}, "scad": {"gamma": 3.7}}
@@ -82,26 +84,12 @@ def make(seed: int) -> Problem:
     return Problem(f"{kind} {n} x {p}, λ_max/{ratio:g}", X, y, lam)
 
 
-def ours(problem: Problem, name: str) -> Any:
-    """A fit with the defaults."""
+def ours(problem: Problem, name: str, tuning: Tuning | None = None) -> Any:
+    """A fit with the defaults, or other constants."""
     return solve(
-        problem.X, problem.y, "squared", problem.penalty(name), tol=TOLERANCE, fit_intercept=False
-    ).coef
-
-
-def with_hops(problem: Problem, name: str, factors: list[float]) -> Any:
-    """A rough fit, hops from the best point so far to other λ and back, and a precise end."""
-    penalty = problem.penalty(name)
-
-    def fit(at: Any, tol: float, coef: Any = None) -> Any:
-        return solve(problem.X, problem.y, "squared", at, tol=tol, coef=coef, fit_intercept=False)
-
-    best = fit(penalty, ROUGH)
-    for factor in factors:
-        away = fit(penalty.scaled(factor * problem.lam), ROUGH, best.coef)
-        back = fit(penalty, ROUGH, away.coef)
-        best = min(best, back, key=lambda found: found.objective)
-    return fit(penalty, TOLERANCE, best.coef).coef
+        problem.X, problem.y, "squared", problem.penalty(name), tol=TOLERANCE, fit_intercept=False,
+        tuning=tuning,
+    ).coef  # fmt: skip
 
 
 def skglm_fit(problem: Problem, name: str) -> Any:
@@ -145,10 +133,10 @@ def _descend(X: Any, y: Any, penalty: Any, x: Any) -> Any:
     return x
 
 
-def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> None:
+def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> dict[str, Any]:
     """Print how often ours ends lower, same and higher, and where it is higher."""
     counts: Counter[str] = Counter()
-    seconds = np.zeros(2)
+    seconds, worst = np.zeros(2), 0.0
     for seed in seeds:
         problem = make(seed)
         penalty, found = problem.penalty(name), []
@@ -158,12 +146,19 @@ def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> None:
             seconds[k] += time.process_time() - start
             found.append(problem.objective(x, penalty))
         ratio = found[0] / found[1]
+        worst = max(worst, ratio)
         verdict = "same" if abs(ratio - 1) <= SAME else "lower" if ratio < 1 else "higher"
         counts[verdict] += 1
         if every or verdict == "higher":
             print(f"  {seed:3d} {problem.name:32s} F {found[0]:.6g}, {found[1]:.6g}: {verdict}")
     total = ", ".join(f"{word} {counts[word]}" for word in ("lower", "same", "higher"))
     print(f"{name}: {total}; CPU seconds {seconds[0]:.1f}, {seconds[1]:.1f}", flush=True)
+    return {
+        "penalty": name, "first": seeds.start, "problems": len(seeds),
+        **{word: counts[word] for word in ("lower", "same", "higher")},
+        "worst_ratio": round(worst, 4), "ours_s": round(seconds[0], 2),
+        "peer_s": round(seconds[1], 2), "peer": peer.__name__,
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -172,12 +167,13 @@ def main() -> None:
     parser.add_argument("--penalties", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--problems", type=int, default=60)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first problem")
-    parser.add_argument("--hops", type=float, nargs="+", default=[], help="multiples of λ")
+    parser.add_argument("--no-hops", action="store_true", help="ours without hops to other λ")
+    parser.add_argument("--csv", type=Path, help="where to write the counts")
     parser.add_argument("--every", action="store_true", help="a line for every problem")
     parser.add_argument("--literal", action="store_true", help="against the literal descent")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # skglm warns where it stops early; F is compared anyway
-    us: Any = partial(with_hops, factors=arguments.hops) if arguments.hops else ours
+    us: Any = partial(ours, tuning=Tuning(hops=())) if arguments.no_hops else ours
     peer: Any = literal_descent
     if not arguments.literal:
         try:
@@ -186,11 +182,17 @@ def main() -> None:
             peer = skglm_fit
         except ImportError:
             print("skglm is not installed: the other side is a literal descent")
+    rows = []
     for name in arguments.penalties:
         for seed in (0, 3):  # compiled before the clock runs
             us(make(seed), name), peer(make(seed), name)
         seeds = range(arguments.first, arguments.first + arguments.problems)
-        compare(name, seeds, us, peer, arguments.every)
+        rows.append(compare(name, seeds, us, peer, arguments.every))
+    if arguments.csv:
+        with arguments.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -129,6 +129,9 @@ def test_log_probabilities():
         X, y = data(kind)
         model = linear.SparseLogisticRegression(0.05).fit(X, y)
         np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+        far = model.predict_log_proba(1e4 * X)  # probabilities underflow
+        assert np.isfinite(far).all()
+        assert far.min() < -800
     assert not hasattr(linear.SparseSVC(), "predict_log_proba")
 
 

@@ -131,6 +131,7 @@ def fit(
     """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
     from cyclade.linear import direct
     from cyclade.linear.starts.continuation import Continuation
+    from cyclade.linear.starts.hops import Hops
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
 
@@ -141,6 +142,8 @@ def fit(
             return only(problem, found, report)
     easier = softer_than(problem) if cold else []
     start: Start = Softening(easier, tol, report) if easier else Continuation()
+    if not problem.penalty.convex:
+        start = Hops(start)
     state = start.advance(problem, begin(problem, x, c), max_passes)
     certificate = minimise(problem, state, tol, max_passes, report)
     return as_solution(problem, state, certificate)

@@ -82,6 +82,7 @@ class Tuning:
     straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
     straighter_distance: float = 0.3  # of λ: how precisely such a penalty is solved
     hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
+    hop_distance: float = 0.3  # of the other λ: how precisely that is solved, one working set
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
 

@@ -17,7 +17,7 @@ from cyclade.linear.checks import numbers
 from cyclade.linear.estimators.base import Encoded, LinearModel, is_block
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.estimators.fitted import shifted
-from cyclade.linear.losses import Loss
+from cyclade.linear.losses import Logistic, Loss
 from cyclade.linear.losses.base import Array
 
 
@@ -87,7 +87,16 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any, *, offset: Any = None) -> Array:
-        """Logarithms of the probabilities of the classes."""
+        """Logarithms of the probabilities of the classes; finite even where those round to zero."""
+        z = self.decision_function(X, offset=offset)
+        labels: Any = ()
+        if self.loss_.softmax:
+            labels = range(z.shape[1])
+        elif z.ndim == 1 and isinstance(self.loss_, Logistic):
+            labels = (-1.0, 1.0)
+        if labels:  # these losses are minus the logarithm of the probability of y
+            each = [self.loss_.value(np.full(len(z), label), z) for label in labels]
+            return -np.stack(each, axis=1)
         with np.errstate(divide="ignore"):  # a probability may be rounded to zero
             return np.asarray(np.log(self.predict_proba(X, offset=offset)))
 

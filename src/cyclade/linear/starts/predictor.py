@@ -339,15 +339,17 @@ def suits(problem: Problem) -> bool:
 def warm_start(problem: Problem, state: State, budget: int) -> bool:
     """Bring a state at x = 0 to the solution, roughly; no if that was not got to.
 
-    With many rows to a column products cost more than checks: fewer λ are stopped at. There, and
-    where a check reads very much, λ near λ_max are left to the working sets.
+    With many rows to a column products cost more than checks: fewer λ are stopped at. There
+    (unless an intercept moves along, which working sets follow slowly), and where a check reads
+    very much, λ near λ_max are left to the working sets.
     """
     design, penalty, tuning = problem.design, problem.penalty.penalty, problem.tuning
     if not suits(problem):
         return False
     largest, lam = float(penalty.lam_max(state.measured.g)), float(penalty.lam)
     tall, large = tuning.cost.is_tall(design), design.entries > tuning.large_design
-    if not 0 < lam < largest < np.inf or ((tall or large) and lam > tuning.direct_lam * largest):
+    direct = large or (tall and not problem.fit_intercept)
+    if not 0 < lam < largest < np.inf or (direct and lam > tuning.direct_lam * largest):
         return False
     step = tuning.lam_step_tall if tall else tuning.lam_step[0]
     easier = [problem.at(penalty.scaled(at)) for at in lams_between(largest, lam, step)]

@@ -113,9 +113,10 @@ class Products:
         self.at = np.searchsorted(self.columns.cols, W)
         self.x, self.begun = state.x.copy(), state.x.reshape(-1, self.penalty.T)[W]
         g = np.zeros((problem.design.p, self.penalty.T))
-        g[W] = self.columns.slopes(here.slopes)[self.at]
+        centred = self.columns.slopes(here.slopes)[self.at]
+        g[W] = centred + self.columns.centres[self.at][:, None] * self.slope
         far = self.penalty.distances(W, self.x, g.reshape(-1))
-        self.downhill, self.distance = -g[W].reshape(-1), float(far.max(initial=0.0))
+        self.downhill, self.distance = -centred.reshape(-1), float(far.max(initial=0.0))
 
     def minimise(self, goal: float, budget: int) -> int:
         """To a small part of the first distance: cycles on products are cheap."""

@@ -1,0 +1,56 @@
+"""Hops of single fits with nonconvex penalties: to other λ and back, to the lowest F."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_path_companion import crowded
+
+from cyclade.linear import solve
+from cyclade.linear.penalties import L1, MCP, SCAD
+from cyclade.linear.starts import hops
+from cyclade.linear.tuning import Tuning
+
+WITHOUT = Tuning(hops=())
+
+
+@pytest.mark.parametrize("penalty", [MCP(1.0, 3.0), SCAD(1.0, 3.7)], ids=["MCP", "SCAD"])
+def test_objectives_are_often_lower_and_hardly_ever_higher(penalty):
+    ratios = []
+    for seed in range(12):
+        X, y = crowded(seed)
+        at = penalty.scaled(float(np.abs(X.T @ y).max()) / len(y) / 100)
+        fits = [solve(X, y, "squared", at, tol=1e-7, tuning=tuning) for tuning in (None, WITHOUT)]
+        assert all(found.certificate.reached for found in fits)
+        ratios.append(fits[0].objective / fits[1].objective)
+    assert sum(ratio < 0.99 for ratio in ratios) >= 5
+    assert max(ratios) < 1.02  # points are compared roughly
+
+
+def test_lowest_point_is_gone_on_with(monkeypatch):
+    seen = []
+    literal = hops.near
+
+    def watched(problem, state, max_passes):
+        literal(problem, state, max_passes)
+        seen.append(state.measured.objective)
+
+    monkeypatch.setattr(hops, "near", watched)
+    for seed in range(4):
+        seen.clear()
+        X, y = crowded(seed)
+        at = MCP(float(np.abs(X.T @ y).max()) / len(y) / 100, 3.0)
+        found = solve(X, y, "squared", at, tol=1e-7)
+        assert len(seen) >= 2
+        assert found.objective <= min(seen) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("case", ["convex", "start given", "all zero"])
+def test_other_fits_do_not_hop(case, monkeypatch):
+    X, y = crowded(0)
+    away = []
+    monkeypatch.setattr(hops, "fork", lambda state: away.append(state))
+    penalty = L1(0.3) if case == "convex" else MCP(1e3 if case == "all zero" else 0.3, 3.0)
+    start = np.ones(X.shape[1]) if case == "start given" else None
+    solve(X, y, "squared", penalty, coef=start)
+    assert away == []
