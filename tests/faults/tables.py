@@ -100,7 +100,7 @@ def kills(times: int, seed: int, counts: Counter[str]) -> None:
 
 def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
     """Kill one of two worker processes while a fit runs."""
-    from distributed import Client, LocalCluster
+    from dask.distributed import Client, LocalCluster
 
     draw = random.Random(seed)
     with dask.config.set(scheduler="synchronous"):

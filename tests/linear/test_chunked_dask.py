@@ -82,7 +82,7 @@ def importable(name):
 
 
 def test_a_client_and_no_copy_of_X_on_it():
-    distributed = pytest.importorskip("distributed")
+    distributed = pytest.importorskip("dask.distributed")
     X = da.random.default_rng(0).standard_normal((4000, 6), chunks=(500, 6))
     y = X[:, 0] - X[:, 2]
     with (
