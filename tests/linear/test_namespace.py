@@ -59,7 +59,7 @@ def test_twins_have_the_parameters_of_their_estimator(kind):
     if kind.__name__.endswith("CV"):
         single = getattr(linear, kind.__name__[:-2])
         assert parameters == set(single().get_params()) - {"alpha"} | {
-            "alphas", "n_alphas", "alpha_ratio", "cv", "scoring", "rule", "n_jobs"
+            "alphas", "n_alphas", "alpha_ratio", "cv", "scoring", "rule", "n_jobs", "checkpoint",
         }  # fmt: skip
         assert "alpha : " not in inspect.getdoc(kind)
         with pytest.raises(TypeError, match="alpha"):
