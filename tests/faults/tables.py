@@ -107,7 +107,7 @@ def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
         whole = fit()
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0
         ) as cluster,
         Client(cluster) as client,
     ):
