@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear setup clean \
+.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup clean \
   docs look dist test-wheel test-pythons test-lowest
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
@@ -14,7 +14,8 @@ test: setup
 	$(BIN)/python -m pytest -n auto
 
 # Damaged run folders and killed commands: everything is mended, or refused in one line. Killed and
-# hanging ranks: the others stop and name them, and the run ends as if nothing had happened.
+# hanging ranks: the others stop and name them, and the run ends as if nothing had happened. Killed
+# fits of tables and killed Dask workers: the same certificate.
 faults: setup
 	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
 	$(BIN)/python tests/faults/ranks.py --kills 50 --hangs 3 --nans 50 --damages 200 --torchruns 3
@@ -82,9 +83,16 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	$(BIN)/python benchmarks/linear.py --peer-python .venv-bench/bin/python \
 	  --peer-python .venv-bench-adelie/bin/python $(if $(DATA),--data-dir $(DATA)) --out out/linear
 
+# Tables on Dask workers beside dask-glm: dense, then sparse.
+bench-tables: .venv-bench-dask/.ready
+	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py
+	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py \
+	  --sparse --peers scikit-learn
+
 .venv-bench/.ready: benchmarks/linear_peers/requirements.txt
 .venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt
-.venv-bench/.ready .venv-bench-adelie/.ready:
+.venv-bench-dask/.ready: benchmarks/linear_peers/requirements-dask.txt
+.venv-bench/.ready .venv-bench-adelie/.ready .venv-bench-dask/.ready:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
@@ -108,6 +116,6 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-docs .venv-release dist build out \
+	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-bench-dask .venv-docs .venv-release dist build out \
 	  docs/_build docs/api/generated docs/gallery \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

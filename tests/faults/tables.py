@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -84,10 +85,8 @@ def kills(times: int, seed: int, counts: Counter[str]) -> None:
         while True:
             pid = child(place)
             time.sleep(draw.random() * 1.2 * length)
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             _, status = os.waitpid(pid, 0)
             if os.WIFEXITED(status):
                 break
@@ -101,14 +100,17 @@ def kills(times: int, seed: int, counts: Counter[str]) -> None:
 
 def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
     """Kill one of two worker processes while a fit runs."""
-    from distributed import Client, LocalCluster
+    from dask.distributed import Client, LocalCluster
 
     draw = random.Random(seed)
     with dask.config.set(scheduler="synchronous"):
         whole = fit()
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
-    ) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0
+        ) as cluster,
+        Client(cluster) as client,
+    ):
         fit()
         for _ in range(times):
             client.wait_for_workers(2)

@@ -16,7 +16,7 @@ from cyclade.linear.chunked.chunks import Chunk, SlicedChunks
 from cyclade.linear.chunked.fit import begin, minimise, screen
 from cyclade.linear.chunked.model import Products, block_cycles
 from cyclade.linear.chunked.passes import Column, Pass
-from cyclade.linear.chunked.products import products
+from cyclade.linear.chunked.products import Room, products
 from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.losses import Loss, Quantile
@@ -294,8 +294,8 @@ def test_products_of_dense_and_sparse_rows_are_the_sums_they_are_named_after():
     A = np.column_stack([DENSE, np.ones(n)])
     literal = A[:, new].T @ (w[:, None] * A[:, [4, p, 7, 0]])
     for X in (DENSE, sparse.csr_matrix(DENSE)):
-        np.testing.assert_allclose(products(X, w, old, new), literal, atol=1e-12)
-        own = products(X, np.abs(w), np.empty(0, np.int64), np.array([ONES, 2, 5]))
+        np.testing.assert_allclose(products(X, w, old, new, Room()), literal, atol=1e-12)
+        own = products(X, np.abs(w), np.empty(0, np.int64), np.array([ONES, 2, 5]), Room())
         B = A[:, [p, 2, 5]]
         np.testing.assert_allclose(own, B.T @ (np.abs(w)[:, None] * B), atol=1e-12)
 

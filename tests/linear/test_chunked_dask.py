@@ -21,6 +21,7 @@ from cyclade.linear import (
     path,
     solve,
 )  # fmt: skip
+from cyclade.linear.chunked.dask_chunks import DaskChunks
 from cyclade.linear.penalties import L1, GroupL2
 
 da = pytest.importorskip("dask.array")
@@ -58,6 +59,7 @@ def test_sparse_blocks_and_targets_in_memory():
     same(solve(blocks, REAL, lam=0.05, tol=1e-9), solve(DENSE, REAL, lam=0.05, tol=1e-9))
 
 
+@pytest.mark.filterwarnings("ignore")  # Dask's own, of pandas
 def test_dataframes_and_parquet(tmp_path):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame(DENSE, columns=[f"f{j}" for j in range(p)]).assign(y=REAL)
@@ -81,17 +83,26 @@ def importable(name):
     return True
 
 
-def test_a_client_and_no_copy_of_X_on_it():
-    distributed = pytest.importorskip("distributed")
+@pytest.mark.filterwarnings("ignore")  # of ports and of slow machines
+def test_a_client_and_no_copy_of_X_on_it(monkeypatch):
+    distributed = pytest.importorskip("dask.distributed")
     X = da.random.default_rng(0).standard_normal((4000, 6), chunks=(500, 6))
-    y = X[:, 0] - X[:, 2]
+    y, sizes, plain = X[:, 0] - X[:, 2], [], DaskChunks.reduce
+
+    def watched(self, task, with_X=True):
+        sums = plain(self, task, with_X)
+        sizes.append(sum(np.size(value) for value in sums.values()))
+        return sums
+
+    monkeypatch.setattr(DaskChunks, "reduce", watched)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster),
     ):
         found = solve(X, y, lam=0.1, tol=1e-9)
+    assert max(sizes) < 100  # what came to the client, of 4000 rows
     same(found, solve(X.compute(), y.compute(), lam=0.1, tol=1e-9))
 
 

@@ -128,7 +128,7 @@ class Tuning:
 
     # Tables in chunks (chunked/): passes over the table against work on a chunk and on the client.
     chunk_block: int = 2**18  # entries of X that are worked on at a time: 2 MiB, a cache; safe
-    chunk_sample: int = 1_000  # targets of a chunk from which the spread of y is guessed; safe
+    chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
     chunk_lengths: tuple[float, ...] = (0.5, 0.25, 1 / 16)  # of a step, tried in the same pass
     chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
     chunk_near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
@@ -137,7 +137,6 @@ class Tuning:
     chunk_precision: float = 1e-3  # of its first distance, what a model is minimised to
     chunk_cycles: int = 10_000  # on one model
     chunk_split: int = 8  # sums that one task of Dask adds
-    chunk_whole: int = 512  # columns whose products are all formed at once for a path
 
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS

@@ -222,6 +222,7 @@ def follow(
 
     def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
         start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
+        table.screens = False
         penalty, place = table.penalty.penalty, begin(table, start, intercept)
         for lam in left:
             at = table.at(penalty.scaled(float(lam)))

@@ -104,7 +104,9 @@ def screen(table: Table, place: Place, certificate: Certificate) -> None:
     without it has the same minimum, so gaps of one are gaps of the other.
     """
     penalty, now = table.penalty, place.measured
-    if not (table.has_dual and penalty.is_norm and np.isfinite(table.loss.bound)):
+    if not (table.screens and table.has_dual and penalty.is_norm):
+        return
+    if not np.isfinite(table.loss.bound):
         return
     gap = now.objective - now.dual
     if not gap < np.inf or np.any(np.abs(now.slope) > 1e-13 * now.sums["size"]):

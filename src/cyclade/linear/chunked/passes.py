@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.checks import numbers
 from cyclade.linear.chunked.chunks import Chunk, Sums
-from cyclade.linear.chunked.products import blocks, combine, correlate, products
+from cyclade.linear.chunked.products import Room, blocks, combine, correlate, products
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
@@ -143,18 +143,18 @@ class Pass:
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
-        columns, sums = self.column.of(chunk), Sums()
+        columns, sums, room = self.column.of(chunk), Sums(), Room()
         for rows, A in blocks(chunk, self.tuning.chunk_block):
             y, s, b = (None if column is None else column[rows] for column in columns)
             assert y is not None
             assert s is not None
-            for name, value in self._block(A, y, s, b).items():
+            for name, value in self._block(A, y, s, b, room).items():
                 sums[name] = sums[name] + value if name in sums else value
         return {name: self._packed(v) if name == "products" else v for name, v in sums.items()}
 
-    def _block(self, A: Any, y: Array, s: Array, b: Array | None) -> Sums:
+    def _block(self, A: Any, y: Array, s: Array, b: Array | None, room: Room) -> Sums:
         shape = self.column.shape(len(y))
-        z = combine(A, self.cols, self.x).reshape(shape) + self.c
+        z = combine(A, self.cols, self.x, room).reshape(shape) + self.c
         if b is not None:
             z += b
         at = loss_at(self.column.loss, y, s, z)
@@ -162,7 +162,7 @@ class Pass:
         if self.gradient:
             values = [at.value]
             if self.dx is not None:
-                dz = combine(A, self.cols, self.dx).reshape(shape) + self.dc
+                dz = combine(A, self.cols, self.dx, room).reshape(shape) + self.dc
                 values += [
                     float(s @ self.column.loss.value(y, z - (1.0 - t) * dz))
                     for t in self.tuning.chunk_lengths
@@ -173,11 +173,15 @@ class Pass:
             sums["size"] = np.abs(at.slopes).sum(axis=0)
         if self.moments:
             sums["means"] = correlate(A, s, None)
-            sums["squares"] = correlate(A.multiply(A) if hasattr(A, "multiply") else A * A, s, None)
+            squared = (
+                A.multiply(A) if hasattr(A, "multiply")
+                else np.multiply(A, A, out=room.of("columns", *A.shape))
+            )  # fmt: skip
+            sums["squares"] = correlate(squared, s, None)
         if self.dual:
             sums["dual"] = self._dual(at, b)
         if self.new is not None:
-            sums["products"] = self._products(A, at)
+            sums["products"] = self._products(A, at, room)
         return sums
 
     def _dual(self, at: LossAt, b: Array | None) -> Array:
@@ -203,20 +207,22 @@ class Pass:
         up = u > 0
         return np.stack([columns @ (s * up), columns @ (s * ~up)])
 
-    def _products(self, A: Any, at: LossAt) -> Array:
+    def _products(self, A: Any, at: LossAt, room: Room) -> Array:
         """(m, new, old + new): one matrix, or one for each output, or one over all entries."""
         assert self.new is not None
         old = np.empty(0, np.int64) if self.old is None else self.old
         loss, s = self.column.loss, at.s
         if loss.quadratic:
-            return products(A, s, old, self.new)[None]
+            return products(A, s, old, self.new, room)[None]
         if hasattr(loss, "joint_curvature"):
             H = s[:, None, None] * loss.joint_curvature(at.y, at.z) * self.damping
             T, k, m = H.shape[1], self.new.size, self.new.size + old.size
             G = np.empty((k, T, m, T))
             for t in range(T):
                 for r in range(t + 1):
-                    G[:, t, :, r] = products(A, np.ascontiguousarray(H[:, t, r]), old, self.new)
+                    G[:, t, :, r] = products(
+                        A, np.ascontiguousarray(H[:, t, r]), old, self.new, room
+                    )
                     G[:, r, :, t] = G[:, t, :, r]
             return G.reshape(1, k * T, m * T)
         if self.trust is None:
@@ -224,8 +230,8 @@ class Pass:
         else:
             w = by_rows(s, curvatures(loss, self.tuning, at, self.damping, self.trust))
         if w.ndim == 1:
-            return products(A, w, old, self.new)[None]
-        return np.stack([products(A, np.ascontiguousarray(v), old, self.new) for v in w.T])
+            return products(A, w, old, self.new, room)[None]
+        return np.stack([products(A, np.ascontiguousarray(v), old, self.new, room) for v in w.T])
 
     def _packed(self, G: Array) -> Array:
         """Of a symmetric matrix, half is sent."""

@@ -33,12 +33,36 @@ def blocks(chunk: Chunk, entries: int) -> Iterator[tuple[slice, Any]]:
         yield part, np.ascontiguousarray(X[part], np.float64)
 
 
-def combine(A: Any, cols: Array, x: Array) -> Array:
+class Room:
+    """Arrays of the size of a block that are used again and again.
+
+    Workers of Dask give freed memory back to the system at once, and taking it again takes longer
+    than the arithmetic on it.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Array] = {}
+
+    def of(self, name: str, n: int, k: int) -> Array:
+        """An (n, k) array with anything in it."""
+        if name not in self._held or self._held[name].size < n * k:
+            self._held[name] = np.empty(n * k)
+        return self._held[name][: n * k].reshape(n, k)
+
+    def taken(self, A: Array, cols: Array) -> Array:
+        """A copy of some columns, or of ones."""
+        out = self.of("columns", A.shape[0], cols.size)
+        np.take(A, cols, axis=1, out=out, mode="clip")
+        out[:, cols == ONES] = 1.0
+        return out
+
+
+def combine(A: Any, cols: Array, x: Array, room: Room) -> Array:
     """A[:, cols] @ x, for x of shape (k,) or (k, T)."""
     if not cols.size:
         return np.zeros((A.shape[0], *x.shape[1:]))
     if isinstance(A, np.ndarray) and 2 * cols.size < A.shape[1]:
-        return np.asarray(A[:, cols] @ x)
+        return np.asarray(room.taken(A, cols) @ x)
     every = np.zeros((A.shape[1], *x.shape[1:]))
     every[cols] = x
     return np.asarray(A @ every)
@@ -52,22 +76,17 @@ def correlate(A: Any, v: Array, cols: Array | None) -> Array:
     return g if cols is None else g[cols]
 
 
-def products(A: Any, w: Array, old: Array, new: Array) -> Array:
+def products(A: Any, w: Array, old: Array, new: Array, room: Room) -> Array:
     """Σ_i w_i a_i a_iᵀ, the rows of the columns `new` against those of `old` and `new`."""
     if not isinstance(A, np.ndarray):
         return _sparse_products(A, w, old, new)
-    B = _taken(A, new)
+    every = room.taken(A, np.concatenate([old, new]))
     if not old.size and w.min(initial=0.0) >= 0:  # a matrix times itself is half a product
-        B = B * np.sqrt(w)[:, None]
-        return np.asarray(B.T @ B)
-    every = np.concatenate([_taken(A, old), B], axis=1) if old.size else B
-    return np.asarray((B * w[:, None]).T @ every)
-
-
-def _taken(A: Array, cols: Array) -> Array:
-    B = A[:, cols]  # the last column in place of ones, for now
-    B[:, cols == ONES] = 1.0
-    return B
+        every *= np.sqrt(w)[:, None]
+        return np.asarray(every.T @ every)
+    own = every[:, old.size :]
+    weighted = np.multiply(own, w[:, None], out=room.of("weighted", *own.shape))
+    return np.asarray(weighted.T @ every)
 
 
 def _sparse_products(A: Any, w: Array, old: Array, new: Array) -> Array:

@@ -28,7 +28,8 @@ class Seen:
     """What `Look` found: rows, weights, outputs."""
 
     def __init__(self, chunks: Chunks, loss: Loss, tuning: Tuning) -> None:
-        sums = chunks.reduce(Look(Column(loss, None), tuning.chunk_sample), with_X=False)
+        sample = tuning.chunk_sample if hasattr(loss, "width") else 1
+        sums = chunks.reduce(Look(Column(loss, None), sample), with_X=False)
         self.n, self.weight = int(sums["n"]), float(sums["weight"])
         if self.n == 0:
             raise ValueError("X: must have at least one row and one column")
@@ -77,6 +78,7 @@ class Table:
         self.reads = 0  # passes over X
         self.means = self.norms = np.empty(0)  # of columns, once read
         self.alive: Array | None = None  # columns that are not screened out; None: all
+        self.screens = True  # not along a path, where the next λ needs the whole gradient
 
     def at(self, penalty: Any) -> Table:
         """The same with another penalty of the same kind, as along a path."""
@@ -90,7 +92,8 @@ class Table:
         column = self.column
         other.column = Column(loss, column.outputs, column.output, column.total)
         other.loss, other.alive = loss, None
-        other.__dict__.pop("null", None)
+        for cached in ("null", "has_dual"):
+            other.__dict__.pop(cached, None)
         return other
 
     @property

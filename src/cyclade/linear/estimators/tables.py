@@ -18,7 +18,7 @@ from cyclade.linear.checks import check_offset, check_weights, from_dask
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunk, RowChunks, Sums
 from cyclade.linear.chunked.mapped import Mapped
-from cyclade.linear.chunked.products import combine
+from cyclade.linear.chunked.products import Room, combine
 from cyclade.linear.estimators.data import Data
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
@@ -138,9 +138,9 @@ class Errors:
         """The sums of a chunk."""
         y, s = np.asarray(chunk.y), np.asarray(chunk.s, np.float64)
         X = chunk.X.to_numpy() if hasattr(chunk.X, "to_numpy") else chunk.X
-        values = []
+        values, room = [], Room()
         for k in range(self.intercepts.shape[-1]):
-            z = combine(X, self.cols, self.coefs[..., k]) + self.intercepts[..., k]
+            z = combine(X, self.cols, self.coefs[..., k], room) + self.intercepts[..., k]
             z = z if chunk.offset is None else z + chunk.offset
             values.append(float(s @ self.loss.value(y, z)))
         outputs = y.shape[1] if y.ndim == 2 else 1
