@@ -25,16 +25,24 @@ are its arguments (in quotes where they hold spaces)::
     linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
     minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is
+    cell net-defaults SCCD "digits, MLP, 15 epochs"      one cell: its column, how its row begins
+    rows net-routes                                      how many rows
+    samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
+    batch-over 512 curvature SCCD                        seconds of an epoch, over another's
+    deep-cosine gpt "adam 0" forward 3.3e-5              the largest cosine of study-deep.json
+    code cyclade.linear.tuning.DEFAULT.max_widened       a number that stands in the code
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import figures_benchmarks
 import figures_results
@@ -44,6 +52,7 @@ SPOT = re.compile(r"(<!-- fig:(.+?) -->)(.*?)(<!-- /fig -->)", re.S)
 SOURCES: dict[str, Callable[..., str]] = {
     **figures_results.SOURCES,
     **figures_benchmarks.SOURCES,
+    "code": lambda path: code(path),
 }
 
 
@@ -89,6 +98,20 @@ def figure(words: str) -> str:
         raise SystemExit(f"fig:{words}: {name!r} is none of {', '.join(SOURCES)}")
     found = SOURCES[name](*arguments)
     return f"\n\n{found}\n\n" if found.startswith("|") else found
+
+
+def code(path: str) -> str:
+    """A number of the package by its dotted path; `LEARNING_RATES[spectral]` is an entry."""
+    module, _, rest = path.rpartition(".")
+    name, _, key = rest.partition("[")
+    try:
+        found: Any = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError:  # an attribute of an object of the module
+        module, _, holder = module.rpartition(".")
+        found = getattr(getattr(importlib.import_module(module), holder), name)
+    if key:
+        found = found[None if key == "none]" else key.rstrip("]")]
+    return f"{found:,}" if isinstance(found, int) else f"{found:g}"
 
 
 def _short(text: str) -> str:

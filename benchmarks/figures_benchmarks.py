@@ -167,6 +167,17 @@ def deep_ms(task: str, optimizer: str, order: str, other: str) -> str:
     return f"{median[order] / median[other]:.2f}"
 
 
+def deep_cosine(task: str, optimizer: str, order: str, lr: str) -> str:
+    """The largest cosine of successive gradients of a block in the runs at a learning rate."""
+    found = [
+        max(r["cosines"])
+        for r in _deep()
+        if (r["task"], r["optimizer"], r["order"]) == (task, optimizer, order)
+        and math.isclose(r["lr"], float(lr), rel_tol=0.02)
+    ]
+    return f"{max(found):+.1f}"
+
+
 @cache
 def _deep() -> list[dict[str, Any]]:
     found = json.loads((FOLDER / "study-deep.json").read_text("utf-8"))
@@ -215,9 +226,42 @@ def _reached(row: dict[str, str]) -> str:
 
 def csv_table(name: str) -> str:
     """A table as a benchmark wrote it."""
-    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        head, *lines = csv.reader(file)
+    head, *lines = _lines(name)
     return table(head, lines)
+
+
+def samples_over(method: str, order: str) -> str:
+    """Samples over those of VRO-CCD in forward order, from the least data set to the most."""
+    ratios, never = [], []
+    for name in ("digits", "a9a", "w8a"):
+        with (FOLDER / f"samples-{name}.csv").open(encoding="utf-8") as file:
+            median = {(r["method"], r["order"]): float(r["median"]) for r in csv.DictReader(file)}
+        ratio = median[method, order] / median["VRO-CCD", "forward"]
+        if math.isinf(ratio):
+            never.append(name)
+        else:
+            ratios.append(ratio)
+    found = f"{min(ratios):.1f} to {max(ratios):.1f} times as many"
+    return found + (f", and on {' and '.join(never)} it did not get there" if never else "")
+
+
+def cell(name: str, column: str, *row: str) -> str:
+    """One cell of a table; a row is named by its first cells."""
+    head, *lines = _lines(name)
+    found = [line for line in lines if tuple(line[: len(row)]) == row]
+    if len(found) != 1:
+        raise SystemExit(f"{name}.csv has {len(found)} rows that begin with {row}")
+    return found[0][head.index(column)]
+
+
+def rows(name: str) -> str:
+    """How many rows a table has."""
+    return str(len(_lines(name)) - 1)
+
+
+def _lines(name: str) -> list[list[str]]:
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
 
 
 # -------------------------------------------------------------------------------------- minimize
@@ -321,8 +365,8 @@ def versions(what: str) -> str:
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
     "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
-    "deep-rates": deep_rates,
-    "samples": samples, "linear": linear, "linear-peer": linear_peer,
+    "deep-rates": deep_rates, "deep-cosine": deep_cosine, "samples": samples,
+    "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "minimize": minimize, "minimize-over": minimize_over,
-    "csv": csv_table, "versions": versions,
+    "csv": csv_table, "cell": cell, "rows": rows, "versions": versions,
 }  # fmt: skip

@@ -124,6 +124,24 @@ def batch() -> str:
     return table(["b", *(f"{b:,}" for b in sizes)], rows)
 
 
+def batch_over(b: str, mine: str, other: str) -> str:
+    """Seconds of an epoch of the study of batches, over those of another kind of step."""
+    kinds: dict[str, dict[str, Any]] = {
+        "SGD": {"method": "SGD"},
+        "SCCD": {"method": "SCCD", "spectral": None, "precondition": None},
+        "curvature": {"method": "SCCD", "precondition": "curvature"},
+    }
+    timed = board("study-batch").timing
+    assert timed is not None
+    above, below = (
+        timed.seconds_per_epoch(_group("study-batch", {**kinds[kind], "batch": int(b)}).config)
+        for kind in (mine, other)
+    )
+    assert above is not None
+    assert below is not None
+    return f"{above / below:.2g}"
+
+
 def order() -> str:
     """The study of orders and numbers of blocks."""
     found = board("study-order")
@@ -221,5 +239,6 @@ def _no_more(group: Group, key: str, than: Group) -> str:
 
 SOURCES: dict[str, Callable[..., str]] = {
     "run": run, "seeds": seeds, "paired": paired, "search": search, "claims": claims,
-    "timing": timing, "table1": table1, "batch": batch, "order": order, "vr": vr,
+    "timing": timing, "table1": table1, "batch": batch,
+    "batch-over": batch_over, "order": order, "vr": vr,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """The picture of the README and of the site's first page: what a cycle does, and two results.
 
-    python benchmarks/picture.py        # writes docs/picture.png
+    python benchmarks/picture.py        # writes docs/picture.png and docs/picture-narrow.png
 
 The left and the middle panel are computed here, by cyclade; the right one is drawn from the
 committed runs of docs/results/fig1.
@@ -24,13 +24,14 @@ BLUE, RED, GREY = "#0072b2", "#d55e00", "#555555"
 
 
 def main() -> None:
-    """Draw three panels."""
+    """Draw three panels, side by side and, for narrow screens, one below the other."""
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
-    cycles(axes[0])
-    path(axes[1])
-    nets(axes[2])
-    figure.savefig(ROOT / "docs" / "picture.png", dpi=110, metadata={"Software": None})
+    shapes = {"picture.png": (1, 3, (12, 3.5)), "picture-narrow.png": (3, 1, (4.4, 9.6))}
+    for name, (rows, columns, size) in shapes.items():
+        figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
+        for panel, axis in zip((cycles, path, nets), axes, strict=True):
+            panel(axis)
+        figure.savefig(ROOT / "docs" / name, dpi=110, metadata={"Software": None})
 
 
 def cycles(axis: Any) -> None:

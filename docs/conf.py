@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import warnings
@@ -48,10 +49,15 @@ autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+LEFT_OUT = [name for name in ("dask",) if importlib.util.find_spec(name) is None]
+for name in LEFT_OUT:
+    print(f"gallery: {name} is not installed, so scripts named after it are left out")
+
 sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples" / "gallery")],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"\.py$",
+    "ignore_pattern": "|".join([r"__init__\.py", *(f"_{name}_" for name in LEFT_OUT)]),
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,

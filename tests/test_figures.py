@@ -62,6 +62,14 @@ def test_no_spot_is_left_open(figures: Any) -> None:
         ), path
 
 
+def test_no_line_of_text_begins_with_a_spot(figures: Any) -> None:
+    """Markdown would read the rest of the line as HTML, links and all; tables stand apart."""
+    for path in figures.documents():
+        lines = path.read_text("utf-8").splitlines()
+        begins = [line for line in lines if line.startswith("<!-- fig:")]
+        assert [line for line in begins if not line.endswith("-->") or "<!-- /fig" in line] == []
+
+
 # --------------------------------------------------------------------------------- linear models
 
 

@@ -120,7 +120,7 @@ def write_markdown(
         "`x limit` is our time over what reading the bytes of our passes takes at the "
         f"{gigabytes} GB/s measured here.",
         "",
-        f"<!-- fig:linear summary -->{summary(records, notes)}<!-- /fig -->",
+        f"**All lines.** <!-- fig:linear summary -->{summary(records, notes)}<!-- /fig -->",
         "",
         "![times of the peers by data set, in units of ours](linear.png)",
         "",

@@ -86,6 +86,8 @@ def look(driver: Any, page: Path, site: Path, out: Path, *, every: bool) -> list
                 "Emulation.setDeviceMetricsOverride",
                 {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
             )
+            still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)  # no colours on their way
             driver.get(page.as_uri())
             driver.execute_script(f"localStorage.setItem('mode', '{theme}');")
             driver.get(page.as_uri())

@@ -185,6 +185,21 @@ def test_a_summary_names_what_was_selected():
     assert "and 1 more" in linear.Lasso(0.2).fit(X, Y).summary(limit=len(chosen) - 1)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_every_estimator_tells_its_fit_in_words_and_as_html(name):
+    pandas = pytest.importorskip("pandas")
+    X, y = data(CASES[name][1])
+    columns = [f"column {j}" for j in range(X.shape[1])]
+    model = clone(CASES[name][0]).fit(pandas.DataFrame(X, columns=columns), y)
+    text, page = model.summary(), model._repr_html_()
+    chosen = np.flatnonzero(np.atleast_2d(model.coef_).any(axis=0))
+    assert [c for c in columns if f"  {c}: " in text] == [columns[j] for j in chosen]
+    assert model.certificate_.kind in text
+    assert f" s, {model.n_iter_} passes" in text
+    assert type(model).__name__ in page
+    assert "coef_" in page
+
+
 def test_tables_of_polars_keep_their_names():
     polars = pytest.importorskip("polars")
     model = linear.Lasso(0.1).fit(polars.DataFrame(dict(zip(names, X.T, strict=True))), Y)
