@@ -167,17 +167,6 @@ def deep_ms(task: str, optimizer: str, order: str, other: str) -> str:
     return f"{median[order] / median[other]:.2f}"
 
 
-def deep_cosine(task: str, optimizer: str, order: str, lr: str) -> str:
-    """The largest cosine of successive gradients of a block in the runs at a learning rate."""
-    found = [
-        max(r["cosines"])
-        for r in _deep()
-        if (r["task"], r["optimizer"], r["order"]) == (task, optimizer, order)
-        and math.isclose(r["lr"], float(lr), rel_tol=0.02)
-    ]
-    return f"{max(found):+.1f}"
-
-
 @cache
 def _deep() -> list[dict[str, Any]]:
     found = json.loads((FOLDER / "study-deep.json").read_text("utf-8"))
@@ -365,7 +354,7 @@ def versions(what: str) -> str:
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
     "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
-    "deep-rates": deep_rates, "deep-cosine": deep_cosine, "samples": samples,
+    "deep-rates": deep_rates, "samples": samples,
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "minimize": minimize, "minimize-over": minimize_over,
     "csv": csv_table, "cell": cell, "rows": rows, "versions": versions,

@@ -193,7 +193,7 @@ def ensure(table: Table, place: Place, cols: Array, bent: bool) -> Products:
 
 def new_products(table: Table) -> Products:
     """None yet."""
-    return Products(table.T if hasattr(table.loss, "joint_curvature") else 1)
+    return Products(table.T if table.loss.softmax else 1)
 
 
 def weights(place: Place, bent: bool) -> dict[str, Any]:

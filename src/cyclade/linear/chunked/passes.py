@@ -110,7 +110,7 @@ class NullPass:
         at = loss_at(loss, y, s, z if b is None else z + b)
         sums = {"value": at.value, "slope": at.slopes.sum(axis=0)}
         sums["size"] = np.abs(at.slopes).sum(axis=0)
-        if hasattr(loss, "joint_curvature"):
+        if loss.softmax:
             sums["bend"] = np.tensordot(s, loss.joint_curvature(y, at.z), 1)
         else:
             sums["bend"] = s @ (at.second if loss.convex else at.majoriser)
@@ -214,7 +214,7 @@ class Pass:
         loss, s = self.column.loss, at.s
         if loss.quadratic:
             return products(A, s, old, self.new, room)[None]
-        if hasattr(loss, "joint_curvature"):
+        if loss.softmax:
             H = s[:, None, None] * loss.joint_curvature(at.y, at.z) * self.damping
             T, k, m = H.shape[1], self.new.size, self.new.size + old.size
             G = np.empty((k, T, m, T))
