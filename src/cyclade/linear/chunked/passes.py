@@ -25,6 +25,13 @@ from cyclade.linear.tuning import Tuning
 Array = NDArray[Any]
 
 
+def softmax_hessians(p: Array) -> Array:
+    """diag(p) − ppᵀ of every row of p, (n, T, T)."""
+    every, H = np.arange(p.shape[1]), -p[:, :, None] * p[:, None, :]
+    H[:, every, every] += p
+    return H
+
+
 @dataclass(frozen=True)
 class Column:
     """Targets, weights and offset of a chunk as losses take them; one output of several if asked.
@@ -111,7 +118,7 @@ class NullPass:
         sums = {"value": at.value, "slope": at.slopes.sum(axis=0)}
         sums["size"] = np.abs(at.slopes).sum(axis=0)
         if loss.softmax:
-            sums["bend"] = np.tensordot(s, loss.joint_curvature(y, at.z), 1)
+            sums["bend"] = np.tensordot(s, softmax_hessians(loss.mean(at.z)), 1)
         else:
             sums["bend"] = s @ (at.second if loss.convex else at.majoriser)
         with np.errstate(invalid="ignore"):  # weights of zero times infinity
@@ -215,7 +222,7 @@ class Pass:
         if loss.quadratic:
             return products(A, s, old, self.new, room)[None]
         if loss.softmax:
-            H = s[:, None, None] * loss.joint_curvature(at.y, at.z) * self.damping
+            H = s[:, None, None] * softmax_hessians(loss.mean(at.z)) * self.damping
             T, k, m = H.shape[1], self.new.size, self.new.size + old.size
             G = np.empty((k, T, m, T))
             for t in range(T):

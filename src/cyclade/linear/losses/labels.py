@@ -152,13 +152,6 @@ class Multinomial(Loss):
         p = self.mean(z)
         return np.asarray(2.0 * p * (1.0 - p))
 
-    def joint_curvature(self, y: Array, z: Array) -> Array:
-        """The Hessian diag(p) − ppᵀ of every row, (n, T, T)."""
-        p = self.mean(z)
-        H = -p[:, :, None] * p[:, None, :]
-        H[:, np.arange(p.shape[1]), np.arange(p.shape[1])] += p
-        return H
-
     def conjugate(self, y: Array, u: Array) -> Array:
         """With p = u + e_y: Σ_k p_k log p_k where p lies in the simplex (to rounding)."""
         p = u.copy()
