@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import path, solve
+from cyclade.linear import losses, path, solve
 from cyclade.linear.penalties import L1, MCP, Box, WeightedL1
 
 
@@ -157,3 +157,23 @@ def test_by_name():
     X, y = data()
     a, b = solve(X, y, "squared", "mcp", lam=0.1), solve(X, y, "squared", MCP(0.1))
     np.testing.assert_array_equal(a.coef, b.coef)
+
+
+def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
+    """The loss of 50,000 rows is rounded too coarsely for a line search by values alone."""
+    from cyclade.linear.api import as_problems
+    from cyclade.linear.panels.protocols import as_design
+
+    rng = np.random.default_rng(0)
+    n = 50_000
+    y = np.where(rng.random(n) < 0.03, 1.0, -1.0)
+    design = as_design(rng.standard_normal((n, 1)))
+    (problem,) = as_problems(design, y, losses.get("logistic"), L1(0.1), (None, None, True))
+    calls, evaluate = [], problem.loss_at
+    problem.loss_at = lambda z: calls.append(0) or evaluate(z)
+    for seed in range(10):
+        z = np.random.default_rng(seed).standard_normal(n)
+        shift = problem.best_shift(evaluate(z))
+        slopes = evaluate(z + shift).slopes
+        assert abs(slopes.sum()) <= 1e-12 * np.abs(slopes).sum()
+    assert len(calls) <= 10 * 12

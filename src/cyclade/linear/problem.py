@@ -134,19 +134,19 @@ class Problem:
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         if not self.fit_intercept:
             return total
-        z, tiny, before = here.z, 1e-300, np.inf
+        z, before = here.z, np.inf
         for _ in range(100):
-            slope = here.slopes.sum(axis=0)
-            size = np.maximum(np.abs(here.slopes).sum(axis=0), tiny)
-            left = float(np.max(np.abs(slope) / size))
+            slope, left = imbalance(here)
             if left <= 1e-15 or 0.5 * before < left <= 1e-13:  # the latter is rounding
                 break
             before = left
             d = self._shift(here, slope)
             for _ in range(40):
                 there = self.loss_at(z + (total + d))
-                lower = there.value <= here.value + 1e-15 * abs(here.value)
-                if lower or left <= 1e-9:  # so near, values differ by rounding alone
+                # Values of many rows are rounded too coarsely to tell small steps apart; slopes of
+                # a convex loss are not, and where those are tiny, any step is.
+                better = self.loss.convex and imbalance(there)[1] < left
+                if better or there.value <= here.value or left <= 1e-9:
                     break
                 d = 0.5 * d
             else:
@@ -169,6 +169,12 @@ class Problem:
         if self.offset.ndim == 2:
             bend = np.maximum(bend, 1e-12 * float(bend.max()))
         return -slope / np.maximum(bend, 1e-300)
+
+
+def imbalance(loss_at: LossAt) -> tuple[Any, float]:
+    """The slope in the intercept, and the largest |Σ_i s_i φ'_i| / Σ_i |s_i φ'_i| of an output."""
+    slope, size = loss_at.slopes.sum(axis=0), np.abs(loss_at.slopes).sum(axis=0)
+    return slope, float(np.max(np.abs(slope) / np.maximum(size, 1e-300)))
 
 
 class Null:
