@@ -258,3 +258,14 @@ def test_products_pay_for_the_cycles_ahead():
     fits = [solve(X, y, "squared", L1(0.1), coef=warm, tuning=each) for each in (few, many)]
     assert fits[1].passes < fits[0].passes
     np.testing.assert_allclose(fits[1].coef, fits[0].coef, atol=1e-5)
+
+
+def test_products_of_shared_columns_that_were_not_in_the_working_set_are_centred():
+    """Where nearly all columns are in, products of all are formed; the others had no means yet."""
+    rng = np.random.default_rng(0)
+    X = sp.csc_matrix(rng.standard_normal((60, 6)) + 100.0)
+    weights = np.full(60, 1 / 60)
+    starts, rows = X.indptr.astype(np.uint64), X.indices.astype(np.uint32)
+    panel = SharedPanel(X.data, rows, starts, np.arange(5), weights, True)
+    G = panel.products(np.empty(0, np.int64), np.arange(6), np.empty((0, 0)))
+    np.testing.assert_allclose(G, np.cov(X.toarray().T, bias=True), atol=1e-9)

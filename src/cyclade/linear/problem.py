@@ -174,7 +174,8 @@ class Problem:
 def imbalance(loss_at: LossAt) -> tuple[Any, float]:
     """The slope in the intercept, and the largest |Σ_i s_i φ'_i| / Σ_i |s_i φ'_i| of an output."""
     slope, size = loss_at.slopes.sum(axis=0), np.abs(loss_at.slopes).sum(axis=0)
-    return slope, float(np.max(np.abs(slope) / np.maximum(size, 1e-300)))
+    with np.errstate(invalid="ignore"):  # too long a step may overflow: NaN is no improvement
+        return slope, float(np.max(np.abs(slope) / np.maximum(size, 1e-300)))
 
 
 class Null:

@@ -187,6 +187,11 @@ class SharedPanel(SparsePanel):
         self.sums[columns], self.means[columns], self.L[columns] = sums, sums / self.mass, L
         return columns
 
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """As for any panel; columns that nothing has asked for yet may be among the new ones."""
+        self.extend(new[self.L[new] == 0.0])
+        return super().products(old, new, G)
+
     def start(self, R: Array, x: Array) -> None:
         super().start(R * self.root, x)
 
