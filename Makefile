@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup clean \
-  docs look dist test-wheel test-pythons test-lowest
+.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup \
+  clean docs look dist test-recipes test-wheel test-pythons test-lowest
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -78,6 +78,11 @@ test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	  $(BIN)/python -m pytest -n auto $(wildcard tests/linear/test_agreement_*.py) \
 	  tests/linear/test_estimators_sklearn.py
 
+# The recipes with Lightning, Accelerate, transformers, polars and TensorBoard.
+test-recipes: .venv-recipes/.ready
+	.venv-recipes/bin/python -m pytest -n auto tests/test_docs.py tests/optim/test_trainers.py \
+	  tests/optim/test_launchers.py tests/linear/test_estimators_options.py
+
 # Linear models beside their peers, each in an environment of its own; DATA=folder adds real data.
 bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	$(BIN)/python benchmarks/linear.py --peer-python .venv-bench/bin/python \
@@ -99,7 +104,8 @@ bench-tables: .venv-bench-dask/.ready
 
 .venv-docs/.ready: EXTRA = docs
 .venv-release/.ready: EXTRA = release
-.venv-docs/.ready .venv-release/.ready: pyproject.toml constraints.txt
+.venv-recipes/.ready: EXTRA = recipes
+.venv-docs/.ready .venv-release/.ready .venv-recipes/.ready: pyproject.toml constraints.txt
 	@echo "Installing cyclade and what its extra '$(EXTRA)' needs into $(@D)"
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
@@ -116,6 +122,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-bench-dask .venv-docs .venv-release dist build out \
+	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-bench-dask .venv-docs .venv-release \
+	  .venv-recipes dist build out \
 	  docs/_build docs/api/generated docs/gallery \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -92,6 +92,7 @@ OPTIONAL = {
 }
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_examples_with_other_packages_run_where_they_are_installed(name: str) -> None:
     package, code = OPTIONAL[name]

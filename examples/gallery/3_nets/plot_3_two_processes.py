@@ -52,7 +52,7 @@ alone = train()
 with tempfile.TemporaryDirectory() as folder:
     torchrun = [sys.executable, "-m", "torch.distributed.run"]
     chosen = ["--standalone", "--nproc-per-node=2"]
-    subprocess.run([*torchrun, *chosen, __file__, folder], check=True)
+    subprocess.run([*torchrun, *chosen, sys.argv[0], folder], check=True)  # this file
     ranks = [torch.load(os.path.join(folder, f"rank{r}.pt")) for r in range(2)]
 
 apart = (ranks[0]["weights"] - alone["weights"]).abs().amax(dim=1)
