@@ -306,14 +306,27 @@ def linear(what: str, line: str = "") -> str:
         return summary(records, notes)
     if what == "table":
         return markdown_table(records, float(line), notes)
-    if what == "repeats":
-        near = [note for note in notes.values() if note["least"]]
-        rows = [[f"`{note['line']}`", note["least"], note["most"]] for note in near]
-        return table(("line", "least ratio", "most"), rows)
     if what == "ratio":
         return f"{compare(records, line)['ratio']:.1f}"
     found = measured(records, notes)
     return f"{found[what]:.2f}" if isinstance(found[what], float) else str(found[what])
+
+
+def linear_half(half: str, what: str) -> str:
+    """Of linear-HALF.csv, kinds of data in two halves: its summary, or the table."""
+    records = read_csv(FOLDER / f"linear-{half}.csv")
+    if what == "summary":
+        return summary(records)
+    rows = []
+    for line in dict.fromkeys(record["line"] for record in records):
+        found = compare(records, line)
+        best, ours = found["best"], found["ours"]
+        known = ours is not None and ours["status"] == "ok"
+        ms = f"{1e3 * ours['cpu_s']:.3g}" if known else "not finished"
+        peer = f"{best['solver']} {1e3 * best['cpu_s']:.3g}" if best else "none"
+        ratio = f"{found['ratio']:.2f}" if best and known else "–"
+        rows.append([line.replace(f"-{half}", ""), ms, peer, ratio])
+    return table(("line", "cyclade, ms", "best peer, ms", "ratio"), rows)
 
 
 @cache
@@ -356,6 +369,7 @@ SOURCES: dict[str, Callable[..., str]] = {
     "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
+    "linear-half": linear_half,
     "minimize": minimize, "minimize-over": minimize_over,
     "csv": csv_table, "cell": cell, "rows": rows, "versions": versions,
 }  # fmt: skip
