@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Cauchy
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem

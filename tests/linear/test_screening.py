@@ -7,14 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
-from cyclade.linear.certificate import judge
+from cyclade.linear.designs import as_design
 from cyclade.linear.loss_at import loss_at
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.screening import Gradient, Reader
-from cyclade.linear.state import begin, rebase
+from cyclade.linear.state import begin, judge, rebase
 from cyclade.linear.tuning import Tuning
 
 N, P = 40, 300

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Measured, measure
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.loss_at import LossAt
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
-from cyclade.linear.state import State
+from cyclade.linear.state import Measured, State, measure
 from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
