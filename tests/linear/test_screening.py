@@ -115,7 +115,8 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
     found = path(X, y, phi, penalty, **kwargs)
     assert len(read) > 5  # the shortcut was taken
     everything = Tuning(screening_read=-1.0)  # from here on all columns are read, always
-    best = path(X, y, phi, penalty, tuning=everything, **(kwargs | {"tol": 1e-11}))
+    if penalty.convex:
+        best = path(X, y, phi, penalty, tuning=everything, **(kwargs | {"tol": 1e-11}))
     for k, lam in enumerate(lams):
         problem = start.at(penalty.scaled(float(lam)))
         problem.reader = None
@@ -133,8 +134,8 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
             assert certificate.value >= above - 1e-10 * problem.null.scale
             assert certificate.tolerance == pytest.approx(1e-5 * problem.null.scale)
         assert alone.objective == pytest.approx(found.objectives[k], rel=1e-12)
-    twin = path(X, y, phi, penalty, tuning=everything, **kwargs)
     if penalty.convex:
+        twin = path(X, y, phi, penalty, tuning=everything, **kwargs)
         scale = start.null.scale if start.has_dual else float(found.objectives[0])
         np.testing.assert_allclose(found.objectives, twin.objectives, atol=2e-5 * abs(scale))
 

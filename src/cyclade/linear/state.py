@@ -16,6 +16,7 @@ from cyclade.linear.loss_at import LossAt, by_rows
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.screening import Gradient
+from cyclade.linear.tuning import DEFAULT
 
 Array = NDArray[Any]
 NO_COLUMNS = np.empty(0, np.int64)
@@ -56,7 +57,7 @@ class State:
     working: Array = field(default_factory=lambda: NO_COLUMNS)  # blocks of the last working set
     history: list[dict[str, float]] = field(default_factory=list)
     target: float = np.inf  # the distance that all columns will be brought to in the end
-    trust: float = 0.1  # of a majoriser's weights, the part that replaces φ'' < 0
+    trust: float = DEFAULT.first_trust  # of a majoriser's weights, the part that replaces φ'' < 0
     fresh: bool = True  # whether z was computed from x and c, not carried along
     on_path: bool = False  # whether a slightly smaller λ comes next
     before: BoundPenalty | None = None  # at the λ before, until a working set was chosen
@@ -122,16 +123,16 @@ def dual_value(now: Measured) -> float:
     Xᵀ(sθ) lies in the domain of r*.
     """
     problem, loss_at, slope, u, g = now.problem, now.loss_at, now.slope, now.loss_at.u, now.g
-    moved = False
+    moved, tuning = False, problem.tuning
     if problem.fit_intercept:
         size = problem.s @ np.abs(u)
-        moved = bool(np.any(np.abs(slope) > 1e-15 * size))
+        moved = bool(np.any(np.abs(slope) > tuning.rounding * size))
     if moved:
         u = balanced(u, slope, problem.s, problem.loss.target == "classes")
-        if np.any(np.abs(slope) > 1e-13 * size):
+        if np.any(np.abs(slope) > tuning.imbalance * size):
             g = problem.gradient(by_rows(problem.s, u), np.zeros(g.size)).g
     over = problem.penalty.excess(g)
-    shrink = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    shrink = 1.0 if over <= 1.0 else (1.0 - tuning.rounding) / over
     value = -loss_at.conjugate(shrink * u) if moved else loss_at.dual(shrink)
     if problem.has_offset:
         value += shrink * float(np.sum(problem.s @ (u * problem.offset)))

@@ -9,8 +9,7 @@ is solved says the table `STRATEGIES`: the first row that suits and makes progre
 
 >>> print(table())
 sorted_l1    the penalty is sorted l1
-classes      rows of the loss couple several classes (softmax)
-group        blocks have several entries: groups, rows of outputs
+group        blocks have several entries: groups, rows of outputs or classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
 coordinate   any other
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate
 from cyclade.linear.state import NO_COLUMNS, State, check
-from cyclade.linear.subproblem import active_set, classes, coordinate, group, sampled, sorted_l1
+from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
@@ -67,7 +66,8 @@ class Stopping:
         self.scale = scale_of_distance(problem, state.measured.g)
         goal = tol * self.scale
         if problem.has_dual:  # a gap is a difference of numbers of the size of F, rounded as such
-            goal = max(tol * problem.null.scale, 1e-15 * abs(state.measured.objective))
+            rounding = problem.tuning.rounding * abs(state.measured.objective)
+            goal = max(tol * problem.null.scale, rounding)
         self.goal, self.kind = goal, "gap" if problem.has_dual else "distance"
         self.max_passes, self.report = max_passes, report
         self.tuning: Tuning = problem.tuning
@@ -223,17 +223,14 @@ STRATEGIES = (
         lambda problem, state: problem.penalty.is_sorted, choose, sorted_l1.improve,
     ),
     Strategy(
-        "classes", "rows of the loss couple several classes (softmax)",
-        lambda problem, state: problem.loss.softmax, choose, classes.improve,
-    ),
-    Strategy(
-        "group", "blocks have several entries: groups, rows of outputs",
+        "group", "blocks have several entries: groups, rows of outputs or classes",
         lambda problem, state: not problem.penalty.is_scalar, choose, group.improve,
     ),
     Strategy(
         "active_set",
         "nonconvex loss, weighted l1 norm, and products of columns are affordable",
-        active_set.suits, choose_itself, active_set.improve,
+        lambda problem, state: not problem.loss.convex and active_set.suits(problem, state),
+        choose_itself, active_set.improve,
     ),
     Strategy(
         "sampled", "dense X with many more rows than columns, convex loss",

@@ -23,6 +23,7 @@ import numpy as np
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts import Start
 from cyclade.linear.state import State, rebase
+from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import improve, minimise
 
 
@@ -43,7 +44,7 @@ class Companion:
         beside.kept, beside.passes = state.kept, 0  # its products serve both
         near(problem.at(penalty.straighter(tuning.straighter[-1])), beside, max_passes)
         other = fork(beside)
-        if same(other.x, state.x):
+        if same(other.x, state.x, problem.tuning):
             state.passes += other.passes
             return state
         near(problem, other, max_passes)
@@ -75,7 +76,7 @@ class Hops:
             away = problem.at(penalty.scaled(lam))
             rebase(away, other)
             improve(away, other, problem.tuning.hop_distance * lam, lam, max_passes)
-            if not same(other.x, state.x):
+            if not same(other.x, state.x, problem.tuning):
                 near(problem, other, max_passes)
                 lower = other.measured.objective < state.measured.objective
                 passes, state = other.passes, other if lower else state
@@ -91,11 +92,12 @@ def near(problem: Problem, state: State, max_passes: int) -> None:
     state.on_path = on_path
 
 
-def same(x: Any, y: Any) -> bool:
+def same(x: Any, y: Any, tuning: Tuning) -> bool:
     """Whether two points have the same support and are close: they go to the same minimum."""
     if not np.array_equal(x != 0, y != 0):
         return False
-    return float(np.abs(x - y).max(initial=0.0)) <= 1e-3 * float(np.abs(y).max(initial=0.0))
+    apart, size = (float(np.abs(v).max(initial=0.0)) for v in (x - y, y))
+    return apart <= tuning.same_point * size
 
 
 def fork(state: State) -> State:
