@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import reference
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.gram import Gram

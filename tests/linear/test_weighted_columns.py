@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.loss_at import loss_at
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP
 
 

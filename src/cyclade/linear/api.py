@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
 from cyclade.linear import losses, penalties
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
 from cyclade.linear.checks import (
     as_start,
@@ -23,9 +22,8 @@ from cyclade.linear.checks import (
     numbers,
 )
 from cyclade.linear.losses import Loss
-from cyclade.linear.panels.protocols import Design, as_design
-from cyclade.linear.results import PathResult, Solution, paths_together, together
-from cyclade.linear.starts.softening import Softening, softer
+from cyclade.linear.panels.protocols import Design
+from cyclade.linear.results import Certificate, PathResult, Solution, paths_together, together
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -130,8 +128,8 @@ def fit(
 ) -> Solution:
     """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
     from cyclade.linear import direct
-    from cyclade.linear.starts.continuation import Continuation
-    from cyclade.linear.starts.hops import Hops
+    from cyclade.linear.starts.continuation import Continuation, Softening
+    from cyclade.linear.starts.minima import Hops
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
 
@@ -251,6 +249,8 @@ def lam_max(
         from cyclade.linear.chunked import api
 
         return api.lam_max(X, y, loss, penalty, (sample_weight, offset, fit_intercept))
+    from cyclade.linear.designs import as_design
+
     design = as_design(X)
     problems = as_problems(design, y, loss, penalty, (sample_weight, offset, fit_intercept))
     return float(penalty.lam_max(null_gradient(problems)))
@@ -291,7 +291,8 @@ def follow(
 ) -> PathResult:  # fmt: skip
     """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
     from cyclade.linear.screening import Reader
-    from cyclade.linear.starts.companion import Companion
+    from cyclade.linear.starts.continuation import Softening
+    from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
@@ -353,7 +354,7 @@ def compressed_path(
     """
     from cyclade.linear.compression import compressed
     from cyclade.linear.state import begin
-    from cyclade.linear.stopping import Stopping
+    from cyclade.linear.working_set import Stopping
 
     found = compressed(problem, lams.size)
     if found is None:
@@ -378,6 +379,8 @@ def checked(
     intercept: Any, tol: float, max_passes: int, tuning: Tuning | None,
 ) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
     """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
+    from cyclade.linear.designs import as_design
+
     tuning = check_options(tol, max_passes, tuning)
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     with one_thread(design.entries, tuning):
@@ -428,6 +431,8 @@ def as_problems(
 
 def softer_than(problem: Problem) -> list[Loss]:
     """Losses to solve before the one of this problem."""
+    from cyclade.linear.starts.continuation import softer
+
     loss, penalty = problem.loss, problem.penalty.penalty
     return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
 

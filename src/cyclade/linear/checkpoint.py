@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
-from cyclade.linear.results import PathResult, Solution
+from cyclade.linear.results import Certificate, PathResult, Solution
 
 Array = NDArray[Any]
 Follow = Callable[[Any, Any, Array, Callable[[Solution], None]], None]

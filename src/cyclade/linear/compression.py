@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.designs import as_design
 from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 

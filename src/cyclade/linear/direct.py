@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.compression import column_sums, products
 from cyclade.linear.kernels.gram_path import certify, path
 from cyclade.linear.problem import Problem
+from cyclade.linear.results import Certificate
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]

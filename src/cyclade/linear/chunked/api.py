@@ -20,11 +20,11 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import PathResult, Solution, paths_together, together
+from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
-from cyclade.linear.starts.softening import softer
-from cyclade.linear.stopping import Report
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import Tuning
+from cyclade.linear.working_set import Report
 
 Array = NDArray[Any]
 

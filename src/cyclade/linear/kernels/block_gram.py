@@ -1,4 +1,4 @@
-"""Cyclic descent over blocks on products of columns, and those products from sparse rows.
+"""Cyclic descent over blocks on products of columns: cycles, Newton's matrix, sparse products.
 
 The problem is  min over x of ½ xᵀGx − bᵀx + Σ_k λ_k‖x_k‖_2 + ν_k‖x_k‖_1  with c = b − Gx. Entry
 e of x belongs to column e // T and output e % T. Where outputs do not meet in the Hessian, G holds
@@ -14,6 +14,7 @@ import numpy as np
 
 from cyclade.linear.kernels.group import rotated_step, sparse_step
 from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.linalg import subtract
 
 ONES = -1  # the number of the column of ones, which belongs to the intercept
 
@@ -55,11 +56,29 @@ def cycles(
                     x[e] += d[i]
                     length += d[i] * d[i]
                     row, output = G[e % T, e // T], e % T
-                    for a in range(K):
-                        c[a * T + output] -= d[i] * row[a]
+                    if T == 1:
+                        subtract(c, row, d[i], K)
+                    else:
+                        for a in range(K):
+                            c[a * T + output] -= d[i] * row[a]
             largest = max(largest, top * math.sqrt(length))
         done += 1
     return done, largest
+
+
+@compiled
+def curved(H: Any, x: Any, m: int, lam: Any, slope: Any) -> None:
+    """Add the Hessian of Σ_k λ_k‖x_k‖ to H, and put its gradient into `slope`; no x_k is zero."""
+    for k in range(lam.shape[0]):
+        first, square = m * k, 0.0
+        for i in range(m):
+            square += x[first + i] * x[first + i]
+        size = math.sqrt(square)
+        for i in range(m):
+            slope[first + i] = lam[k] * x[first + i] / size
+            H[first + i, first + i] += lam[k] / size
+            for j in range(m):
+                H[first + i, first + j] -= lam[k] / size * x[first + i] * x[first + j] / square
 
 
 @compiled
