@@ -13,13 +13,17 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
-# Damaged run folders and killed commands: everything is mended, or refused in one line. Killed and
-# hanging ranks: the others stop and name them, and the run ends as if nothing had happened. Killed
-# fits of tables and killed Dask workers: the same certificate.
+# Damaged folders, killed and interrupted commands, a full disk: everything is mended, or refused in
+# one line. Killed and hanging ranks, NaN: the others stop and name them, and the run ends as if
+# nothing had happened. Killed fits of tables and killed Dask workers: the same certificate.
+COUNTS = --csv docs/benchmarks/faults.csv
 faults: setup
-	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
-	$(BIN)/python tests/faults/ranks.py --kills 50 --hangs 3 --nans 50 --damages 200 --torchruns 3
-	$(BIN)/python tests/faults/tables.py --kills 200 --workers 5 --damages 200
+	$(BIN)/python tests/faults/faults.py --damages 200 --kills 200 --interrupts 50 $(COUNTS)
+	$(BIN)/python tests/faults/full.py --times 50 $(COUNTS)
+	$(BIN)/python tests/faults/ranks.py --kills 200 --hangs 3 --nans 54 --damages 200 \
+	  --torchruns 3 $(COUNTS)
+	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --workers 5 --damages 200 \
+	  $(COUNTS)
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.
 test-all: setup

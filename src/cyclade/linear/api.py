@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
+from cyclade.kept import Kept, fingerprint
 from cyclade.linear import losses, penalties
-from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
+from cyclade.linear.checkpoint import as_path, described, resumed
 from cyclade.linear.checks import (
     as_start,
     check_lams,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
+from cyclade.kept import Kept, fingerprint
+from cyclade.linear.checkpoint import as_path, described, resumed
 from cyclade.linear.checks import as_start, check_lams, default_lams
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
