@@ -38,18 +38,19 @@ import json, sys, numpy as np
 from cyclade import linear
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 40)); y = X[:, :3].sum(axis=1) + rng.standard_normal(30)
-options = {"groups": 4} if sys.argv[1] == "GroupLasso" else {}
-model = getattr(linear, sys.argv[1])(0.1, **options)
-model.fit(X, y)
-seen = []
+visited = {}
 def note(frame, event, arg):
     name = frame.f_globals.get("__name__", "")
     if event == "call" and name.startswith("cyclade.linear") and name not in seen:
         seen.append(name)
-sys.setprofile(note)
-model.fit(X, y)
-sys.setprofile(None)
-print(json.dumps(seen))
+for name in sys.argv[1:]:
+    model = getattr(linear, name)(0.1, **({"groups": 4} if name == "GroupLasso" else {}))
+    model.fit(X, y)
+    seen = visited[name] = []
+    sys.setprofile(note)
+    model.fit(X, y)
+    sys.setprofile(None)
+print(json.dumps(visited))
 """
 
 
@@ -188,14 +189,14 @@ def cycles(trees: dict[str, ast.Module]) -> list[list[str]]:
     return found
 
 
-def visited(tree: Path, estimator: str) -> list[str]:
-    """Modules of `cyclade.linear` whose functions a second fit calls, in order."""
+def visited(tree: Path) -> dict[str, list[str]]:
+    """Modules of `cyclade.linear` whose functions a second fit of each kind calls, in order."""
     environment = os.environ | {"PYTHONPATH": str((tree / "src").resolve())}
     found = subprocess.run(
-        [sys.executable, "-c", TRACER, estimator], env=environment, check=True,
+        [sys.executable, "-c", TRACER, *FITS], env=environment, check=True,
         capture_output=True, text=True,
     )  # fmt: skip
-    return list(json.loads(found.stdout))
+    return dict(json.loads(found.stdout))
 
 
 def added(path: Path) -> bool:
@@ -225,7 +226,7 @@ def counts(tree: Path) -> dict[str, str]:
     }
     for word in ("Problem", "State", "Measured"):
         rows[f"classes called {word}"] = str(sum(name.endswith(word) for name in classes))
-    paths = {name: visited(tree, name) for name in FITS}
+    paths = visited(tree)
     for name, found in paths.items():
         rows[f"modules that `{name}.fit` visits"] = str(len(found))
     shared = set.intersection(*map(set, paths.values()))
@@ -250,7 +251,7 @@ def main() -> None:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["", *head])
             writer.writerows([row, *(column[row] for column in columns)] for row in columns[0])
-    print("\nLasso.fit:", *visited(options.trees[-1], "Lasso"), sep="\n  ")
+    print("\nLasso.fit:", *visited(options.trees[-1])["Lasso"], sep="\n  ")
 
 
 if __name__ == "__main__":
