@@ -34,6 +34,12 @@ def trees():
     return structure.modules(ROOT)
 
 
+@pytest.fixture(scope="module")
+def walked():
+    """Modules that fits of four kinds visit."""
+    return structure.visited(ROOT)
+
+
 def part(name):
     return name.removeprefix("cyclade.linear.").split(".")[0]
 
@@ -98,8 +104,8 @@ def test_one_problem_one_state_one_measurement(trees):
         ("RobustRegression", "active_set"),
     ],
 )  # fmt: skip
-def test_fits_walk_the_same_modules(estimator, subproblem):
-    visited = [name.removeprefix("cyclade.linear.") for name in structure.visited(ROOT, estimator)]
+def test_fits_walk_the_same_modules(walked, estimator, subproblem):
+    visited = [name.removeprefix("cyclade.linear.") for name in walked[estimator]]
     engine = {
         name for name in visited
         if part(name) not in ("estimators", "losses", "penalties", "kernels")

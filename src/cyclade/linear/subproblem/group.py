@@ -89,9 +89,11 @@ class Cycles:
         here, now, self.W, self.tuning = state.loss_at, state.measured, W, problem.tuning
         self.exact, measured = problem.loss.quadratic, here is now.loss_at
         self.model = None if problem.loss.softmax else Model(problem, here, damping, state.trust)
-        panel = state.kept.get("groups") if self.exact else None
+        panel = state.kept.get("groups")
         if panel is None:
-            panel = state.kept["groups"] = block_panel(problem, here, self.model, damping)
+            panel = block_panel(problem, here, self.model, damping)
+            if self.exact:
+                state.kept["groups"] = panel
         panel.include(W)
         # The model has the gradient of F where it is made.
         R = -here.slopes if self.model is None else self.model.start()
