@@ -92,11 +92,13 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	$(BIN)/python benchmarks/linear.py --peer-python .venv-bench/bin/python \
 	  --peer-python .venv-bench-adelie/bin/python $(if $(DATA),--data-dir $(DATA)) --out out/linear
 
-# Tables on Dask workers beside dask-glm: dense, then sparse.
+# Tables on Dask workers beside dask-glm, dask-ml and scikit-learn: dense, then sparse. One table.
+TABLES = PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python \
+  benchmarks/distributed_tables.py --csv docs/benchmarks/tables.csv
 bench-tables: .venv-bench-dask/.ready
-	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py
-	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py \
-	  --sparse --peers scikit-learn
+	$(TABLES)
+	$(TABLES) --sparse
+	$(TABLES) --sparse --lam 0.001
 
 .venv-bench/.ready: benchmarks/linear_peers/requirements.txt
 .venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt

@@ -417,6 +417,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="the damage of this number alone")
     parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     prepare()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:

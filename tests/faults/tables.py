@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     found = []
     for fault, times, trial in (
         ("a damaged file", chosen.damages, damages),

@@ -83,10 +83,9 @@ def _refuse_shards(model: nn.Module) -> None:
     for name, p in model.named_parameters():
         if type(p).__name__ == "DTensor":
             raise ValueError(
-                f"{name} is a DTensor (fully_shard, or tensor parallelism): FSDP reduces the "
-                "gradients of all its units in one backward pass, and a cyclic step asks for one "
-                "block's alone. Give the plain model (each rank holds all of it); docs/scaling.md "
-                "says what to do about a model that is too big"
+                f"{name} is a DTensor (fully_shard, or tensor parallelism), of which a rank has a "
+                "shard: use cyclade.optim.sharded.ShardedSCCD or ShardedVROCCD, or give the plain "
+                "model (each rank holds all of it)"
             )
 
 
