@@ -66,7 +66,7 @@ test-wheel: dist
 
 # The same on other Pythons, with the newest versions of everything: make test-pythons PYTHONS=…
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
-EXTRAS  ?= core linear torch experiments
+EXTRAS  ?= core linear dask torch experiments
 test-pythons: dist
 	$(PYTHON) tests/packaging/wheel.py dist --python $(PYTHONS) --extra $(EXTRAS)
 
