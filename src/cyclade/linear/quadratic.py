@@ -177,15 +177,16 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     slope, bend = problem.penalty.derivatives(S, x)
     if not np.isfinite(bend).all():
         return None
-    panel = model.panel(S)
-    panel.start(model.R, x)
-    downhill = np.append(panel.correlations() - slope, -model.slopes.sum())
+    columns = problem.design.unweighted(S, problem.fit_intercept)
+    at = np.searchsorted(columns.cols, S)
+    downhill = np.append(-columns.slopes(model.slopes)[at] - slope, -model.slopes.sum())
     if float(np.abs(downhill[:k]).max()) <= eps:
         return None
     for second in (model.second(), model.w):
-        step = solve_positive(
-            *_hessian(panel, model, second, bend), downhill, problem.fit_intercept
-        )
+        H = columns.products(at, second)
+        H.flat[:: k + 1] += bend + problem.tuning.newton_ridge * np.abs(H.diagonal())
+        border, corner = columns.slopes(second)[at], float(second.sum())
+        step = solve_positive(H, border, corner, downhill, problem.fit_intercept)
         if step is not None:
             break
     else:
@@ -196,24 +197,16 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     while 0.125 < t <= 2.0**problem.tuning.max_doublings:
         dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
         dc = t * float(step[k])
-        dz = panel.product(dx) / model.root + dc
-        there = problem.loss_at(model.z + dz)
+        there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
         tried = there.value + problem.penalty.total(S, x + dx)
         if tried < F:
-            best, F = (dx, there, dc - float(panel.means @ dx)), tried
+            best, F = (dx, there, dc - float(columns.centres[at] @ dx)), tried
             t *= 2.0
         elif best is None and t <= 1.0:
             t *= 0.5
         else:
             break
     return best
-
-
-def _hessian(panel: Panel, model: Model, second: Array, bend: Array) -> tuple[Array, Array, float]:
-    """Of F in (x_S, c): the block of x, the column of c, and the corner."""
-    H, column = panel.curved_products(second / model.w)
-    H.flat[:: bend.size + 1] += bend + model.problem.tuning.newton_ridge * panel.L[: bend.size]
-    return H, column, float(second.sum())
 
 
 def solve_positive(

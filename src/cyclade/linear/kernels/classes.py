@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, reductions
-from cyclade.linear.kernels.rows import copy_matrix, row_step
+from cyclade.linear.kernels.rows import copy_matrix, copy_rows, row_step
 
 
 @compiled
@@ -177,14 +177,6 @@ def shift(s: Any, p: Any, inverse: Any, U: Any) -> float:
     for i in range(n):
         subtract_row(s[i], p[i], d, U[i])
     return math.sqrt(size)
-
-
-@compiled
-def copy_rows(source: Any, rows: Any, target: Any) -> None:
-    """target ← source on these rows."""
-    for j in rows:
-        for t in range(source.shape[1]):
-            target[j, t] = source[j, t]
 
 
 @compiled

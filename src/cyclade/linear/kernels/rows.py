@@ -29,6 +29,14 @@ def copy_matrix(source: Any, target: Any) -> None:
             target[i, j] = source[i, j]
 
 
+@compiled
+def copy_rows(source: Any, rows: Any, target: Any) -> None:
+    """target ← source on these rows."""
+    for j in rows:
+        for t in range(source.shape[1]):
+            target[j, t] = source[j, t]
+
+
 @reductions
 def dots(A: Any, order: Any, b: int, R: Any, g: Any) -> None:
     """g_{kt} = a_k · R_t for the eight columns at b of `order` and every output t."""
@@ -224,7 +232,7 @@ def weighted_cycles(
                 largest = max(largest, move)
         done += 1
         if done < past_x.shape[0]:
-            copy_matrix(x, past_x[done])
+            copy_rows(x, order, past_x[done])
             copy_matrix(U, past_U[done])
     return done, largest
 

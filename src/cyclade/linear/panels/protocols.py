@@ -55,9 +55,6 @@ class Panel(Protocol):
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """A Aᵀ over the columns `old` (whose products are G) followed by `new`."""
 
-    def curved_products(self, d: Array) -> tuple[Array, Array]:
-        """A diag(d) Aᵀ, and A (d √w), over all columns; d may be negative."""
-
     def product(self, dx: Array, at: Array | None = None) -> Array:
         """Aᵀ dx over all columns, or those `at`: minus what R would change by."""
 
