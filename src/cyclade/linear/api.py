@@ -128,17 +128,14 @@ def fit(
     problem: Problem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> Solution:
     """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
-    from cyclade.linear import direct
     from cyclade.linear.starts.continuation import Continuation, Softening
     from cyclade.linear.starts.minima import Hops
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
 
-    if direct.suits(problem, 1):
-        lams = np.array([problem.penalty.penalty.lam])
-        found = direct.solve(problem, x, lams, tol, max_passes)
-        if found is not None:
-            return only(problem, found, report)
+    found = directly(problem, x, c, None, tol, max_passes)
+    if found is not None:
+        return only(problem, found, report)
     easier = softer_than(problem) if cold else []
     start: Start = Softening(easier, tol, report) if easier else Continuation()
     if not problem.penalty.convex:
@@ -299,7 +296,7 @@ def follow(
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    whole = at_once(problem, x, lams, tol, max_passes, report)
+    whole = at_once(problem, x, c, lams, tol, max_passes, report)
     if whole is not None:
         if done is not None:
             for k in range(lams.size):
@@ -334,16 +331,29 @@ def follow(
 
 
 def at_once(
-    problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
+    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
 ) -> PathResult | None:
-    """The path from one pass over X, where products of all columns are cheap; or None."""
-    from cyclade.linear import direct
-
-    if direct.suits(problem, lams.size):
-        found = direct.solve(problem, x, lams, tol, max_passes)
-        if found is not None:
-            return path_of(problem, lams, found)
+    """The path from one compiled call or one pass over X, where either is cheap; or None."""
+    found = directly(problem, x, c, lams, tol, max_passes)
+    if found is not None:
+        return path_of(problem, lams, found)
     return compressed_path(problem, x, lams, tol, max_passes, report)
+
+
+def directly(
+    problem: Problem, x: Array, c: Any, lams: Array | None, tol: float, max_passes: int
+) -> Fits | None:
+    """All λ (None: that of the penalty) on products of all columns, where these are cheap."""
+    from cyclade.linear import direct, direct_curved
+
+    single = lams is None
+    if direct.suits(problem, 1 if single else lams.size):
+        lams = np.array([problem.penalty.penalty.lam]) if single else lams
+        return direct.solve(problem, x, lams, tol, max_passes)
+    if direct_curved.suits(problem):
+        lams = np.array([problem.penalty.penalty.lam]) if single else lams
+        return direct_curved.solve(problem, x, c, lams, tol, max_passes)
+    return None
 
 
 def compressed_path(
