@@ -31,6 +31,7 @@ Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
 SHIPPED: dict[str, Any] = {
     "dense_cycles": dense.cycles,
+    "dense_cycles_in_place": dense.cycles_in_place,
     "sparse_cycles": sparse.cycles,
     "gram_cycles": gram.cycles,
     "total": columns.total,

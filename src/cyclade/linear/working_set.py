@@ -13,6 +13,7 @@ classes      rows of the loss couple several classes (softmax)
 group        blocks have several entries: groups, rows of outputs
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
+sweeps       least squares, no fewer rows than columns, and most columns will move
 coordinate   any other
 """
 
@@ -28,7 +29,15 @@ from cyclade.linear.certificate import Certificate
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import NO_COLUMNS, State, check
 from cyclade.linear.stopping import Report, Stopping
-from cyclade.linear.subproblem import active_set, classes, coordinate, group, sampled, sorted_l1
+from cyclade.linear.subproblem import (
+    active_set,
+    classes,
+    coordinate,
+    group,
+    sampled,
+    sorted_l1,
+    sweeps,
+)
 
 Array = NDArray[Any]
 
@@ -156,6 +165,10 @@ STRATEGIES = (
         "sampled", "dense X with many more rows than columns, convex loss",
         lambda problem, state: problem.is_very_tall and sampled.suits(problem, state),
         choose_itself, sampled.improve,
+    ),
+    Strategy(
+        "sweeps", "least squares, no fewer rows than columns, and most columns will move",
+        sweeps.suits, choose_itself, sweeps.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip
