@@ -7,9 +7,9 @@ import pytest
 from curved_twin import newton_path
 
 from cyclade.linear import direct_curved, losses, path, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import curved_path, smooth_losses
 from cyclade.linear.loss_at import LossesAt, losses_at
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem

@@ -1,4 +1,4 @@
-"""BLAS has one thread while a fit goes on, and what it had afterwards."""
+"""BLAS has one thread while a fit goes on, and what it had afterwards; large work is shared."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from threading import Barrier
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from cyclade.linear import path, solve, threads
-from cyclade.linear.penalties import L1
+from cyclade.linear import compression, path, solve, threads
+from cyclade.linear.designs import as_design
+from cyclade.linear.penalties import L1, ElasticNet
+from cyclade.linear.penalty_bound import bind
 from cyclade.linear.tuning import Tuning
+
+SHARED = Tuning(threaded_work=0, threaded_rows=0, in_place_bytes=0, direct_price=0.0)
 
 
 class Library:
@@ -23,6 +28,9 @@ class Library:
         assert user_api == "blas"
         before, self.number, self.changes = self.number, limits, self.changes + 1
         return Limits(self, before)
+
+    def info(self):
+        return [{"user_api": "blas", "num_threads": self.number}, {"user_api": "openmp"}]
 
 
 class Limits:
@@ -100,3 +108,100 @@ def test_libraries_of_numpy_and_scipy_are_known():
         found = [one for one in threads.controller().info() if one["user_api"] == "blas"]
         assert found
         assert all(one["num_threads"] == 1 for one in found)
+
+
+# --- work that is shared -----------------------------------------------------------------------
+
+
+def table(n=101, p=23, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.asfortranarray(rng.standard_normal((n, p)) + rng.random(p))
+    return X, X[:, :4].sum(axis=1) + 0.5 * rng.standard_normal(n)
+
+
+def test_as_many_as_blas_had_and_cores_are_there(library, monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: 3)
+    seen = []
+    with threads.one_thread(10**9, Tuning(threaded_entries=10**10)):
+        seen.append(threads._own.number)
+        assert library.number == 1
+    library.number = 2
+    with threads.one_thread(10**9):
+        seen.append(threads._own.number)
+    with threads.one_thread(100):
+        seen.append(threads._own.number)
+    assert seen == [3, 2, 1]
+    assert threads._own.number == 1
+
+
+@pytest.mark.parametrize("case", ["thread", "process", "beside"])
+def test_a_fit_that_is_not_alone_has_one(library, monkeypatch, case):
+    monkeypatch.setattr(threads, "cores", lambda: 4)
+    assert threads.permitted() == 4
+    if case == "process":
+        monkeypatch.setattr(threads.multiprocessing, "parent_process", lambda: object())
+        assert threads.permitted() == 1
+    elif case == "thread":
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(threads.permitted).result() == 1
+    else:
+        with threads.one_thread(1):
+            assert threads.permitted() == 1
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_cycles_of_two_threads_are_those_of_one(centred, dtype):
+    X, y = table()
+    n, p = X.shape
+    w, order, tuning = np.full(n, 1 / n), np.random.default_rng(1).permutation(p)[:18], SHARED
+    design = as_design(X.astype(dtype), tuning=tuning)
+    panels = [design.shared_panel(w, centred) for _ in range(2)]
+    known = bind(ElasticNet(0.05, 0.9), p)
+    for panel in panels:
+        panel.extend(np.arange(p))
+        panel.start(np.sqrt(w) * (y - y.mean() * centred), np.zeros(p))
+        panel.choose(order)
+    for _ in range(10):
+        made = []
+        for panel, ranks in zip(panels, (1, 2), strict=True):
+            with threads.allowed(ranks):
+                made.append(panel.cycles(known, 2, 1e-14))
+        one, two = panels
+        assert made[0][0] == made[1][0]
+        np.testing.assert_allclose(two.x, one.x, atol=1e-12)
+        np.testing.assert_allclose(two.R, one.R, atol=1e-13)
+    assert np.count_nonzero(one.x)
+    with threads.allowed(2):
+        new = np.arange(5, p)
+        G = two.products(np.arange(5), new, np.zeros((5, 5)))
+        c = two.correlations()
+    np.testing.assert_allclose(G, one.products(np.arange(5), new, np.zeros((5, 5))), atol=1e-12)
+    np.testing.assert_allclose(c, one.correlations(), atol=1e-12)
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
+def test_passes_of_two_threads_are_those_of_one(storage):
+    X, y = table()
+    design = as_design(storage(X), tuning=SHARED)
+    x, few = np.linspace(-1, 1, X.shape[1]), np.zeros(X.shape[1])
+    few[[3, 7]] = 1.0, -2.0
+    with threads.allowed(2):
+        np.testing.assert_allclose(design.correlate(y), X.T @ y, atol=1e-10)
+        np.testing.assert_allclose(design.predict(x), X @ x, atol=1e-12)
+        np.testing.assert_allclose(design.predict(few), X @ few, atol=1e-12)
+        np.testing.assert_allclose(compression.squares(X, SHARED), X.T @ X, rtol=1e-12)
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
+@pytest.mark.parametrize("lam", [0.3, 0.003])
+def test_fits_of_two_threads_take_the_same_steps(monkeypatch, storage, lam):
+    X, y = table()
+    found = []
+    for ranks in (1, 2):
+        monkeypatch.setattr(threads, "permitted", lambda ranks=ranks: ranks)
+        found.append(solve(storage(X), y, "squared", L1(lam), tol=1e-9, tuning=SHARED))
+    one, two = found
+    assert [row["passes"] for row in one.history] == [row["passes"] for row in two.history]
+    np.testing.assert_allclose(two.coef, one.coef, rtol=0, atol=1e-10)
+    assert two.intercept == pytest.approx(one.intercept, abs=1e-10)

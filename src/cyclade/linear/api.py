@@ -346,14 +346,14 @@ def directly(
     """All λ (None: that of the penalty) on products of all columns, where these are cheap."""
     from cyclade.linear import direct, direct_curved
 
-    single = lams is None
-    if direct.suits(problem, 1 if single else lams.size):
-        lams = np.array([problem.penalty.penalty.lam]) if single else lams
-        return direct.solve(problem, x, lams, tol, max_passes)
-    if direct_curved.suits(problem):
-        lams = np.array([problem.penalty.penalty.lam]) if single else lams
+    fits = 1 if lams is None else lams.size
+    curved = not problem.loss.quadratic
+    if not (direct_curved.suits(problem) if curved else direct.suits(problem, fits)):
+        return None
+    lams = np.array([problem.penalty.penalty.lam]) if lams is None else lams
+    if curved:
         return direct_curved.solve(problem, x, c, lams, tol, max_passes)
-    return None
+    return direct.solve(problem, x, lams, tol, max_passes)
 
 
 def compressed_path(

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import threads
 from cyclade.linear.designs import as_design
 from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -112,7 +113,7 @@ def products(
     n, p = X.shape
     q = column_sums(X, s * y, tuning)
     if X.dtype == np.float64 and s.min() == s.max():
-        G = (X.T @ X) / n  # NumPy sees that it is symmetric, and computes half
+        G = squares(X, tuning) / n
         spread = G.diagonal() - means**2
         if (means**2 <= tuning.stable_means * spread).all():
             G -= np.outer(means, means)
@@ -124,6 +125,13 @@ def products(
         part *= np.sqrt(s[first : first + rows])[:, None]
         G += part.T @ part
     return G, q
+
+
+def squares(X: Array, tuning: Tuning = DEFAULT) -> Array:
+    """XᵀX: NumPy sees that it is symmetric, and computes half."""
+    ranks = threads.number(X.size * (1 + X.shape[1] // 32), tuning)
+    some = [X[len(X) * k // ranks : len(X) * (k + 1) // ranks] for k in range(ranks)]
+    return np.asarray(sum(threads.together(lambda k: some[k].T @ some[k], ranks)))
 
 
 def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import threads
 from cyclade.linear.checks import in_chunks
 from cyclade.linear.kernels import classes, dense, sparse
-from cyclade.linear.panels.dense import DensePanel
+from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -85,8 +86,13 @@ class DenseDesign:
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
             return self.correlate_some(self.cols, v)
+        out, v = np.empty(self.p, self.dtype), v.astype(self.dtype, copy=False)
+        ranks = threads.number(self.entries, self.tuning)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
-            return np.asarray(self.X.T @ v.astype(self.dtype, copy=False), np.float64)
+            if ranks == 1:
+                return np.asarray(self.X.T @ v, np.float64)
+            threads.split(lambda some: np.matmul(v, self.X[:, some], out[some]), self.p, ranks)
+        return out.astype(np.float64, copy=False)
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         v = v.astype(self.dtype, copy=False)
@@ -113,18 +119,35 @@ class DenseDesign:
             X, x = (self.X[:, support], x[support]) if few else (self.X, x)
             return np.asarray(X @ x.astype(self.dtype), np.float64)
         support = np.flatnonzero(x) if support is None else support
+        ranks = threads.number(self.n * support.size, self.tuning)
         if support.size and (4 * support.size > self.p or not self.by_columns):
-            return np.asarray(self.X @ x.astype(self.dtype, copy=False), np.float64)
-        z = np.zeros(self.n)
+            x, z = x.astype(self.dtype, copy=False), np.empty(self.n, self.dtype)
+            threads.split(lambda some: np.matmul(self.X[some], x, z[some]), self.n, ranks)
+            return z.astype(np.float64, copy=False)
+        z, XT, moves = np.zeros(self.n), self.X.T, x[support]
         if support.size:
-            dense.add_rows(self.X.T, support, x[support], z)
+            threads.split(
+                lambda some: dense.add_rows(XT, support, moves, z[some], some.start), self.n, ranks
+            )
         return z
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> DensePanel:
         return DensePanel(self.X, columns, w, centred, dtype, self.tuning)
 
     def growing_panel(self, w: Array, centred: bool) -> DensePanel:
-        return self.panel(NONE, w, centred)
+        """The columns of X itself if all rows weigh the same and columns are long."""
+        long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes
+        return (
+            self.shared_panel(w, centred)
+            if long and self.shares(w)
+            else self.panel(NONE, w, centred)
+        )
+
+    def shares(self, w: Array) -> bool:
+        return self.by_columns and bool(w.min() == w.max())
+
+    def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
+        return SharedDensePanel(self.X, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
         return DenseColumns(self.X, cols, centred, self.tuning)
@@ -180,7 +203,10 @@ class SparseDesign:
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         out, v = np.empty(cols.size), v.astype(self.dtype, copy=False)
-        sparse.correlate(self.data, self.rows, self.starts, cols, v, out)
+        X, ranks = (self.data, self.rows, self.starts), 1
+        if self.entries >= self.tuning.threaded_work:
+            ranks = threads.number(self.reading(cols), self.tuning)
+        threads.split(lambda some: sparse.correlate(*X, cols[some], v, out[some]), cols.size, ranks)
         return out
 
     @property
@@ -217,8 +243,14 @@ class SparseDesign:
         Short ones are faster in a copy, one after another: a column that is not expected costs a
         memory access.
         """
-        if w.min() < w.max() or self.entries < self.tuning.shared_entries * self.p:
+        if not self.shares(w) or self.entries < self.tuning.shared_entries * self.p:
             return self.panel(NONE, w, centred)
+        return self.shared_panel(w, centred)
+
+    def shares(self, w: Array) -> bool:
+        return bool(w.min() == w.max())
+
+    def shared_panel(self, w: Array, centred: bool) -> SharedPanel:
         return SharedPanel(self.data, self.rows, self.starts, NONE, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> SparseColumns:

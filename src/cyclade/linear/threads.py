@@ -1,22 +1,34 @@
-"""One thread for BLAS while a problem is solved, unless it is very large.
+"""Threads: one for the small calls of a fit, several for passes over a large X.
 
 A fit makes thousands of calls of BLAS and LAPACK that take microseconds each: factors, products of
 few columns, products with a vector. Several threads spend longer waiting for one another than they
-work, and where other processes want the same cores a fit takes many times as long.
+work, and where other processes want the same cores a fit takes many times as long. So BLAS has one
+thread while a problem is solved, unless that is very large.
+
+Passes over many entries of X, products of columns and cycles over long columns are split by hand
+among as many threads as BLAS had before: what ``OMP_NUM_THREADS`` or a limit of threadpoolctl says,
+and no more than there are cores. A fit that is not alone has one thread: one in a thread of its
+own, in a process that another started, or beside another fit, as in cross-validation with
+``n_jobs``. How many there are changes results by rounding only.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from cyclade.linear.tuning import DEFAULT, Tuning
 
+T = TypeVar("T")
 _lock = threading.Lock()
 _inside, _limits = 0, None
+_own = threading.local()  # how many threads the fit of this thread has
 
 
 @cache
@@ -35,20 +47,83 @@ def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
     The setting is one for the whole process. So fits in several threads of Python, as in
     cross-validation, share it: the first to come in sets it, the last to leave restores it.
     """
-    if entries > tuning.threaded_entries:
-        yield
-        return
-    global _inside, _limits
-    with _lock:
-        if _inside == 0:
-            _limits = controller().limit(limits=1, user_api="blas")
-        _inside += 1  # only now: had that failed, there would be nothing to restore
+    with allowed(permitted() if entries >= tuning.threaded_work else 1):
+        if entries > tuning.threaded_entries:
+            yield
+            return
+        global _inside, _limits
+        with _lock:
+            if _inside == 0:
+                _limits = controller().limit(limits=1, user_api="blas")
+            _inside += 1  # only now: had that failed, there would be nothing to restore
+        try:
+            yield
+        finally:
+            with _lock:
+                _inside -= 1
+                if _inside == 0:
+                    assert _limits is not None
+                    _limits.restore_original_limits()
+                    _limits = None
+
+
+def permitted() -> int:
+    """How many threads a fit that begins now may have."""
+    alone = threading.current_thread() is threading.main_thread() and _inside == 0
+    if not alone or os.name != "posix" or multiprocessing.parent_process() is not None:
+        return 1
+    libraries = [one["num_threads"] for one in controller().info() if one["user_api"] == "blas"]
+    return max(min([cores(), *libraries]), 1)
+
+
+def cores() -> int:
+    """Those that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def allowed(threads: int) -> Iterator[None]:
+    """Within it, work of the calling thread may be split among so many."""
+    before, _own.number = getattr(_own, "number", 1), threads
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                assert _limits is not None
-                _limits.restore_original_limits()
-                _limits = None
+        _own.number = before
+
+
+def number(work: float, tuning: Tuning = DEFAULT) -> int:
+    """How many threads share work on so many entries: no more than `together` has."""
+    return min(getattr(_own, "number", 1), 1 + _others()) if work >= tuning.threaded_work else 1
+
+
+@cache
+def _others() -> int:
+    """Threads besides the one that calls; those of a loop wait for one another, so all must run."""
+    return max((os.cpu_count() or 1) - 1, 1)
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The other threads; a process that was forked off has none of them."""
+    return ThreadPoolExecutor(_others(), "cyclade")
+
+
+def together(part: Callable[[int], T], ranks: int) -> list[T]:
+    """part(0), …, part(ranks − 1) at the same time: it must not need Python while it works."""
+    if ranks == 1:
+        return [part(0)]
+    others = [_pool(os.getpid()).submit(part, rank) for rank in range(1, ranks)]
+    return [part(0), *(other.result() for other in others)]
+
+
+def split(part: Callable[[slice], Any], size: int, ranks: int) -> None:
+    """`part` for each of so many slices of range(size).
+
+    Examples
+    --------
+    >>> split(print, 5, 1)
+    slice(0, 5, None)
+    """
+    together(lambda k: part(slice(size * k // ranks, size * (k + 1) // ranks)), ranks)

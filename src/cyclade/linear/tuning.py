@@ -151,6 +151,8 @@ class Tuning:
 
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
+    threaded_work: int = 2**21  # entries read in one go: about 1 ms, against 0.05 ms for threads
+    threaded_rows: int = 2**14  # of columns that threads share: 10 µs, against 1 µs for meeting
 
     # Every subproblem (subproblem/): cycles on W, against checks of it. 2x: `active_part` 1.6
     # (`lasso mushrooms /10`).
@@ -225,6 +227,14 @@ class Tuning:
     sampled_run: int = 256  # neighbouring rows that are taken together: they are read faster
     sampled_rate: float = 0.5  # of the distance before: a step that leaves more was the last one
 
+    # Cycles over all columns (subproblem/sweeps.py), against working sets that grow step by step.
+    # On 20,000 x 2,000 and sparse 200,000 x 50,000 tables at λ_max/100, two cycles over the support
+    # and a first λ of three take the fewest passes over X; one or three cycles 5 % more.
+    sweep_rows: float = 1.0  # rows per column that X must have
+    sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
+    sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero
+    sweep_support: int = 2  # cycles over the support after one over all columns
+
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. 2x: 1.3
     # (`short_column_bytes`, `mcp dense /10`). Sharing all sparse columns costs 1.5 times (`lasso
@@ -234,6 +244,7 @@ class Tuning:
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
     short_column_bytes: int = 12 * 1024  # columns that are read faster one by one than by gemv
     lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
+    in_place_bytes: int = 2**15  # of a dense column: cycles run on longer ones where they lie
     shared_entries: float = 100.0  # per column, on average: longer columns are not copied
     least_curvature: float = 1e-12  # of a column's uncentred norm: constant columns keep a step
     max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many

@@ -12,6 +12,7 @@ sorted_l1    the penalty is sorted l1
 group        blocks have several entries: groups, rows of outputs or classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
+sweeps       least squares, no fewer rows than columns, and most columns will move
 coordinate   any other
 """
 
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate
 from cyclade.linear.state import NO_COLUMNS, State, check
-from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1
+from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1, sweeps
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
@@ -152,6 +153,10 @@ STRATEGIES = (
         "sampled", "dense X with many more rows than columns, convex loss",
         lambda problem, state: problem.is_very_tall and sampled.suits(problem, state),
         choose_itself, sampled.improve,
+    ),
+    Strategy(
+        "sweeps", "least squares, no fewer rows than columns, and most columns will move",
+        sweeps.suits, choose_itself, sweeps.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip

@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear.kernels.atomics import meet
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
 
 WIDTH = 8  # columns in one pass: as many sums as vector registers hold
+AT_ONCE = 4  # columns of X where they lie: with their products, as many sums again
 
 
 @reductions
@@ -49,31 +51,42 @@ def gather(
 
 
 @reductions
-def add_rows(XT: Any, columns: Any, x: Any, z: Any) -> None:
-    """z ← z + Σ_k x_k a_{columns[k]}, four columns at a time."""
+def add_rows(XT: Any, columns: Any, x: Any, z: Any, first: int) -> None:
+    """z ← z + Σ_k x_k a_{columns[k]}, four columns at a time; z may be the rows from `first` on."""
     n, m = z.shape[0], columns.shape[0]
     for k in range(0, m - m % 4, 4):
-        a0, a1, a2, a3 = (
-            XT[columns[k]], XT[columns[k + 1]], XT[columns[k + 2]], XT[columns[k + 3]]
-        )  # fmt: skip
+        a0, a1 = XT[columns[k], first:], XT[columns[k + 1], first:]
+        a2, a3 = XT[columns[k + 2], first:], XT[columns[k + 3], first:]
         x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
         for i in range(n):
             z[i] += (a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3)
     for k in range(m - m % 4, m):
-        a0, x0 = XT[columns[k]], x[k]
+        a0, x0 = XT[columns[k], first:], x[k]
         for i in range(n):
             z[i] += a0[i] * x0
 
 
 @reductions
 def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
-    """out_k = a_{columns[k]} · v."""
-    for k in range(columns.shape[0]):
-        a = XT[columns[k]]
-        s = v[0] * 0
+    """out_k = a_{columns[k]} · v, four columns at a time."""
+    m = columns.shape[0]
+    for k in range(0, m - m % 4, 4):
+        a0, a1, a2, a3 = (
+            XT[columns[k]], XT[columns[k + 1]], XT[columns[k + 2]], XT[columns[k + 3]]
+        )  # fmt: skip
+        s0, s1, s2, s3 = v[0] * 0, v[0] * 0, v[0] * 0, v[0] * 0
         for i in range(v.shape[0]):
-            s += a[i] * v[i]
-        out[k] = s
+            s0 += a0[i] * v[i]
+            s1 += a1[i] * v[i]
+            s2 += a2[i] * v[i]
+            s3 += a3[i] * v[i]
+        out[k], out[k + 1], out[k + 2], out[k + 3] = s0, s1, s2, s3
+    for k in range(m - m % 4, m):
+        a0 = XT[columns[k]]
+        s0 = v[0] * 0
+        for i in range(v.shape[0]):
+            s0 += a0[i] * v[i]
+        out[k] = s0
 
 
 @reductions
@@ -164,5 +177,119 @@ def cycles(
                             g[h] -= G[b, k, h] * d[k]
             if moved:
                 subtract(A, R, order, 8 * b, 0, R.shape[0], d)
+        done += 1
+    return done, largest
+
+
+@reductions
+def moments(XT: Any, columns: Any, centred: bool, means: Any, squares: Any) -> None:
+    """The mean of each chosen column (zero unless `centred`), and the sum of squares about it.
+
+    The second reading of a column finds it in a cache.
+    """
+    n = XT.shape[1]
+    for k in range(columns.shape[0]):
+        a = XT[columns[k]]
+        m = 0.0
+        if centred:
+            for i in range(n):
+                m += a[i]
+            m /= n
+        s = 0.0
+        for i in range(n):
+            s += (a[i] - m) * (a[i] - m)
+        means[k], squares[k] = m, s
+
+
+@reductions
+def four_dots(XT: Any, R: Any, first: int, at: Any, g: Any) -> None:
+    """Products of four columns with R, then with one another: 01, 02, 03, 12, 13, 23; the sum of R.
+
+    Columns that no cache holds are waited for, so the six products cost no time.
+    """
+    a0, a1, a2, a3 = XT[at[0], first:], XT[at[1], first:], XT[at[2], first:], XT[at[3], first:]
+    s0, s1, s2, s3, total = 0.0, 0.0, 0.0, 0.0, 0.0
+    p01, p02, p03, p12, p13, p23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(R.shape[0]):
+        r = R[i]
+        total += r
+        s0 += a0[i] * r
+        s1 += a1[i] * r
+        s2 += a2[i] * r
+        s3 += a3[i] * r
+        p01 += a0[i] * a1[i]
+        p02 += a0[i] * a2[i]
+        p03 += a0[i] * a3[i]
+        p12 += a1[i] * a2[i]
+        p13 += a1[i] * a3[i]
+        p23 += a2[i] * a3[i]
+    g[0], g[1], g[2], g[3] = s0, s1, s2, s3
+    g[4], g[5], g[6], g[7], g[8], g[9], g[10] = p01, p02, p03, p12, p13, p23, total
+
+
+@reductions
+def subtract_four(XT: Any, R: Any, first: int, at: Any, d: Any, constant: float) -> None:
+    """R ← R − Σ_k d_k a_{at[k]} + constant."""
+    a0, a1, a2, a3 = XT[at[0], first:], XT[at[1], first:], XT[at[2], first:], XT[at[3], first:]
+    d0, d1, d2, d3 = d[0], d[1], d[2], d[3]
+    for i in range(R.shape[0]):
+        R[i] -= ((a0[i] * d0 + a1[i] * d1) + (a2[i] * d2 + a3[i] * d3)) - constant
+
+
+@compiled
+def cycles_in_place(
+    XT: Any, means: Any, R: Any, x: Any, L: Any, order: Any, width: int, parameters: Any, w: float,
+    max_cycles: int, tolerance: float, rank: int, partial: Any, counter: Any,
+) -> tuple[int, float]:  # fmt: skip
+    """`cycles` over columns of X where they lie, `width` (4 or 1) at a time, with rows of weight w.
+
+    The columns are a_j − m_j with the given `means`, and R holds √w once more; where there are
+    means, its sum is zero. Products of columns are formed again in every cycle: they cost less than
+    reading the columns does.
+
+    Several threads may run the same call, each with its `rank` and its own x: each has its part of
+    the rows, `partial` (2, ranks, 11) takes what it sums there, and all go on with the sum of the
+    parts, in the same order, so that they make the same moves.
+    """
+    g, d, at = np.empty(11), np.zeros(4), np.empty(4, np.int64)
+    done, largest, size, n, ranks = 0, np.inf, order.shape[0], R.shape[0], partial.shape[1]
+    first, last = n * rank // ranks, n * (rank + 1) // ranks
+    mine, turn = R[first:last], 0
+    while done < max_cycles and largest > tolerance:
+        largest = 0.0
+        for b in range(0, size, width):
+            m, moved, constant = min(width, size - b), False, 0.0
+            for k in range(4):
+                at[k] = order[b + min(k, m - 1)]
+            if ranks == 1:
+                four_dots(XT, mine, first, at, g)
+            else:
+                parts, turn = partial[turn % 2], turn + 1
+                four_dots(XT, mine, first, at, parts[rank])
+                meet(counter, ranks * turn)
+                for k in range(11):
+                    g[k] = parts[0, k]
+                    for other in range(1, ranks):
+                        g[k] += parts[other, k]
+            pair = 4
+            for k in range(4):
+                d[k] = 0.0
+                j = at[k]
+                if k < m and L[j] > 0.0:
+                    t = 1.0 / L[j]
+                    own = g[k] - means[j] * g[10]  # the sum is zero up to rounding, means are large
+                    d[k] = prox(parameters, x[j] + own * t, t, j) - x[j]
+                    if d[k] != 0.0:
+                        moved = True
+                        x[j] += d[k]
+                        largest = max(largest, abs(d[k]) * L[j])
+                        d[k] *= w
+                        constant += d[k] * means[j]
+                        for h in range(k + 1, m):
+                            product = g[pair + h - k - 1] - n * means[j] * means[at[h]]
+                            g[h] -= product * d[k]
+                pair += 3 - k
+            if moved:
+                subtract_four(XT, mine, first, at, d, constant)
         done += 1
     return done, largest

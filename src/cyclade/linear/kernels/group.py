@@ -261,7 +261,7 @@ def cycles(
                 step[i] = -d[i]
             if size > 0.0:
                 if dense:
-                    add_rows(A, columns[own : own + m], step, R)
+                    add_rows(A, columns[own : own + m], step, R, 0)
                 else:
                     for i in range(m):
                         subtract(dense, A, data, rows, at, sums, mass, own + i, d[i], R)

@@ -30,6 +30,7 @@ def proxes(parameters: Any, cols: Any, u: Any, t: Any, out: Any) -> None:
 
 SHIPPED: dict[str, Any] = {
     "dense_cycles": dense.cycles,
+    "dense_cycles_in_place": dense.cycles_in_place,
     "sparse_cycles": sparse.cycles,
     "gram_cycles": gram.cycles,
     "total": columns.total,

@@ -1,4 +1,4 @@
-"""Dense columns, weighted and centred, copied to contiguous memory: a panel that can grow.
+"""Dense columns: weighted and centred copies, or the columns of X as they are.
 
 This is the one place where dense columns are copied.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import threads
 from cyclade.linear.kernels import dense
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -116,7 +117,7 @@ class DensePanel:
         return int(done), float(largest)
 
     def entries(self, order: Array) -> float:
-        return float(order.size * self.A.shape[1])
+        return float(order.size * self.root.size)
 
     def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
         """The cycles over `order` that cost as much as the products of the `new` columns.
@@ -124,7 +125,7 @@ class DensePanel:
         From k = 2n columns on, cycles on products cost more than on columns, but a Newton step may
         still replace thousands of cycles (ridge with more columns than rows): it pays at k³/3.
         """
-        k, n, cost = order.size, self.A.shape[1], self.tuning.cost
+        k, n, cost = order.size, self.root.size, self.tuning.cost
         if k < 2 * n:
             return (cost.product_cached * k / 2 + 4) * new.size / max(k, 1)
         return k * k / (4 * n) if k <= self.tuning.max_gram_columns else np.inf
@@ -160,7 +161,106 @@ class DensePanel:
     def advance(self, columns: Array, dx: Array) -> None:
         moved = np.flatnonzero(dx)
         self.x[columns] += dx.astype(self.dtype)
-        dense.add_rows(self.A, columns[moved], -dx[moved].astype(self.dtype), self.R)
+        dense.add_rows(self.A, columns[moved], -dx[moved].astype(self.dtype), self.R, 0)
 
     def residual(self) -> Array:
         return self.R.astype(np.float64, copy=False)
+
+
+class SharedDensePanel(DensePanel):
+    """All columns of X where they lie, for rows of equal weight w: only norms are computed.
+
+    R is multiplied by √w once more, so that a_j · R is what it is for a weighted copy; if columns
+    are centred its sum is zero, so a_j may be as it is. R is in float64, whatever X is.
+    """
+
+    choice_is_free = True
+
+    def __init__(self, X: Array, w: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
+        p = X.shape[1]
+        self.X, self.centred, self.tuning, self.dtype = X, centred, tuning, X.dtype
+        self.root, self.mass, self.w = np.sqrt(w), float(w.sum()), float(w[0])
+        self.cols = np.arange(p)
+        self.means, self.L, self.x = np.zeros((3, p))
+        self.width = dense.AT_ONCE
+
+    def extend(self, columns: Array) -> Array:
+        """Means and norms of these columns.
+
+        Products of columns with huge means would be rounding: then one is visited at a time.
+        """
+        means, squares = np.empty((2, columns.size))
+        dense.moments(self.X.T, columns, self.centred, means, squares)
+        n, tuning = self.root.size, self.tuning
+        if (means**2 * n > tuning.stable_means**2 * squares).any():
+            self.width = 1
+        least = tuning.least_curvature * (squares + n * means**2)
+        np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.w), out=squares)
+        self.means[columns], self.L[columns] = means, self.w * squares
+        return columns
+
+    def start(self, R: Array, x: Array) -> None:
+        self.R, self.x = R * self.root, x.astype(np.float64)
+
+    def correlations(self, at: Array | None = None) -> Array:
+        at = self.cols if at is None else at
+        return self.correlate(at, self.R) - self.means[at] * float(self.R.sum())
+
+    def correlate(self, at: Array, v: Array) -> Array:
+        out, ranks = np.empty(at.size), threads.number(at.size * v.size, self.tuning)
+        threads.split(
+            lambda some: dense.correlate(self.X.T, at[some], v, out[some]), at.size, ranks
+        )
+        return out
+
+    def choose(self, order: Array) -> None:
+        self.order = np.asarray(order, np.int64)
+
+    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
+        """By several threads where columns are long, each with its part of the rows."""
+        run, n = penalty.functions["dense_cycles_in_place"], self.root.size
+        long = n >= self.tuning.threaded_rows
+        ranks = threads.number(self.order.size * n, self.tuning) if long else 1
+        own = [self.x, *(self.x.copy() for _ in range(1, ranks))]
+        partial, counter = np.zeros((2, ranks, 11)), np.zeros(1, np.int64)
+
+        def part(rank: int, most: int = max_cycles) -> tuple[int, float]:
+            return run(  # type: ignore[no-any-return]
+                self.X.T, self.means, self.R, own[rank], self.L, self.order, self.width,
+                penalty.parameters, self.w, most, tolerance, rank, partial, counter,
+            )  # fmt: skip
+
+        if ranks > 1:
+            part(0, 0)  # an error, or compiling, comes before threads that wait for one another
+        done, largest = threads.together(part, ranks)[0]
+        return int(done), float(largest)
+
+    def products(self, old: Array, new: Array, G: Array) -> Array:
+        """A Aᵀ as for any panel, from copies of a few rows at a time."""
+        self.extend(new[self.L[new] == 0.0])
+        k, order = old.size, np.concatenate([old, new])
+        means, n = self.means[order][:, None], self.root.size
+        rows = max(self.tuning.compressed_chunk // order.size, 256)
+        ranks = threads.number(order.size * n, self.tuning)
+
+        def part(rank: int) -> Array:
+            out = np.zeros((new.size, order.size))
+            for first in range(rank * rows, n, ranks * rows):
+                A = self.X.T[order, first : first + rows] - means
+                out[:, :k] += A[k:] @ A[:k].T
+                out[:, k:] += A[k:] @ A[k:].T
+            return out
+
+        out = np.empty((order.size, order.size))
+        out[k:], out[:k, :k] = self.w * sum(threads.together(part, ranks)), G
+        out[:k, k:] = out[k:, :k].T
+        return out
+
+    def advance(self, columns: Array, dx: Array) -> None:
+        moved = np.flatnonzero(dx)
+        self.x[columns] += dx
+        dense.add_rows(self.X.T, columns[moved], -self.w * dx[moved], self.R, 0)
+        self.R += self.w * float(self.means[columns] @ dx)
+
+    def residual(self) -> Array:
+        return np.asarray(self.R / self.root)

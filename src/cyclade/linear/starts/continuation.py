@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts.predictor import lams_between, warm_start
 from cyclade.linear.state import State, begin, rebase
-from cyclade.linear.subproblem import sampled
+from cyclade.linear.subproblem import sampled, sweeps
 from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.linear.working_set import improve, minimise
 
@@ -47,9 +47,8 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     guide = penalty if problem.penalty.convex else _convex_part(penalty)
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
         return
-    if (
-        easy and problem.is_very_tall and sampled.suits(problem, state)
-    ):  # its steps take all columns at once
+    sampling = problem.is_very_tall and sampled.suits(problem, state)
+    if easy and (sampling or sweeps.suits(problem, state)):  # these take all columns at once
         return
     if guide is penalty and warm_start(problem, state, max_passes):
         return

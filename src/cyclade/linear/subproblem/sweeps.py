@@ -1,0 +1,105 @@
+"""Least squares where most columns will move: cycles over all of them, on X where it lies.
+
+A working set pays where few columns move. With at least as many rows as columns and a small λ, most
+columns violate optimality at x = 0, and a working set would grow towards all of them, with a check
+of all columns after each. A cycle over all columns costs no more than such a check. So
+
+repeat  one cycle over all columns;
+        two cycles over the support
+
+until no column moves by more than what is aimed at; then all columns are checked. The first round
+is made with a larger λ: else columns come in that leave again. Nothing is copied.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import weights
+from cyclade.linear.state import State
+
+Array = NDArray[Any]
+
+
+def suits(problem: Problem, state: State) -> bool:
+    """Whether rows are enough and most columns violate at x = 0, or it has begun so and is fast."""
+    penalty, design, tuning = problem.penalty, problem.design, problem.tuning
+    if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
+        return False
+    if "sweeps" in state.kept:
+        return not state.kept["sweeps"].slow
+    if problem.offset.ndim > 1 or design.n < tuning.sweep_rows * design.p or state.x.any():
+        return False
+    many = np.count_nonzero(state.measured.distances) > tuning.sweep_share * design.p
+    return bool(many and design.shares(problem.s))
+
+
+def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+    """Rounds until all columns are about goal-stationary. W is not used."""
+    if "sweeps" not in state.kept:
+        state.kept["sweeps"] = Sweeps(problem, state)
+    state.kept["sweeps"].run(problem, state, goal, budget)
+    return True
+
+
+class Sweeps:
+    """A panel of all columns; `slow` once products of columns promise to cost less than cycles."""
+
+    def __init__(self, problem: Problem, state: State) -> None:
+        w = weights(problem, state.loss_at, 1.0, 1.0)
+        self.panel: Any = problem.design.shared_panel(w, problem.fit_intercept)
+        self.every = self.panel.extend(np.arange(problem.design.p))
+        self.slow = False
+
+    def run(self, problem: Problem, state: State, goal: float, budget: int) -> None:
+        """Rounds from the point of `state`, which is moved to where they end."""
+        panel, tuning, before = self.panel, problem.tuning, state.x
+        self.start(problem, state)
+        tolerance, penalty = tuning.inner_part * goal, problem.penalty
+        move = expected = np.inf
+        if not before.any() and hasattr(penalty.penalty, "scaled"):
+            first = penalty.penalty.scaled(tuning.sweep_first * float(penalty.penalty.lam))
+            self.round(state, penalty.at(first), 0.0, budget)
+        while state.passes < budget and not self.slow and move > tolerance and expected > goal:
+            last, move = move, self.round(state, penalty, tolerance, budget)
+            expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
+            self.slow = self.products_pay(last, move, tolerance)
+        state.x, state.fresh = panel.x.copy(), False
+        state.working = np.flatnonzero(state.x)
+        if problem.fit_intercept:
+            state.c -= state.measured.slope / panel.mass + float(panel.means @ (state.x - before))
+
+    def start(self, problem: Problem, state: State) -> None:
+        """Begin at the point that was measured last."""
+        panel, now = self.panel, state.measured
+        R = -now.loss_at.slopes / panel.root
+        if problem.fit_intercept:
+            R += (now.slope / panel.mass) * panel.root
+        panel.start(R, state.x)
+
+    def round(self, state: State, penalty: BoundPenalty, tolerance: float, budget: int) -> float:
+        """A cycle over all columns, and some over the support; the largest move of the first."""
+        panel, tuning = self.panel, self.panel.tuning
+        panel.choose(self.every)
+        made, largest = panel.cycles(penalty, 1, tolerance)
+        left = min(tuning.sweep_support, budget - state.passes - made)
+        if largest > tolerance and left > 0:
+            panel.choose(np.flatnonzero(panel.x))
+            made += panel.cycles(penalty, left, tolerance)[0]
+        state.passes += made
+        return largest
+
+    def products_pay(self, last: float, move: float, tolerance: float) -> bool:
+        """Whether cycles at the rate of the last two rounds would cost more than products do."""
+        if move <= tolerance or not np.isfinite(last):
+            return False
+        rate = math.log(max(last / move, 1.001))
+        ahead = math.log(move / max(tolerance, 1e-300)) / rate * self.panel.tuning.sweep_support
+        support = np.flatnonzero(self.panel.x)
+        return bool(ahead > self.panel.gram_breakeven_cycles(support, support))
