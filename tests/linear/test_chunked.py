@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cyclade.linear import RowChunks, losses, path, solve
+from cyclade.linear import (
+    GeneralizedLinearClassifierCV,
+    GeneralizedLinearCV,
+    RowChunks,
+    losses,
+    path,
+    solve,
+)
 from cyclade.linear.chunked.chunks import Chunk, SlicedChunks
 from cyclade.linear.chunked.fit import begin, minimise, screen
 from cyclade.linear.chunked.model import Products, block_cycles
@@ -137,17 +144,36 @@ def test_memory_mapped_files_agree_with_memory(tmp_path):
     both(TARGETS["real"], "squared", L1(0.03), X=X)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "cauchy"])
-@pytest.mark.parametrize("penalty", [L1(1.0), GroupL2(1.0, 3)])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalty", [L1(1.0), GroupL2(1.0, 3)], ids=["l1", "groups"])
 def test_paths_agree_with_memory(loss, penalty):
     y = TARGETS[LOSSES[loss]]
-    options = {"n_lams": 8, "lam_ratio": 0.05, "tol": 1e-8, "sample_weight": WEIGHTS}
+    options = {"n_lams": 6, "lam_ratio": 0.05, "tol": 1e-9, "sample_weight": WEIGHTS}
     inside = path(DENSE, y, loss, penalty, **options)
     found = path(RowChunks(DENSE, rows=70), y, loss, penalty, **options)
     np.testing.assert_allclose(found.lams, inside.lams, rtol=1e-9)
     assert found.reached
     np.testing.assert_allclose(found.objectives, inside.objectives, rtol=SAME)
     assert found.coefs.shape == inside.coefs.shape
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalty", ["l1", "groups"])
+def test_cross_validation_agrees_with_memory(loss, penalty):
+    """Every loss: the same scores along the path, and the same final fit."""
+    y = TARGETS[LOSSES[loss]]
+    kind = GeneralizedLinearClassifierCV if LOSSES[loss] == "signs" else GeneralizedLinearCV
+    penalty = GroupL2(1.0, 3) if penalty == "groups" else "l1"
+
+    def fitted(X):
+        model = kind(loss, penalty, n_alphas=4, alpha_ratio=0.1, cv=3, tol=1e-9)
+        return model.fit(X, y, sample_weight=WEIGHTS)
+
+    inside, found = fitted(DENSE), fitted(RowChunks(DENSE, rows=70))
+    np.testing.assert_allclose(found.alphas_, inside.alphas_, rtol=1e-9)
+    np.testing.assert_allclose(found.score_path_, inside.score_path_, rtol=1e-5, atol=1e-9)
+    assert found.alpha_ == pytest.approx(inside.alpha_, rel=1e-9)
+    assert found.objective_ == pytest.approx(inside.objective_, rel=SAME)
 
 
 class Halves(Loss):
