@@ -337,7 +337,10 @@ FEATURES = (
 """What a pass costs: Python's part; losses and dual values; losses along a step; Xᵀu; columns
 that are picked (for z, for products); means and squares of columns; products of columns."""
 
-FITTED = [(100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03)]
+FITTED = [
+    (100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03),
+    (80_000, 400, 0.05), (200_000, 80, 0.001),
+]  # fmt: skip
 HELD_OUT = [(250_000, 100, 0.01), (120_000, 250, 0.01), (200_000, 150, 0.02), (300_000, 60, 0.005)]
 
 
@@ -359,13 +362,13 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
 
 
 def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any, Any, float]:
-    """Features and processor seconds of every pass of a fit, and seconds of the whole fit."""
+    """Features and processor seconds of every pass of a fit, and seconds of all between them."""
     from cyclade.linear import RowChunks, solve
     from cyclade.linear.chunked.chunks import SlicedChunks
 
     X = rows_of(1, n, p, None)
     y, plain, rows = target_of(1, X, loss), SlicedChunks.reduce, 20_000
-    lines, seconds, whole = [], [], []
+    lines, seconds, between = [], [], []
     for _ in range(repeats):
         lines, each = [], []
 
@@ -382,34 +385,36 @@ def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any,
         try:
             start = time.process_time()
             solve(RowChunks(X, rows=rows), y, loss, "l1", lam=lam, fit_intercept=False)
-            whole.append(time.process_time() - start)
+            between.append(time.process_time() - start - sum(each))
         finally:
             SlicedChunks.reduce = plain  # type: ignore[method-assign]
         seconds.append(each)
     # Others on the machine only add: the least of every pass.
-    return np.array(lines), np.min(seconds, axis=0), min(whole)
+    return np.array(lines), np.min(seconds, axis=0), min(between)
 
 
-def constants(loss: str, repeats: int) -> np.ndarray:
-    """Seconds of a processor for each of FEATURES, from the passes of the fits FITTED."""
+def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
+    """Seconds of a processor for each of FEATURES, and between passes, from the fits FITTED."""
     from scipy.optimize import nnls
 
     found = [passes_of(loss, *shape, repeats) for shape in FITTED]
     lines = np.concatenate([one for one, *_ in found])
     seconds = np.concatenate([one for _, one, _ in found])
     weights = 1.0 / np.maximum(seconds, 0.05 * seconds.max())  # relative errors of what matters
-    return np.asarray(nnls(lines * weights[:, None], seconds * weights)[0])
+    costs = np.asarray(nnls(lines * weights[:, None], seconds * weights)[0])
+    return costs, sum(rest for *_, rest in found) / len(lines)
 
 
 def model(path: Path | None, repeats: int) -> None:
     """Predicted and measured processor seconds of fits, and what a billion rows would take."""
     lines = []
     for loss in ("squared", "logistic"):
-        costs = constants(loss, repeats)
+        costs, rest = constants(loss, repeats)
         print(loss, {name: round(1e9 * c, 3) for name, c in zip(FEATURES, costs, strict=True)})
         for n, p, lam in HELD_OUT:
-            counts, _, measured = passes_of(loss, n, p, lam, repeats)
-            predicted = float((counts @ costs).sum())
+            counts, seconds, between = passes_of(loss, n, p, lam, repeats)
+            predicted = float((counts @ costs).sum()) + rest * len(counts)
+            measured = float(seconds.sum()) + between
             lines.append({
                 "fit": f"{TITLES[loss]} {n:,} x {p}, λ = {lam:g}",
                 "passes": str(int((counts[:, 3] > 0).sum())),
