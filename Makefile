@@ -82,10 +82,11 @@ test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	  $(BIN)/python -m pytest -n auto $(wildcard tests/linear/test_agreement_*.py) \
 	  tests/linear/test_estimators_sklearn.py
 
-# The recipes with Lightning, Accelerate, transformers, polars and TensorBoard.
+# The recipes with Lightning, Accelerate, transformers, polars and TensorBoard; Parquet, Zarr, HDF5.
 test-recipes: .venv-recipes/.ready
 	.venv-recipes/bin/python -m pytest -n auto tests/test_docs.py tests/optim/test_trainers.py \
-	  tests/optim/test_launchers.py tests/linear/test_estimators_options.py
+	  tests/optim/test_launchers.py tests/linear/test_estimators_options.py \
+	  tests/linear/test_chunked_dask.py
 
 # Linear models beside their peers, each in an environment of its own; DATA=folder adds real data.
 bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready

@@ -10,6 +10,7 @@ what a reduction of so many bytes takes.
 
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
+    python benchmarks/distributed.py --checkpoints        # what writing and resuming take
     python benchmarks/distributed.py --predict            # 8 and 64 GPUs, by the model
     python benchmarks/distributed.py --tables             # Dask; see distributed_tables.py
 
@@ -41,7 +42,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import distributed_tables
 import nets_models
-from cyclade.optim import SCCD, SGD, VROCCD
+from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
 
 SMALL = 22  # b' = ⌊√512⌋
 LR = 0.05
@@ -285,6 +286,53 @@ def predict() -> None:
             )
 
 
+def checkpoints(batch: int, repeats: int, path: Path | None) -> None:
+    """What a checkpoint after every epoch costs, and how long it takes until a run goes on.
+
+    LeNet, one rank with one thread, epochs of CIFAR-10's 98 batches. To resume is to build model
+    and optimizer and to load; the first step that follows proves the blocks again, as in any run.
+    """
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    x, y = torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
+    page = {"b": batch, "b_small": SMALL, "blocks": "layers"}
+    found: dict[str, tuple[Any, dict[str, Any]]] = {"SCCD": (SCCD, {"blocks": "layers"})}
+    found["VRO-CCD"] = (VROCCD, page)
+    lines = ["run,ms a step,ms a checkpoint,% of an epoch,MB,ms to resume,ms of the next step"]
+    for name, (cls, options) in found.items():
+        times: dict[str, list[float]] = {"step": [], "save": [], "resume": [], "next": []}
+        with tempfile.TemporaryDirectory() as folder:
+            kept, model = Checkpoints(folder), nets_models.LeNet()
+            opt = cls(model, F.cross_entropy, lr=LR, **options)
+            for k in range(repeats + 2):
+                begun = time.perf_counter()
+                opt.step(x, y)
+                between = time.perf_counter()
+                place = kept.save(k, model=model, opt=opt)
+                end = time.perf_counter()
+                if k >= 2:
+                    times["step"].append(between - begun)
+                    times["save"].append(end - between)
+            for _ in range(5):
+                begun = time.perf_counter()
+                again = nets_models.LeNet()
+                resumed = cls(again, F.cross_entropy, lr=LR, **options)
+                Checkpoints(folder).load(model=again, opt=resumed)
+                between = time.perf_counter()
+                resumed.step(x, y)
+                times["resume"].append(between - begun)
+                times["next"].append(time.perf_counter() - between)
+            size = place.stat().st_size / 1e6
+        step, save, resume, following = (1e3 * statistics.median(t) for t in times.values())
+        share = 100 * save / (98 * step)
+        lines.append(
+            f"{name},{step:.1f},{save:.2f},{share:.3f},{size:.2f},{resume:.1f},{following:.1f}"
+        )
+    print("\n".join(lines))
+    if path is not None:
+        path.write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     """Run the worlds and print the table."""
     if sys.argv[1:2] == ["--tables"]:
@@ -302,7 +350,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
     parser.add_argument("--csv", type=Path, default=None, help="write the table of the docs")
     parser.add_argument("--predict", action="store_true", help="what 8 and 64 GPUs would do")
+    parser.add_argument("--checkpoints", action="store_true", help="what they cost")
     chosen = parser.parse_args()
+    if chosen.checkpoints:
+        checkpoints(chosen.batch, chosen.repeats, chosen.csv)
+        return
     if chosen.predict:
         predict()
         return

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
+TITLES = {"squared": "Lasso", "logistic": "l1 logistic"}
 PEERS = ["dask-glm proximal_grad", "dask-ml proximal_grad", "dask-glm admm", "scikit-learn"]
 
 
@@ -150,7 +151,7 @@ class Iterates:
 
         class Watched(L1):  # type: ignore[misc]
             def proximal_operator(self, beta: Any, t: float) -> Any:
-                if outer.mark() > outer._limit:
+                if outer.mark() > outer._limit and outer.found:
                     raise TimeUp
                 outer.found.append(super().proximal_operator(beta, t))
                 return outer.found[-1]
@@ -174,7 +175,7 @@ def peer(
     library, solver = name.split()
     exact = {"tol": 1e-14} if solver == "proximal_grad" else {"abstol": 1e-14, "reltol": 1e-12}
     seen = Iterates(client, limit)
-    penalty = seen.regularizer()
+    penalty, ended = seen.regularizer(), True
     try:
         if library == "dask-glm":
             run = admm if solver == "admm" else proximal_grad
@@ -189,7 +190,7 @@ def peer(
                 max_iter=10_000, solver_kwargs={"normalize": False, **exact},
             ).fit(X, own)  # fmt: skip
     except TimeUp:
-        pass
+        ended = False
     seen.mark()
 
     def F(k: int) -> float:
@@ -208,7 +209,7 @@ def peer(
     clock, worked, moved = seen.marks[high]
     return {
         "seconds": clock, "cpu": worked, "bytes": moved, "F": best, "passes": high + 1,
-        "reached": best <= goal,
+        "reached": "yes" if best <= goal else "no, it ended" if ended else "no, time was up",
     }  # fmt: skip
 
 
@@ -265,16 +266,16 @@ def world(workers: int, chosen: argparse.Namespace) -> None:
             lam = chosen.lam
             ours(X[: X.chunks[0][0]], y[: y.chunks[0][0]], loss, lam)  # compiles
             runs = [timed(client, ours, X, y, loss, lam) for _ in range(chosen.repeats)]
-            mine = runs[0] | {"reached": True}
+            mine = runs[0]
             for name in ("seconds", "cpu"):
                 mine[name] = statistics.median(run[name] for run in runs)
-            title = "Lasso" if loss == "squared" else "l1 logistic"
+            title = TITLES[loss]
             at = {"problem": f"{title} {n:,} x {p:,}", "λ": f"{lam:g}", "workers": str(workers)}
             add(chosen.csv, at | {"contestant": "cyclade"}, mine)
             goal = mine["F"] * (1.0 + chosen.within)
             for name in chosen.peers:
                 if name == "scikit-learn":
-                    found = timed(client, sklearn, X, y, loss, lam) | {"reached": True}
+                    found = timed(client, sklearn, X, y, loss, lam)
                 else:
                     found = peer(client, name, X, y, loss, lam, goal, chosen.seconds)
                 add(chosen.csv, at | {"contestant": name}, found)
@@ -294,7 +295,7 @@ def add(path: Path | None, at: dict[str, str], found: Row) -> None:
         "seconds": f"{found['seconds']:.2f}", "CPU s": f"{found['cpu']:.2f}",
         "F": f"{found['F']:.9g}", "passes": str(found["passes"] or "–"),
         "MB moved": f"{found['bytes'] / 1e6:.2f}", "commit": commit(),
-        "reached": "yes" if found["reached"] else "no, time was up",
+        "reached": found.get("reached", "yes"),
     }  # fmt: skip
     lines = [shown(LINES[key]) for key in sorted(LINES)]
     print("  ".join(f"{k} {v};" for k, v in shown(LINES[tuple(at[k] for k in KEY)]).items()),
@@ -329,97 +330,104 @@ def commit() -> str:
 # --- the cost model -----------------------------------------------------------------------------
 
 
-def constants(loss: str) -> np.ndarray:
-    """Seconds of a processor: (per row, per entry, per product of two columns) of a pass."""
-    from cyclade.linear import losses
-    from cyclade.linear.chunked.chunks import Chunk
-    from cyclade.linear.chunked.passes import Column, Pass
-    from cyclade.linear.tuning import DEFAULT
+FEATURES = (
+    "ns a pass and block", "ns a row", "ns a row and step", "ns an entry of the gradient",
+    "ns an entry of W", "ns an entry of the first pass", "ns a product",
+)  # fmt: skip
+"""What a pass costs: Python's part; losses and dual values; losses along a step; Xᵀu; columns
+that are picked (for z, for products); means and squares of columns; products of columns."""
 
-    n, lines, seconds = 20_000, [], []
-    for p in (100, 200, 300):
-        X = rows_of(0, n, p, None)
-        chunk = Chunk(0, X, target_of(0, X, loss), None, None)
-        for k in (0, 30, 100):
-            step = None if loss == "squared" else np.full(20, 0.01)
-            task = Pass(
-                Column(losses.get(loss), None, None, n), DEFAULT, np.arange(20),
-                np.full(20, 0.01), 0.0, step, dual=True, new=np.arange(k) if k else None,
-            )  # fmt: skip
-            task(chunk)
-            times = []
-            for _ in range(9):
-                start = time.process_time()
-                task(chunk)
-                times.append(time.process_time() - start)
-            lines.append([n, n * p, 0.5 * n * k * k])
-            seconds.append(min(times))  # others on the machine only add
-    weights = 1.0 / np.array(seconds)  # relative errors count
-    found, *_ = np.linalg.lstsq(np.array(lines) * weights[:, None], np.ones(len(lines)), rcond=None)
-    return found
+FITTED = [
+    (100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03),
+    (80_000, 400, 0.05), (200_000, 80, 0.001),
+]  # fmt: skip
+HELD_OUT = [(250_000, 100, 0.01), (120_000, 250, 0.01), (200_000, 150, 0.02), (300_000, 60, 0.005)]
 
 
-def model(path: Path | None) -> None:
-    """Predicted and measured processor seconds of fits, and what a billion rows would take."""
-    from cyclade.linear import RowChunks, losses
-    from cyclade.linear.chunked import api
+def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
+    """How much of everything a pass does, in the order of FEATURES."""
+    if not with_X:
+        return [n / rows, n, 0.0, 0.0, 0.0, 0.0, 0.0]
+    new, old = (0 if one is None else one.size for one in (task.new, task.old))
+    alive = p if task.alive is None else task.alive.size
+    moved = task.dx is not None
+    block = min(max(task.tuning.chunk_block // p, 64), rows)
+    gradient = (alive if 4 * alive < p else p) if task.gradient else 0
+    picked = task.cols.size * (1 + moved) + old + 2 * new
+    products = new * old + (0.5 if not old else 1.0) * new * new
+    return [
+        n / block, n * task.gradient + 0.3 * n * (not task.gradient), n * moved, n * gradient,
+        n * picked, n * p * task.moments, n * products,
+    ]  # fmt: skip
+
+
+def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any, Any, float]:
+    """Features and processor seconds of every pass of a fit, and seconds of all between them."""
+    from cyclade.linear import RowChunks, solve
     from cyclade.linear.chunked.chunks import SlicedChunks
-    from cyclade.linear.penalties import L1
-    from cyclade.linear.tuning import DEFAULT
 
-    plain, lines, costs = SlicedChunks.reduce, [], {}
+    X = rows_of(1, n, p, None)
+    y, plain, rows = target_of(1, X, loss), SlicedChunks.reduce, 20_000
+    lines, seconds, between = [], [], []
+    for _ in range(repeats):
+        lines, each = [], []
+
+        def counted(
+            self: Any, task: Any, with_X: bool = True, to: Any = lines, times: Any = each
+        ) -> Any:
+            start = time.process_time()
+            found = plain(self, task, with_X)
+            times.append(time.process_time() - start)
+            to.append(features(task, n, p, rows, with_X))
+            return found
+
+        SlicedChunks.reduce = counted  # type: ignore[method-assign]
+        try:
+            start = time.process_time()
+            solve(RowChunks(X, rows=rows), y, loss, "l1", lam=lam, fit_intercept=False)
+            between.append(time.process_time() - start - sum(each))
+        finally:
+            SlicedChunks.reduce = plain  # type: ignore[method-assign]
+        seconds.append(each)
+    # Others on the machine only add: the least of every pass.
+    return np.array(lines), np.min(seconds, axis=0), min(between)
+
+
+def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
+    """Seconds of a processor for each of FEATURES, and between passes, from the fits FITTED."""
+    from scipy.optimize import nnls
+
+    found = [passes_of(loss, *shape, repeats) for shape in FITTED]
+    lines = np.concatenate([one for one, *_ in found])
+    seconds = np.concatenate([one for _, one, _ in found])
+    weights = 1.0 / np.maximum(seconds, 0.05 * seconds.max())  # relative errors of what matters
+    costs = np.asarray(nnls(lines * weights[:, None], seconds * weights)[0])
+    return costs, sum(rest for *_, rest in found) / len(lines)
+
+
+def model(path: Path | None, repeats: int) -> None:
+    """Predicted and measured processor seconds of fits, and what a billion rows would take."""
+    lines = []
     for loss in ("squared", "logistic"):
-        costs[loss] = per_row, per_entry, per_product = constants(loss)
-        for n, p in ((100_000, 100), (200_000, 100), (100_000, 300)):
-            X = rows_of(1, n, p, None)
-            y, passes = target_of(1, X, loss), []
-
-            def counted(
-                self: Any, task: Any, with_X: bool = True, to: Any = passes, p: int = p
-            ) -> Any:
-                new, old = (
-                    0 if one is None else one.size
-                    for one in (getattr(task, "new", None), getattr(task, "old", None))
-                )
-                entries = 0.0  # read of each row: by the gradient, by products alone, by neither
-                if with_X:
-                    alive = p if task.alive is None else task.alive.size
-                    entries = (
-                        (alive if 4 * alive < p else p) if task.gradient else 0.5 * (old + new)
-                    )
-                to.append((entries, 2 * old * new + new * new, with_X))
-                return plain(self, task, with_X)
-
-            arguments = (losses.get(loss), L1(0.01), (None, None, False), None, None, 1e-6, 10_000)
-            table = RowChunks(X, rows=20_000), y
-            SlicedChunks.reduce = counted  # type: ignore[method-assign]
-            try:
-                api.solve(*table, *arguments, lambda row: None, DEFAULT)
-            finally:
-                SlicedChunks.reduce = plain  # type: ignore[method-assign]
-            times = []
-            for _ in range(3):
-                start = time.process_time()
-                api.solve(*table, *arguments, lambda row: None, DEFAULT)
-                times.append(time.process_time() - start)
-            measured = min(times)
-            predicted = sum(
-                n * (per_row + per_entry * entries + per_product * 0.5 * squares)
-                for entries, squares, _ in passes
-            )
+        costs, rest = constants(loss, repeats)
+        print(loss, {name: round(1e9 * c, 3) for name, c in zip(FEATURES, costs, strict=True)})
+        for n, p, lam in HELD_OUT:
+            counts, seconds, between = passes_of(loss, n, p, lam, repeats)
+            predicted = float((counts @ costs).sum()) + rest * len(counts)
+            measured = float(seconds.sum()) + between
             lines.append({
-                "fit": f"{'Lasso' if loss == 'squared' else 'l1 logistic'} {n:,} x {p}",
-                "passes": str(sum(with_X for *_, with_X in passes)),
-                "ns a row": f"{1e9 * per_row:.0f}",
-                "ns an entry": f"{1e9 * per_entry:.2f}",
-                "ns a product": f"{1e9 * per_product:.2f}", "CPU s predicted": f"{predicted:.2f}",
-                "CPU s measured": f"{measured:.2f}", "ratio": f"{predicted / measured:.2f}",
+                "fit": f"{TITLES[loss]} {n:,} x {p}, λ = {lam:g}",
+                "passes": str(int((counts[:, 3] > 0).sum())),
+                "CPU s predicted": f"{predicted:.3f}", "CPU s measured": f"{measured:.3f}",
+                "ratio": f"{predicted / measured:.2f}",
             })  # fmt: skip
             print("  ".join(f"{value:>14}" for value in lines[-1].values()), flush=True)
-    for loss, (per_row, per_entry, per_product) in costs.items():
-        passes = 3 if loss == "squared" else 8
-        core = 1e9 * passes * (per_row + 100 * per_entry + 0.5 * 25**2 * per_product)
-        print(f"{loss}: 10^9 x 100, {passes} passes with |W| = 25: {core:.0f} s of one core")
+        n, W = 1e9, 25
+        first = np.array([n / 2e6, n, 0.0, 100 * n, 0.0, 100 * n, W * W / 2 * n])
+        later = np.array([n / 2e6, n, n, 100 * n, 4 * W * n, 0.0, W * W / 2 * n])
+        count = 3 if loss == "squared" else 8
+        core = float((first + (count - 1) * later) @ costs)
+        print(f"{loss}: 10^9 x 100, {count} passes with |W| = {W}: {core:.0f} s of one core")
     if path:
         write(path, lines)
 
@@ -449,7 +457,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--model", action="store_true", help="check the cost model")
     chosen = parser.parse_args(arguments)
     if chosen.model:
-        model(chosen.csv)
+        model(chosen.csv, chosen.repeats)
         return
     warnings.simplefilter("ignore")
     here = Path(__file__).resolve().parent  # distributed.py here would hide Dask's package

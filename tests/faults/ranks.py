@@ -242,11 +242,13 @@ class Trials:
         def body(rank: int, place: Path) -> Any:
             try:
                 with _spoilt(where, at if rank == victim else -1):
-                    return f"nothing was said, {trained(rank, place)[:10]}"
+                    return trained(rank, place)
             except NotFiniteError as error:
                 return [str(error)]
 
         answers = [answer for _, answer in forked(body, ranks, place)]
+        if all(answer == self.wanted[ranks] for answer in answers):
+            return ""  # it hit the proof on the first batch, which then took another route
         name = where != "gradient" and ranks > 1
         for rank, answer in enumerate(answers):
             good = isinstance(answer, list) and answer == answers[0]

@@ -75,6 +75,45 @@ def test_dataframes_and_parquet(tmp_path):
         solve(table[list(frame.columns[:-1])], REAL, lam=0.05)
 
 
+def test_zarr_arrays(tmp_path):
+    """Chunks as they lie in the store: through Dask, and read by rows without it."""
+    zarr = pytest.importorskip("zarr")
+    store = zarr.open_array(
+        str(tmp_path / "X.zarr"), mode="w", shape=(n, p), chunks=(64, p), dtype="f8"
+    )
+    store[:] = DENSE
+    kept = zarr.open_array(str(tmp_path / "X.zarr"), mode="r")
+    inside = solve(DENSE, REAL, lam=0.05, tol=1e-9)
+    same(solve(da.from_zarr(kept), REAL, lam=0.05, tol=1e-9), inside)
+    same(solve(RowChunks(kept, rows=64), REAL, lam=0.05, tol=1e-9), inside)
+    model = StochasticLinear("squared", "l1", alpha=0.05, batch_size=64)
+    assert model.partial_fit(RowChunks(kept, rows=64), REAL).n_rows_used_ > 200
+
+
+def test_hdf5_files(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        kept = file.create_dataset("X", data=DENSE, chunks=(64, p))
+        found = solve(RowChunks(kept, rows=64), REAL, lam=0.05, tol=1e-9)
+    same(found, solve(DENSE, REAL, lam=0.05, tol=1e-9))
+
+
+def test_streams_without_end():
+    """Chunks that come one after another, of which there are no more than one at a time."""
+
+    def arrivals():
+        draw = np.random.default_rng(4)
+        while True:
+            rows = draw.standard_normal((200, p))
+            yield rows, rows[:, 0] - 2.0 * rows[:, 3] + 0.1 * draw.standard_normal(200)
+
+    model = StochasticLinear("squared", "l1", alpha=0.01, batch_size=64)
+    for (rows, y), _ in zip(arrivals(), range(40), strict=False):
+        model.partial_fit(RowChunks(rows, rows=50), y)
+    np.testing.assert_allclose(model.coef_[[0, 3]], [1.0, -2.0], atol=0.1)
+    assert np.abs(np.delete(model.coef_, [0, 3])).max() < 0.05
+
+
 def importable(name):
     try:
         __import__(name)

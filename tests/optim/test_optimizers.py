@@ -607,6 +607,45 @@ def test_a_loss_that_is_not_finite_changes_nothing(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("size", [16, 4])
+def test_a_gradient_that_is_not_finite_is_not_applied(cls: Any, size: int) -> None:
+    """The loss is finite: only a look at the gradients, the lagged ones included, sees it."""
+    spoilt = -1  # of the gradients taken, which one is NaN
+
+    class Spoilt(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: Any) -> Any:
+            return value.clone()
+
+        @staticmethod
+        def backward(ctx: Any, slope: Any) -> Any:
+            nonlocal spoilt
+            spoilt -= 1
+            return slope * (torch.nan if spoilt == 0 else 1.0)
+
+    def loss_fn(out: Any, target: Any) -> Any:
+        return F.cross_entropy(Spoilt.apply(out), target)
+
+    for at in range(1, 2 * 2 + 1):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+        b = {"b": 16, "b_small": 4} if cls in RECURSIVE else {}
+        opt = cls(model, loss_fn, lr=0.01, blocks="layers", **b)
+        for k in range(3):
+            opt.step(*batch(16, k))
+        spoilt = at
+        refused = False
+        try:
+            opt.step(*batch(size))
+        except NotFiniteError as error:
+            refused = "is not finite, though the loss is" in str(error)
+        assert refused == (spoilt <= 0), at
+        spoilt = -1
+        assert all(torch.isfinite(p).all() for p in model.parameters())
+        opt.step(*batch(16))
+
+
+@pytest.mark.parametrize("cls", ALL)
 def test_a_failed_first_gradient_changes_nothing_either(cls: Any) -> None:
     """Micro-batches, a shuffled order, spectral norms, curvature, and a loss of the wrong shape."""
     torch.manual_seed(0)

@@ -48,11 +48,7 @@ class Checked:
                     f"the loss is {float(self._sweep.loss)}{self._blame(self._sweep)}: the step "
                     "was not applied"
                 )
-            if not _finite(gj):
-                raise NotFiniteError(
-                    f"the gradient of block {j} is not finite, though the loss is: it was not "
-                    + ("applied" if not self.moved else "applied; blocks before it have moved")
-                )
+            _require_finite(gj, j, self.moved)
         except BaseException:
             if not self.moved:
                 for replay in reversed(self._replays):
@@ -62,7 +58,26 @@ class Checked:
         return gj
 
 
-def _finite(gj: Tensor | Pieces) -> bool:
-    """Whether a gradient is finite, as far as that can be seen without waiting for a device."""
-    tensors = gj.tensors if isinstance(gj, Pieces) else [gj]
-    return all(t.device.type != "cpu" or bool(torch.isfinite(t).all()) for t in tensors)
+class CheckedLag:
+    """The lagged point, whose gradients must be finite as well."""
+
+    def __init__(self, lag: Any, now: Checked) -> None:
+        self._lag, self._now = lag, now
+        self.follow, self.trim = lag.follow, lag.trim
+
+    def grad(self, j: int) -> Any:
+        """∇^j at the lagged point."""
+        gj = self._lag.grad(j)
+        _require_finite(gj, j, self._now.moved)
+        return gj
+
+
+def _require_finite(gj: Any, j: int, moved: bool) -> None:
+    """Look at a gradient, as far as that can be done without waiting for a device."""
+    tensors = gj.tensors if isinstance(gj, Pieces) else [gj] if isinstance(gj, Tensor) else []
+    if all(t.device.type != "cpu" or bool(torch.isfinite(t).all()) for t in tensors):
+        return
+    raise NotFiniteError(
+        f"the gradient of block {j} is not finite, though the loss is: it was not applied"
+        + ("; blocks before it have moved" if moved else "")
+    )

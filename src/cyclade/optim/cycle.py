@@ -11,7 +11,7 @@ from cyclade import core
 from cyclade.lag import Lag, Nothing
 from cyclade.optim import layers
 from cyclade.optim.capture import Graphs, Recorder, side_stream
-from cyclade.optim.checked import Checked
+from cyclade.optim.checked import Checked, CheckedLag
 from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
 from cyclade.optim.device_numbers import DeviceNumbers
 from cyclade.optim.distributed import OneProcess
@@ -208,6 +208,8 @@ class CycleRunner:
             )
         else:
             visit = turns
+        if isinstance(now, Checked) and not refresh:
+            lag = CheckedLag(lag, now)
         core.cycle(visit, now, lag, self.estimates(), self.reg, self.steps, refresh)
         lag.trim()
 
