@@ -46,13 +46,18 @@ figures: setup
 	$(BIN)/python benchmarks/figures.py
 
 # The site, in docs/_build/html: pages, API, and a gallery that runs; warnings are errors.
-docs: .venv-docs/.ready
-	.venv-docs/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
-	.venv-docs/bin/python docs/_extensions/links.py docs/_build/html
+# About two minutes on one core. DOCS=.venv adds Sphinx to the environment of the tests.
+DOCS ?= .venv-docs
+docs: $(DOCS)/.ready-docs
+	$(DOCS)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(DOCS)/bin/python docs/_extensions/links.py docs/_build/html
 
-# The site in a headless browser, wide and narrow, light and dark: overflow, contrast, pictures.
+# The site and a report in a headless browser, wide and narrow, light and dark, and on paper:
+# overflow, contrast, keys, headings; pictures of all of it in out/look.
 look: docs
-	.venv-docs/bin/python docs/_extensions/look.py docs/_build/html out/look
+	$(DOCS)/bin/python docs/_extensions/look.py docs/_build/html out/look
+	$(DOCS)/bin/python docs/_extensions/look.py docs/results out/look --page fig1/report.html \
+	  study-batch/report.html table1/report.html
 
 # A wheel and an sdist in dist/, fit to be uploaded.
 dist: .venv-release/.ready
@@ -109,10 +114,10 @@ bench-tables: .venv-bench-dask/.ready
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-.venv-docs/.ready: EXTRA = docs
+$(DOCS)/.ready-docs: EXTRA = docs
 .venv-release/.ready: EXTRA = release
 .venv-recipes/.ready: EXTRA = recipes
-.venv-docs/.ready .venv-release/.ready .venv-recipes/.ready: pyproject.toml constraints.txt
+$(DOCS)/.ready-docs .venv-release/.ready .venv-recipes/.ready: pyproject.toml constraints.txt
 	@echo "Installing cyclade and what its extra '$(EXTRA)' needs into $(@D)"
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \

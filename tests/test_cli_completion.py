@@ -8,7 +8,9 @@ import subprocess
 import pytest
 
 from cyclade.cli import main, parser
-from cyclade.cli.completion import script
+from cyclade.cli.completion import METHODS, script
+from cyclade.experiments.config import RunConfig
+from cyclade.experiments.datasets import known
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
@@ -34,10 +36,20 @@ def completed(line: str) -> list[str]:
         ("cyclade run --se", ["--seed", "--set"]),
         ("cyclade completion ", ["-h", "--help", "bash", "zsh", "fish"]),
         ("cyclade dance --", []),
+        ("cyclade run --method VR", ["VRO-CCD", "VR-CCD"]),
+        ("cyclade tune --methods S", ["SGD", "SCCD"]),
+        ("cyclade run --dataset ", sorted(known())),
+        ("cyclade run --device c", ["cpu", "cuda"]),
+        ("cyclade run --out ", []),  # the shell then offers files
     ],
 )
 def test_bash_completes(line: str, offered: list[str]) -> None:
     assert completed(line) == offered
+
+
+def test_the_methods_that_are_offered_are_those_of_a_run() -> None:
+    for method in METHODS:
+        assert RunConfig(method=method).method == method
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -325,12 +325,12 @@ class Runner:
         message = None
         if limits.tol is not None and math.sqrt(now.certificate) <= limits.tol:
             if now.dist <= limits.tol or not self._inflated(seen.x):
-                message = f"stationary: dist(∂F(x), 0) ≤ tol = {limits.tol:g}"
+                message = f"stationary: √certificate ≤ tol = {limits.tol:g}"
         elif limits.tol is not None and self._inflation and now.dist <= limits.tol:
-            message = f"stationary: dist(∂F(x), 0) ≤ tol = {limits.tol:g}"
+            message = f"stationary: dist ≤ tol = {limits.tol:g}"
         first = self.carried.history["dist"][0]
         if limits.rtol is not None and now.dist <= limits.rtol * first:
-            message = f"stationary: dist(∂F(x), 0) ≤ rtol = {limits.rtol:g} of that at x0"
+            message = f"stationary: dist ≤ rtol = {limits.rtol:g} of that at x0"
         if message is None or self._may_move(seen):
             return
         wrong = self._contradiction(seen.x, now.gradient)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
+import cyclade
 from cyclade.cli.arguments import with_example
 
 _BASH = """\
@@ -19,10 +22,16 @@ _cyclade() {{
 {cases}
     esac
     [ "$COMP_CWORD" -eq 1 ] && words={commands}
+    case ${{COMP_WORDS[COMP_CWORD-1]}} in
+{values}
+    esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -o default -F _cyclade cyclade
 """
+DATASETS = Path(cyclade.__file__).parent / "experiments" / "datasets"  # a file each
+METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
+DEVICES = ("auto", "cpu", "cuda")
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
@@ -61,13 +70,37 @@ def script(shell: str, whole: argparse.ArgumentParser) -> str:
         for name, parser in found.items()
     )
     commands = shlex.quote(" ".join([*found, *_words(whole)]))
-    return (_ZSH if shell == "zsh" else "") + _BASH.format(cases=cases, commands=commands)
+    values = "\n".join(
+        f"        {option}) words={shlex.quote(' '.join(words))} ;;"
+        for option, words in _options(found.values()).items()
+    )
+    return (_ZSH if shell == "zsh" else "") + _BASH.format(
+        cases=cases, commands=commands, values=values
+    )
 
 
 def _commands(whole: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     for action in whole._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from action.choices.items()
+
+
+def _options(parsers: Iterable[argparse.ArgumentParser]) -> dict[str, tuple[str, ...]]:
+    """The options that take a value, with what it may be; () where that is a file or a number."""
+    return {
+        option: _values(action)
+        for parser in parsers
+        for action in parser._actions
+        for option in action.option_strings
+        if action.nargs != 0
+    }
+
+
+def _values(action: argparse.Action) -> tuple[str, ...]:
+    if "--dataset" in action.option_strings:
+        return tuple(sorted(m.name.replace("_", "-") for m in iter_modules([str(DATASETS)])))
+    known = {"METHOD": METHODS, "DEVICE": DEVICES}
+    return known.get(action.metavar, ()) if isinstance(action.metavar, str) else ()
 
 
 def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -95,6 +128,9 @@ def _fish(
             what = f" -d {shlex.quote(action.help)}" if action.help else ""
             for option in action.option_strings:
                 flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+                if action.nargs != 0:
+                    words = _values(action)
+                    flag += f" -x -a {shlex.quote(' '.join(words))}" if words else " -r"
                 yield f"{of} {flag}{what}\n"
             if action.choices is not None:
                 yield f"{of} -f -a {shlex.quote(' '.join(map(str, action.choices)))}\n"
