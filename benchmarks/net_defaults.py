@@ -6,9 +6,9 @@
         --rates "torch SGD" SCCD --csv net-rates.csv
 
 FILE.npz holds x_train, y_train, x_test and y_test; FOLDER the official binary files of CIFAR-10.
-Prints test accuracies, means of the seeds, at the epochs that a task names. With --rates every
-method also runs at the rates of a grid (unclipped), and the table says what the default leaves to be
-gained. No clock is read. The tasks called held-… were run once, after all defaults had been chosen.
+Prints test accuracies, means of the seeds, at the epochs that a task names. With --rates methods
+also run at the rates of a grid (unclipped), and the table says what the default leaves to be gained.
+No clock is read. The tasks called held-… were run once, after all defaults had been chosen.
 """
 
 from __future__ import annotations
