@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,14 @@ CUDA = pytest.mark.skipif(
     not torch.cuda.is_available() or functions.kernels() is None,
     reason="the kernels need CUDA and Triton",
 )
+
+
+@pytest.fixture(autouse=True)
+def _float32() -> Iterator[None]:
+    """Convolutions in float32: torch allows them TF32."""
+    allowed, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+    yield
+    torch.backends.cudnn.allow_tf32 = allowed
 
 
 class Written(nn.Module):
@@ -162,7 +170,6 @@ def test_convolutions_on_a_device(
     n: int, C: int, H: int, W: int, D: int, R: int, S: int, pad: int
 ) -> None:
     torch.manual_seed(n)
-    torch.backends.cudnn.allow_tf32 = False
     shapes = [(n, C, H, W), (D, C, R, S), (D,)]
     found = errors(
         lambda *a: functions.Pooled.apply(*a, pad), lambda *a: functions.plain_pooled(*a, pad),

@@ -14,27 +14,29 @@ from cyclade.optim.turns import Turns
 from cyclade.orders import Custom, Greedy
 
 LEARNING_RATES: dict[str | None, float] = {
-    None: 0.2, "spectral": 0.2, "spectral-linear": 0.2, "curvature": 1.0, "adam": 1e-3,
+    None: 0.3, "momentum": 0.2, "one block": 0.2, "spectral": 0.2, "spectral-linear": 0.2,
+    "curvature": 1.0, "adam": 1e-3,
 }  # fmt: skip
-"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`); with momentum β they
-are multiplied by 1 − β."""
+"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`), by preconditioner;
+without one also by what else there is. With momentum β they are multiplied by 1 − β."""
 
-CLIP_NORM = 0.5
+CLIP_NORMS: dict[str | None, float] = {
+    None: 0.25, "momentum": 0.5, "one block": 1.0, "spectral": 0.5, "spectral-linear": 0.5,
+}  # fmt: skip
 """At which norm the gradient of a block is clipped where no lr is given. A net begins on a plateau,
-which wants large steps, and curves more and more later on, where single batches have gradients many
-times the usual ones, and a large step along them destroys what was learned. Clipped, a block moves
-by at most lr · 0.5 in a cycle."""
-
-CLIP_NORM_OF_ONE = 1.0
-"""The same for methods with one block."""
+which wants large steps. Later on it curves more and more, and single batches have gradients many
+times the usual ones, along which a large step destroys what was learned. Clipped, a block moves by
+at most the rate times this norm in a cycle."""
 
 DAMPING: dict[str | None, float] = {"curvature": 10.0}
 """Λ_j = L_j + this. A net is nearly flat at its start and curves within some tens of cycles, so
 that steps of η/L_j alone would leave the region where L_j was measured. For other preconditioners
 it is a guard against 0."""
 
-RECURSIVE_SHARE = 0.025
-"""Of these rates for methods that carry an estimate: the paper's LeNet trains with 0.005."""
+RECURSIVE_RATES: dict[str | None, float] = {
+    None: 0.005, "spectral": 0.01, "spectral-linear": 0.01, "curvature": 0.05, "adam": 1e-3,
+}  # fmt: skip
+"""The same for methods that carry an estimate; with 0.005 the paper's LeNet is trained."""
 
 _RANGES: dict[str, tuple[Any, str]] = {
     "weight_decay": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
@@ -146,23 +148,34 @@ def check_capture(
         )
 
 
-def default_rate(precondition: str | None, momentum: float, *, recursive: bool) -> float:
-    """The learning rate when none is given; Adam's steps have the size of theirs in any case."""
-    smaller = recursive and precondition != "adam"
-    # Without the noise of binary fractions: 0.2 · (1 − 0.9) is 0.02.
-    share = round(1.0 - momentum, 12) * (RECURSIVE_SHARE if smaller else 1.0)
-    return round(LEARNING_RATES[precondition] * share, 12)
+def default_rate(
+    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
+) -> float:
+    """The learning rate when none is given."""
+    if recursive:
+        rate = RECURSIVE_RATES[precondition]
+    else:
+        rate = LEARNING_RATES[_kind(precondition, momentum, one_block=one_block)]
+    return round(rate * (1.0 - momentum), 12)  # 0.02, not 0.01999…
 
 
-def default_clip(precondition: str | None, *, one_block: bool, recursive: bool) -> float | None:
-    """Where gradients are clipped when neither lr nor a clipping is given.
+def default_clip(
+    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
+) -> float | None:
+    """Where gradients are clipped when neither lr nor a clipping is given; None for nowhere.
 
     Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of a
-    recursive method carries no such spikes.
+    recursive method has no such spikes.
     """
-    if recursive or precondition in ("adam", "curvature"):
+    if recursive:
         return None
-    return CLIP_NORM_OF_ONE if one_block else CLIP_NORM
+    return CLIP_NORMS.get(_kind(precondition, momentum, one_block=one_block))
+
+
+def _kind(precondition: str | None, momentum: float, *, one_block: bool) -> str | None:
+    if precondition is not None:
+        return precondition
+    return "one block" if one_block else "momentum" if momentum else None
 
 
 def default_order(

@@ -229,6 +229,7 @@ class CycleRunner:
 
         None over several processes: what is reduced is one vector.
         """
+        self.steps.ready = {}
         if self.settings.numbers is None:
             ready = not self.rule.recursive and self.reg.plain
         else:  # under capture
@@ -236,10 +237,12 @@ class CycleRunner:
             ready = self.point.on_cuda and kernel() is not None and not tape
         if not ready or not self.together.alone or self.net.whole_model:
             return frozenset()
-        steps, blocks = self.steps, range(self.net.m)
+        steps, blocks = self.steps, list(range(self.net.m))
         if self.rule.recursive:  # what is clipped there is the estimate, known after the correction
             blocks = [j for j in blocks if not steps.clipped(j)]
-        return frozenset(j for j in blocks if steps.in_one_kernel(j) is not None)
+        found = ((j, steps.in_one_kernel(j)) for j in blocks)
+        steps.ready = {j: step for j, step in found if step is not None}
+        return frozenset(steps.ready)
 
     def sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,

@@ -104,7 +104,6 @@ class Update:
         self._params, self._direction, self._step = params, direction, step
         self._done = False
 
-    @torch.no_grad()
     def commit(self, lagged: Tensor | None = None) -> None:
         """Do all of it, once."""
         if self._done:

@@ -105,11 +105,10 @@ class CyclicOptimizer(Optimizer):
         )  # fmt: skip
         check_dtypes(model, precondition)
         if lr is None:
-            lr = default_rate(precondition, momentum, recursive=self.recursive)
+            kind = {"one_block": self.one_block, "recursive": self.recursive}
+            lr = default_rate(precondition, momentum, **kind)
             if clip_norm is None and clip_total_norm is None:
-                clip_norm = default_clip(
-                    precondition, one_block=self.one_block, recursive=self.recursive
-                )
+                clip_norm = default_clip(precondition, momentum, **kind)
         if clip_norm == math.inf:  # never, where a default would clip
             clip_norm = None
         if order is None:

@@ -48,6 +48,8 @@ class Settings:
         groups = self._net.blocks[j].groups
         first = groups[0]
         value = self.groups[first][name]
+        if len(groups) == 1:
+            return value
         for other in groups[1:]:
             if self.groups[other][name] != value:
                 raise ValueError(

@@ -33,6 +33,7 @@ class NetSteps:
         self._net, self._settings, self._slot = net, settings, slots.get
         self._adam = Adam(net, settings, slots)
         self._used: dict[int, Tensor | None] = {}
+        self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in one kernel
 
     def begin(self, k: int) -> None:
         """Nothing depends on k."""
@@ -54,7 +55,7 @@ class NetSteps:
             clip = self._settings.shared(j, "clip_norm")
             if clip is not None:
                 gj.scale = _scale(flatten(gj.tensors), clip)
-            return gj, self.in_one_kernel(j)
+            return gj, self.ready.pop(j, None) or self.in_one_kernel(j)
         used = self._used[j] = self._mask(j, now.unused.get(j))
         gj = self._clipped(j, gj)
         precondition = self._settings.shared(j, "precondition")

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import _engine_run_backward
 
 from cyclade.optim.fused import LiveBlock, Pieces, Update, fits
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
@@ -105,7 +106,7 @@ class StagedSweep:
             if self._net.weigh_losses:
                 start = start * batch.weight
             if top.requires_grad:
-                found = torch.autograd.grad(top, leaves, start, allow_unused=True)
+                found = _differentiated(top, leaves, start)
             unused -= {k for k, g in enumerate(found) if g is not None}
             if self._stays_in_pieces(j, found, leaves, batch):
                 self._in_pieces.add(j)
@@ -197,18 +198,19 @@ class StagedSweep:
                 leaf.register_hook(hook)  # type: ignore[no-untyped-call]
         return leaves
 
-    @torch.enable_grad()
     def _run(self, i: int, j: int, env: Any, leaves: list[Tensor], start: int, stop: int) -> Any:
         """The values before stage `stop` from those before `start`, as functions of `leaves`."""
         tensors = dict(self._point.tensors())
         tensors.update(zip(self._net.blocks[j].params, leaves, strict=True))
-        for s in range(start, stop):
-            env = self._replays[i].run(s, env, tensors, live=self._live)
+        run = self._replays[i].run
+        with torch.enable_grad():
+            for s in range(start, stop):
+                env = run(s, env, tensors, live=self._live)
         return env
 
-    @torch.enable_grad()
     def _loss(self, end: Any, batch: Batch) -> Tensor:
-        return self._net.loss(end, batch)
+        with torch.enable_grad():
+            return self._net.loss(end, batch)
 
     def _by_slope(self) -> bool:
         """Whether to start from the slope of the loss: it has one, and its value is not wanted."""
@@ -225,6 +227,22 @@ class StagedSweep:
     def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
         scale = self._sign if self._net.weigh_losses else batch.weight * self._sign
         return gj if scale == 1.0 else gj * scale
+
+
+def _differentiated(top: Tensor, leaves: list[Tensor], start: Tensor) -> Sequence[Tensor | None]:
+    """``torch.autograd.grad(top, leaves, start, allow_unused=True)`` without its checks.
+
+    They take as long as a small layer, and here there is nothing to check: `start` is a slope that
+    was computed from `top`, or the 1 of its dtype.
+    """
+    if start.shape != top.shape:
+        raise ValueError(
+            f"the slope of the loss has shape {tuple(start.shape)}, but the model's output "
+            f"{tuple(top.shape)}"
+        )
+    return _engine_run_backward(  # type: ignore[no-any-return]
+        (top,), (start,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+    )
 
 
 def dense(found: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:

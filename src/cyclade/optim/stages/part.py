@@ -61,6 +61,7 @@ class Part:
         self.passes: tuple[str, ...] = ()
         self.direct = tuple(direct)
         self.swapped = tuple(dict.fromkeys(s for s in swapped if not s.buffer))
+        self._places = [(slot, slot.store, slot.attr) for slot in self.swapped]
         self.state = tuple(dict.fromkeys(state))
         self.idle = frozenset(idle)
         self.random = random
@@ -97,9 +98,10 @@ class Part:
         direct = [_tensor(slot, tensors, guard) for slot in self.direct]
         exchanged: list[tuple[dict[str, Any], str, Any]] = []
         try:
-            for slot in self.swapped:
-                exchanged.append((slot.store, slot.attr, slot.store[slot.attr]))
-                slot.store[slot.attr] = _tensor(slot, tensors, None)
+            for slot, store, attr in self._places:
+                exchanged.append((store, attr, store[attr]))
+                given = tensors.get(slot.name)
+                store[attr] = _tensor(slot, tensors, None) if given is None else given
             if guard is not None:
                 for slot, value in guard.items():
                     exchanged.append((slot.store, slot.attr, slot.store[slot.attr]))
