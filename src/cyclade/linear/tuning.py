@@ -119,6 +119,7 @@ class Tuning:
     direct_price: float = 2.0**20  # entries read: about what the calls of a fit cost on any table
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
+    gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
     fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
     # Compression of a tall X (compression.py)
