@@ -13,13 +13,17 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
-# Damaged run folders and killed commands: everything is mended, or refused in one line. Killed and
-# hanging ranks: the others stop and name them, and the run ends as if nothing had happened. Killed
-# fits of tables and killed Dask workers: the same certificate.
+# Damaged folders, killed and interrupted commands, a full disk: everything is mended, or refused in
+# one line. Killed and hanging ranks, NaN: the others stop and name them, and the run ends as if
+# nothing had happened. Killed fits of tables and killed Dask workers: the same certificate.
+COUNTS = --csv docs/benchmarks/faults.csv
 faults: setup
-	$(BIN)/python tests/faults/faults.py --damages 200 --kills 100
-	$(BIN)/python tests/faults/ranks.py --kills 50 --hangs 3 --nans 50 --damages 200 --torchruns 3
-	$(BIN)/python tests/faults/tables.py --kills 200 --workers 5 --damages 200
+	$(BIN)/python tests/faults/faults.py --damages 200 --kills 200 --interrupts 50 $(COUNTS)
+	$(BIN)/python tests/faults/full.py --times 50 $(COUNTS)
+	$(BIN)/python tests/faults/ranks.py --kills 200 --hangs 3 --nans 54 --damages 200 \
+	  --torchruns 3 $(COUNTS)
+	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --workers 5 --damages 200 \
+	  $(COUNTS)
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.
 test-all: setup
@@ -62,7 +66,7 @@ test-wheel: dist
 
 # The same on other Pythons, with the newest versions of everything: make test-pythons PYTHONS=…
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
-EXTRAS  ?= core linear torch experiments
+EXTRAS  ?= core linear dask torch experiments
 test-pythons: dist
 	$(PYTHON) tests/packaging/wheel.py dist --python $(PYTHONS) --extra $(EXTRAS)
 
@@ -88,11 +92,13 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	$(BIN)/python benchmarks/linear.py --peer-python .venv-bench/bin/python \
 	  --peer-python .venv-bench-adelie/bin/python $(if $(DATA),--data-dir $(DATA)) --out out/linear
 
-# Tables on Dask workers beside dask-glm: dense, then sparse.
+# Tables on Dask workers beside dask-glm, dask-ml and scikit-learn: dense, then sparse. One table.
+TABLES = PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python \
+  benchmarks/distributed_tables.py --csv docs/benchmarks/tables.csv
 bench-tables: .venv-bench-dask/.ready
-	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py
-	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py \
-	  --sparse --peers scikit-learn
+	$(TABLES)
+	$(TABLES) --sparse
+	$(TABLES) --sparse --lam 0.001
 
 .venv-bench/.ready: benchmarks/linear_peers/requirements.txt
 .venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt

@@ -1,17 +1,18 @@
-"""Tables on Dask workers: l1 logistic regression and Lasso beside dask-glm, in one run.
+"""Tables on Dask workers: l1 logistic regression and Lasso beside dask-glm and dask-ml, in one run.
 
     python benchmarks/distributed.py --tables                        # 2,000,000 x 100
     python benchmarks/distributed.py --tables --sparse               # 500,000 x 50,000, CSR blocks
-    python benchmarks/distributed.py --tables --workers 1 2 --csv docs/benchmarks/x.csv
+    python benchmarks/distributed.py --tables --workers 1 2 --csv docs/benchmarks/tables.csv
 
 Clusters of one and of several worker processes with one thread each hold the same rows in memory
-(persisted). Ours goes first, to a duality gap of 1e-6 of the null loss. A peer is then run with
-more and more iterations until its F is within `--within` of ours, or its time is up; what counts is
-the run that got there. Seconds of the clock and of the processors (client and workers) are given:
-on a machine that others use only the latter compare. dask-glm's solvers with l1 are ADMM and
-proximal gradient; they have no sparse blocks. scikit-learn, where the rows fit into its memory,
-runs on the client. Bytes are those that workers sent, to each other and to the client, as Dask
-counts them. `--model` checks the cost model of docs/scaling.md against fits of one process.
+(persisted). Ours goes first, to a duality gap of 1e-6 of the null loss. A peer then runs until its
+time is up, and is timed up to the first of its iterates with F within `--within` of ours (F is
+evaluated afterwards, off the clock). Seconds of the clock and of the processors (client and
+workers) are given. dask-glm's solvers with l1 are ADMM and proximal gradient; they have no sparse
+blocks; dask-ml's estimators call them. scikit-learn, where the rows fit into its memory, runs on
+the client; bringing the rows there is not timed. Bytes are those that workers sent, to each other
+and to the client, as Dask counts them. With `--csv` lines are added to a table, which is shown
+anew: parts may be run one by one. `--model` checks the cost model of docs/scaling.md.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from __future__ import annotations
 import argparse
 import csv
 import statistics
+import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
+PEERS = ["dask-glm proximal_grad", "dask-ml proximal_grad", "dask-glm admm", "scikit-learn"]
 
 
 def rows_of(seed: int, n: int, p: int, per_row: int | None) -> Any:
@@ -118,28 +120,96 @@ def ours(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, float, Row]
     return fit.coef, 0.0, {"passes": int(last["reads"]), "W": int(last["working"])}
 
 
-def dask_glm(solver: str, iterations: int) -> Callable[..., tuple[np.ndarray, float, Row]]:
-    """A solver of dask-glm with so many iterations; its loss is a sum, its labels 0 and 1."""
+class TimeUp(Exception):
+    """A peer had its time."""
 
-    def run(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, float, Row]:
-        from dask_glm.algorithms import admm, proximal_grad
-        from dask_glm.families import Logistic, Normal
 
-        n = X.shape[0]
-        family, own, scale = (Logistic, (y + 1.0) / 2.0, 1.0)
-        if loss == "squared":
-            family, own, scale = Normal, y, 2.0  # its loss is without the half
-        options = {"regularizer": "l1", "lamduh": lam * n * scale, "family": family}
-        options |= {"max_iter": iterations, "tol": 1e-12} if solver == "proximal_grad" else {
-            "max_iter": iterations, "abstol": 1e-12, "reltol": 1e-10,
-        }  # fmt: skip
-        coef = (admm if solver == "admm" else proximal_grad)(X, own, **options)
-        coef = np.asarray(coef, float)
-        if solver == "admm":  # its z is sparse, what is returned may be off by its tolerance
-            coef = np.where(np.abs(coef) < 1e-9, 0.0, coef)
-        return coef, 0.0, {"passes": iterations}
+class Iterates:
+    """What a peer's proximal operator returned, and when the next one was asked for."""
 
-    return run
+    def __init__(self, client: Any, limit: float) -> None:
+        self._client, self._limit = client, limit
+        self._begun, self._worked = time.perf_counter(), processor(client)
+        self._sent = sent(client)
+        self.found: list[Any] = []
+        self.marks: list[tuple[float, float, int]] = []  # clock, processors, bytes, by iterate
+
+    def mark(self) -> float:
+        """The last iterate is done; seconds so far."""
+        now = time.perf_counter() - self._begun
+        if len(self.marks) < len(self.found):
+            worked, moved = processor(self._client), sent(self._client)
+            self.marks.append((now, worked - self._worked, moved - self._sent))
+        return now
+
+    def regularizer(self) -> Any:
+        """dask-glm's l1, watched."""
+        from dask_glm.regularizers import L1
+
+        outer = self
+
+        class Watched(L1):  # type: ignore[misc]
+            def proximal_operator(self, beta: Any, t: float) -> Any:
+                if outer.mark() > outer._limit:
+                    raise TimeUp
+                outer.found.append(super().proximal_operator(beta, t))
+                return outer.found[-1]
+
+        return Watched()
+
+
+def peer(
+    client: Any, name: str, X: Any, y: Any, loss: str, lam: float, goal: float, limit: float
+) -> Row:
+    """A solver of dask-glm, by itself or under dask-ml: its first iterate that got to `goal`.
+
+    Its loss is a sum, for least squares without the half; its labels are 0 and 1.
+    """
+    import dask
+    from dask_glm.algorithms import admm, proximal_grad
+    from dask_glm.families import Logistic, Normal
+
+    own = y if loss == "squared" else (y + 1.0) / 2.0
+    weight = lam * X.shape[0] * (2.0 if loss == "squared" else 1.0)
+    library, solver = name.split()
+    exact = {"tol": 1e-14} if solver == "proximal_grad" else {"abstol": 1e-14, "reltol": 1e-12}
+    seen = Iterates(client, limit)
+    penalty = seen.regularizer()
+    try:
+        if library == "dask-glm":
+            run = admm if solver == "admm" else proximal_grad
+            run(X, own, regularizer=penalty, lamduh=weight, max_iter=10_000, normalize=False,
+                family=Normal if loss == "squared" else Logistic, **exact)  # fmt: skip
+        else:
+            from dask_ml.linear_model import LinearRegression, LogisticRegression
+
+            kind = LinearRegression if loss == "squared" else LogisticRegression
+            kind(
+                penalty=penalty, C=1.0 / weight, solver=solver, fit_intercept=False,
+                max_iter=10_000, solver_kwargs={"normalize": False, **exact},
+            ).fit(X, own)  # fmt: skip
+    except TimeUp:
+        pass
+    seen.mark()
+
+    def F(k: int) -> float:
+        (coef,) = dask.compute(seen.found[k])
+        return objective(X, y, loss, lam, np.ravel(np.asarray(coef, float)), 0.0)
+
+    low, high = -1, len(seen.marks) - 1  # the first that is good enough lies in (low, high]
+    best = F(high)
+    while best <= goal and high - low > 1:
+        middle = (low + high) // 2
+        at = F(middle)
+        if at <= goal:
+            high, best = middle, at
+        else:
+            low = middle
+    clock, worked, moved = seen.marks[high]
+    return {
+        "seconds": clock, "cpu": worked, "bytes": moved, "F": best, "passes": high + 1,
+        "reached": best <= goal,
+    }  # fmt: skip
 
 
 def sklearn(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, float, Row]:
@@ -178,42 +248,12 @@ def timed(client: Any, run: Callable[..., Any], X: Any, y: Any, loss: str, lam: 
     return {"seconds": seconds, "bytes": moved, "F": F, **more}
 
 
-def reached(
-    client: Any, name: str, X: Any, y: Any, loss: str, lam: float, goal: float, limit: float
-) -> Row:
-    """The first run of a peer that got to `goal`, or the last one within the time."""
-    if name == "scikit-learn":
-        return timed(client, sklearn, X, y, loss, lam)
-    spent, found = 0.0, Row()
-    for iterations in (5, 10, 20, 50, 100, 250):
-        solver = dask_glm(name.removeprefix("dask-glm "), iterations)
-        found = within(limit - spent, client, solver, X, y, loss, lam) | {"passes": iterations}
-        spent += found["seconds"]
-        if goal >= found["F"] or spent + 2.0 * found["seconds"] > limit:
-            break
-    return found
-
-
-def within(limit: float, client: Any, *arguments: Any) -> Row:
-    """`timed`, or what had been spent when the time was up; the cluster is not used after that."""
-    found: list[Row] = []
-    before, worked = sent(client), processor(client)
-    run = threading.Thread(target=lambda: found.append(timed(client, *arguments)), daemon=True)
-    run.start()
-    run.join(limit)
-    if found:
-        return found[0]
-    cpu = processor(client) - worked
-    return {"seconds": limit, "cpu": cpu, "bytes": sent(client) - before, "F": np.inf}
-
-
-def world(workers: int, chosen: argparse.Namespace) -> list[Row]:
-    """All contestants on a cluster of so many workers."""
+def world(workers: int, chosen: argparse.Namespace) -> None:
+    """All contestants on a cluster of so many workers; every line is written when it is there."""
     from dask.distributed import Client, LocalCluster
 
     n, p, per_row = (500_000, 50_000, 20) if chosen.sparse else (2_000_000, 100, None)
     n = chosen.rows or n
-    found: list[Row] = []
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0
@@ -223,55 +263,67 @@ def world(workers: int, chosen: argparse.Namespace) -> list[Row]:
         for loss in chosen.losses:
             X, y = table(n, p, n // chosen.chunks, loss, per_row)
             lam = chosen.lam
-            warm = X[: X.chunks[0][0]], y[: y.chunks[0][0]]
-            ours(*warm, loss, lam)  # compiles
+            ours(X[: X.chunks[0][0]], y[: y.chunks[0][0]], loss, lam)  # compiles
             runs = [timed(client, ours, X, y, loss, lam) for _ in range(chosen.repeats)]
-            mine = runs[0]
+            mine = runs[0] | {"reached": True}
             for name in ("seconds", "cpu"):
                 mine[name] = statistics.median(run[name] for run in runs)
-            shape = f"{'Lasso' if loss == 'squared' else 'l1 logistic'} {n:,} x {p:,}"
-            found.append({"problem": shape, "workers": workers, "contestant": "cyclade", **mine})
-            print(found[-1], flush=True)
+            title = "Lasso" if loss == "squared" else "l1 logistic"
+            at = {"problem": f"{title} {n:,} x {p:,}", "λ": f"{lam:g}", "workers": str(workers)}
+            add(chosen.csv, at | {"contestant": "cyclade"}, mine)
+            goal = mine["F"] * (1.0 + chosen.within)
             for name in chosen.peers:
-                if workers > 1 and (name == "scikit-learn" or chosen.peers_once):
-                    continue
-                goal = mine["F"] * (1.0 + chosen.within)
-                peer = reached(client, name, X, y, loss, lam, goal, chosen.seconds)
-                found.append({"problem": shape, "workers": workers, "contestant": name, **peer})
-                print(found[-1], flush=True)
+                if name == "scikit-learn":
+                    found = timed(client, sklearn, X, y, loss, lam) | {"reached": True}
+                else:
+                    found = peer(client, name, X, y, loss, lam, goal, chosen.seconds)
+                add(chosen.csv, at | {"contestant": name}, found)
             del X, y
-    return found
 
 
-def above(part: float) -> str:
-    """How far F is above ours; cut off where the time was up."""
-    return f"{max(part, 0.0):.0e}" if np.isfinite(part) else "cut off"
+KEY = ("problem", "λ", "workers", "contestant")
+LINES: dict[tuple[str, ...], dict[str, str]] = {}  # of this run, or of the file
 
 
-def tabulate(rows: list[Row]) -> list[dict[str, str]]:
-    """The table of the docs."""
-    out = []
-    for row in rows:
-        mine = next(
-            own for own in rows
-            if own["contestant"] == "cyclade" and own["problem"] == row["problem"]
-            and own["workers"] == row["workers"]
-        )  # fmt: skip
-        one = next(
-            (own for own in rows if own["contestant"] == row["contestant"]
-             and own["problem"] == row["problem"] and own["workers"] == 1), row,
-        )  # fmt: skip
-        out.append({
-            "problem": row["problem"], "workers": str(row["workers"]),
-            "contestant": row["contestant"], "seconds": f"{row['seconds']:.2f}",
-            "/ cyclade": f"{row['seconds'] / mine['seconds']:.1f}",
-            "CPU s": f"{row['cpu']:.2f}", "CPU / cyclade": f"{row['cpu'] / mine['cpu']:.1f}",
-            "x one worker": f"{one['seconds'] / row['seconds']:.2f}",
-            "F above ours": above(row["F"] / mine["F"] - 1.0),
-            "passes": "–" if row["passes"] is None else str(row["passes"]),
-            "MB moved": f"{row['bytes'] / 1e6:.2f}",
-        })  # fmt: skip
-    return out
+def add(path: Path | None, at: dict[str, str], found: Row) -> None:
+    """One more line of the table, and all ratios anew; the file is written, if there is one."""
+    if path is not None and path.exists() and not LINES:
+        with path.open(newline="") as file:
+            LINES.update({tuple(row[k] for k in KEY): row for row in csv.DictReader(file)})
+    LINES[tuple(at[k] for k in KEY)] = at | {
+        "seconds": f"{found['seconds']:.2f}", "CPU s": f"{found['cpu']:.2f}",
+        "F": f"{found['F']:.9g}", "passes": str(found["passes"] or "–"),
+        "MB moved": f"{found['bytes'] / 1e6:.2f}", "commit": commit(),
+        "reached": "yes" if found["reached"] else "no, time was up",
+    }  # fmt: skip
+    lines = [shown(LINES[key]) for key in sorted(LINES)]
+    print("  ".join(f"{k} {v};" for k, v in shown(LINES[tuple(at[k] for k in KEY)]).items()),
+          flush=True)  # fmt: skip
+    if path is not None:
+        write(path, lines)
+
+
+def shown(line: dict[str, str]) -> dict[str, str]:
+    """A line of the docs: its numbers beside ours, and beside one worker."""
+
+    def over(name: str, **other: str) -> str:
+        base = LINES.get(tuple((line | other)[k] for k in KEY))
+        return "–" if base is None else f"{float(line[name]) / float(base[name]):.2f}"
+
+    beside = over("seconds", workers="1")
+    return {k: line[k] for k in (*KEY, "seconds")} | {
+        "/ cyclade": over("seconds", contestant="cyclade"), "CPU s": line["CPU s"],
+        "CPU / cyclade": over("CPU s", contestant="cyclade"),
+        "x one worker": beside if beside == "–" else f"{1.0 / float(beside):.2f}",
+        **{k: line[k] for k in ("reached", "F", "passes", "MB moved", "commit")},
+    }  # fmt: skip
+
+
+def commit() -> str:
+    """What was measured."""
+    here = Path(__file__).parent
+    line = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(line, capture_output=True, text=True).stdout.strip()
 
 
 # --- the cost model -----------------------------------------------------------------------------
@@ -390,10 +442,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--losses", nargs="+", default=["squared", "logistic"])
     parser.add_argument("--lam", type=float, default=0.01)
     parser.add_argument("--within", type=float, default=1e-4, help="of F, for peers")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for a peer's tries")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for a peer")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--peers", nargs="*", default=["dask-glm admm", "dask-glm proximal_grad"])
-    parser.add_argument("--peers-once", action="store_true", help="on one worker alone")
+    parser.add_argument("--peers", nargs="*", default=None)
     parser.add_argument("--csv", type=Path, default=None, help="write the table of the docs")
     parser.add_argument("--model", action="store_true", help="check the cost model")
     chosen = parser.parse_args(arguments)
@@ -403,12 +454,10 @@ def main(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
     here = Path(__file__).resolve().parent  # distributed.py here would hide Dask's package
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
-    rows = [row for workers in chosen.workers for row in world(workers, chosen)]
-    lines = tabulate(rows)
-    for line in lines:
-        print("  ".join(f"{value:>12}" for value in line.values()))
-    if chosen.csv:
-        write(chosen.csv, lines)
+    if chosen.peers is None:
+        chosen.peers = ["scikit-learn"] if chosen.sparse else PEERS
+    for workers in chosen.workers:
+        world(workers, chosen)
 
 
 if __name__ == "__main__":

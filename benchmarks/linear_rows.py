@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    text = ["# Samples of rows: epochs / CPU seconds to relative suboptimality", "", __doc__, ""]
+    text = [f"# Samples of rows: {', '.join(options.datasets)}", "", __doc__, ""]
     for name in options.datasets:
         X, y = table(name, options.data_dir)
         problem = Problem("logistic", X if isinstance(X, np.ndarray) else X.tocsr(), y)

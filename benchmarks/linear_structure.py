@@ -25,24 +25,32 @@ from pathlib import Path
 
 LINEAR = Path("src/cyclade/linear")
 FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
+# Features that came after the rebuild, by their modules: small, tall and sampled tables, tables in
+# chunks, checkpoints, classes.
+ADDED = (
+    "chunked", "checkpoint", "compression", "direct", "direct_folds", "estimators.tables",
+    "kernels.block_gram", "kernels.classes", "kernels.gram_path", "panels.classes",
+    "subproblem.classes", "subproblem.row_gram", "subproblem.sampled",
+)  # fmt: skip
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*$")
 TRACER = """
 import json, sys, numpy as np
 from cyclade import linear
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 40)); y = X[:, :3].sum(axis=1) + rng.standard_normal(30)
-options = {"groups": 4} if sys.argv[1] == "GroupLasso" else {}
-model = getattr(linear, sys.argv[1])(0.1, **options)
-model.fit(X, y)
-seen = []
+visited = {}
 def note(frame, event, arg):
     name = frame.f_globals.get("__name__", "")
     if event == "call" and name.startswith("cyclade.linear") and name not in seen:
         seen.append(name)
-sys.setprofile(note)
-model.fit(X, y)
-sys.setprofile(None)
-print(json.dumps(seen))
+for name in sys.argv[1:]:
+    model = getattr(linear, name)(0.1, **({"groups": 4} if name == "GroupLasso" else {}))
+    model.fit(X, y)
+    seen = visited[name] = []
+    sys.setprofile(note)
+    model.fit(X, y)
+    sys.setprofile(None)
+print(json.dumps(visited))
 """
 
 
@@ -119,7 +127,7 @@ def tuned(trees: dict[str, ast.Module]) -> int:
 
 def compiled(module: ast.Module) -> int:
     """Functions compiled by numba."""
-    marks = ("compiled", "njit", "inlined")
+    marks = ("compiled", "reductions", "inner", "pasted", "njit")
     return sum(
         any(mark in ast.unparse(decorator) for mark in marks for decorator in node.decorator_list)
         for node in ast.walk(module)
@@ -181,14 +189,20 @@ def cycles(trees: dict[str, ast.Module]) -> list[list[str]]:
     return found
 
 
-def visited(tree: Path, estimator: str) -> list[str]:
-    """Modules of `cyclade.linear` whose functions a second fit calls, in order."""
+def visited(tree: Path) -> dict[str, list[str]]:
+    """Modules of `cyclade.linear` whose functions a second fit of each kind calls, in order."""
     environment = os.environ | {"PYTHONPATH": str((tree / "src").resolve())}
     found = subprocess.run(
-        [sys.executable, "-c", TRACER, estimator], env=environment, check=True,
+        [sys.executable, "-c", TRACER, *FITS], env=environment, check=True,
         capture_output=True, text=True,
     )  # fmt: skip
-    return list(json.loads(found.stdout))
+    return dict(json.loads(found.stdout))
+
+
+def added(path: Path) -> bool:
+    """Whether a file of `cyclade.linear` belongs to a feature that came after the rebuild."""
+    parts = ".".join(path.with_suffix("").parts)
+    return parts in ADDED or parts.split(".")[0] in ADDED
 
 
 def counts(tree: Path) -> dict[str, str]:
@@ -197,8 +211,12 @@ def counts(tree: Path) -> dict[str, str]:
     files = sorted((tree / LINEAR).rglob("*.py"))
     classes = [n.name for t in trees.values() for n in ast.walk(t) if isinstance(n, ast.ClassDef)]
     texts = [path.read_text() for path in files]
+    lines = {path: len(text.splitlines()) for path, text in zip(files, texts, strict=True)}
     rows = {
-        "lines": str(sum(len(text.splitlines()) for text in texts)),
+        "lines": str(sum(lines.values())),
+        "lines without features added since": str(
+            sum(many for path, many in lines.items() if not added(path.relative_to(tree / LINEAR)))
+        ),
         "lines of code": str(sum(map(code_lines, texts))),
         "files": str(len(files)),
         "constants in modules": str(sum(len(constants(t)) for t in trees.values())),
@@ -208,7 +226,7 @@ def counts(tree: Path) -> dict[str, str]:
     }
     for word in ("Problem", "State", "Measured"):
         rows[f"classes called {word}"] = str(sum(name.endswith(word) for name in classes))
-    paths = {name: visited(tree, name) for name in FITS}
+    paths = visited(tree)
     for name, found in paths.items():
         rows[f"modules that `{name}.fit` visits"] = str(len(found))
     shared = set.intersection(*map(set, paths.values()))
@@ -233,7 +251,7 @@ def main() -> None:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["", *head])
             writer.writerows([row, *(column[row] for column in columns)] for row in columns[0])
-    print("\nLasso.fit:", *visited(options.trees[-1], "Lasso"), sep="\n  ")
+    print("\nLasso.fit:", *visited(options.trees[-1])["Lasso"], sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -1,47 +1,135 @@
 """Default learning rates of `cyclade.optim` against torch's Adam with its own, after equal epochs.
 
     python benchmarks/net_defaults.py                     # digits, which come with scikit-learn
-    python benchmarks/net_defaults.py --mnist FILE.npz    # and 10,000 images of MNIST, LeNet
-    python benchmarks/net_defaults.py --cifar10 FOLDER    # and 10,000 images of CIFAR-10, LeNet
+    python benchmarks/net_defaults.py --mnist FILE.npz --cifar10 FOLDER --csv net-defaults.csv
+    python benchmarks/net_defaults.py --tasks cifar10-whole --cifar10 FOLDER --device cuda \\
+        --rates --csv net-rates.csv
 
-FILE.npz holds x_train, y_train, x_test and y_test; FOLDER holds data_batch_1.bin and
-test_batch.bin, the official files. Prints test accuracies: mean and worst of the
-seeds. On the CPU; no clock is read.
+FILE.npz holds x_train, y_train, x_test and y_test; FOLDER the official binary files of CIFAR-10.
+Prints test accuracies, means of the seeds, at the epochs that a task names. With --rates every
+method also runs at the rates of a grid, and the table says what the default leaves to be gained.
+No clock is read.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import csv
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from cyclade.optim import SCCD, SGD
+from cyclade.optim import PAGE, SCCD, SGD, VROCCD, PageBatchSampler
 
 Data = tuple[Tensor, Tensor, Tensor, Tensor]
+_DRAWING = threading.Lock()
 
-METHODS: dict[str, Callable[[nn.Module], Any]] = {
-    "torch Adam": lambda model: torch.optim.Adam(model.parameters()),
-    "SCCD": lambda model: SCCD(model, F.cross_entropy),
-    "SCCD spectral": lambda model: SCCD(model, F.cross_entropy, precondition="spectral"),
-    "SCCD adam": lambda model: SCCD(model, F.cross_entropy, precondition="adam"),
-    "SGD": lambda model: SGD(model, F.cross_entropy),
+
+# ----------------------------------------------------------------------------------------- methods
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to build an optimizer, and the rates of its grid."""
+
+    build: Callable[..., Any]
+    rates: tuple[float, ...]
+    recursive: bool = False
+    torch: bool = False
+
+
+_PLAIN = (0.0125, 0.025, 0.05, 0.1, 0.2)
+_ADAM = (0.0005, 0.001, 0.002, 0.004)
+_RECURSIVE = (0.0025, 0.005, 0.01, 0.02)
+METHODS = {
+    "torch Adam": Method(torch.optim.Adam, (), torch=True),
+    "torch SGD": Method(torch.optim.SGD, _PLAIN, torch=True),
+    "SCCD": Method(SCCD, _PLAIN),
+    "SCCD momentum": Method(partial(SCCD, momentum=0.9), (0.00125, 0.0025, 0.005, 0.01, 0.02)),
+    "SCCD spectral": Method(partial(SCCD, precondition="spectral"), _PLAIN),
+    "SCCD curvature": Method(partial(SCCD, precondition="curvature"), (0.25, 0.5, 1.0, 2.0)),
+    "SCCD adam": Method(partial(SCCD, precondition="adam"), _ADAM),
+    "SGD": Method(SGD, _PLAIN),
+    "PAGE": Method(PAGE, _RECURSIVE, recursive=True),
+    "VRO-CCD": Method(VROCCD, _RECURSIVE, recursive=True),
 }
+SHOWN = ("torch Adam", "SCCD", "SCCD momentum", "SCCD spectral", "SCCD adam", "SGD")
 
 
-def digits() -> Data:
+# ------------------------------------------------------------------------------------------- tasks
+
+
+@dataclass(frozen=True)
+class Task:
+    """A net, its data, the batch size, and the epochs after which to look."""
+
+    label: str
+    model: Callable[[], nn.Module]
+    data: Callable[[argparse.Namespace], Data]
+    batch: int
+    epochs: tuple[int, ...]
+
+
+def digits(_: Any = None) -> Data:
     """1,400 images to train on, 397 to test."""
+    from sklearn.datasets import load_digits
+
     bunch = load_digits()
     order = np.random.default_rng(0).permutation(len(bunch.target))
     x = torch.tensor(bunch.data[order] / 16.0, dtype=torch.float32)
     y = torch.tensor(bunch.target[order])
     return x[:1400], y[:1400], x[1400:], y[1400:]
+
+
+@cache
+def _mnist(path: str) -> Data:
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in ("x_train", "y_train", "x_test", "y_test")}
+    train, test = (
+        torch.tensor(arrays[name] / 255.0, dtype=torch.float32)[:, None]
+        for name in ("x_train", "x_test")
+    )
+    labels = [torch.tensor(arrays[name]).long() for name in ("y_train", "y_test")]
+    return train, labels[0], test, labels[1]
+
+
+@cache
+def _cifar10(folder: Path, batches: int) -> Data:
+    def read(names: list[str]) -> tuple[Tensor, Tensor]:
+        files = [np.fromfile(folder / name, np.uint8).reshape(-1, 3073) for name in names]
+        rows = np.concatenate(files)
+        images = torch.tensor(rows[:, 1:]).float().div_(255).reshape(-1, 3, 32, 32)
+        return images.sub_(0.5).div_(0.25), torch.tensor(rows[:, 0]).long()
+
+    x, y = read([f"data_batch_{k + 1}.bin" for k in range(batches)])
+    return (x, y, *read(["test_batch.bin"]))
+
+
+def mnist(given: Any, images: int = 10000) -> Data:
+    """The first images to train on, 10,000 to test."""
+    if not given.mnist:
+        raise SystemExit("give --mnist FILE.npz")
+    x, y, x_test, y_test = _mnist(given.mnist)
+    return x[:images], y[:images], x_test, y_test
+
+
+def cifar10(given: Any, images: int = 10000) -> Data:
+    """The first images to train on, 10,000 to test."""
+    if not given.cifar10:
+        raise SystemExit("give --cifar10 FOLDER")
+    x, y, x_test, y_test = _cifar10(given.cifar10, -(-images // 10000))
+    return x[:images], y[:images], x_test, y_test
 
 
 def mlp() -> nn.Module:
@@ -51,26 +139,12 @@ def mlp() -> nn.Module:
     )
 
 
-def mnist(path: str) -> Data:
-    """The first 10,000 images to train on, 10,000 to test."""
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in ("x_train", "y_train", "x_test", "y_test")}
-    train, test = (
-        torch.tensor(arrays[name][:10000] / 255.0, dtype=torch.float32)[:, None]
-        for name in ("x_train", "x_test")
-    )
-    labels = [torch.tensor(arrays[name][:10000]).long() for name in ("y_train", "y_test")]
-    return train, labels[0], test, labels[1]
-
-
-def cifar10(folder: Path) -> Data:
-    """The first 10,000 images to train on, 10,000 to test."""
-    parts: list[Tensor] = []
-    for name in ("data_batch_1.bin", "test_batch.bin"):
-        rows = np.fromfile(folder / name, np.uint8).reshape(-1, 3073)
-        images = torch.tensor(rows[:, 1:] / 255.0, dtype=torch.float32).reshape(-1, 3, 32, 32)
-        parts += [(images - 0.5) / 0.25, torch.tensor(rows[:, 0]).long()]
-    return parts[0], parts[1], parts[2], parts[3]
+def wide_mlp(inputs: int = 3072) -> nn.Module:
+    """Three layers on pixels."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(),
+        nn.Linear(128, 10),
+    )  # fmt: skip
 
 
 def lenet(channels: int = 1) -> nn.Module:
@@ -82,45 +156,256 @@ def lenet(channels: int = 1) -> nn.Module:
     )  # fmt: skip
 
 
-def accuracy(
-    make: Callable[[], nn.Module], data: Data, method: str, epochs: int, batch: int, seed: int
-) -> float:
-    """Test accuracy of one run."""
+def normed(channels: int = 3) -> nn.Module:
+    """A small net with batch norm."""
+    layers: list[nn.Module] = []
+    for before, after in ((channels, 16), (16, 32), (32, 64)):
+        layers += [
+            nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU(),
+            nn.MaxPool2d(2),
+        ]  # fmt: skip
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+colour = partial(lenet, 3)
+TASKS = {
+    "digits": Task("digits, MLP", mlp, digits, 32, (15,)),
+    "mnist": Task("MNIST (10,000 images), LeNet", lenet, mnist, 64, (4,)),
+    "cifar10": Task("CIFAR-10 (10,000 images), LeNet", colour, cifar10, 64, (4,)),
+    "mnist-whole": Task("MNIST, LeNet", lenet, partial(mnist, images=60000), 128, (1, 3)),
+    "mnist-mlp": Task("MNIST, MLP", partial(wide_mlp, 784), mnist, 64, (4,)),
+    "cifar10-mlp": Task("CIFAR-10 (10,000 images), MLP", wide_mlp, cifar10, 64, (4, 10)),
+    "cifar10-32": Task("CIFAR-10 (10,000 images), LeNet", colour, cifar10, 32, (4, 10)),
+    "cifar10-128": Task("CIFAR-10 (10,000 images), LeNet", colour, cifar10, 128, (4, 10)),
+    "cifar10-512": Task("CIFAR-10 (10,000 images), LeNet", colour, cifar10, 512, (4, 10)),
+    "cifar10-normed": Task(
+        "CIFAR-10 (10,000 images), batch norm", normed, cifar10, 64, (4, 10)
+    ),
+    "cifar10-whole": Task(
+        "CIFAR-10, LeNet", colour, partial(cifar10, images=50000), 64, (4, 10, 20, 40)
+    ),
+}  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------- runs
+
+
+def accuracies(
+    task: Task, data: Data, method: Method, lr: float | None, seed: int
+) -> tuple[float, ...]:
+    """Test accuracies of one run after the epochs of its task; NaN once the loss is not finite."""
     x, y, x_test, y_test = data
-    torch.manual_seed(seed)
-    model = make()
-    opt = METHODS[method](model)
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(epochs):
-        for i in torch.randperm(len(x), generator=generator).split(batch):
-            if isinstance(opt, torch.optim.Adam):
-                opt.zero_grad()
-                F.cross_entropy(model(x[i]), y[i]).backward()
-                opt.step()
-            else:
-                opt.step(x[i], y[i])
-    with torch.no_grad():
-        return float((model(x_test).argmax(1) == y_test).float().mean())
+    with _DRAWING:  # runs in threads share torch's generator
+        torch.manual_seed(seed)
+        model = task.model().to(x.device)
+    step = _step(method, model, lr, x.is_cuda)
+    found: list[float] = []
+    try:
+        for epoch in range(1, task.epochs[-1] + 1):
+            for i in _batches(len(x), task.batch, method.recursive, 1000 * seed + epoch, x.device):
+                loss = step(x[i], y[i])
+            if epoch in task.epochs:
+                if not math.isfinite(float(loss)):
+                    break
+                found.append(_accuracy(model, x_test, y_test))
+    except ArithmeticError:  # the loss is not finite, and the step was not made
+        pass
+    return (*found, *[math.nan] * (len(task.epochs) - len(found)))
+
+
+def _batches(
+    n: int, batch: int, recursive: bool, seed: int, device: torch.device
+) -> Iterator[Tensor]:
+    """The batches of an epoch."""
+    if recursive:
+        sampler = PageBatchSampler(n, b=512, seed=seed)
+        yield from (torch.tensor(i, device=device) for i in sampler)
+    else:
+        generator = torch.Generator().manual_seed(seed)
+        yield from torch.randperm(n, generator=generator).to(device).split(batch)
+
+
+def _step(method: Method, model: nn.Module, lr: float | None, capture: bool) -> Any:
+    options: dict[str, Any] = {} if lr is None else {"lr": lr}
+    if method.torch:
+        model_step = _TorchStep(model, method.build(model.parameters(), **options))
+        return _Captured(model_step) if capture else model_step
+    if method.recursive:
+        options["b"] = 512
+    return method.build(model, F.cross_entropy, capture=capture, **options).step
+
+
+class _TorchStep:
+    """The step users run today."""
+
+    def __init__(self, model: nn.Module, opt: torch.optim.Optimizer) -> None:
+        self._model, self._opt = model, opt
+        for group in opt.param_groups:
+            if "capturable" in group:
+                group["capturable"] = next(model.parameters()).is_cuda
+
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        self._opt.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(self._model(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._opt.step()
+        return loss.detach()
+
+
+class _Captured:
+    """The same as a CUDA graph, one for each batch size."""
+
+    def __init__(self, step: _TorchStep) -> None:
+        self._step, self._seen = step, dict[int, int]()
+        self._ready: dict[int, Any] = {}
+
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        from cyclade.optim.capture import Recorder
+
+        if not self._ready:
+            self._recorder = Recorder()
+        if len(x) not in self._ready:
+            self._ready[len(x)] = (x.clone(), y.clone())
+        static = self._ready[len(x)]
+        torch._foreach_copy_(list(static), [x, y])
+        if not self._recorder.warm(len(x)):
+            return self._recorder.eagerly(len(x), lambda: self._step(*static))  # type: ignore[no-any-return]
+        return self._recorder.replay(len(x), lambda: self._step(*static))  # type: ignore[no-any-return]
+
+
+@torch.no_grad()
+def _accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    model.eval()
+    right = sum(
+        int((model(a).argmax(1) == b).sum())
+        for a, b in zip(x.split(2000), y.split(2000), strict=True)
+    )
+    model.train()
+    return right / len(x)
+
+
+def _in_threads(
+    work: Sequence[Callable[[], Any]], threads: int, device: str
+) -> Iterator[tuple[int, Any]]:
+    """What each piece of work gives, as it ends: on CUDA several at a time, each on its stream."""
+
+    def run(k: int) -> tuple[int, Any]:
+        if device == "cpu":
+            return k, work[k]()
+        with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+            return k, work[k]()
+
+    if threads == 1:
+        yield from map(run, range(len(work)))
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(run, range(len(work)))
+
+
+# ------------------------------------------------------------------------------------------ tables
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mnist", metavar="FILE.npz")
     parser.add_argument("--cifar10", type=Path, metavar="FOLDER")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS))
+    parser.add_argument("--rates", action="store_true", help="a grid of rates, not only defaults")
+    parser.add_argument("--epochs", type=int, nargs="+", help="look after these instead")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--epochs", type=int, nargs=2, default=(15, 4), help="digits, LeNet")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--threads", type=int, default=1, help="runs at a time (CUDA)")
+    parser.add_argument("--csv", type=Path, help="write the table")
     given = parser.parse_args()
-    tasks: dict[str, Any] = {"digits": (mlp, digits(), given.epochs[0], 32)}
-    if given.mnist:
-        tasks["MNIST"] = (lenet, mnist(given.mnist), given.epochs[1], 64)
-    if given.cifar10:
-        tasks["CIFAR-10"] = (lambda: lenet(3), cifar10(given.cifar10), given.epochs[1], 64)
-    for name, (make, data, epochs, batch) in tasks.items():
-        print(f"{name}, {epochs} epochs of {len(data[0]):,} images, batches of {batch}")
-        for method in METHODS:
-            runs = [accuracy(make, data, method, epochs, batch, s) for s in range(given.seeds)]
-            print(f"  {method:<14} {np.mean(runs):.3f}  (worst {min(runs):.3f})", flush=True)
+    names = given.tasks or [
+        "digits",
+        *["mnist"] * bool(given.mnist),
+        *["cifar10"] * bool(given.cifar10),
+    ]
+    methods = given.methods or (list(METHODS) if given.rates else list(SHOWN))
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        task = TASKS[name]
+        if given.epochs:
+            task = Task(task.label, task.model, task.data, task.batch, tuple(given.epochs))
+        found = _runs(task, methods, given)
+        rows += (_rate_rows if given.rates else _default_rows)(task, found)
+        if given.csv:
+            _write(given.csv, rows)
+
+
+Found = dict[tuple[str, float | None], list[tuple[float, ...]]]
+
+
+def _runs(task: Task, methods: list[str], given: argparse.Namespace) -> Found:
+    """The accuracies of all runs of a task, by method and rate (None: the default)."""
+    x, y, x_test, y_test = (t.to(given.device) for t in task.data(given))
+    asked = [
+        (name, lr, seed)
+        for name in methods
+        for lr in (None, *(METHODS[name].rates if given.rates else ()))
+        for seed in range(given.first_seed, given.first_seed + given.seeds)
+        if not (name == "torch SGD" and lr is None)
+    ]
+    work = [
+        partial(accuracies, task, (x, y, x_test, y_test), METHODS[name], lr, seed)
+        for name, lr, seed in asked
+    ]
+    found: Found = {}
+    print(f"{task.label}, batches of {task.batch}, after {task.epochs} epochs", flush=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k, result in _in_threads(work, given.threads, given.device):
+            name, lr, seed = asked[k]
+            found.setdefault((name, lr), []).append(result)
+            shown = "  ".join(f"{a:.3f}" for a in result)
+            rate = "default" if lr is None else f"{lr:g}"
+            print(f"  {name:<15} {rate:>8} seed {seed}  {shown}", flush=True)
+    return found
+
+
+def _mean(found: Found, name: str, lr: float | None, k: int) -> float:
+    runs = [run[k] for run in found[name, lr]]
+    return float(np.mean([0.1 if math.isnan(a) else a for a in runs]))  # 0.1: it guesses
+
+
+def _default_rows(task: Task, found: Found) -> list[dict[str, Any]]:
+    return [
+        {
+            "test accuracy": f"{task.label}, {epochs} epochs",
+            **{name: f"{_mean(found, name, None, k):.3f}" for name, _ in found},
+        }
+        for k, epochs in enumerate(task.epochs)
+    ]
+
+
+def _rate_rows(task: Task, found: Found) -> list[dict[str, Any]]:
+    """One row for each number of epochs and method: the default, and the best rate of the grid."""
+    rows = []
+    for k, epochs in enumerate(task.epochs):
+        for name in dict.fromkeys(name for name, _ in found):
+            means = {lr: _mean(found, name, lr, k) for n, lr in found if n == name}
+            tried = {lr: a for lr, a in means.items() if lr is not None}
+            best = max(tried, key=tried.__getitem__, default=None)
+            rows.append({
+                "task": task.label, "batch": task.batch, "epochs": epochs, "method": name,
+                "default": f"{means[None]:.3f}" if None in means else "",
+                "best": "" if best is None else f"{tried[best]:.3f}",
+                "at lr": "" if best is None else f"{best:g}",
+                **{f"lr {i + 1}": f"{a:.3f}" for i, a in enumerate(tried.values())},
+            })  # fmt: skip
+    return rows
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Cyclade"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["print.js"]
 html_extra_path = []
 html_show_sphinx = False
 html_copy_source = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ else:
 
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-USERS = ("torch", "linear", "experiments")  # extras with a lower bound that users may meet
+USERS = ("torch", "linear", "dask", "experiments")  # extras with a lower bound that users may meet
 
 
 def text(name: str) -> str:
@@ -34,6 +35,7 @@ def bounds() -> dict[str, str]:
     for line in listed:
         name, _, least = line.partition(";")[0].strip().partition(">=")
         if not name.startswith("cyclade["):
+            name = name.partition("[")[0]
             assert least, f"{name} has no lower bound"
             assert found.setdefault(name, least) == least, f"{name} has two lower bounds"
     return found
@@ -85,6 +87,18 @@ def test_every_make_target_that_is_named_exists(name: str) -> None:
     named = set(re.findall(r"(?:`|run: |^)make ([a-z][\w-]*)", text(name), re.M))
     assert named, f"{name} names none"
     assert named <= there
+
+
+def test_every_example_of_the_first_pages_runs_with_some_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests" / "packaging")
+    wheel = importlib.import_module("wheel")
+    found = [(page.name, code) for page in wheel.PAGES for code in wheel.examples(page)]
+    assert len({name for name, _ in found}) == 5  # README, and a start for each reader
+    for name, code in found:
+        assert any(wheel.runs_with(extra, code) for extra in wheel.NEEDS), (name, code)
+    assert wheel.NEEDS.keys() == {"core", *USERS}
 
 
 def test_every_file_of_the_package_is_packed() -> None:

@@ -14,7 +14,8 @@ import pytest
 TOOLS = Path(__file__).parent.parent / "docs" / "_extensions"
 GOOD = (
     '<!doctype html><html lang="en"><head><title>t</title></head><body>'
-    '<a class="skip-link" href="#main">Skip</a><h1 id="main">A page</h1>{}</body></html>'
+    '<a class="skip-link" href="#main">Skip</a>'
+    '<main id="main"><h1>A page</h1>{}</main></body></html>'
 )
 
 
@@ -58,6 +59,9 @@ BAD = {
     '<img src="x.png">': "no alt",
     "<button></button>": "no name",
     "<h1>another</h1>": "2 top headings",
+    "<main>more</main>": "2 main parts",
+    "<h2>a</h2><h4>b</h4>": "h4 after h2",
+    '<div style="overflow-x:auto;width:90px"><pre>a line longer than that</pre></div>': "without a",
 }
 
 
@@ -77,5 +81,9 @@ def test_what_does_not_fit_or_read_is_seen(tools: Any, tmp_path: Path) -> None:
             driver.get(page.as_uri())
             found = driver.execute_script(look.CHECK)
             assert any(finding in line for line in found), (markup, found)
+        page.write_text(GOOD.format('<p style="color:#fff;background:#000">white on black</p>'))
+        driver.get(page.as_uri())
+        assert driver.execute_script(look.CHECK) == []
+        assert "contrast 1.00" in driver.execute_script(look.CHECK, "white")[0]
     finally:
         driver.quit()

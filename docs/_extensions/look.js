@@ -1,5 +1,5 @@
-// What does not fit or read on the page that is open; look.py runs it.
-const found = [];
+// What does not fit or read on the page that is open; look.py runs it. On paper all is on white.
+const found = [], paper = arguments[0] === 'white';
 const wide = document.documentElement.scrollWidth - window.innerWidth;
 if (wide > 1) {
   const worst = [...document.querySelectorAll('body *')]
@@ -18,6 +18,7 @@ function over(top, below) {
 }
 function behind(element) {
   const layers = [];
+  if (paper) return [255, 255, 255, 1];
   for (let e = element; e; e = e.parentElement) {
     const colour = rgba(getComputedStyle(e).backgroundColor);
     if (colour[3] > 0) layers.push(colour);
@@ -46,7 +47,7 @@ while (walker.nextNode()) {
   const large = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
   if (ratio < (large ? 3 : 4.5) - 0.01)
     found.push(`contrast ${ratio.toFixed(2)}: "${text.slice(0, 40)}" (${style.color} on ${back.slice(0, 3).map(Math.round)})`);
-  if (size > 0 && size < 11) found.push(`text of ${size} px: "${text.slice(0, 40)}"`);
+  if (size > 0 && size < (paper ? 9 : 11)) found.push(`text of ${size} px: "${text.slice(0, 40)}"`);
 }
 for (const image of document.querySelectorAll('img:not([alt])')) found.push(`no alt: ${image.src}`);
 for (const control of document.querySelectorAll('button, a[href], input'))
@@ -56,6 +57,20 @@ for (const control of document.querySelectorAll('button, a[href], input'))
     found.push(`no name: ${control.outerHTML.slice(0, 80)}`);
 const heads = document.querySelectorAll('h1').length;
 if (heads !== 1) found.push(`${heads} top headings`);
+let level = 1;
+for (const head of document.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
+  if (!head.checkVisibility()) continue;
+  const next = Number(head.tagName[1]);
+  if (next > level + 1) found.push(`h${next} after h${level}: "${head.textContent.trim().slice(0, 40)}"`);
+  level = next;
+}
+for (const box of document.querySelectorAll('main *')) {
+  if (paper || box.scrollWidth <= box.clientWidth + 1 || !box.checkVisibility()) continue;
+  if (!['auto', 'scroll'].includes(getComputedStyle(box).overflowX) || box.closest('[tabindex]')) continue;
+  if (!box.querySelector('a[href], button')) found.push(`scrolls without a key: ${box.outerHTML.slice(0, 60)}`);
+}
+const mains = document.querySelectorAll('main, [role=main]').length;
+if (mains !== 1) found.push(`${mains} main parts`);
 if (!document.querySelector('.skip-link, #pst-skip-link')) found.push('no skip link');
 if (!document.documentElement.lang) found.push('no language');
 return [...new Set(found.map(line => line.replace(/\s+/g, ' ')))];

@@ -294,6 +294,17 @@ def carried(resume: Any, method: Method, layout: Layout, source: Source | None) 
     return copy.deepcopy(resume)
 
 
+def check_checkpoint(resume: Any, stream: Any) -> None:
+    """What a checkpoint cannot be combined with."""
+    if resume is not None:
+        raise ValueError("give resume= or checkpoint=, not both: a checkpoint resumes by itself")
+    if stream is not None and not callable(stream):
+        raise ValueError(
+            "checkpoint needs a stream(rng, size) or n=: an iterator cannot be wound forward to "
+            "where the run stood"
+        )
+
+
 def certificate_kind(regs: Any, source: Source | None, sampler: Any, sample: Any) -> str:
     """ "exact", or what stands in for an exact certificate."""
     kinds = []

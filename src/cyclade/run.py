@@ -51,9 +51,11 @@ class Runner:
         every: EveryCycles | EverySamples,
         callback: Callable[[Report], Any] | None = None,
         progress: bool = False,
+        save: Callable[[Callable[[], Carried]], None] | None = None,
     ) -> None:
         self.setup, self.carried, self.limits = setup, carried, limits
         self.every, self.callback, self.progress = every, callback, progress
+        self.save = save  # called after every cycle with what gives the state to resume from
         self.state = carried.state
         self._oracle, self._steps = setup.oracle, setup.steps
         self._evaluates = setup.evaluation_sample is not None
@@ -112,6 +114,8 @@ class Runner:
                     carried.wall, stopped, interrupted = self.setup.alike(
                         [time.perf_counter() - begun, asked, interrupt.asked]
                     )
+                    if self.save is not None:
+                        self.save(self._carry)
                     self._stop_if_done(seen, bool(stopped))
                     if interrupted:
                         self._see_last(seen)
@@ -124,11 +128,17 @@ class Runner:
             ending = Ending(self._best(before), False, message, False, interrupted=True)
         ending.message += self._remarks(ending)
         carried.wall = time.perf_counter() - begun
+        self._carry()
+        return ending
+
+    def _carry(self) -> Carried:
+        """What a run that is resumed takes up from here."""
+        carried = self.carried
         carried.prox_calls = self._prox.calls
         carried.gradients, carried.values = self._oracle.gradients, self._oracle.values
         carried.hvps = self._oracle.hvps
         carried.steps = self._steps.memory()
-        return ending
+        return carried
 
     def _begin(self, at_start: Seen) -> None:
         """Look at x_0; a run that is resumed knows it already."""

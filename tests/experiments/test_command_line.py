@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import made_up_runs
@@ -320,12 +320,26 @@ def test_a_full_disk(
     assert "config.toml cannot be written: No space left on device" in error
 
 
-def test_an_interrupt_while_cyclade_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    import _cyclade_command
+IMPORTING = """
+import os, signal, sys, types
+sys.modules["cyclade.cli"] = types.ModuleType("cyclade.cli")
+def importing(name):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(range(1000))  # the exception comes between two instructions
+    except KeyboardInterrupt:
+        raise ImportError("a compiled package could not be loaded")  # as NumPy says it
+sys.modules["cyclade.cli"].__getattr__ = importing
+if {ignored}:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.modules["cyclade.cli"].main = lambda: importing("main") or 7
+import _cyclade_command
+sys.exit(_cyclade_command.main())
+"""
 
-    class Importing(ModuleType):
-        def __getattr__(self, name: str) -> Any:
-            raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "cyclade.cli", Importing("cyclade.cli"))
-    assert _cyclade_command.main() == 130
+@pytest.mark.parametrize(("ignored", "code"), [(False, -signal.SIGINT), (True, 7)])
+def test_an_interrupt_while_cyclade_is_imported(ignored: bool, code: int) -> None:
+    """It ends the process without a word; where the shell has it ignored, it stays ignored."""
+    found = alone(IMPORTING.format(ignored=ignored))
+    assert (found.returncode, found.stderr) == (code, "")

@@ -215,6 +215,25 @@ def test_the_legend_works_by_keyboard_and_may_hide_everything(page: Page) -> Non
     assert not page.one("#show-all").is_displayed()
 
 
+def test_the_first_key_leads_past_the_head(page: Page) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    where = "return document.activeElement.getBoundingClientRect().left"
+    hidden = page.one(".skip-link")
+    assert page.script("return arguments[0].getBoundingClientRect().right", hidden) < 0
+    ActionChains(page.driver).send_keys(Keys.TAB).perform()
+    assert page.driver.switch_to.active_element == hidden
+    assert page.script(where) >= 0  # it is seen while it has the focus
+    ActionChains(page.driver).send_keys(Keys.ENTER).perform()
+    assert page.driver.switch_to.active_element == page.one("main")
+    names = page.script(
+        "return [...document.querySelectorAll('[role=region]')].map(e => e.ariaLabel)"
+    )
+    assert "table" not in names
+    assert len(set(names)) == len(names)
+
+
 def test_axes_can_be_switched(page: Page) -> None:
     from selenium.webdriver.support.select import Select
 

@@ -1,15 +1,16 @@
 """Damages and kills: every outcome is recovered, bit for bit, or one line and exit code 2.
 
-    python tests/faults/faults.py --damages 200 --kills 100        (`make faults`)
+    python tests/faults/faults.py --damages 200 --kills 200 --interrupts 50     (`make faults`)
 
 Folders of `cyclade run`, `tune` and `reproduce`, finished and half-finished, on digits with tiny
 configs, are damaged one file at a time: a flipped bit, a file cut short, a file of another run, of
 another version, missing, text, without a key, with a newer column. Then the command that made the
 folder is given again. It must end as the undamaged one (same tables but for seconds, same weights,
-same choices), or refuse with one line. Kills are SIGKILL at random moments, after which the same
-command must end as if nothing had happened. Every attempt is a fork, so that torch is imported
-once. The last lines are the counts; the exit code is 1 if anything was accepted that is not the
-undamaged result, or raised a traceback.
+same choices), or refuse with one line. Kills are SIGKILL at random moments, interrupts are Ctrl-C,
+which must be answered by one line; after any number of them the same command must end as if nothing
+had happened. Every attempt is a fork, so that torch is imported once. The last lines are the
+counts; the exit code is 1 if anything was accepted that is not the undamaged result, or raised a
+traceback.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: forks must not inherit its threads
 
 import torch
+from counts import record
 
 from cyclade.cli import main as cyclade
 from cyclade.experiments import FolderError, RunConfig, plans
@@ -52,6 +54,7 @@ TINY = Plan(
     curves=(Curve(replace(SHORT, method="SGD"), (0.2, 0.4)), Curve(replace(BASE, lr=0.3))),
     seeds=1,
 )
+INTERRUPTED, MISSED = 130, 77  # exit codes
 RECOVERED, REFUSED, SILENT, TRACEBACK = "recovered", "refused", "SILENT", "TRACEBACK"
 
 Attempt = Callable[[list[str]], tuple[int, str]]
@@ -108,25 +111,36 @@ def in_this_process(arguments: list[str]) -> tuple[int, str]:
             code = cyclade(arguments)
         except SystemExit as stop:
             code = int(stop.code or 0)
+        except KeyboardInterrupt as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                raise  # before the command had begun
+            traceback.print_exc()
+            code = 1
         except BaseException:
             traceback.print_exc()
             code = 1
     return code, errors.getvalue()
 
 
-def forked(arguments: list[str], kill_after: float | None = None) -> tuple[int, str]:
-    """The same in a fork, which may be killed."""
+def forked(
+    arguments: list[str], after: float | None = None, number: int = signal.SIGKILL
+) -> tuple[int, str]:
+    """The same in a fork, which may be sent a signal."""
     with tempfile.TemporaryDirectory() as scratch:
         said = Path(scratch) / "said"
         child = os.fork()
         if child == 0:
-            code, errors = in_this_process(arguments)
-            said.write_text(errors)
+            try:
+                code, errors = in_this_process(arguments)
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                said.write_text(errors)
+            except KeyboardInterrupt:  # it hit this script, not the command
+                code = MISSED
             os._exit(code)
-        if kill_after is not None:
-            time.sleep(kill_after)
+        if after is not None:
+            time.sleep(after)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                os.kill(child, number)
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         return code, said.read_text() if said.exists() else ""
@@ -359,64 +373,84 @@ class Stage:
             outcome, why = judged(code, errors, folder, self.wanted[name])
         return f"{name}, {kind}", outcome, f"damage {number}: {name}, {what}: {why}" if why else ""
 
-    def kill(self, number: int, seed: int, seconds: dict[str, float]) -> tuple[str, int, str, str]:
-        """One command, killed once or more: the kills it took, its outcome, what is wrong."""
-        rng = random.Random(f"kill-{seed}-{number}")
-        name = NAMES[number % len(NAMES)]
-        kills = 0
+    def strike(
+        self, name: str, number: int, seed: int, seconds: float, by: int
+    ) -> tuple[int, str, str]:
+        """One command, struck once or more: how often, its outcome, what is wrong."""
+        rng = random.Random(f"{signal.Signals(by).name}-{seed}-{number}")
+        hits = 0
         with tempfile.TemporaryDirectory(dir=self.root) as scratch:
             folder = Path(scratch) / "folder"
             line = command(name, 0).line(folder)
-            while kills < 3 and (kills == 0 or rng.random() < 0.5):
-                code, errors = forked(line, kill_after=rng.random() * seconds[name])
-                if code != -signal.SIGKILL:
+            while hits < 8:
+                code, errors = forked(line, rng.random() * seconds, by)
+                if code == MISSED:
+                    continue
+                if code == 0:
                     break  # it was faster
-                kills += 1
+                hits += 1
+                quiet = code == INTERRUPTED and len(errors.splitlines()) == 1
+                if by == signal.SIGINT and not quiet:
+                    return hits, TRACEBACK, f"{name}: exit code {code}: {errors[-2000:]}"
+                if rng.random() < 0.2:
+                    break
             code, errors = forked(line)
             outcome, why = judged(code, errors, folder, self.wanted[name])
             left = [str(p) for p in folder.rglob(".*.tmp")] if outcome == RECOVERED else []
             if left:
                 outcome, why = SILENT, f"left behind: {left}"
-        if outcome == REFUSED:  # a kill damages nothing
+        if outcome == REFUSED:  # a strike damages nothing
             outcome, why = SILENT, errors
-        return name, kills, outcome, f"kill {number}: {name}: {why}" if why else ""
+        return hits, outcome, f"{signal.Signals(by).name} {number}: {name}: {why}" if why else ""
+
+
+STRIKES = {"SIGKILL": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--damages", type=int, default=200)
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=200, help="of each command")
+    parser.add_argument("--interrupts", type=int, default=50, help="of each command")
+    parser.add_argument("--commands", nargs="+", default=NAMES, choices=NAMES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the damage of this number alone")
+    parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     prepare()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        stage = Stage(Path(scratch), forked)
+        stage = Stage(Path(scratch), forked, chosen.commands)
         table: dict[str, Counter[str]] = {}
         numbers = range(chosen.damages) if chosen.only is None else [chosen.only]
         for number in numbers:
-            key, outcome, why = stage.damage(number, chosen.seed)
+            key, outcome, why = stage.damage(number, chosen.seed, chosen.commands)
             table.setdefault(key, Counter())[outcome] += 1
             failures += [why] if why else []
             print(f"damage {number}: {key}: {outcome}", file=sys.stderr, flush=True)
         for key in sorted(table):
             print(f"{key:32s} {', '.join(f'{v} {k}' for k, v in sorted(table[key].items()))}")
-
-        seconds = {}
-        for name in NAMES:
+        found, said = [], []
+        for name in chosen.commands if chosen.only is None else ():
             began = time.perf_counter()
             forked(command(name, 0).line(Path(scratch) / f"timed-{name}"))
-            seconds[name] = time.perf_counter() - began
-        kills, killed = Counter[str](), Counter[str]()
-        number = 0
-        while sum(kills.values()) < chosen.kills and chosen.only is None:
-            name, count, outcome, why = stage.kill(number, chosen.seed, seconds)
-            kills[name] += count
-            killed[outcome] += 1
-            failures += [why] if why else []
-            number += 1
-            print(f"{sum(kills.values())} kills, {name}: {outcome}", file=sys.stderr, flush=True)
+            seconds = time.perf_counter() - began
+            for fault, times in (("SIGKILL", chosen.kills), ("Ctrl-C", chosen.interrupts)):
+                hits, commands, good = 0, Counter[str](), 0
+                while hits < times:
+                    struck, outcome, why = stage.strike(
+                        name, commands.total(), chosen.seed, seconds, STRIKES[fault]
+                    )
+                    hits, good = hits + struck, good + (0 if why else struck)
+                    commands[outcome] += 1
+                    failures += [why] if why else []
+                    print(f"{fault}, {name}, {hits}: {outcome}", file=sys.stderr, flush=True)
+                found.append((f"{fault} at a random moment", f"cyclade {name}", hits, good))
+                said.append(
+                    f"{hits} {fault} of {commands.total()} {name}: {commands[RECOVERED]} ended as "
+                    f"if nothing had happened, {commands.total() - commands[RECOVERED]} did not"
+                )
     for line in failures:
         print(line)
     total = sum(table.values(), Counter[str]())
@@ -425,11 +459,12 @@ def main() -> int:
         f"{total[REFUSED]} refused in one line, {total[SILENT]} accepted silently, "
         f"{total[TRACEBACK]} tracebacks"
     )
-    print(
-        f"{sum(kills.values())} kills of {number} commands ("
-        f"{', '.join(f'{v} {k}' for k, v in sorted(kills.items()))}): {killed[RECOVERED]} commands "
-        f"ended as if nothing had happened, {sum(killed.values()) - killed[RECOVERED]} did not"
-    )
+    for line in said:
+        print(line)
+    good = total[RECOVERED] + total[REFUSED]
+    found.append(("a damaged file", "folders of cyclade run, tune, reproduce", total.total(), good))
+    if chosen.only is None:
+        record(chosen.csv, chosen.seed, [one for one in found if one[2]])
     return 1 if failures else 0
 
 

@@ -5,7 +5,8 @@ Ranks are forked, so that a trial takes a fraction of a second:
 - one rank is killed (SIGKILL) inside a cycle, at a random block of a random step: the others stop
   and name it; started again, the run ends in the bits of one that was never killed;
 - one rank is stopped (SIGSTOP): the others give up after the group's timeout and name it;
-- NaN appears in one rank's batch: all ranks refuse the step, name the rank and go on;
+- NaN appears on one of one to three ranks, in its batch, in a gradient or in its parameters: all
+  refuse the step, and from the last checkpoint the run ends in the bits of an undisturbed one;
 - a checkpoint is cut short or has a bit flipped: it is skipped, with a warning, for the one before;
 - torchrun --max-restarts starts killed ranks again, which go on from the checkpoint.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import random
 import shutil
@@ -25,16 +27,19 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from counts import record
 from torch import nn
 
-from cyclade.optim import SCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
+from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
+from cyclade.optim.fused import Pieces
 from cyclade.optim.sweep import StagedSweep
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ranks.py"
@@ -110,6 +115,37 @@ class _Strike:
         StagedSweep.grad = self._plain  # type: ignore[method-assign]
 
 
+@contextmanager
+def _spoilt(where: str, at: int) -> Iterator[None]:
+    """NaN in the batch, in a gradient or in the parameters of this process, at that call."""
+    step, grad, left = VROCCD.step, StagedSweep.grad, [at]
+
+    def spoilt_step(opt: VROCCD, x: torch.Tensor, y: torch.Tensor) -> Any:
+        left[0] -= 1
+        if left[0] == 0 and where == "batch":
+            x[0, 0] = math.nan
+        elif left[0] == 0:
+            with torch.no_grad():
+                next(iter(opt.net.parameters.values()))[0] = math.nan
+        return step(opt, x, y)
+
+    def spoilt_grad(sweep: StagedSweep, j: int) -> Any:
+        left[0] -= 1
+        gj = grad(sweep, j)
+        if left[0] == 0:
+            (gj.tensors[0] if isinstance(gj, Pieces) else gj).view(-1)[0] = math.nan
+        return gj
+
+    if where == "gradient":
+        StagedSweep.grad = spoilt_grad  # type: ignore[method-assign]
+    else:
+        VROCCD.step = spoilt_step  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        VROCCD.step, StagedSweep.grad = step, grad  # type: ignore[method-assign]
+
+
 def trained(rank: int, place: Path) -> str:
     """The example, from its last checkpoint on; a digest of where it ends."""
     model, _ = example.train(place, EPOCHS, batches=5)
@@ -158,8 +194,8 @@ class Trials:
         self.scratch, self.rng = scratch, random.Random(seed)
         torch.set_num_threads(1)
         example.train(scratch / "alone", 1, batches=2)  # what torch imports late, before forking
-        self.wanted = {r: forked(trained, r, scratch / f"whole-{r}")[0][1] for r in (2, 3)}
-        self.calls = {r: gradients_in_all(scratch, r) for r in (2, 3)}
+        self.wanted = {r: forked(trained, r, scratch / f"whole-{r}")[0][1] for r in (1, 2, 3)}
+        self.calls = {r: gradients_in_all(scratch, r) for r in (1, 2, 3)}
 
     def kill(self, k: int) -> str:
         """One rank killed inside a cycle; then the run is started again."""
@@ -197,34 +233,26 @@ class Trials:
         return "" if same else "resumed, it ends elsewhere"
 
     def nan(self, k: int) -> str:
-        """NaN in one rank's batch: all ranks refuse the step, and go on afterwards."""
-        ranks = 2 + k % 2
-        victim, when = self.rng.randrange(ranks), self.rng.randrange(1, 6)
+        """NaN on one rank: all ranks refuse the step; then the run goes on from its checkpoint."""
+        where, ranks = ("batch", "gradient", "parameters")[k % 3], 1 + k // 3 % 3
+        victim = self.rng.randrange(ranks)
+        at = self.rng.randrange(1, self.calls[ranks] if where == "gradient" else 5 * EPOCHS)
+        place = self.scratch / f"nan-{k}"
 
-        def body(rank: int, place: Path) -> list[str]:
-            torch.manual_seed(0)
-            model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
-            opt, said = SCCD(model, nn.functional.mse_loss, lr=0.1), []
-            for step in range(7):
-                x, y = torch.randn(6, 4), torch.randn(6, 2)
-                if rank == victim and step == when:
-                    x[step % 6, 0] = float("nan")
-                try:
-                    opt.step(x, y)
-                except NotFiniteError as error:
-                    said.append(f"{step}: {error}")
-            return [*said, digest(model)]
+        def body(rank: int, place: Path) -> Any:
+            try:
+                with _spoilt(where, at if rank == victim else -1):
+                    return f"nothing was said, {trained(rank, place)[:10]}"
+            except NotFiniteError as error:
+                return [str(error)]
 
-        answers = [answer for _, answer in forked(body, ranks, self.scratch / f"nan-{k}")]
+        answers = [answer for _, answer in forked(body, ranks, place)]
+        name = where != "gradient" and ranks > 1
         for rank, answer in enumerate(answers):
-            good = isinstance(answer, list) and len(answer) == 2 and answer == answers[0]
-            if (
-                not good
-                or not answer[0].startswith(f"{when}: ")
-                or f"rank {victim}:" not in answer[0]
-            ):
-                return f"rank {rank}: {str(answer)[:200]}"
-        return ""
+            good = isinstance(answer, list) and answer == answers[0]
+            if not good or (name and f"rank {victim}:" not in answer[0]):
+                return f"{where}, rank {rank}: {str(answer)[:200]}"
+        return self._resumed(ranks, place)
 
     def damage(self, k: int) -> str:
         """The newest checkpoint cut short or with a bit flipped."""
@@ -279,7 +307,14 @@ def as_rank(victim: int, at: int, place: Path) -> None:
     (place / f"end-{rank}").write_text(end)
 
 
-KINDS = ("kill", "hang", "nan", "damage", "torchrun")
+TITLES = {
+    "kill": ("SIGKILL of a rank inside a cycle", "training on two and three ranks"),
+    "hang": ("a rank that hangs", "training on two ranks"),
+    "nan": ("NaN in a batch, a gradient, the parameters", "training on one to three ranks"),
+    "damage": ("a damaged file", "checkpoints of training"),
+    "torchrun": ("SIGKILL of a rank inside a cycle", "torchrun --max-restarts"),
+}
+KINDS = tuple(TITLES)
 
 
 def main() -> int:
@@ -290,6 +325,7 @@ def main() -> int:
     for kind, number in zip(KINDS, (20, 2, 20, 200, 2), strict=True):
         parser.add_argument(f"--{kind}s", type=int, default=number)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
     failures: list[str] = []
     outcome: dict[str, Counter[bool]] = {}
@@ -311,12 +347,15 @@ def main() -> int:
     words = {
         "kill": "ranks killed inside a cycle: the others named it, resumed bit for bit",
         "hang": "ranks that hang: the others named it within the timeout, resumed bit for bit",
-        "nan": "NaN in one rank's batch: refused and named by all ranks",
+        "nan": "NaN in a batch, a gradient, parameters: refused by all ranks, resumed bit for bit",
         "damage": "damaged checkpoints: skipped for the one before",
         "torchrun": "ranks killed under torchrun --max-restarts: ended bit for bit",
     }
     for kind, counts in outcome.items():
         print(f"{sum(counts.values())} {words[kind]}: {counts[True]}, else: {counts[False]}")
+    record(chosen.csv, chosen.seed, [
+        (*TITLES[kind], counts.total(), counts[True]) for kind, counts in outcome.items() if counts
+    ])  # fmt: skip
     return 1 if failures else 0
 
 

@@ -1,7 +1,8 @@
 """Faults of fits of tables, tried for real: python tests/faults/tables.py --kills 20 --workers 2.
 
-- A Dask fit with a checkpoint is killed (SIGKILL) at a random moment, again and again, until one
-  try comes to its end: its certificate and its objective are those of a fit never killed.
+- A Dask fit with a checkpoint is killed (SIGKILL) or interrupted (Ctrl-C) at a random moment, again
+  and again, until one try comes to its end: its certificate and its objective are those of a fit
+  never killed.
 - A worker of a cluster of processes is killed while a fit runs: the fit goes on to the same end.
 - A checkpoint is cut short or has a bit flipped: it is skipped, with a warning, for the one before.
 """
@@ -20,15 +21,19 @@ import threading
 import time
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
+from counts import record
 
+from cyclade.kept import Kept
 from cyclade.linear import Solution, solve
-from cyclade.linear.checkpoint import Kept
+
+INTERRUPTED = 130
 
 
 def table(rows: int = 6000, chunk: int = 1000) -> tuple[Any, Any]:
@@ -68,33 +73,35 @@ def child(place: Path) -> int:
             dask.config.set(scheduler="synchronous")  # threads of the parent are not there
             (place / "found.json").write_text(json.dumps(summary(fit(place / "fit"))))
             code = 0
+        except KeyboardInterrupt:
+            code = INTERRUPTED
         finally:
             os._exit(code)
     return pid
 
 
-def kills(times: int, seed: int, counts: Counter[str]) -> None:
-    """Kill at random moments until so many kills have hit; every run that ends is compared."""
+def strikes(times: int, seed: int, by: int, counts: Counter[str]) -> None:
+    """Strike at random moments until so many have hit; every run that ends is compared."""
     with dask.config.set(scheduler="synchronous"):
         fit()
         start = time.perf_counter()
         whole = fit()
     length, draw = time.perf_counter() - start, random.Random(seed)
-    while counts["kills"] < times:
-        place = Path(tempfile.mkdtemp())
+    while counts["tried"] < times:
+        place, hits = Path(tempfile.mkdtemp()), 0
         while True:
             pid = child(place)
-            time.sleep(draw.random() * 1.2 * length)
+            time.sleep(draw.random() * 2.0 * length)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, by)
             _, status = os.waitpid(pid, 0)
-            if os.WIFEXITED(status):
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) != INTERRUPTED:
                 break
-            counts["kills"] += 1
+            hits += 1
         good = os.WEXITSTATUS(status) == 0
         good = good and same(json.loads((place / "found.json").read_text()), whole)
-        counts["runs that ended the same"] += good
-        counts["failures"] += not good
+        counts["tried"] += hits
+        counts["good"] += hits * good
         shutil.rmtree(place)
 
 
@@ -123,8 +130,8 @@ def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
             found = fit()
             killer.join()
             good = same(summary(found), whole)
-            counts["workers killed, fits that went on"] += good
-            counts["failures"] += not good
+            counts["tried"] += 1
+            counts["good"] += good
 
 
 def damages(times: int, seed: int, counts: Counter[str]) -> None:
@@ -143,8 +150,8 @@ def damages(times: int, seed: int, counts: Counter[str]) -> None:
             warnings.simplefilter("always")
             found = kept.load()
         good = found is not None and int(found["k"]) == 1 and len(told) == 1
-        counts["damaged checkpoints skipped"] += good
-        counts["failures"] += not good
+        counts["tried"] += 1
+        counts["good"] += good
     shutil.rmtree(place)
 
 
@@ -152,18 +159,28 @@ def main() -> None:
     """Try all, print the counts, fail if anything did."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--interrupts", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--damages", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
-    counts: Counter[str] = Counter()
-    damages(chosen.damages, chosen.seed, counts)
-    kills(chosen.kills, chosen.seed, counts)
-    if chosen.workers:
-        lost_workers(chosen.workers, chosen.seed, counts)
-    for name, count in counts.items():
-        print(f"{count:5d} {name}")
-    raise SystemExit(1 if counts["failures"] else 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    found = []
+    for fault, times, trial in (
+        ("a damaged file", chosen.damages, damages),
+        ("SIGKILL at a random moment", chosen.kills, partial(strikes, by=signal.SIGKILL)),
+        ("Ctrl-C at a random moment", chosen.interrupts, partial(strikes, by=signal.SIGINT)),
+        ("a Dask worker killed", chosen.workers, lost_workers),
+    ):
+        counts: Counter[str] = Counter()
+        if times:
+            trial(times, chosen.seed, counts=counts)
+        of = "checkpoints of a fit" if trial is damages else "a Dask fit"
+        found.append((fault, of, counts["tried"], counts["good"]))
+        print(f"{counts['tried']:5d} {fault}, {of}: {counts['good']} as it should be")
+    record(chosen.csv, chosen.seed, [one for one in found if one[2]])
+    raise SystemExit(1 if any(tried != good for *_, tried, good in found) else 0)
 
 
 if __name__ == "__main__":

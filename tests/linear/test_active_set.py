@@ -5,13 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Cauchy
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import begin
 from cyclade.linear.subproblem.active_set import ActiveSetNewton, converges
+from cyclade.linear.tuning import DEFAULT
 
 ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
 
@@ -70,7 +71,7 @@ def test_products_are_of_the_weights_also_once_columns_have_come_in(sparse, fit_
     expected = hessian(X, active_set.w, before, fit_intercept)
     np.testing.assert_allclose(active_set.G, expected, rtol=1e-9, atol=1e-12)
     S = np.flatnonzero(x[before])
-    assert active_set.refactor(S)
+    assert active_set.refactor(S, DEFAULT)
     lacking = np.setdiff1d(np.arange(design.p), before)[:4]
     state.x[lacking] = 0.1
     state.measured.distances[:] = 0.0
@@ -129,8 +130,8 @@ def test_no_tolerance_ends_too():
 
 
 def test_old_products_are_kept_while_they_are_the_shorter_way():
-    assert converges(1.0, 0.5, 0.6, 1.0)
-    assert converges(1.0, 0.1, 0.01, 40.0)
-    assert not converges(1.0, 0.5, 1e-6, 8.0)
-    assert converges(1.0, 0.05, 1e-6, 64.0)
-    assert not converges(1.0, 0.9, 0.5, 64.0)
+    assert converges(1.0, 0.5, 0.6, 1.0, DEFAULT)
+    assert converges(1.0, 0.1, 0.01, 40.0, DEFAULT)
+    assert not converges(1.0, 0.5, 1e-6, 8.0, DEFAULT)
+    assert converges(1.0, 0.05, 1e-6, 64.0, DEFAULT)
+    assert not converges(1.0, 0.9, 0.5, 64.0, DEFAULT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cyclade.kept import Kept
 from cyclade.linear import LassoCV, RowChunks, path, solve
-from cyclade.linear.checkpoint import Kept
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 10))

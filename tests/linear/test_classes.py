@@ -11,12 +11,12 @@ from sklearn.datasets import load_iris
 from cyclade.linear import SparseLogisticRegressionCV, path, solve
 from cyclade.linear.api import lam_max
 from cyclade.linear.designs import DenseDesign, SparseDesign
-from cyclade.linear.kernels import classes, group_gram
+from cyclade.linear.kernels import classes
 from cyclade.linear.losses import Multinomial
-from cyclade.linear.panels.classes import ClassPanel
+from cyclade.linear.panels.group import ClassPanel
 from cyclade.linear.penalties import L1, ElasticNet, Rows
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.subproblem.row_gram import RowGram
+from cyclade.linear.subproblem.classes import RowGram
 from cyclade.linear.tuning import Tuning
 
 BY_COLUMNS = Tuning(max_class_products=0)
@@ -104,7 +104,7 @@ def test_cycles_on_products_are_the_literal_ones():
     rows = RowGram(G, b.copy(), np.zeros(k * m), m, lam)
     x = np.zeros(k * m)
     for _ in range(10):
-        group_gram.cycles(G, rows.c, rows.x, m, rows.Q, rows.D, lam, 1, 0.0)
+        rows.cycles(1, 0.0)
         for j in range(k):
             own = slice(m * j, m * j + m)
             L = np.linalg.eigvalsh(G[own, own])[-1]
@@ -121,7 +121,7 @@ def test_newton_steps_on_products_end_where_cycles_do():
     G, b, lam = B.T @ B / 30, 5.0 * rng.standard_normal(12), np.full(4, 1.0)
     newton, plain = (RowGram(G, b.copy(), np.zeros(12), 3, lam) for _ in range(2))
     few = newton.minimise(1e-11, 10_000)
-    many, _ = group_gram.cycles(G, plain.c, plain.x, 3, plain.Q, plain.D, lam, 1_000_000, 1e-11)
+    many, _ = plain.cycles(1_000_000, 1e-11)
     np.testing.assert_allclose(newton.x, plain.x, atol=1e-7)
     assert few < many / 3
 

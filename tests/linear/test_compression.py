@@ -7,8 +7,8 @@ import pytest
 
 from cyclade.linear import path
 from cyclade.linear.compression import compress, compressed
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, GroupL2, Slope, SparseGroup
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from cyclade.linear import direct, path, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import begin
-from cyclade.linear.stopping import Stopping
 from cyclade.linear.tuning import Tuning
+from cyclade.linear.working_set import Stopping
 
 NEVER = Tuning(direct_price=0.0, direct_per_fit=0.0)
 PENALTIES = {

@@ -162,7 +162,7 @@ def test_by_name():
 def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
     """The loss of 50,000 rows is rounded too coarsely for a line search by values alone."""
     from cyclade.linear.api import as_problems
-    from cyclade.linear.panels.protocols import as_design
+    from cyclade.linear.designs import as_design
 
     rng, n = np.random.default_rng(0), 50_000
     y = np.where(rng.random(n) < 0.03, 1.0, -1.0)

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from cyclade.blocks import Layout
 from cyclade.core import cycle
 from cyclade.lag import Nothing
+from cyclade.linear.designs import as_design
 from cyclade.linear.panels.group import GroupPanel, OutputPanel, RowPanel
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
 from cyclade.linear.penalty_bound import BoundEntries, BoundGroups
 from cyclade.linear.subproblem.group import Descent

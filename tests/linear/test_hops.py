@@ -8,7 +8,7 @@ from test_path_companion import crowded
 
 from cyclade.linear import solve
 from cyclade.linear.penalties import L1, MCP, SCAD
-from cyclade.linear.starts import hops
+from cyclade.linear.starts import minima
 from cyclade.linear.tuning import Tuning
 
 WITHOUT = Tuning(hops=())
@@ -29,13 +29,13 @@ def test_objectives_are_often_lower_and_hardly_ever_higher(penalty):
 
 def test_lowest_point_is_gone_on_with(monkeypatch):
     seen = []
-    literal = hops.near
+    literal = minima.near
 
     def watched(problem, state, max_passes):
         literal(problem, state, max_passes)
         seen.append(state.measured.objective)
 
-    monkeypatch.setattr(hops, "near", watched)
+    monkeypatch.setattr(minima, "near", watched)
     for seed in range(4):
         seen.clear()
         X, y = crowded(seed)
@@ -49,7 +49,7 @@ def test_lowest_point_is_gone_on_with(monkeypatch):
 def test_other_fits_do_not_hop(case, monkeypatch):
     X, y = crowded(0)
     away = []
-    monkeypatch.setattr(hops, "fork", lambda state: away.append(state))
+    monkeypatch.setattr(minima, "fork", lambda state: away.append(state))
     penalty = L1(0.3) if case == "convex" else MCP(1e3 if case == "all zero" else 0.3, 3.0)
     start = np.ones(X.shape[1]) if case == "start given" else None
     solve(X, y, "squared", penalty, coef=start)

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import reference
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.gram import Gram
@@ -105,10 +105,6 @@ def test_centring_is_profiling_the_intercept_out(storage):
     every = np.arange(X.shape[1])
     G = panel.products(every[:0], every, np.empty((0, 0)))
     np.testing.assert_allclose(G, A @ A.T, atol=1e-10)
-    d = np.linspace(-1.0, 2.0, len(y))
-    H, column = panel.curved_products(d)
-    np.testing.assert_allclose(H, A * d @ A.T, atol=1e-10)
-    np.testing.assert_allclose(column, A @ (d * np.sqrt(w)), atol=1e-10)
     np.testing.assert_allclose(panel.product(x), x @ A, atol=1e-10)
 
 

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import path, reference, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.kernels.columns import sort_out
 from cyclade.linear.kernels.gram import submatrix
 from cyclade.linear.loss_at import LossAt, SquaredLossAt
 from cyclade.linear.losses import Squared
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
 from cyclade.linear.penalty_bound import bind

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve, working_set
+from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import gram, linalg, sparse
 from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.loss_at import loss_at
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem

@@ -100,7 +100,7 @@ def test_a_sample_is_spread_over_all_rows():
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_parts_of_either_memory_order(order):
-    from cyclade.linear.panels.protocols import as_design
+    from cyclade.linear.designs import as_design
 
     X, _, _ = table(n=200, order=order)
     rows, cols = sample(200, 40, 8), np.array([1, 4, 5])

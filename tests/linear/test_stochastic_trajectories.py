@@ -17,11 +17,10 @@ from cyclade.core import iterate, start
 from cyclade.linear.penalties import L1, GroupL2
 from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
-from cyclade.linear.stochastic.lipschitz import diagonal
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
 from cyclade.linear.stochastic.separable import by_blocks
 from cyclade.linear.stochastic.setup import null_intercept
-from cyclade.linear.stochastic.steps import RowSteps, falling
+from cyclade.linear.stochastic.steps import RowSteps, diagonal, falling
 from cyclade.linear.stochastic.sweep import Rows
 from cyclade.methods import as_method, make_sampler
 from cyclade.orders import as_order

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import path, reference, solve
+from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
 from cyclade.linear.panels.dense import SharedDensePanel
-from cyclade.linear.panels.protocols import as_design
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem import sweeps

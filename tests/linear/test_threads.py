@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import compression, path, solve, threads
-from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.designs import as_design
 from cyclade.linear.penalties import L1, ElasticNet
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.tuning import Tuning

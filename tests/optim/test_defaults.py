@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,16 @@ def torch_adam() -> float:
     return accuracy(model, x, y)
 
 
-@pytest.mark.parametrize("precondition", [None, "adam"])
-def test_within_two_points_of_adam(precondition: str | None, torch_adam: float) -> None:
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(SCCD, {}), (SCCD, {"precondition": "spectral"}), (SCCD, {"precondition": "adam"}),
+     (SCCD, {"momentum": 0.9}), (SGD, {})],
+    ids=str,
+)  # fmt: skip
+def test_within_two_points_of_adam(cls: Any, options: Any, torch_adam: float) -> None:
     x, y = digits()
     model = net()
-    opt = SCCD(model, F.cross_entropy, precondition=precondition)
+    opt = cls(model, F.cross_entropy, **options)
     for epoch in range(EPOCHS):
         for i in shuffled(epoch):
             opt.step(x[i], y[i])
@@ -87,6 +93,39 @@ def test_the_default_rates() -> None:
         found: float = cls(net(), F.cross_entropy, **options).param_groups[0]["lr"]
         return found
 
-    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [0.1, 0.2, 1e-3]
+    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [0.2, 0.2, 1e-3]
+    assert rate(SCCD, momentum=0.9) == rate(SGD, momentum=0.9) == 0.02
     assert rate(VROCCD, b=8) == pytest.approx(0.005)  # what the paper's LeNet trains with
     assert rate(VROCCD, b=8, precondition="adam") == 1e-3
+
+
+def test_default_steps_are_clipped_and_say_so() -> None:
+    def clip(cls: Any, **options: Any) -> float | None:
+        opt = cls(net(), F.cross_entropy, **options)
+        found: float | None = opt.param_groups[0]["clip_norm"]
+        assert ("is clipped at norm" in repr(opt)) == (found is not None)
+        return found
+
+    assert clip(SCCD) == clip(SCCD, precondition="spectral") == clip(SCCD, momentum=0.9) == 0.5
+    assert clip(SGD) == 1.0
+    assert clip(SCCD, clip_norm=3.0) == 3.0
+    for options in (
+        {"lr": 0.1}, {"precondition": "adam"}, {"precondition": "curvature"},
+        {"clip_norm": math.inf}, {"clip_total_norm": 1.0},
+    ):  # fmt: skip
+        assert clip(SCCD, **options) is None
+    assert clip(VROCCD, b=8) is clip(SGD, lr=0.1) is None
+
+
+def test_a_clipped_block_moves_by_no_more_than_lr_times_the_norm() -> None:
+    x, y = digits()
+    model = net()
+    with torch.no_grad():
+        model[2].weight.mul_(50.0)
+    opt = SCCD(model, F.cross_entropy, blocks="layers")
+    before = [p.detach().clone() for p in model.parameters()]
+    opt.step(x[:32], y[:32])
+    pairs = zip(model.parameters(), before, strict=True)
+    moved = [(p.detach() - a).square().sum() for p, a in pairs]
+    for k in range(0, len(moved), 2):  # weight and bias are a block
+        assert float((moved[k] + moved[k + 1]).sqrt()) <= 0.2 * 0.5 * (1 + 1e-5)

@@ -46,7 +46,8 @@ def test_the_same_bits_as_vectors(cls: Any, options: dict[str, Any]) -> None:
 
 def test_only_plain_steps_are_fused() -> None:
     for options, expected in (
-        ({}, True), ({"momentum": 0.9}, False), ({"clip_norm": 1.0}, False),
+        ({}, True), ({"momentum": 0.9}, False), ({"clip_norm": 1.0}, True),
+        ({"clip_total_norm": 1.0}, False),
         ({"precondition": "adam"}, False), ({"no_decay": "biases"}, False),
     ):  # fmt: skip
         x, y = data("cpu")
@@ -57,11 +58,11 @@ def test_only_plain_steps_are_fused() -> None:
         assert opt.runner.fused() == frozenset()  # captured steps, but the model is not on CUDA
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize(("decay", "clip"), [(0.0, None), (0.01, None), (0.0, 0.1), (0.01, 100.0)])
 @pytest.mark.parametrize("order", ["forward", "shuffled", "greedy"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_eager_steps_in_place_have_the_bits_of_vectors(
-    dtype: torch.dtype, order: str, decay: float
+    dtype: torch.dtype, order: str, decay: float, clip: float | None
 ) -> None:
     found = []
     for in_place in (True, False):
@@ -70,7 +71,10 @@ def test_eager_steps_in_place_have_the_bits_of_vectors(
             dtype
         )
         x, y = torch.randn(20, 6, dtype=dtype), torch.randint(0, 3, (20,))
-        opt = SCCD(model, F.cross_entropy, lr=0.3, weight_decay=decay, blocks="layers", order=order)
+        opt = SCCD(
+            model, F.cross_entropy, lr=0.3, weight_decay=decay, blocks="layers", order=order,
+            clip_norm=clip,
+        )  # fmt: skip
         for k in range(4):
             if k == 1:
                 assert opt.runner.fused() == {0, 1, 2}
@@ -94,7 +98,7 @@ def test_eager_steps_that_need_vectors() -> None:
 @pytest.mark.skipif(
     not torch.cuda.is_available() or kernel() is None, reason="the kernel needs CUDA and Triton"
 )
-@pytest.mark.parametrize("kind", ["plain", "refresh", "correct"])
+@pytest.mark.parametrize("kind", ["plain", "clipped", "refresh", "correct"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_kernel_has_the_bits_of_the_operations(dtype: torch.dtype, kind: str) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -106,13 +110,15 @@ def test_the_kernel_has_the_bits_of_the_operations(dtype: torch.dtype, kind: str
         size = sum(torch.Size(shape).numel() for shape in shapes)
         params, now = ([drawn(*shape) for shape in shapes] for _ in range(2))
         then = [drawn(*shape) for shape in shapes] if kind == "correct" else None
-        g, lagged = (None, None) if kind == "plain" else (drawn(size), drawn(size))
+        bare = kind in ("plain", "clipped")
+        g, lagged = (None, None) if bare else (drawn(size), drawn(size))
+        scale = torch.tensor(0.7, dtype=dtype).cuda() if kind == "clipped" else None
         step = Step(torch.tensor(0.1, dtype=dtype).cuda(), torch.tensor(1.03, dtype=dtype).cuda())
         found = [
             [p.clone() for p in params],
             *(None if a is None else a.clone() for a in (g, lagged)),
         ]
-        apply(params, now, then, g, lagged, step)
-        launch(found[0], now, then, found[1], found[2], step)
+        apply(params, now, then, g, lagged, step, scale)
+        launch(found[0], now, then, found[1], found[2], step, scale)
         for a, b in zip([*params, g, lagged], [*found[0], *found[1:]], strict=True):
             assert a is None or torch.equal(a, b)

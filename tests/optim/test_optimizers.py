@@ -460,6 +460,7 @@ def test_the_page_sampler_is_a_function_of_seed_and_position() -> None:
     assert abs(large / 2000 - 0.3) < 0.04
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on one core
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_page_sampler_in_a_data_loader(workers: int) -> None:
     x, y = batch(64)

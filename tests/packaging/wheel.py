@@ -5,9 +5,9 @@
     python tests/packaging/wheel.py dist --python python3.10 --constraints constraints-lowest.txt
 
 Each environment is made from nothing in a temporary folder, gets the wheel with one extra, and runs
-there: the command line, the examples of README whose packages it has, and, with `experiments`, a
-run of one epoch. An example that needs a package beyond its extra must say so by its import.
-Exit 1 if anything fails.
+there: the command line, the examples of README and of the first pages whose packages it has, the
+table in chunks with `dask`, and a run of one epoch with `experiments`. An example that needs a
+package beyond its extra must say so by its import. Exit 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -25,10 +25,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {  # what an example may import with each extra, beside cyclade and NumPy
     "core": set(),
-    "linear": {"cyclade.linear"},
+    "linear": {"cyclade.linear", "sklearn"},
+    "dask": {"cyclade.linear", "sklearn", "dask"},
     "torch": {"torch", "cyclade.optim"},
-    "experiments": {"torch", "cyclade.optim", "cyclade.experiments"},
+    "experiments": {"torch", "cyclade.optim", "cyclade.experiments", "sklearn"},
 }
+CHUNKS = """
+import dask.array as da, numpy as np
+from cyclade.linear import Lasso
+X = np.random.default_rng(0).standard_normal((1000, 20))
+y = X[:, 0] - X[:, 1]
+chunked = Lasso(alpha=0.1).fit(da.from_array(X, (250, 20)), da.from_array(y, 250))
+assert chunked.certificate_.reached
+assert np.allclose(chunked.coef_, Lasso(alpha=0.1).fit(X, y).coef_, atol=1e-3)
+"""
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("start-*.md"))]
 
 
 def main() -> None:
@@ -73,11 +84,24 @@ def commands(extra: str) -> Iterator[list[str]]:
     yield ["venv/bin/cyclade", "--version"]
     yield ["venv/bin/cyclade", "--help"]
     yield ["venv/bin/cyclade", "doctor"]
-    for code in examples(ROOT / "README.md"):
-        if imports(code) <= NEEDS[extra] | {"cyclade", "numpy"}:
-            yield ["venv/bin/python", "-W", "error", "-c", code]
+    for page in PAGES:
+        for code in examples(page):
+            if runs_with(extra, code):
+                yield ["venv/bin/python", "-W", "error", "-c", code]
+    if extra == "dask":
+        yield ["venv/bin/python", "-W", "error", "-c", CHUNKS]
     if extra == "experiments":
         yield ["venv/bin/cyclade", "run", "--epochs", "1", "--quiet", "--out", "run"]
+
+
+def runs_with(extra: str, code: str) -> bool:
+    """Whether an example needs no more than an extra brings."""
+    return imports(code) <= NEEDS[extra] | {
+        "cyclade",
+        "cyclade.problems",
+        "cyclade.theory",
+        "numpy",
+    }
 
 
 def examples(path: Path) -> list[str]:

@@ -7,6 +7,8 @@ coefficients enter as the penalty falls. Cross-validation chooses where to stop;
 one-standard-error rule takes the sparsest model that is not worse than the best by more than noise.
 """
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -20,7 +22,7 @@ y = data.target
 names = products.get_feature_names_out(data.feature_names)
 
 model = LassoCV(n_alphas=50, cv=5, rule="1se").fit(X, y)
-path = Lasso().path(X, y, n_alphas=50)
+path = replace(Lasso().path(X, y, n_alphas=50), feature_names=names)
 
 # %%
 # Every point of the path ends with a certificate, here a duality gap: F − min F is at most that.
@@ -32,7 +34,7 @@ for j in model.coef_.nonzero()[0]:
 
 # %%
 figure, (left, right) = plt.subplots(1, 2)
-plot_path(path, ax=left, alpha=model.alpha_, label=0)
+plot_path(path, ax=left, alpha=model.alpha_, label=5)
 plot_cv(model, ax=right)
 left.set_title("Coefficients")
 right.set_title("Held-out error")

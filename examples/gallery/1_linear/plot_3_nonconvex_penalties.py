@@ -69,6 +69,7 @@ for axis, column, label in zip(axes, (1, 2), ("false discoveries", "distance"), 
         )  # fmt: skip
     axis.set(xlabel="standard deviation of the noise", ylabel=label)
     axis.set_xscale("log", base=2)
+    axis.set_xticks(NOISE, [f"{noise:g}" for noise in NOISE])
 axes[1].set_ylabel("distance to the true coefficients")
 axes[0].legend()
 plt.show()

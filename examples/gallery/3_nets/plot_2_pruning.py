@@ -55,9 +55,11 @@ for strength, (size, accuracy, change, widths) in zip(strengths, results, strict
 
 # %%
 sizes, accuracies = [r[0] for r in results], [r[1] for r in results]
-plt.semilogx(sizes, accuracies, "o-")
+plt.plot(sizes, accuracies, "o-")
 for strength, size, accuracy in zip(strengths, sizes, accuracies, strict=True):
-    plt.annotate(f"{strength:g}", (size, accuracy), textcoords="offset points", xytext=(4, -12))
+    plt.annotate(f"{strength:g}", (size, accuracy), textcoords="offset points", xytext=(5, -13))
+plt.margins(y=0.12)
+plt.xlim(0, 1.08 * max(sizes))
 plt.xlabel("parameters after pruning")
 plt.ylabel("test accuracy")
 plt.title("Accuracy against size; numbers are the strength of the penalty")

@@ -19,6 +19,7 @@ PARTS = {
     "": "minimize, regularisers, theory",
     "torch": "torch functions, optimizers for nets",
     "linear": "linear models",
+    "dask": "linear models of tables on Dask",
     "experiments": "the paper's experiments",
 }
 """What each extra is for; the empty one is what every installation has."""
@@ -73,6 +74,7 @@ def needs(extra: str, required: Iterable[str]) -> list[Need]:
             for other in name[len("cyclade[") : -1].split(","):
                 found += needs(other, required)
         else:
+            name = name.partition("[")[0]  # dask[array]
             found.append(Need(name, least, _version(name)))
     return found
 

@@ -12,9 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from cyclade.linear.api import path, solve
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.chunked.chunks import RowChunks
-from cyclade.linear.results import PathResult, Solution
+from cyclade.linear.results import Certificate, PathResult, Solution
 
 __all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
+from cyclade.kept import Kept, fingerprint
 from cyclade.linear import losses, penalties
-from cyclade.linear.certificate import Certificate
-from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
+from cyclade.linear.checkpoint import as_path, described, resumed
 from cyclade.linear.checks import (
     as_start,
     check_gram,
@@ -24,9 +24,8 @@ from cyclade.linear.checks import (
     numbers,
 )
 from cyclade.linear.losses import Loss
-from cyclade.linear.panels.protocols import Design, as_design
-from cyclade.linear.results import PathResult, Solution, paths_together, together
-from cyclade.linear.starts.softening import Softening, softer
+from cyclade.linear.panels.protocols import Design
+from cyclade.linear.results import Certificate, PathResult, Solution, paths_together, together
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -138,17 +137,14 @@ def fit(
     problem: Problem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> Solution:
     """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
-    from cyclade.linear import direct
-    from cyclade.linear.starts.continuation import Continuation
-    from cyclade.linear.starts.hops import Hops
+    from cyclade.linear.starts.continuation import Continuation, Softening
+    from cyclade.linear.starts.minima import Hops
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
 
-    if direct.suits(problem, 1):
-        lams = np.array([problem.penalty.penalty.lam])
-        found = direct.solve(problem, x, lams, tol, max_passes)
-        if found is not None:
-            return only(problem, found, report)
+    found = directly(problem, x, c, None, tol, max_passes)
+    if found is not None:
+        return only(problem, found, report)
     easier = softer_than(problem) if cold else []
     start: Start = Softening(easier, tol, report) if easier else Continuation()
     if not problem.penalty.convex:
@@ -264,6 +260,8 @@ def lam_max(
         from cyclade.linear.chunked import api
 
         return api.lam_max(X, y, loss, penalty, (sample_weight, offset, fit_intercept))
+    from cyclade.linear.designs import as_design
+
     design = as_design(X)
     problems = as_problems(design, y, loss, penalty, (sample_weight, offset, fit_intercept))
     return float(penalty.lam_max(null_gradient(problems)))
@@ -304,13 +302,14 @@ def follow(
 ) -> PathResult:  # fmt: skip
     """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
     from cyclade.linear.screening import Reader
-    from cyclade.linear.starts.companion import Companion
+    from cyclade.linear.starts.continuation import Softening
+    from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    whole = at_once(problem, x, lams, tol, max_passes, report)
+    whole = at_once(problem, x, c, lams, tol, max_passes, report)
     if whole is not None:
         if done is not None:
             for k in range(lams.size):
@@ -345,16 +344,29 @@ def follow(
 
 
 def at_once(
-    problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
+    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
 ) -> PathResult | None:
-    """The path from one pass over X, where products of all columns are cheap; or None."""
-    from cyclade.linear import direct
-
-    if direct.suits(problem, lams.size):
-        found = direct.solve(problem, x, lams, tol, max_passes)
-        if found is not None:
-            return path_of(problem, lams, found)
+    """The path from one compiled call or one pass over X, where either is cheap; or None."""
+    found = directly(problem, x, c, lams, tol, max_passes)
+    if found is not None:
+        return path_of(problem, lams, found)
     return compressed_path(problem, x, lams, tol, max_passes, report)
+
+
+def directly(
+    problem: Problem, x: Array, c: Any, lams: Array | None, tol: float, max_passes: int
+) -> Fits | None:
+    """All λ (None: that of the penalty) on products of all columns, where these are cheap."""
+    from cyclade.linear import direct, direct_curved
+
+    single = lams is None
+    if direct.suits(problem, 1 if single else lams.size):
+        lams = np.array([problem.penalty.penalty.lam]) if single else lams
+        return direct.solve(problem, x, lams, tol, max_passes)
+    if direct_curved.suits(problem):
+        lams = np.array([problem.penalty.penalty.lam]) if single else lams
+        return direct_curved.solve(problem, x, c, lams, tol, max_passes)
+    return None
 
 
 def compressed_path(
@@ -366,7 +378,7 @@ def compressed_path(
     """
     from cyclade.linear.compression import compressed
     from cyclade.linear.state import begin
-    from cyclade.linear.stopping import Stopping
+    from cyclade.linear.working_set import Stopping
 
     found = compressed(problem, lams.size)
     if found is None:
@@ -391,6 +403,8 @@ def checked(
     intercept: Any, tol: float, max_passes: int, tuning: Tuning | None, precompute: Any = "auto",
 ) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
     """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
+    from cyclade.linear.designs import as_design
+
     tuning = check_options(tol, max_passes, tuning)
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     design.precompute = check_gram(precompute, design.p)
@@ -442,6 +456,8 @@ def as_problems(
 
 def softer_than(problem: Problem) -> list[Loss]:
     """Losses to solve before the one of this problem."""
+    from cyclade.linear.starts.continuation import softer
+
     loss, penalty = problem.loss, problem.penalty.penalty
     return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
 

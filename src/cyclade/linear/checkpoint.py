@@ -1,47 +1,22 @@
 """Checkpoints of paths and of fits of tables: killed at any moment, they go on from the last one.
 
-A file is written beside its place and renamed into it (`experiments.storage`), begins with the
-SHA-256 of all that follows, and the one before it is kept. A damaged one is named in a warning and
-skipped. Its content are arrays of numbers, so reading it runs no code.
+`cyclade.kept` writes and reads the files.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
-from cyclade.linear.results import PathResult, Solution
+from cyclade.kept import Kept, fingerprint
+from cyclade.linear.results import Certificate, PathResult, Solution
 
 Array = NDArray[Any]
 Follow = Callable[[Any, Any, Array, Callable[[Solution], None]], None]
-
-
-def fingerprint(*parts: Any) -> str:
-    """The SHA-256 of numbers, texts and arrays: which run a checkpoint belongs to.
-
-    >>> fingerprint(1, np.zeros(2)) == fingerprint(1, np.zeros(2))
-    True
-    >>> fingerprint(1, np.zeros(2)) == fingerprint(1, np.ones(2))
-    False
-    """
-    found = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            found.update(repr((part.shape, str(part.dtype))).encode())
-            found.update(np.ascontiguousarray(part).tobytes())
-        else:
-            found.update(repr(part).encode() + b"\0")
-    return found.hexdigest()
 
 
 def described(penalty: Any) -> Any:
@@ -50,57 +25,6 @@ def described(penalty: Any) -> Any:
         (name, fingerprint(np.asarray(value)) if isinstance(value, np.ndarray) else repr(value))
         for name, value in sorted(vars(penalty).items())
     ]
-
-
-class Kept:
-    """The checkpoint of one run, in a file.
-
-    >>> import tempfile
-    >>> kept = Kept(tempfile.mkdtemp() + "/fit", "this run")
-    >>> kept.load() is None
-    True
-    >>> kept.save(x=np.arange(3.0))
-    >>> kept.load()["x"]
-    array([0., 1., 2.])
-    """
-
-    def __init__(self, place: str | os.PathLike[str], run: str) -> None:
-        self.path, self.run = Path(place), fingerprint(run)
-        self.before = self.path.with_name(self.path.name + ".before")
-
-    def save(self, **arrays: Any) -> None:
-        """Replace the checkpoint; the old one is kept beside it."""
-        from cyclade.experiments.storage import digest, write
-
-        content = io.BytesIO()
-        np.savez(content, **arrays)
-        body = self.run.encode() + b"\n" + content.getvalue()
-        write(self.path, digest(body).encode() + b"\n" + body, keep=self.before)
-
-    def load(self) -> dict[str, Array] | None:
-        """The newest one that is whole, or None; ValueError if it is that of another run."""
-        for path in (self.path, self.before):
-            if not path.exists():
-                continue
-            try:
-                return self._read(path)
-            except (OSError, EOFError, KeyError, BufferError) as bad:
-                warnings.warn(f"checkpoint {path} is damaged and was skipped: {bad}", stacklevel=3)
-        return None
-
-    def _read(self, path: Path) -> dict[str, Array]:
-        whole = path.read_bytes()
-        head, _, body = whole.partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() != head:
-            raise OSError("its content does not fit its digest")
-        run, _, content = body.partition(b"\n")
-        if run != self.run.encode():
-            raise ValueError(
-                f"checkpoint: {path} belongs to other data or arguments; name another file, or "
-                "remove it"
-            )
-        with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
 
 
 def resumed(kept: Kept | None, lams: Array, x: Any, c: Any, follow: Follow) -> list[Solution]:

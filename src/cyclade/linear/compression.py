@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import threads
-from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.designs import as_design
 from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 

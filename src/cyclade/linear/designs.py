@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import threads
+from cyclade.linear.checks import in_chunks
 from cyclade.linear.kernels import classes, dense, sparse
 from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
+from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.linear.weighted_columns import Columns, DenseColumns, SparseColumns
@@ -269,3 +271,22 @@ class SparseDesign:
         few = cols.size <= tuning.max_columns_sparse and (more or 4 * cols.size < self.n)
         few &= self.reading(cols) < tuning.max_row_entries * self.n
         return columns if few else None
+
+
+def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
+    """Wrap X after checking it; `uneven` says that rows will get very different weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_design(np.eye(3)).correlate(np.arange(3.0))
+    array([0., 1., 2.])
+    """
+    if in_chunks(X):
+        raise TypeError(
+            f"X: a table in chunks ({type(X).__name__}) is not to be had here; use X in memory, "
+            "or solve, path, their estimators or partial_fit"
+        )
+    if hasattr(X, "tocsc"):
+        return SparseDesign(X, uneven, tuning)
+    return DenseDesign(np.asarray(X), uneven, tuning)

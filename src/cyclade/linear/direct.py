@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.compression import column_sums, given_products, products
-from cyclade.linear.kernels.gram_path import certify, path
+from cyclade.linear.kernels.gram_path import bounds, path
 from cyclade.linear.problem import Problem
+from cyclade.linear.results import Certificate
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
@@ -120,9 +120,10 @@ class Residuals(NamedTuple):
 
 def judged(penalty: Any, lams: Array, coefs: Array, at: Residuals) -> tuple[Array, Array, Array]:
     """F, the duality gap and the intercept for every λ."""
-    r, dual = np.empty((2, lams.size))
-    kind, unit = penalty.parameters[0], penalty.penalty.unit
-    certify(kind, unit, lams, coefs, at.g, at.squares, at.along, r, dual)
+    r, shrink, conjugates = np.empty((3, lams.size))
+    bounds(penalty.parameters[0], penalty.penalty.unit, lams, coefs, at.g, r, shrink, conjugates)
+    # φ*(y, θ) = θy + ½θ² at θ = shrink · u
+    dual = -shrink * (at.along + 0.5 * shrink * at.squares) - conjugates
     r += 0.5 * at.squares
     return r, np.maximum(r - dual, 0.0), at.intercepts
 

@@ -143,6 +143,68 @@ class SoftmaxLossAt(LossAt):
         return -float(entropies(q, np.log(np.maximum(q, np.finfo(np.float64).tiny)), self.s))
 
 
+class LossesAt:
+    """The loss at several z at once, the rows of Z: what their certificates are made of.
+
+    `value` holds Σ s_i φ(y_i, z_i) by rows, and `slopes` the rows sθ of the dual points θ: φ', with
+    Σ s_i θ_i brought to zero if they are to be `balanced` (as `certificate.balanced`).
+    """
+
+    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balanced: bool) -> None:
+        self.loss, self.s, self.shape = loss, s, Z.shape
+        self.y = np.broadcast_to(y, Z.shape).reshape(-1)
+        self.value = self.sums(loss.value(self.y, Z.reshape(-1)))
+        u = np.asarray(loss.gradient(self.y, Z.reshape(-1))).reshape(Z.shape)
+        if balanced:
+            slope = (u @ s)[:, None]
+            side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
+            weight = (side @ s)[:, None]
+            u = u - np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0) * side
+        self.u, self.slopes = u, u * s
+
+    def sums(self, values: Array) -> Array:
+        """Σ s_i values_i by rows."""
+        return np.asarray(np.asarray(values).reshape(self.shape) @ self.s)
+
+    def dual(self, shrink: Array) -> Array:
+        """−Σ s_i φ*(y_i, shrink · θ_i) by rows."""
+        theta = (shrink[:, None] * self.u).reshape(-1)
+        return -self.sums(self.loss.conjugate(self.y, theta))  # type: ignore[attr-defined]
+
+
+class LogisticLossesAt(LossesAt):
+    """With e = exp(−|z|), two logarithms and arithmetic. Labels are the sides of a balance."""
+
+    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balanced: bool) -> None:
+        from cyclade.linear.kernels.losses import passages
+
+        e = np.abs(Z)
+        np.negative(e, out=e)
+        np.exp(e, out=e)
+        self.s, self.y = s, y
+        self.a, self.slopes = np.empty_like(Z), np.empty_like(Z)
+        self.value, (self.mass, self.entropy, self.part) = (
+            np.empty(len(Z)),
+            np.empty((3, len(Z), 2)),
+        )
+        passages(
+            y, Z, e, np.log1p(e), s, balanced, self.a, self.slopes, self.value, self.mass,
+            self.entropy, self.part,
+        )  # fmt: skip
+
+    def dual(self, shrink: Array) -> Array:
+        """−Σ s_i [a log a + (1 − a) log(1 − a)] with a = |θ|: a part of |φ'|, one per label."""
+        from cyclade.linear.kernels.losses import remainders, triples
+
+        part = self.part * shrink[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):  # parts near 0 and 1: the caller looks
+            own = part * (self.mass * np.log(part) + self.entropy)
+            rest = np.empty_like(self.a)
+            remainders(self.y, self.a, part, rest)
+            return -own.sum(axis=1) - triples(self.s, rest, np.log(rest))
+
+
+MANY: dict[type, type[LossesAt]] = {Logistic: LogisticLossesAt}
 KINDS: dict[type, type[LossAt]] = {Squared: SquaredLossAt, Logistic: LogisticLossAt}
 
 
@@ -151,3 +213,8 @@ def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:
     if z.ndim == 2:
         return (SoftmaxLossAt if loss.softmax else LossAt)(loss, y, s, z)
     return KINDS.get(type(loss), LossAt)(loss, y, s, z)
+
+
+def losses_at(loss: Loss, y: Array, s: Array, Z: Array, balanced: bool) -> LossesAt:
+    """The loss at the rows of Z."""
+    return MANY.get(type(loss), LossesAt)(loss, y, s, Z, balanced)

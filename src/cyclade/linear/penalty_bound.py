@@ -2,46 +2,28 @@
 
 x is one flat vector, block after block. A scalar penalty has blocks of one coordinate; groups of
 features and rows of T outputs are blocks of several; sorted l1 is one block of all columns.
-
-Shipped penalties are known to the kernels by a kind and a table. For a user's penalty the same
-kernels are compiled again with that class's `value`, `prox` and `distance` in place of the shipped
-ones; the numbers and arrays an object holds become a tuple that the compiled methods read as
-`self`, so another λ of the same class needs no new compilation.
+Kernels of scalar penalties are compiled once for all shipped ones, and again for a user's own class
+(`kernels/penalties.py`).
 """
 
 from __future__ import annotations
 
 import abc
 import math
-from collections import namedtuple
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import block_measures, columns, dense, gram, sparse
-from cyclade.linear.kernels.jit import rebound
+from cyclade.linear.kernels import block_measures, columns
+from cyclade.linear.kernels.penalties import SHIPPED, compiled_for, numbers_of
 from cyclade.linear.kernels.sorted_l1 import dual_norm, pool, sorted_residuals
 from cyclade.linear.penalties import BlockPenalty, Rows, Slope, formulas
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
-SHIPPED: dict[str, Any] = {
-    "dense_cycles": dense.cycles,
-    "dense_cycles_in_place": dense.cycles_in_place,
-    "sparse_cycles": sparse.cycles,
-    "gram_cycles": gram.cycles,
-    "total": columns.total,
-    "distances": columns.distances,
-    "check": columns.check,
-    "project": columns.project,
-    "thresholds": columns.thresholds,
-    "conjugates": columns.conjugates,
-}
-REQUIRED = {"value": "(x, j)", "prox": "(u, t, j)", "distance": "(x, g, j)"}
 
 
 class Candidates(NamedTuple):
@@ -148,7 +130,7 @@ class BoundScalar(BoundPenalty):
         if self.shipped:
             self.parameters = (penalty.kind, penalty.parameters(p))
         else:
-            self.functions, self.parameters = _users(penalty), _state(penalty)
+            self.functions, self.parameters = compiled_for(penalty), numbers_of(penalty)
         self.penalty, self.convex, self.blocks = penalty, bool(penalty.convex), p
         self.is_norm = self.shipped and bool(self.parameters[0] == formulas.L1)
         self.zero_threshold = np.full(p, -1.0)
@@ -483,60 +465,3 @@ def bind(penalty: Any, p: int, outputs: int | None = None) -> BoundPenalty:
     if outputs is not None:
         return BoundEntries(penalty, p, outputs)
     return BoundSorted(penalty, p) if isinstance(penalty, Slope) else BoundScalar(penalty, p)
-
-
-def _users(penalty: Any) -> dict[str, Any]:
-    """The kernels compiled with the methods of a user's penalty."""
-    lacking = []
-    for method, form in REQUIRED.items():
-        own = getattr(type(penalty), method, None)
-        if own is None or getattr(own, "__isabstractmethod__", False):
-            lacking.append(method + form)
-    if not hasattr(penalty, "convex"):
-        lacking.append("convex (True or False)")
-    if lacking:
-        raise TypeError(
-            f"penalty: {type(penalty).__name__} lacks {' and '.join(lacking)}; a penalty has "
-            f"{', '.join(m + args for m, args in REQUIRED.items())} and convex"
-        )
-    scalar, kernels = _functions(penalty.__class__)
-    state = _state(penalty)
-    for name, function in scalar.items():
-        arguments = {"value": (0.5, 0), "threshold": (0,)}.get(name, (0.5, 0.25, 0))
-        try:
-            function(state, *arguments)
-        except numba.core.errors.NumbaError as error:
-            raise TypeError(
-                f"penalty: {type(penalty).__name__}.{name} could not be compiled; it may use plain "
-                f"numbers, `math`, and attributes of self that are numbers or arrays. {error}"
-            ) from error
-    return kernels
-
-
-@lru_cache(maxsize=32)
-def _functions(kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The methods of that class, compiled, and the kernels with them inside."""
-    cols = [m for m in (*REQUIRED, "threshold") if hasattr(kind, m)]
-    scalar = {name: rebound(getattr(kind, name), {}, cache=False) for name in cols}
-    texts = {
-        name: text
-        for name, text in SHIPPED.items()
-        if name != "conjugates" and (name != "thresholds" or "threshold" in scalar)
-    }
-    return scalar, {name: rebound(text, scalar, cache=False) for name, text in texts.items()}
-
-
-def _state(penalty: Any) -> Any:
-    """The numbers and arrays of an object, as a tuple with names."""
-    held = {
-        name: np.asarray(value, np.float64) if isinstance(value, np.ndarray) else float(value)
-        for name, value in vars(penalty).items()
-        if isinstance(value, (int, float, np.number, np.ndarray)) and name.isidentifier()
-    }
-    return _tuple_type(penalty.__class__, tuple(held))(*held.values())
-
-
-@lru_cache(maxsize=64)
-def _tuple_type(kind: type, fields: tuple[str, ...]) -> Any:
-    """One tuple type per class and set of attributes, or every object would compile anew."""
-    return namedtuple(kind.__name__, fields, rename=False)

@@ -51,7 +51,7 @@ class PathDisplay:
         alpha : float, default=None
             Mark this alpha.
         label : int, default=10
-            How many of the largest coefficients are named in the legend.
+            How many of the largest coefficients are named in the legend; the others are grey.
         **style
             For Matplotlib's `plot`.
         """
@@ -61,12 +61,15 @@ class PathDisplay:
         outputs = coefs if coefs.ndim == 3 else coefs[None]
         self.lines_ = []
         size = abs(outputs).max(axis=(0, 2), initial=0.0)
-        named = set(np.argsort(-size, kind="stable")[:label].tolist())
+        ranks = {int(j): rank for rank, j in enumerate(np.argsort(-size, kind="stable")[:label])}
+        others = "0.75" if ranks else None  # grey behind those that are named
         for j in np.flatnonzero(size):
             for k, curves in enumerate(outputs):
                 name = str(j) if path.feature_names is None else str(path.feature_names[j])
-                text = name if int(j) in named and k == 0 else None
-                options = {"color": f"C{j % 10}", "label": text, **style}
+                rank = ranks.get(int(j))
+                text = name if rank is not None and k == 0 else None
+                color = (others or f"C{j % 10}") if rank is None else f"C{rank % 10}"
+                options = {"color": color, "label": text, "zorder": 2 + (text is not None), **style}
                 self.lines_ += self.ax_.plot(path.alphas, curves[j], **options)
         self.ax_.set_xscale("log")
         self.ax_.invert_xaxis()
@@ -74,7 +77,7 @@ class PathDisplay:
         if alpha is not None:
             self.ax_.axvline(alpha, color="black", linestyle="--", linewidth=1.0)
         self.ax_.set(xlabel="alpha", ylabel="coefficient")
-        if self.lines_:
+        if any(size[list(ranks)]):
             self.ax_.legend(fontsize="small", title="feature", loc="best")
         return self
 
@@ -125,7 +128,8 @@ class CVDisplay:
         self.ax_.set_xscale("log")
         self.ax_.invert_xaxis()
         self.ax_.set(xlabel="alpha", ylabel=self.name)
-        self.ax_.legend(fontsize="small")
+        clear = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}  # lines may lie below
+        self.ax_.legend(fontsize="small", **clear)
         return self
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from cyclade.linear.loss_at import LossAt, by_rows
 from cyclade.linear.losses import Loss
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.problem import Problem
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
@@ -98,7 +98,7 @@ def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trus
         bounded = np.isfinite(upper)
         upper = np.where(bounded, np.maximum(upper, w), 0.0)
         w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
-    return np.maximum(w, tuning.weight_floor * float(np.max(w, initial=1e-300)))
+    return np.maximum(w, tuning.weight_floor * float(np.max(w, initial=np.finfo(np.float64).tiny)))
 
 
 def lifted(loss: Loss, tuning: Tuning, second: Array) -> Array:
@@ -126,22 +126,22 @@ def line_search(
     """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants.
 
     `here` and `end` are the loss at t = 0 and t = 1, `r(t)` the penalty at t. With a finite
-    `further`, t = 2, 4, …, 256 are tried after 1, with the loss `there(t)`, as long as F falls
+    `further`, t = 2, 4, … are tried after 1, with the loss `there(t)`, as long as F falls
     `further` times as much as before: where F is bent down, a model that does not know it makes
     short steps in the right direction.
     """
     r0, r1, dz = r(0.0), r(1.0), end.z - here.z
     F, slope = here.value + r0, float(np.vdot(here.slopes, dz)) + r1 - r0
-    t, at = 1.0, end
+    t, at, tuning = 1.0, end, problem.tuning
     for _ in range(halvings):
         value = at.value + (r1 if t == 1.0 else r(t))
-        if value <= F + 1e-4 * t * min(slope, 0.0) + 1e-15 * abs(F):
+        if value <= F + tuning.armijo * t * min(slope, 0.0) + tuning.rounding * abs(F):
             break
         t *= 0.5
         at = problem.loss_at(here.z + t * dz)
     else:
         return Step(0.0, here)
-    while there is not None and 1.0 <= t < 256.0:
+    while there is not None and 1.0 <= t < 2.0**tuning.max_doublings:
         longer = there(2.0 * t)
         lower = longer.value + r(2.0 * t)
         if F - lower < further * (F - value):
@@ -157,17 +157,11 @@ def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tup
     return found.t, found.loss_at
 
 
-class Trusting(Protocol):
-    """What keeps how far a majoriser's weights are trusted."""
-
-    trust: float
-
-
-def next_damping(state: Trusting, damping: float, t: float) -> float:
+def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT) -> float:
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
-        state.trust = min(1.0, 3.0 * state.trust)
-    return max(1.0, damping / 4) if t > 0 else 8.0 * damping
+        state.trust = min(1.0, tuning.trust_step * state.trust)
+    return max(1.0, damping / tuning.damping_back) if t > 0 else tuning.damping_step * damping
 
 
 def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:
@@ -183,15 +177,16 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     slope, bend = problem.penalty.derivatives(S, x)
     if not np.isfinite(bend).all():
         return None
-    panel = model.panel(S)
-    panel.start(model.R, x)
-    downhill = np.append(panel.correlations() - slope, -model.slopes.sum())
+    columns = problem.design.unweighted(S, problem.fit_intercept)
+    at = np.searchsorted(columns.cols, S)
+    downhill = np.append(-columns.slopes(model.slopes)[at] - slope, -model.slopes.sum())
     if float(np.abs(downhill[:k]).max()) <= eps:
         return None
     for second in (model.second(), model.w):
-        step = solve_positive(
-            *_hessian(panel, model, second, bend), downhill, problem.fit_intercept
-        )
+        H = columns.products(at, second)
+        H.flat[:: k + 1] += bend + problem.tuning.newton_ridge * np.abs(H.diagonal())
+        border, corner = columns.slopes(second)[at], float(second.sum())
+        step = solve_positive(H, border, corner, downhill, problem.fit_intercept)
         if step is not None:
             break
     else:
@@ -199,27 +194,19 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     F = model.loss_at.value + problem.penalty.total(S, x)
     kinked = problem.penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
     best, t = None, 1.0
-    while 2.0**-3 < t < 2.0**9:
+    while 0.125 < t <= 2.0**problem.tuning.max_doublings:
         dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
         dc = t * float(step[k])
-        dz = panel.product(dx) / model.root + dc
-        there = problem.loss_at(model.z + dz)
+        there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
         tried = there.value + problem.penalty.total(S, x + dx)
         if tried < F:
-            best, F = (dx, there, dc - float(panel.means @ dx)), tried
+            best, F = (dx, there, dc - float(columns.centres[at] @ dx)), tried
             t *= 2.0
         elif best is None and t <= 1.0:
             t *= 0.5
         else:
             break
     return best
-
-
-def _hessian(panel: Panel, model: Model, second: Array, bend: Array) -> tuple[Array, Array, float]:
-    """Of F in (x_S, c): the block of x, the column of c, and the corner."""
-    H, column = panel.curved_products(second / model.w)
-    H.flat[:: bend.size + 1] += bend + 1e-13 * panel.L[: bend.size]
-    return H, column, float(second.sum())
 
 
 def solve_positive(

@@ -1,16 +1,40 @@
-"""What fits and paths return, and how those of separate outputs are put together."""
+"""What fits and paths return: certificates, solutions, and how those of separate outputs join."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
-
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was measured on all columns at the point that is reported.
+
+    Attributes
+    ----------
+    kind : {"gap", "distance"}
+        "gap": F(x, c) − D(θ) for a feasible dual point θ, an upper bound on F(x, c) − min F.
+        "distance": the largest dist(∂F, 0), over all coordinates (of groups and of rows of several
+        outputs, in the Euclidean norm) and the intercept.
+    value : float
+        The measurement.
+    tolerance : float
+        What it had to come under.
+    """
+
+    kind: Literal["gap", "distance"]
+    value: float
+    tolerance: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether value ≤ tolerance."""
+        return self.value <= self.tolerance
 
 
 @dataclass

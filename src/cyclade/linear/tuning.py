@@ -43,7 +43,7 @@ class Tuning:
 
     cost: CostModel = field(default_factory=CostModel)
 
-    # Stopping (stopping.py): against fits that go on for ever without getting better. Guards.
+    # `Stopping` (working_set.py): against fits that go on for ever without getting better. Guards.
     stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
     stall_ratio: float = 0.999  # of the best certificate: a smaller value is progress
     idle_checks: int = 3  # in a row between which nothing moved
@@ -85,6 +85,7 @@ class Tuning:
     hop_distance: float = 0.3  # of the other λ: how precisely that is solved, one working set
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
+    same_point: float = 1e-3  # of the largest coefficient: closer points go to the same minimum
 
     # Starts along a path: models of the loss, against working sets. 2x: `entry` 1.23 (`logistic w8a
     # /100`), `products_reuse` 1.17, the others 1.09 or less; without products that are kept
@@ -112,6 +113,12 @@ class Tuning:
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
     weight_floor: float = 1e-10  # of the largest weight; rounding
+    armijo: float = 1e-4  # of the slope times the step: F must fall by so much; textbook value
+    max_doublings: int = 8  # of a step along which F goes on falling
+    first_trust: float = 0.1  # of a majoriser's weights: what replaces φ'' < 0 at first
+    trust_step: float = 3.0  # times as much after a step that was too long
+    damping_step: float = 8.0  # times the weights after a step that failed; safe
+    damping_back: float = 4.0  # the weights are divided by it after one that did not; safe
     flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.0
 
     # Products of all columns at once (direct.py), against working sets. Measured: a path of a
@@ -120,6 +127,10 @@ class Tuning:
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
+    curved_price: float = 2.0**16  # the same for a curved loss, whose products every model needs
+    curved_part: float = 0.5  # of the tolerance, where gaps are told from terms of second order
+    curved_precision: float = 1e-3  # of its first distance, what a model is minimised to
+    curved_steps: int = 50  # models at one λ; guard
     fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
     # Compression of a tall X (compression.py)
@@ -150,6 +161,9 @@ class Tuning:
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
     stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
     max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; guard
+    rounding: float = 1e-15  # of a sum over rows: smaller parts of it are rounding
+    imbalance: float = 1e-13  # of Σ|u_i|: beyond it a balanced dual point has another gradient
+    newton_ridge: float = 1e-13  # of a Newton matrix's diagonal, added to it; rounding
 
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py): models
     # against cycles on each of them; products of columns and factors against cycles. 2x:
@@ -198,6 +212,11 @@ class Tuning:
     pivot_distance: float = 0.3  # of λ: near the minimum
     true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is
     pivot_near: float = 0.95  # of its threshold: a zero with a larger |g| has its products formed
+    pivot_rate: float = 0.8  # of the distance before: where more is left, products are made anew
+    pivot_burst: int = 8  # cycles before pivots, where many columns violate
+    pivot_few: int = 24  # columns that violate without cycles first: each is one pivot
+    pivot_ridges: tuple[float, ...] = (0.0, 1e-10, 1e-8)  # of the diagonal, in turn; guard
+    least_trust: float = 1e-3  # of a majoriser's weights; guard
     pivot_steps: int = 20  # Newton steps before the outer loop checks progress
     max_pivots: int = 400  # changes of the support on one model
 

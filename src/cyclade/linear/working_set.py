@@ -9,8 +9,7 @@ is solved says the table `STRATEGIES`: the first row that suits and makes progre
 
 >>> print(table())
 sorted_l1    the penalty is sorted l1
-classes      rows of the loss couple several classes (softmax)
-group        blocks have several entries: groups, rows of outputs
+group        blocks have several entries: groups, rows of outputs or classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
 sweeps       least squares, no fewer rows than columns, and most columns will move
@@ -25,21 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.problem import Problem
+from cyclade.linear.results import Certificate
 from cyclade.linear.state import NO_COLUMNS, State, check
-from cyclade.linear.stopping import Report, Stopping
-from cyclade.linear.subproblem import (
-    active_set,
-    classes,
-    coordinate,
-    group,
-    sampled,
-    sorted_l1,
-    sweeps,
-)
+from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1, sweeps
+from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
+Report = Callable[[dict[str, float]], None]
+TINY = float(np.finfo(np.float64).tiny)
 
 
 def minimise(
@@ -59,9 +52,7 @@ def minimise(
     return stopping.certificate
 
 
-def improve(
-    problem: Problem, state: State, target: float, scale: float, max_passes: int
-) -> None:  # fmt: skip
+def improve(problem: Problem, state: State, target: float, scale: float, max_passes: int) -> None:
     """One working set: choose it, minimise over it, and measure all columns again.
 
     `target` is the distance that all columns will be brought to in the end, `scale` that of λ.
@@ -149,17 +140,14 @@ STRATEGIES = (
         lambda problem, state: problem.penalty.is_sorted, choose, sorted_l1.improve,
     ),
     Strategy(
-        "classes", "rows of the loss couple several classes (softmax)",
-        lambda problem, state: problem.loss.softmax, choose, classes.improve,
-    ),
-    Strategy(
-        "group", "blocks have several entries: groups, rows of outputs",
+        "group", "blocks have several entries: groups, rows of outputs or classes",
         lambda problem, state: not problem.penalty.is_scalar, choose, group.improve,
     ),
     Strategy(
         "active_set",
         "nonconvex loss, weighted l1 norm, and products of columns are affordable",
-        active_set.suits, choose_itself, active_set.improve,
+        lambda problem, state: not problem.loss.convex and active_set.suits(problem, state),
+        choose_itself, active_set.improve,
     ),
     Strategy(
         "sampled", "dense X with many more rows than columns, convex loss",
@@ -168,7 +156,8 @@ STRATEGIES = (
     ),
     Strategy(
         "sweeps", "least squares, no fewer rows than columns, and most columns will move",
-        sweeps.suits, choose_itself, sweeps.improve,
+        lambda problem, state: problem.is_tall and sweeps.suits(problem, state),
+        choose_itself, sweeps.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip
@@ -177,3 +166,85 @@ STRATEGIES = (
 def table() -> str:
     """The table, one line per strategy."""
     return "\n".join(f"{row.name:12} {row.when}" for row in STRATEGIES)
+
+
+class Stopping:
+    """When to stop: the certificate of every check, and whether progress is still made.
+
+    It serves rows in memory and tables in chunks, so problems and states may be those of either.
+    """
+
+    certificate: Certificate
+
+    def __init__(
+        self, problem: Any, state: Any, tol: float, max_passes: int, report: Report
+    ) -> None:
+        """`scale` is that of distances, and `target` the distance to bring all columns to."""
+        self.scale = scale_of_distance(problem, state.measured.g)
+        goal = tol * self.scale
+        if problem.has_dual:  # a gap is a difference of numbers of the size of F, rounded as such
+            rounding = problem.tuning.rounding * abs(state.measured.objective)
+            goal = max(tol * problem.null.scale, rounding)
+        self.goal, self.kind = goal, "gap" if problem.has_dual else "distance"
+        self.max_passes, self.report = max_passes, report
+        self.tuning: Tuning = problem.tuning
+        self.target = np.inf
+        self._dual = -np.inf
+        self._best = self._lowest = np.inf
+        self._point: tuple[float, Any] | None = None  # of the best certificate, with its value
+        self._stalled = self._idle = 0
+        self._passes = -1
+        self._precision = 4.0 * float(np.finfo(problem.dtype).eps)
+
+    def done(self, state: Any, rough: bool = False) -> bool:
+        """Whether a point is good enough, or no better one is to be had.
+
+        One that is `rough` is not good enough, whatever its certificate.
+        """
+        now, tuning = state.measured, self.tuning
+        self._dual = max(self._dual, now.dual)
+        value = max(now.objective - self._dual, 0.0) if self.kind == "gap" else now.distance
+        self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
+        row = {"objective": now.objective, self.kind: value, "passes": state.passes,
+               "working": state.working.size}  # fmt: skip
+        state.history.append(row)
+        self.report(row)
+        self._idle = self._idle + 1 if state.passes == self._passes else 0
+        self._passes = state.passes
+        if self.certificate.reached and not rough:
+            return True
+        self._keep(state, value)
+        if state.passes >= self.max_passes or self._idle == tuning.idle_checks:
+            return True
+        lower = now.objective < self._lowest - self._precision * abs(now.objective)
+        better = lower or value < tuning.stall_ratio * self._best
+        self._stalled = 0 if better else self._stalled + 1
+        self._best, self._lowest = min(self._best, value), min(self._lowest, now.objective)
+        # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
+        self.target = min(self.target, 0.5 * now.distance * self.goal / max(value, self.goal, TINY))
+        return self._stalled == self.tuning.stalled_checks
+
+    def _keep(self, state: Any, value: float) -> None:
+        """Remember a point if its certificate is the best so far: rounding may lead away from it.
+
+        A gap is measured from the best dual value of all checks, so there the lowest F is best.
+        """
+        rank = state.measured.objective if self.kind == "gap" else value
+        if self._point is None or rank < self._point[0]:
+            point = state.point()
+            self._point = self._point if point is None else (rank, point)
+
+    def settle(self, state: Any) -> None:
+        """Go back to the best point, if the certificate does not hold at the last."""
+        if self.certificate.reached or self._point is None:
+            return
+        rank, point = self._point
+        value = max(rank - self._dual, 0.0) if self.kind == "gap" else rank
+        if value < self.certificate.value:
+            state.return_to(point)
+            self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
+
+
+def scale_of_distance(problem: Any, g: Array) -> float:
+    """λ: the largest |g| that keeps a zero; without any, the largest entry of the gradient g."""
+    return problem.penalty.scale or float(np.abs(g).max(initial=0.0)) or 1.0

@@ -14,17 +14,27 @@ from cyclade.optim.turns import Turns
 from cyclade.orders import Custom, Greedy
 
 LEARNING_RATES: dict[str | None, float] = {
-    None: 0.1, "spectral": 0.2, "spectral-linear": 0.2, "curvature": 1.0, "adam": 1e-3,
+    None: 0.2, "spectral": 0.2, "spectral-linear": 0.2, "curvature": 1.0, "adam": 1e-3,
 }  # fmt: skip
-"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`)."""
+"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`); with momentum β they
+are multiplied by 1 − β."""
+
+CLIP_NORM = 0.5
+"""At which norm the gradient of a block is clipped where no lr is given. A net begins on a plateau,
+which wants large steps, and curves more and more later on, where single batches have gradients many
+times the usual ones, and a large step along them destroys what was learned. Clipped, a block moves
+by at most lr · 0.5 in a cycle."""
+
+CLIP_NORM_OF_ONE = 1.0
+"""The same for methods with one block."""
 
 DAMPING: dict[str | None, float] = {"curvature": 10.0}
 """Λ_j = L_j + this. A net is nearly flat at its start and curves within some tens of cycles, so
 that steps of η/L_j alone would leave the region where L_j was measured. For other preconditioners
 it is a guard against 0."""
 
-RECURSIVE_SHARE = 0.05
-"""Of these, for methods that carry an estimate: 0.005 is what the paper's LeNet trains with."""
+RECURSIVE_SHARE = 0.025
+"""Of these rates for methods that carry an estimate: the paper's LeNet trains with 0.005."""
 
 _RANGES: dict[str, tuple[Any, str]] = {
     "weight_decay": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
@@ -83,10 +93,9 @@ def _refuse_shards(model: nn.Module) -> None:
     for name, p in model.named_parameters():
         if type(p).__name__ == "DTensor":
             raise ValueError(
-                f"{name} is a DTensor (fully_shard, or tensor parallelism): FSDP reduces the "
-                "gradients of all its units in one backward pass, and a cyclic step asks for one "
-                "block's alone. Give the plain model (each rank holds all of it); docs/scaling.md "
-                "says what to do about a model that is too big"
+                f"{name} is a DTensor (fully_shard, or tensor parallelism), of which a rank has a "
+                "shard: use cyclade.optim.sharded.ShardedSCCD or ShardedVROCCD, or give the plain "
+                "model (each rank holds all of it)"
             )
 
 
@@ -137,10 +146,23 @@ def check_capture(
         )
 
 
-def default_rate(precondition: str | None, *, recursive: bool) -> float:
+def default_rate(precondition: str | None, momentum: float, *, recursive: bool) -> float:
     """The learning rate when none is given; Adam's steps have the size of theirs in any case."""
     smaller = recursive and precondition != "adam"
-    return LEARNING_RATES[precondition] * (RECURSIVE_SHARE if smaller else 1.0)
+    # Without the noise of binary fractions: 0.2 · (1 − 0.9) is 0.02.
+    share = round(1.0 - momentum, 12) * (RECURSIVE_SHARE if smaller else 1.0)
+    return round(LEARNING_RATES[precondition] * share, 12)
+
+
+def default_clip(precondition: str | None, *, one_block: bool, recursive: bool) -> float | None:
+    """Where gradients are clipped when neither lr nor a clipping is given.
+
+    Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of a
+    recursive method carries no such spikes.
+    """
+    if recursive or precondition in ("adam", "curvature"):
+        return None
+    return CLIP_NORM_OF_ONE if one_block else CLIP_NORM
 
 
 def default_order(

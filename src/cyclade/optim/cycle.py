@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cyclade import core
 from cyclade.lag import Lag, Nothing
+from cyclade.optim import layers
 from cyclade.optim.capture import Graphs, Recorder, side_stream
 from cyclade.optim.checked import Checked
 from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
@@ -233,7 +234,10 @@ class CycleRunner:
             ready = self.point.on_cuda and kernel() is not None and not tape
         if not ready or not self.together.alone or self.net.whole_model:
             return frozenset()
-        return frozenset(j for j in range(self.net.m) if self.steps.in_one_kernel(j) is not None)
+        steps, blocks = self.steps, range(self.net.m)
+        if self.rule.recursive:  # what is clipped there is the estimate, known after the correction
+            blocks = [j for j in blocks if not steps.clipped(j)]
+        return frozenset(j for j in blocks if steps.in_one_kernel(j) is not None)
 
     def sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
@@ -314,13 +318,17 @@ class CycleRunner:
                 "capture=True with an order that changes needs stages whose output does not depend "
                 "on buffers that they move: take order='forward', or capture=False"
             )
+        self._record_anew()
+
+    def _record_anew(self) -> None:
+        self.net.chain.rewrite(layers.fused)
         self.settings.numbers = DeviceNumbers(self.settings.groups)
 
     def forget_graphs(self) -> None:
         """Something that the CUDA graphs point to was replaced: record them again."""
         if self.graphs is not None:
             self.graphs.clear()
-            self.settings.numbers = DeviceNumbers(self.settings.groups)
+            self._record_anew()
 
     def state(self) -> dict[str, Any]:
         """Counters and the tape; vectors lie in the optimizer's state."""

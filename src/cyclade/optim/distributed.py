@@ -159,7 +159,7 @@ class ManyProcesses(OneProcess):
         if self.synchronised and len(set(pieces)) > 1:
             raise ValueError(
                 f"the ranks have {[int(n) for n in pieces]} micro-batches with samples, but "
-                "SyncBatchNorm waits for all of them: give every rank as many"
+                "SyncBatchNorm (or fully_shard) waits for all of them: give every rank as many"
             )
         if any(count != count for count in counts):  # losses that add up
             weighed = [replace(batch, weight=1.0) for batch in batches]

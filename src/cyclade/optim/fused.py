@@ -4,6 +4,8 @@ The arithmetic that `core.cycle` asks for in line 6 and 7,
 
     g ← g + (∇_now − ∇_lag)   or   g ← ∇_now,      x_lag ← x,      x ← (x − η g) / (1 + η wd),
 
+(with g scaled down first where it is clipped)
+
 need not be a kernel for each sign. The objects below stand in for the vectors of a block: they note
 what is to be done, and `Update.commit` does it, tensor by tensor where they lie. In a captured
 cycle, whose lr and weight decay lie on the device, that is one Triton kernel (without Triton such a
@@ -35,6 +37,7 @@ class Pieces:
         self.tensors = list(tensors)
         self.then: list[Tensor] | None = None  # the gradients at the lagged point, to be subtracted
         self.g: Tensor | None = None  # the estimate, to be corrected or overwritten
+        self.scale: Tensor | None = None  # by which a gradient that is clipped is multiplied
 
     def __sub__(self, lagged: Pieces) -> Pieces:
         """∇_now − ∇_lag."""
@@ -109,14 +112,18 @@ class Update:
         self._done = True
         d = self._direction
         if isinstance(self._step.rate, float):
-            in_place(self._params, d.tensors, self._step)
+            in_place(self._params, d.tensors, self._step, d.scale)
             return
         write = apply if kernel() is None or not self._params[0].is_cuda else launch
-        write(self._params, d.tensors, d.then, d.g, lagged, self._step)
+        write(self._params, d.tensors, d.then, d.g, lagged, self._step, d.scale)
 
 
-def in_place(params: list[Tensor], now: list[Tensor], step: Step) -> None:
+def in_place(
+    params: list[Tensor], now: list[Tensor], step: Step, scale: Tensor | None = None
+) -> None:
     """The update of a step whose numbers are known, by torch's operations on lists."""
+    if scale is not None:
+        now = list(torch._foreach_mul(now, scale))
     torch._foreach_sub_(params, torch._foreach_mul(now, step.rate))
     if step.shrink is not None:
         torch._foreach_div_(params, step.shrink)
@@ -124,10 +131,12 @@ def in_place(params: list[Tensor], now: list[Tensor], step: Step) -> None:
 
 def apply(
     params: list[Tensor], now: list[Tensor], then: list[Tensor] | None, g: Tensor | None,
-    lagged: Tensor | None, step: Step,
+    lagged: Tensor | None, step: Step, scale: Tensor | None = None,
 ) -> None:  # fmt: skip
     """The update by operations on vectors: what the kernel is held against."""
     x, d = flatten(params), flatten(now)
+    if scale is not None:
+        d = d * scale
     if then is not None:
         assert g is not None
         d = g + (d - flatten(then))
@@ -141,7 +150,7 @@ def apply(
 
 def launch(
     params: list[Tensor], now: list[Tensor], then: list[Tensor] | None, g: Tensor | None,
-    lagged: Tensor | None, step: Step,
+    lagged: Tensor | None, step: Step, scale: Tensor | None = None,
 ) -> None:  # fmt: skip
     """The update by the Triton kernel."""
     update, start = kernel(), 0
@@ -153,7 +162,8 @@ def launch(
         update[grid](
             tuple(params[some]), tuple(now[some]), tuple(now[some] if then is None else then[some]),
             none if g is None else g, none if lagged is None else lagged, step.rate, step.shrink,
-            start, sizes, then is not None, g is not None, lagged is not None, _LANES,
+            none if scale is None else scale, start, sizes, then is not None, g is not None,
+            lagged is not None, scale is not None, _LANES,
             enable_fp_fusion=False,
         )  # fmt: skip
         start += sum(sizes)

@@ -18,12 +18,15 @@ _PARAMETERS = """
         ``loss_fn(output, target)``, a mean over the batch; None if the model returns its own loss.
     lr, weight_decay, momentum, nesterov, maximize:
         As in `torch.optim` (lr may be a list, one per param group). Weight decay is the prox of
-        (weight_decay / 2) ‖x‖². Without lr, one that trains small nets in the first try: 0.1 for
-        plain steps, 1e-3 for Adam's, 0.005 for recursive methods.
+        (weight_decay / 2) ‖x‖². Without lr, one that trains small nets in the first try: 0.2 for
+        plain steps (times 1 − momentum), 1e-3 for Adam's, 0.005 for recursive methods; and then
+        plain and spectral steps are clipped, see `clip_norm`.
     no_decay:
         "biases" (parameters with fewer than two dimensions) or names: they do not decay.
     clip_norm, clip_total_norm:
         Clip each block's gradient by its norm; by the norm over all blocks, each as last seen.
+        Where no lr is given, the plain and spectral steps of SCCD are clipped at 0.5 and those of
+        SGD at 1 (infinity: never); with an lr of yours nothing is clipped unless you say so.
     precondition:
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
         by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for

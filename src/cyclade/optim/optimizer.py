@@ -19,6 +19,7 @@ from cyclade.optim.arguments import (
     check_loss,
     check_model,
     check_numbers,
+    default_clip,
     default_order,
     default_rate,
     direction,
@@ -104,7 +105,13 @@ class CyclicOptimizer(Optimizer):
         )  # fmt: skip
         check_dtypes(model, precondition)
         if lr is None:
-            lr = default_rate(precondition, recursive=self.recursive)
+            lr = default_rate(precondition, momentum, recursive=self.recursive)
+            if clip_norm is None and clip_total_norm is None:
+                clip_norm = default_clip(
+                    precondition, one_block=self.one_block, recursive=self.recursive
+                )
+        if clip_norm == math.inf:  # never, where a default would clip
+            clip_norm = None
         if order is None:
             order = default_order(
                 precondition, momentum, one_block=self.one_block, recursive=self.recursive,

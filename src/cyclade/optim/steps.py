@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cyclade.optim.adam import Adam
 from cyclade.optim.fused import Pieces, Step
-from cyclade.optim.net import Net
+from cyclade.optim.net import Net, flatten
 from cyclade.optim.settings import Settings
 from cyclade.optim.state import Slots
 
@@ -51,6 +51,9 @@ class NetSteps:
         """The direction and the step η Λ_j^{−1}."""
         if isinstance(gj, Pieces):
             self._used[j] = None
+            clip = self._settings.shared(j, "clip_norm")
+            if clip is not None:
+                gj.scale = _scale(flatten(gj.tensors), clip)
             return gj, self.in_one_kernel(j)
         used = self._used[j] = self._mask(j, now.unused.get(j))
         gj = self._clipped(j, gj)
@@ -84,16 +87,20 @@ class NetSteps:
         return self._settings.shrink(j, t, self._used.get(j))
 
     def in_one_kernel(self, j: int) -> Step | None:
-        """The step of block j, if it is two numbers and the direction is g^j."""
+        """The step of block j, if it is two numbers and the direction is g^j, perhaps clipped."""
         settings, group = self._settings, self._net.blocks[j].groups[0]
         bent = settings.shared(j, "precondition") or settings.shared(j, "momentum")
-        clipped = [settings.shared(j, name) is not None for name in CLIPS]
-        if bent or any(clipped) or not settings.one_number(j):
+        bent = bent or settings.shared(j, "clip_total_norm") is not None
+        if bent or not settings.one_number(j):
             return None
         if settings.numbers is not None:
             return Step(settings.numbers.get("lr", group), settings.numbers.get("shrink", group))
         rate = settings.rate(j)
         return Step(rate, settings.shrink(j, rate)) if isinstance(rate, float) else None
+
+    def clipped(self, j: int) -> bool:
+        """Whether the gradient of block j is clipped by its own norm."""
+        return self._settings.shared(j, "clip_norm") is not None
 
     # ------------------------------------------------------------------------------- direction
 
@@ -112,7 +119,7 @@ class NetSteps:
     def _clipped(self, j: int, gj: Tensor) -> Tensor:
         clip, whole = (self._settings.shared(j, name) for name in CLIPS)
         if clip is not None:
-            gj = gj * (clip / gj.norm().clamp(min=clip))
+            gj = gj * _scale(gj, clip)
         if whole is not None:
             # The other blocks' gradients are those last seen: with one block it is torch's rule.
             norms = [self._norm_of(i) for i in range(self._net.m)]
@@ -226,6 +233,11 @@ class NetSteps:
 
     def _scalar(self, j: int, value: float) -> Tensor:
         return self._net.block_parameters(j)[0].new_full((), value)
+
+
+def _scale(gj: Tensor, clip: float) -> Tensor:
+    """By what a gradient is multiplied so that its norm is at most `clip`."""
+    return clip / gj.norm().clamp(min=clip)
 
 
 def warm_norm(W: Tensor, u: Tensor, iterations: int) -> Tensor:

@@ -15,11 +15,13 @@ def update(  # type: ignore[no-untyped-def]
     lagged,
     rate,
     shrink,
+    scale,
     start,
     SIZES: tl.constexpr,
     CORRECTS: tl.constexpr,
     KEEPS: tl.constexpr,
     LAGS: tl.constexpr,
+    SCALES: tl.constexpr,
     LANES: tl.constexpr,
 ):
     """x ← (x − η g) / (1 + η wd) over the tensors of a block, g and x_lag beside it.
@@ -37,6 +39,8 @@ def update(  # type: ignore[no-untyped-def]
             inside = own < SIZES[i]
             x = tl.load(xs[i] + own, mask=inside)
             d = tl.load(nows[i] + own, mask=inside)
+            if SCALES:
+                d = d * tl.load(scale)
             if CORRECTS:
                 before = tl.load(g + at + own, mask=inside)
                 d = before + (d - tl.load(thens[i] + own, mask=inside))

@@ -61,6 +61,10 @@ def cost(opt: CyclicOptimizer) -> list[str]:
     times, words = opt.predicted_overhead, []
     if opt._runner is None and opt._plan.by_cost:
         words.append(f"layers so far; on the first batch they are merged into {opt._plan}")
+    clips = {group["clip_norm"] for group in opt.param_groups} - {None}
+    if clips:
+        norms = " or ".join(f"{clip:g}" for clip in sorted(clips))
+        words.append(f"the gradient of a block is clipped at norm {norms}")
     known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
     return [*words, f"predicted cost of a cycle: {known}"]
 

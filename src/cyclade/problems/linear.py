@@ -13,7 +13,7 @@ from cyclade._arrays import Array
 from cyclade.blocks import Layout
 from cyclade.linear import losses
 from cyclade.linear.losses import Logistic, Loss, Squared
-from cyclade.linear.stochastic.lipschitz import norms
+from cyclade.linear.stochastic.steps import norms
 from cyclade.linear.stochastic.sweep import Rows
 from cyclade.problems.base import (
     Floats,

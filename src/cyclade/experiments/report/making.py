@@ -15,7 +15,7 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import Board
 from cyclade.experiments.report.groups import Group
-from cyclade.experiments.report.markup import count, rendered
+from cyclade.experiments.report.markup import code, count, rendered
 from cyclade.experiments.report.tables import Table
 
 
@@ -33,7 +33,7 @@ def making(board: Board) -> str:
     runs = tables.run_table(board)
     parts.append(
         f"<h3>Runs</h3><details class=all><summary>{count(len(runs.lines), 'run')}</summary>"
-        f"{rendered(runs)}</details></section>"
+        f"{rendered(runs, 'Runs')}</details></section>"
     )
     return "\n".join(parts)
 
@@ -42,7 +42,7 @@ def _commands(board: Board) -> str:
     root = shlex.quote(str(board.root))
     lines = [board.plan.command] if board.plan.command else []
     lines.append(f"cyclade report {root}")
-    return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
+    return code("\n".join(lines))
 
 
 def _configuration(name: str, group: Group, board: Board) -> str:
@@ -54,7 +54,7 @@ def _configuration(name: str, group: Group, board: Board) -> str:
     return (
         f"<details><summary>{escape(name)} <span class=fine>lr {group.config.lr:g}, "
         f"{'seed' if len(group.runs) == 1 else 'seeds'} {seeds}</span></summary>"
-        f"<pre><code>{escape(toml)}</code></pre><pre><code>{escape(commands)}</code></pre></details>"
+        f"{code(toml)}{code(commands)}</details>"
     )
 
 
@@ -111,4 +111,5 @@ def _machines(board: Board) -> str:
                 str(len(folders)),
             )
         )
-    return rendered(Table(("hardware", "system", "versions", "side by side", "runs"), lines))
+    head = ("hardware", "system", "versions", "side by side", "runs")
+    return rendered(Table(head, lines), "Versions and hardware")

@@ -7,8 +7,11 @@ from html import escape
 from cyclade.experiments.report.tables import Table
 
 
-def rendered(table: Table, kind: str = "") -> str:
-    """A table as HTML; numbers stand to the right, words to the left."""
+def rendered(table: Table, name: str, kind: str = "") -> str:
+    """A table as HTML; numbers stand to the right, words to the left.
+
+    It may scroll by itself, so the keyboard reaches it, and screen readers hear its `name`.
+    """
     words = {i for i, _ in enumerate(table.head) if _wordy(table, i)}
     head = "".join(
         f'<th scope="col"{" class=word" if i in words else ""}>{escape(cell)}</th>'
@@ -33,9 +36,15 @@ def rendered(table: Table, kind: str = "") -> str:
         taken = ' class="taken"' if number in table.taken else ""
         lines.append(f"<tr{taken}>{''.join(cells)}</tr>")
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table class="{kind}">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
+        f'<table class="{kind}">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+def code(text: str) -> str:
+    """Commands or a file as HTML; long lines scroll, by the keyboard too."""
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
 
 
 def _wordy(table: Table, column: int) -> bool:

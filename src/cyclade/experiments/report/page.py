@@ -86,7 +86,7 @@ def _head(board: Board, title: str) -> str:
 
 def _claims(board: Board) -> str:
     rule = "" if all(not claim.checks for claim in board.plan.paper) else RULE
-    return f'{rendered(claims_table(board), "claims")}<p class="fine">{escape(rule)}</p>'
+    return f'{rendered(claims_table(board), "Claims", "claims")}<p class="fine">{escape(rule)}</p>'
 
 
 # --------------------------------------------------------------------------------------- figures
@@ -179,7 +179,7 @@ def _ends(board: Board) -> str:
     return "\n".join(
         (
             "<section><h2>Where the runs ended</h2>",
-            rendered(tables.full_table(board), "ends"),
+            rendered(tables.full_table(board), "Where the runs ended", "ends"),
             '<p class="fine">Mean ± standard deviation over the finished runs, after the last '
             "epoch. Bold: the best mean of its panel among those of which every run finished; that "
             "is no test of significance, which stands beside the claims. Samples are counted as "
@@ -200,7 +200,7 @@ def _tables(board: Board) -> str:
             "the best mean. Shaded: the learning rate taken.</p>",
             '<div class="tunings">',
             *(
-                f'<div class="tuning"><h3>{escape(name)}</h3>{rendered(table)}</div>'
+                f'<div class="tuning"><h3>{escape(name)}</h3>{rendered(table, name)}</div>'
                 for name, table in found
             ),
             "</div></section>",
@@ -215,5 +215,5 @@ def _times(board: Board) -> str:
     beside = ", beside the paper’s Table 1" if board.timing.paper else ""
     return (
         f"<section><h2>Time</h2><p>Of a run alone{device}{beside}.</p>"
-        f"{rendered(timing_table(board.timing), 'timing')}</section>"
+        f"{rendered(timing_table(board.timing), 'Times', 'timing')}</section>"
     )

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.checkpoint import Kept, as_path, described, fingerprint, resumed
+from cyclade.kept import Kept, fingerprint
+from cyclade.linear.checkpoint import as_path, described, resumed
 from cyclade.linear.checks import as_start, check_lams, default_lams
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
@@ -20,11 +21,11 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import PathResult, Solution, paths_together, together
+from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
-from cyclade.linear.starts.softening import softer
-from cyclade.linear.stopping import Report
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import Tuning
+from cyclade.linear.working_set import Report
 
 Array = NDArray[Any]
 

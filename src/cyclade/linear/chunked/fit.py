@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.chunked import model
 from cyclade.linear.chunked.model import Move, Products
 from cyclade.linear.chunked.table import Reading, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.quadratic import next_damping
-from cyclade.linear.stopping import Report, Stopping
+from cyclade.linear.results import Certificate
+from cyclade.linear.working_set import Report, Stopping
 
 Array = NDArray[Any]
 

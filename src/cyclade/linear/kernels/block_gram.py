@@ -1,4 +1,4 @@
-"""Cyclic descent over blocks on products of columns, and those products from sparse rows.
+"""Cyclic descent over blocks on products of columns: cycles, Newton's matrix, sparse products.
 
 The problem is  min over x of ½ xᵀGx − bᵀx + Σ_k λ_k‖x_k‖_2 + ν_k‖x_k‖_1  with c = b − Gx. Entry
 e of x belongs to column e // T and output e % T. Where outputs do not meet in the Hessian, G holds
@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.group import rotated_step, sparse_step
+from cyclade.linear.kernels.group import block_step
 from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.linalg import subtract
 
 ONES = -1  # the number of the column of ones, which belongs to the intercept
 
@@ -36,30 +37,36 @@ def cycles(
         largest = 0.0
         for k in range(starts.shape[0] - 1):
             first, m = starts[k], starts[k + 1] - starts[k]
-            lam, nu, top = table[k, 0], table[k, 1], 0.0
             for i in range(m):
                 g[i] = c[first + i]
-                top = max(top, D[first + i])
-            if top <= 0.0:  # a block of zeros: only the penalty depends on it
-                for i in range(m):
-                    x[first + i] = 0.0 if lam + nu > 0.0 else x[first + i]
-                continue
-            if rotated:
-                rotated_step(g, x, first, Q, q0[k], D, first, m, lam, scratch, now, d)
-            else:
-                sparse_step(g, x, first, Q, q0[k], top, m, lam, nu, inner, scratch, now, d)
-            length = 0.0
-            for i in range(m):
-                if d[i] != 0.0:
-                    e = first + i
-                    x[e] += d[i]
-                    length += d[i] * d[i]
-                    row, output = G[e % T, e // T], e % T
+            size = block_step(
+                g, x, first, m, Q, q0[k], q0[k + 1], D, table[k], rotated, inner, scratch, now, d
+            )
+            for i in range(m if size > 0.0 else 0):
+                row, output = G[(first + i) % T, (first + i) // T], (first + i) % T
+                if T == 1:
+                    subtract(c, row, d[i], K)
+                else:
                     for a in range(K):
                         c[a * T + output] -= d[i] * row[a]
-            largest = max(largest, top * math.sqrt(length))
+            largest = max(largest, size)
         done += 1
     return done, largest
+
+
+@compiled
+def curved(H: Any, x: Any, m: int, lam: Any, slope: Any) -> None:
+    """Add the Hessian of Σ_k λ_k‖x_k‖ to H, and put its gradient into `slope`; no x_k is zero."""
+    for k in range(lam.shape[0]):
+        first, square = m * k, 0.0
+        for i in range(m):
+            square += x[first + i] * x[first + i]
+        size = math.sqrt(square)
+        for i in range(m):
+            slope[first + i] = lam[k] * x[first + i] / size
+            H[first + i, first + i] += lam[k] / size
+            for j in range(m):
+                H[first + i, first + j] -= lam[k] / size * x[first + i] * x[first + j] / square
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, reductions
-from cyclade.linear.kernels.rows import copy_matrix, row_solve
+from cyclade.linear.kernels.rows import copy_matrix, copy_rows, row_step
 
 
 @compiled
@@ -180,14 +180,6 @@ def shift(s: Any, p: Any, inverse: Any, U: Any) -> float:
 
 
 @compiled
-def copy_rows(source: Any, rows: Any, target: Any) -> None:
-    """target ← source on these rows."""
-    for j in rows:
-        for t in range(source.shape[1]):
-            target[j, t] = source[j, t]
-
-
-@compiled
 def cycles(
     dense: bool, A: Any, data: Any, rows: Any, at: Any, means: Any, s: Any, p: Any, inverse: Any,
     U: Any, x: Any, D: Any, order: Any, lam: Any, parameters: Any, entrywise: bool, max_cycles: int,
@@ -205,24 +197,10 @@ def cycles(
         largest = 0.0
         for j in order:
             column_dots(dense, A, data, rows, at, j, means[j], U, c)
-            top, square = 0.0, 0.0
-            for t in range(T):
-                c[t] += D[j, t] * x[j, t]
-                top = max(top, D[j, t])
-                square += x[j, t] * x[j, t]
-            if top <= 0.0:  # a column of zeros: only the penalty depends on its row
-                for t in range(T):
-                    x[j, t] = 0.0 if lam[j] > 0.0 else x[j, t]
-                continue
-            row_solve(c, x, D, j, lam, parameters, entrywise, math.sqrt(square))
-            length = 0.0
-            for t in range(T):
-                d[t] = c[t] - x[j, t]
-                length += d[t] * d[t]
-                x[j, t] = c[t]
-            if length > 0.0:
+            move = row_step(c, x, D, j, lam, parameters, entrywise, d)
+            if move > 0.0:
                 column_subtract(dense, A, data, rows, at, j, means[j], s, p, d, U)
-                largest = max(largest, top * math.sqrt(length))
+                largest = max(largest, move)
         largest = max(largest, shift(s, p, inverse, U))
         done += 1
         if done < past_x.shape[0]:

@@ -48,33 +48,34 @@ def path(
             coefs[k, j] = x[j]
 
 
-@compiled
-def certify(
-    kind: int, unit: Any, lams: Any, coefs: Any, g: Any, squares: Any, along: Any, r: Any, dual: Any
-) -> None:
-    """r(x) and the dual value for every λ, from gradients g and residuals u = z − y.
+@inner
+def excess(parameters: Any, g: Any) -> float:
+    """The largest τ ≥ 1 with −g/τ not inside the domain of r*."""
+    kind, table = parameters
+    over = 1.0
+    for j in range(g.shape[0]):
+        i = j if table.shape[0] > 1 else 0
+        curved = False
+        if kind != 0:
+            bound = table[i, 3] if g[j] < 0.0 else table[i, 2]
+            curved = table[i, 1] > 0.0 or abs(bound) < math.inf
+        if not curved and abs(g[j]) > over * table[i, 0]:
+            over = abs(g[j]) / table[i, 0]
+    return over
 
-    `squares` holds Σ s u², `along` Σ s u y. As `certificate.dual_value`: θ = u is shrunk until
-    Xᵀ(sθ) lies in the domain of r*, and φ*(y, θ) = θy + ½θ².
-    """
+
+@compiled
+def bounds(
+    kind: int, unit: Any, lams: Any, coefs: Any, g: Any, r: Any, shrink: Any, conjugates: Any
+) -> None:
+    """For every λ: r(x), the factor that shrinks −g into the domain of r*, and r* there."""
     table = np.empty_like(unit)
     for k in range(lams.shape[0]):
         scale_table(unit, lams[k], table)
-        over, total = 1.0, 0.0
+        over = excess((kind, table), g[k])
+        shrink[k] = (1.0 - 1e-15) / over if over > 1.0 else 1.0
+        r[k], conjugates[k] = 0.0, 0.0
         for j in range(g.shape[1]):
-            i = j if table.shape[0] > 1 else 0
-            total += value((kind, table), coefs[k, j], j)
-            lam, curved, at = table[i, 0], False, -g[k, j]
+            r[k] += value((kind, table), coefs[k, j], j)
             if kind != 0:
-                bound = table[i, 3] if at > 0.0 else table[i, 2]
-                curved = table[i, 1] > 0.0 or abs(bound) < math.inf
-            if not curved and abs(at) > over * lam:
-                over = abs(at) / lam
-        shrink, conjugates = 1.0, 0.0
-        if over > 1.0:
-            shrink = (1.0 - 1e-15) / over
-        if kind != 0:
-            for j in range(g.shape[1]):
-                conjugates += conjugate((kind, table), -shrink * g[k, j], j)
-        r[k] = total
-        dual[k] = -shrink * (along[k] + 0.5 * shrink * squares[k]) - conjugates
+                conjugates[k] += conjugate((kind, table), -shrink[k] * g[k, j], j)

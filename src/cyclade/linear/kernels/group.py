@@ -196,6 +196,34 @@ def decrease(
 
 
 @compiled
+def block_step(
+    g: Any, x: Any, x0: int, m: int, Q: Any, q0: int, q1: int, D: Any, levels: Any, rotated: bool,
+    steps: int, c: Any, now: Any, move: Any,
+) -> float:  # fmt: skip
+    """Move a block to its minimiser, or towards it; move ← by what, and ‖move‖ max D.
+
+    `levels` are λ and ν of the block. Its Hessian is Q[q0:q1] and D, as for `cycles`: eigenvectors
+    if `rotated`, else the matrix for so many proximal `steps`, one if there is none (q0 = q1).
+    """
+    lam, nu, top, length = levels[0], levels[1], 0.0, 0.0
+    for i in range(m):
+        move[i], top = 0.0, max(top, D[x0 + i])
+    if top <= 0.0:  # a block of zeros: only the penalty depends on it
+        for i in range(m):
+            x[x0 + i] = 0.0 if lam + nu > 0.0 else x[x0 + i]
+        return 0.0
+    if rotated and q0 < q1:
+        rotated_step(g, x, x0, Q, q0, D, x0, m, lam, c, now, move)
+    else:
+        steps = steps if q0 < q1 else 1
+        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, steps, c, now, move)
+    for i in range(m):
+        length += move[i] * move[i]
+        x[x0 + i] += move[i]
+    return top * math.sqrt(length)
+
+
+@compiled
 def cycles(
     dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, b: Any,
     x: Any, starts: Any, place: Any, order: Any, Q: Any, q0: Any, D: Any, table: Any, rotated: bool,
@@ -219,7 +247,6 @@ def cycles(
         largest = 0.0
         for k in order:
             first, m, own = starts[k], starts[k + 1] - starts[k], place[k]
-            lam, nu, top = table[k, 0], table[k, 1], 0.0
             if dense:
                 correlate(A, columns[own : own + m], R, g)
             else:
@@ -227,28 +254,18 @@ def cycles(
                     g[i] = dot(dense, A, data, rows, at, sums, own + i, R)
             for i in range(m):
                 g[i] += b[first + i]
-                top = max(top, D[first + i])
-            if top <= 0.0:  # a group of zeros: only the penalty depends on it
-                for i in range(m):
-                    x[first + i] = 0.0 if lam + nu > 0.0 else x[first + i]
-                continue
-            if rotated and q0[k] < q0[k + 1]:
-                rotated_step(g, x, first, Q, q0[k], D, first, m, lam, c, now, d)
-            else:
-                steps = inner if q0[k] < q0[k + 1] else 1
-                sparse_step(g, x, first, Q, q0[k], top, m, lam, nu, steps, c, now, d)
-            length = 0.0
+            size = block_step(
+                g, x, first, m, Q, q0[k], q0[k + 1], D, table[k], rotated, inner, c, now, d
+            )
             for i in range(m):
-                length += d[i] * d[i]
-                x[first + i] += d[i]
                 step[i] = -d[i]
-            if length > 0.0:
+            if size > 0.0:
                 if dense:
                     add_rows(A, columns[own : own + m], step, R, 0)
                 else:
                     for i in range(m):
                         subtract(dense, A, data, rows, at, sums, mass, own + i, d[i], R)
-                largest = max(largest, top * math.sqrt(length))
+                largest = max(largest, size)
         done += 1
         if done < past_x.shape[0]:
             copy_blocks(x, starts, order, past_x[done])

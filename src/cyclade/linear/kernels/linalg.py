@@ -128,51 +128,22 @@ def remove(F: Any, S: Any, k: int, q: int, y: Any) -> None:
     """Take the q-th of k columns out: the rows below move up and are rotated back to triangles.
 
     The rotations are applied to y too: where it was F⁻¹ v, it becomes that of v without its q-th
-    entry. A row is a chain of rotations, so four rows are rotated side by side.
+    entry.
     """
-    cosine, sine, last = np.empty(k), np.empty(k), np.empty(4)
-    for first in range(q, k - 1, 4):
-        count = min(4, k - 1 - first)
-        for a in range(count):
-            S[first + a] = S[first + a + 1]
-            for i in range(q):
-                F[first + a, i] = F[first + a + 1, i]
-            last[a] = F[first + a + 1, q]
-        known = first if count == 4 else q
-        if count == 4:
-            rotate_four_rows(F, first, q, cosine, sine, last)
-        for a in range(count):
-            r = first + a
-            end = rotate_row(F, r, known, cosine, sine, last[a])
-            size = math.hypot(end, F[r + 1, r + 1])
-            cosine[r], sine[r] = end / size, F[r + 1, r + 1] / size
-            F[r, r] = size
+    cosine, sine = np.empty(k), np.empty(k)
+    for r in range(q, k - 1):
+        S[r] = S[r + 1]
+        row, below = F[r], F[r + 1]
+        for i in range(q):
+            row[i] = below[i]
+        last = below[q]
+        for i in range(q, r):
+            row[i] = cosine[i] * last + sine[i] * below[i + 1]
+            last = cosine[i] * below[i + 1] - sine[i] * last
+        size = math.hypot(last, below[r + 1])
+        cosine[r], sine[r] = last / size, below[r + 1] / size
+        row[r] = size
     carried = y[q]
     for i in range(q, k - 1):
-        below = y[i + 1]
-        y[i], carried = cosine[i] * carried + sine[i] * below, cosine[i] * below - sine[i] * carried
-
-
-@pasted
-def rotate_row(F: Any, r: int, q: int, cosine: Any, sine: Any, last: float) -> float:
-    """Row r + 1 into row r through rotations q, …, r − 1; the entry carried on."""
-    row, below = F[r], F[r + 1]
-    for i in range(q, r):
-        row[i] = cosine[i] * last + sine[i] * below[i + 1]
-        last = cosine[i] * below[i + 1] - sine[i] * last
-    return last
-
-
-@pasted
-def rotate_four_rows(F: Any, r: int, q: int, cosine: Any, sine: Any, last: Any) -> None:
-    """Rows r + 1, …, r + 4 into rows r, …, r + 3 through rotations q, …, r − 1."""
-    r0, r1, r2, r3, r4 = F[r], F[r + 1], F[r + 2], F[r + 3], F[r + 4]
-    e0, e1, e2, e3 = last[0], last[1], last[2], last[3]
-    for i in range(q, r):
-        c, s = cosine[i], sine[i]
-        b0, b1, b2, b3 = r1[i + 1], r2[i + 1], r3[i + 1], r4[i + 1]
-        r0[i], e0 = c * e0 + s * b0, c * b0 - s * e0
-        r1[i], e1 = c * e1 + s * b1, c * b1 - s * e1
-        r2[i], e2 = c * e2 + s * b2, c * b2 - s * e2
-        r3[i], e3 = c * e3 + s * b3, c * b3 - s * e3
-    last[0], last[1], last[2], last[3] = e0, e1, e2, e3
+        after = y[i + 1]
+        y[i], carried = cosine[i] * carried + sine[i] * after, cosine[i] * after - sine[i] * carried

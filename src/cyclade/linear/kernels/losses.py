@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from cyclade.linear.kernels.jit import compiled, reductions
 
 
@@ -44,6 +46,59 @@ def passage(
         margins += s[i] * a * m
         entropy -= s[i] * a * (log[i] + max(m, 0.0))
     return value, mass, margins, entropy
+
+
+@reductions
+def sides(y: Any, z: Any, e: Any, log: Any, s: Any, a: Any, mass: Any, entropy: Any) -> float:
+    """As `passage`: a = |u|, Σ s φ, and for the labels −1 and 1 apart Σ s a and Σ s a log(a)."""
+    value, up, down, high, low = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(z.shape[0]):
+        q, m = 1.0 / (1.0 + e[i]), y[i] * z[i]
+        a[i] = e[i] * q if m >= 0.0 else q
+        value += s[i] * (log[i] - min(m, 0.0))
+        own, entropic = s[i] * a[i], -s[i] * a[i] * (log[i] + max(m, 0.0))
+        up += own if y[i] > 0.0 else 0.0
+        down += own if y[i] < 0.0 else 0.0
+        high += entropic if y[i] > 0.0 else 0.0
+        low += entropic if y[i] < 0.0 else 0.0
+    mass[0], mass[1], entropy[0], entropy[1] = down, up, low, high
+    return value
+
+
+@compiled
+def passages(
+    y: Any, Z: Any, E: Any, logs: Any, s: Any, balanced: bool, a: Any, slopes: Any, value: Any,
+    mass: Any, entropy: Any, part: Any,
+) -> None:  # fmt: skip
+    """`sides` for every row of Z; and slopes = −s y a · part, which sum to zero if `balanced`.
+
+    The heavier label is shrunk for that, by `part`; that of the other one is 1.
+    """
+    for k in range(Z.shape[0]):
+        value[k] = sides(y, Z[k], E[k], logs[k], s, a[k], mass[k], entropy[k])
+        part[k, 0], part[k, 1] = 1.0, 1.0
+        if balanced and mass[k, 0] > 0.0 and mass[k, 1] > 0.0:
+            heavier = 0 if mass[k, 0] > mass[k, 1] else 1
+            part[k, heavier] = mass[k, 1 - heavier] / mass[k, heavier]
+        for i in range(y.shape[0]):
+            slopes[k, i] = -s[i] * y[i] * a[k, i] * (part[k, 1] if y[i] > 0.0 else part[k, 0])
+
+
+@compiled
+def remainders(y: Any, a: Any, part: Any, out: Any) -> None:
+    """out = 1 − a · part, where every row of `part` holds one for each label."""
+    for k in range(a.shape[0]):
+        for i in range(y.shape[0]):
+            out[k, i] = 1.0 - a[k, i] * (part[k, 1] if y[i] > 0.0 else part[k, 0])
+
+
+@compiled
+def triples(a: Any, b: Any, c: Any) -> Any:
+    """`triple` for every row of b and c."""
+    out = np.empty(b.shape[0])
+    for k in range(b.shape[0]):
+        out[k] = triple(a, b[k], c[k])
+    return out
 
 
 @reductions

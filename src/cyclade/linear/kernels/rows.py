@@ -14,7 +14,7 @@ import numpy as np
 
 from cyclade.linear.kernels.dense import WIDTH, subtract
 from cyclade.linear.kernels.group import diagonal_solve
-from cyclade.linear.kernels.jit import compiled, reductions
+from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import dot
 from cyclade.linear.kernels.shipped import prox
 
@@ -27,6 +27,14 @@ def copy_matrix(source: Any, target: Any) -> None:
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = source[i, j]
+
+
+@compiled
+def copy_rows(source: Any, rows: Any, target: Any) -> None:
+    """target ← source on these rows."""
+    for j in rows:
+        for t in range(source.shape[1]):
+            target[j, t] = source[j, t]
 
 
 @reductions
@@ -123,11 +131,24 @@ def shared_cycles(
     return done, largest
 
 
-@compiled
-def row_solve(
-    c: Any, x: Any, D: Any, j: int, lam: Any, parameters: Any, entrywise: bool, size: float
-) -> None:
-    """c ← the minimiser over row j, where c = g + D x: by its norm, or entry by entry."""
+@inner
+def row_step(
+    c: Any, x: Any, D: Any, j: int, lam: Any, parameters: Any, entrywise: bool, d: Any
+) -> float:
+    """Move row j of x to the minimiser of its model; d ← by what, and ‖d‖ max_t D_jt.
+
+    The model is ½ Σ_t D_jt v_t² − b·v + r_j(v), b = c + D_j x_j for the correlations c, which are
+    overwritten; r_j is λ_j‖v‖, or a scalar penalty `entrywise`.
+    """
+    top, square, length = 0.0, 0.0, 0.0
+    for t in range(c.shape[0]):
+        c[t] += D[j, t] * x[j, t]
+        top = max(top, D[j, t])
+        square += x[j, t] * x[j, t]
+    if top <= 0.0:  # a column of zeros: only the penalty depends on its row
+        for t in range(c.shape[0]):
+            x[j, t] = 0.0 if lam[j] > 0.0 else x[j, t]
+        return 0.0
     if entrywise:
         for t in range(c.shape[0]):
             if D[j, t] > 0.0:
@@ -135,7 +156,12 @@ def row_solve(
             else:
                 c[t] = x[j, t]
     else:
-        diagonal_solve(c, x[j], D[j], 0, c.shape[0], lam[j], size)
+        diagonal_solve(c, x[j], D[j], 0, c.shape[0], lam[j], math.sqrt(square))
+    for t in range(c.shape[0]):
+        d[t] = c[t] - x[j, t]
+        length += d[t] * d[t]
+        x[j, t] = c[t]
+    return top * math.sqrt(length)
 
 
 @reductions
@@ -200,27 +226,13 @@ def weighted_cycles(
         largest = 0.0
         for j in order:
             row_dots(dense, A, data, rows, at, sums, j, U, c)
-            top, square = 0.0, 0.0
-            for t in range(T):
-                c[t] += D[j, t] * x[j, t]
-                top = max(top, D[j, t])
-                square += x[j, t] * x[j, t]
-            if top <= 0.0:  # a column of zeros: only the penalty depends on its row
-                for t in range(T):
-                    x[j, t] = 0.0 if lam[j] > 0.0 else x[j, t]
-                continue
-            row_solve(c, x, D, j, lam, parameters, entrywise, math.sqrt(square))
-            length = 0.0
-            for t in range(T):
-                d[t] = c[t] - x[j, t]
-                length += d[t] * d[t]
-                x[j, t] = c[t]
-            if length > 0.0:
+            move = row_step(c, x, D, j, lam, parameters, entrywise, d)
+            if move > 0.0:
                 row_subtract(dense, A, data, rows, at, W, means, j, d, U)
-                largest = max(largest, top * math.sqrt(length))
+                largest = max(largest, move)
         done += 1
         if done < past_x.shape[0]:
-            copy_matrix(x, past_x[done])
+            copy_rows(x, order, past_x[done])
             copy_matrix(U, past_U[done])
     return done, largest
 

@@ -2,7 +2,7 @@
 
 A kernel knows a penalty by a few functions of a `parameters` tuple and a coordinate. For shipped
 penalties the tuple is (kind, table) and the kind is an ordinary number, so one machine code
-serves them all; `cyclade.linear.penalty_bound` gives the same functions for a user's penalty.
+serves them all; `cyclade.linear.kernels.penalties` gives the same functions for a user's penalty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a loss is, and what is filled in for those who write one."""
+"""What a loss is, what is filled in for those who write one, and losses by name."""
 
 from __future__ import annotations
 
@@ -144,3 +144,55 @@ def namespace(z: Any) -> Any:
 def rows(entries: Array) -> Array:
     """Sum over outputs: one number per row."""
     return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
+
+
+BY_NAME: dict[str, type[Loss]] = {}  # every family adds its own
+
+
+def get(loss: str | Loss | Any, **parameters: Any) -> Loss:
+    """The loss of that name, or the object itself once it is seen to have what a loss needs.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A name, or an object with the methods of `Loss`; a class without that base gets the
+        defaults of what it leaves out.
+    **parameters
+        Of a loss given by name, such as `delta` for "huber".
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or a method or the curvature is missing.
+
+    Examples
+    --------
+    >>> from cyclade.linear.losses import get
+    >>> get("logistic")
+    Logistic()
+    """
+    if isinstance(loss, str):
+        if loss not in BY_NAME:
+            raise ValueError(f"loss: there is no {loss!r}; the names are {', '.join(BY_NAME)}")
+        return BY_NAME[loss](**parameters)
+    if parameters:
+        raise ValueError(f"loss: {', '.join(parameters)} can only be given with a loss by name")
+    if isinstance(loss, type):
+        raise ValueError(f"loss: give an object, {loss.__name__}(...), not the class")
+    if isinstance(loss, Adapted):
+        return loss
+    missing = [method for method in REQUIRED if not _has_own(loss, method)]
+    if missing:
+        raise ValueError(f"loss: {type(loss).__name__} lacks {' and '.join(missing)}(y, z)")
+    known = loss if isinstance(loss, Loss) else Adapted(loss)
+    if not _has_own(loss, "curvature") and not 0 < known.bound < math.inf:
+        raise ValueError(
+            f"loss: {known!r} lacks curvature(y, z), or a finite bound on its second derivative"
+        )
+    return known
+
+
+def _has_own(loss: Any, method: str) -> bool:
+    """Whether the method is there, and not the one of the base class."""
+    inherited = getattr(type(loss), method, None) is getattr(Loss, method)
+    return callable(getattr(loss, method, None)) and not inherited

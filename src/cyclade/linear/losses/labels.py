@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, namespace, rows
+from cyclade.linear.losses.base import BY_NAME, Array, Loss, namespace, rows
 
 __all__ = ["Logistic", "Multinomial", "SquaredHinge"]
 
@@ -171,4 +171,4 @@ class Multinomial(Loss):
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
-LOSSES = {"logistic": Logistic, "squared_hinge": SquaredHinge, "multinomial": Multinomial}
+BY_NAME.update({"logistic": Logistic, "squared_hinge": SquaredHinge, "multinomial": Multinomial})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array, Loss, namespace, rows
+from cyclade.linear.losses.base import BY_NAME, Array, Loss, namespace, rows
 from cyclade.linear.losses.labels import xlogx
 
 __all__ = ["Gamma", "Poisson"]
@@ -101,4 +101,4 @@ class Gamma(Loss):
         return exp(z)
 
 
-LOSSES = {"poisson": Poisson, "gamma": Gamma}
+BY_NAME.update({"poisson": Poisson, "gamma": Gamma})

@@ -9,7 +9,7 @@ import numpy as np
 
 from cyclade._checks import positive
 from cyclade.linear.checks import between
-from cyclade.linear.losses.base import Array, Loss, rows
+from cyclade.linear.losses.base import BY_NAME, Array, Loss, rows
 
 __all__ = ["Huber", "Quantile", "Squared"]
 
@@ -159,4 +159,4 @@ class Quantile(Loss):
         return Quantile(self.q, self.smoothing * times)
 
 
-LOSSES = {"squared": Squared, "huber": Huber, "quantile": Quantile}
+BY_NAME.update({"squared": Squared, "huber": Huber, "quantile": Quantile})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cyclade._checks import positive
-from cyclade.linear.losses.base import Array, Loss, namespace, rows
+from cyclade.linear.losses.base import BY_NAME, Array, Loss, namespace, rows
 
 __all__ = ["Cauchy", "GemanMcClure", "Tukey", "Welsch"]
 
@@ -167,4 +167,4 @@ class Tukey(HalfQuadratic):
         return np.asarray(np.maximum(1.0 - t, 0.0) * (1.0 - 5.0 * t))
 
 
-LOSSES = {"cauchy": Cauchy, "welsch": Welsch, "geman_mcclure": GemanMcClure, "tukey": Tukey}
+BY_NAME.update({"cauchy": Cauchy, "welsch": Welsch, "geman_mcclure": GemanMcClure, "tukey": Tukey})

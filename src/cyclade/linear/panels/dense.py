@@ -154,14 +154,6 @@ class DensePanel:
             return self.A[first:last]
         return self.A[order]
 
-    def curved_products(self, d: Array) -> tuple[Array, Array]:
-        """A diag(d) Aᵀ by one product of the rows with d > 0 and one of the others; A (d √w)."""
-        A, d, below = self.A[: self.cols.size], d.astype(self.dtype), np.flatnonzero(d < 0)
-        up = A * np.sqrt(np.maximum(d, 0))
-        down = A[:, below] * np.sqrt(-d[below])
-        products = (up @ up.T - down @ down.T).astype(np.float64, copy=False)
-        return products, (A @ (d * self.root)).astype(np.float64, copy=False)
-
     def product(self, dx: Array, at: Array | None = None) -> Array:
         A = self.A[: self.cols.size] if at is None else self.rows(at)
         return (dx.astype(A.dtype) @ A).astype(np.float64, copy=False)

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.checks import in_chunks
-from cyclade.linear.tuning import DEFAULT, Tuning
-
 if TYPE_CHECKING:
     from cyclade.linear.weighted_columns import Columns
 
@@ -57,9 +54,6 @@ class Panel(Protocol):
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """A Aᵀ over the columns `old` (whose products are G) followed by `new`."""
-
-    def curved_products(self, d: Array) -> tuple[Array, Array]:
-        """A diag(d) Aᵀ, and A (d √w), over all columns; d may be negative."""
 
     def product(self, dx: Array, at: Array | None = None) -> Array:
         """Aᵀ dx over all columns, or those `at`: minus what R would change by."""
@@ -128,24 +122,3 @@ class Design(Protocol):
         `more` of them are cheap, against the number of rows, if their models are few; where they
         are `kept` from one model to the next, those of all columns of a tall X may be.
         """
-
-
-def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
-    """Wrap X after checking it; `uneven` says that rows will get very different weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_design(np.eye(3)).correlate(np.arange(3.0))
-    array([0., 1., 2.])
-    """
-    from cyclade.linear.designs import DenseDesign, SparseDesign
-
-    if in_chunks(X):
-        raise TypeError(
-            f"X: a table in chunks ({type(X).__name__}) is not to be had here; use X in memory, "
-            "or solve, path, their estimators or partial_fit"
-        )
-    if hasattr(X, "tocsc"):
-        return SparseDesign(X, uneven, tuning)
-    return DenseDesign(np.asarray(X), uneven, tuning)

@@ -137,15 +137,6 @@ class SparsePanel:
         """A Aᵀ over the columns of each row of `at`."""
         return np.stack([self.products(NONE, own, np.empty((0, 0))) for own in at])
 
-    def curved_products(self, d: Array) -> tuple[Array, Array]:
-        """A diag(d) Aᵀ by rows, and A (d √w); centring is put in afterwards, as it is linear."""
-        k, m = self.L.size, self.means
-        out, every = np.empty((k, k)), np.arange(k)
-        self._by_rows(every, d, out)
-        sums, mass = self.correlate(every, d * self.root), float(d @ self.root**2)
-        out += mass * np.outer(m, m) - np.outer(m, sums) - np.outer(sums, m)
-        return out, sums - mass * m
-
     def product(self, dx: Array, at: Array | None = None) -> Array:
         out, at = np.zeros(self.root.size), np.arange(dx.size) if at is None else at
         sparse.add_columns(self.data, self.rows, self.starts, at, dx, out)

@@ -1,12 +1,15 @@
-"""What a penalty on single coordinates is: a value, a prox and a distance."""
+"""What a penalty is: a value, a prox and a distance; penalties by name, checks of arguments."""
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from cyclade._checks import non_negative
+import numpy as np
+
+from cyclade._checks import as_float, non_negative, require
 from cyclade.linear.penalties import formulas
 
 if TYPE_CHECKING:
@@ -131,3 +134,54 @@ class ShippedScalar(AtLam, ScalarPenalty):
                 f"{p} columns"
             )
         return self._table
+
+
+def fraction(name: str, value: Any) -> float:
+    """`value` as a float; ValueError unless it lies between 0 and 1."""
+    require(0 <= as_float(value) <= 1, name, value, "between 0 and 1")
+    return float(value)
+
+
+def nonnegative_vector(owner: str, name: str, values: Any) -> Array:
+    """`values` as a float64 vector; ValueError unless all are finite and >= 0."""
+    try:
+        vector = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        vector = np.empty(0)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(f"{owner}: {name} must be a list of numbers, got {values!r}")
+    wrong = ~(np.isfinite(vector) & (vector >= 0))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"{owner}: {name} must be finite numbers >= 0, but entry {at} is {vector[at]:g}"
+        )
+    return vector
+
+
+BY_NAME: dict[str, Callable[..., Any]] = {}  # every family adds its own
+
+
+def get(name: str, lam: float, **options: Any) -> Any:
+    """The penalty with this name at λ = `lam`; `options` are its other arguments.
+
+    Examples
+    --------
+    >>> from cyclade.linear.penalties import get
+    >>> get("mcp", 0.5, gamma=2.0)
+    MCP(0.5, gamma=2)
+    >>> get("group_l2", 0.5, groups=2)
+    GroupL2(0.5, groups=2)
+    """
+    if name not in BY_NAME:
+        raise ValueError(f"penalty must be one of {', '.join(BY_NAME)}, got {name!r}")
+    try:
+        return BY_NAME[name](lam, **options)
+    except TypeError as error:
+        raise TypeError(f"penalty {name!r} cannot be built from these options: {error}") from None
+
+
+def is_separable(loss: Any, penalty: Any, y_ndim: int) -> bool:
+    """Whether neither loss nor penalty joins the outputs: each is a problem of its own."""
+    joined = loss.target == "classes" or getattr(penalty, "joins_outputs", False)
+    return y_ndim == 2 and not joined

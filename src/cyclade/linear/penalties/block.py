@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from cyclade.linear.penalties import checks
-from cyclade.linear.penalties.base import Array, AtLam
-from cyclade.linear.penalties.checks import Groups
+from cyclade.linear.penalties.base import BY_NAME, Array, AtLam, fraction, nonnegative_vector
+from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink
 
 __all__ = ["BlockPenalty", "GroupL2", "Rows", "SparseGroup"]
+
+Groups = int | Sequence[Sequence[int]]
 
 
 class BlockPenalty(AtLam):
@@ -26,6 +27,7 @@ class BlockPenalty(AtLam):
     """
 
     convex: ClassVar[bool] = True
+    joins_outputs: ClassVar[bool] = True
     l1_ratio: float = 0.0
 
     @abc.abstractmethod
@@ -100,10 +102,8 @@ class GroupL2(BlockPenalty):
     ) -> None:
         owner = type(self).__name__
         self._set_lam(lam)
-        self.groups = checks.size_or_lists(owner, groups)
-        self.weights = (
-            None if weights is None else checks.nonnegative_vector(owner, "weights", weights)
-        )
+        self.groups = size_or_lists(owner, groups)
+        self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
         if self.weights is not None and not isinstance(self.groups, int):
             self._check_weights(len(self.groups))
         self._found: dict[int, tuple[Array, Array]] = {}
@@ -111,7 +111,7 @@ class GroupL2(BlockPenalty):
     def partition(self, p: int) -> tuple[Array, Array]:
         """The groups of p features: `order, starts`. Found once, for this and every other λ."""
         if p not in self._found:
-            self._found[p] = checks.partition(type(self).__name__, self.groups, p)
+            self._found[p] = partition(type(self).__name__, self.groups, p)
         return self._found[p]
 
     def group_weights(self, p: int) -> Array:
@@ -187,7 +187,7 @@ class SparseGroup(GroupL2):
         weights: Sequence[float] | Array | None = None,
     ) -> None:
         super().__init__(lam, groups, weights)
-        self.l1_ratio = checks.fraction("SparseGroup: l1_ratio", l1_ratio)
+        self.l1_ratio = fraction("SparseGroup: l1_ratio", l1_ratio)
 
     def _shown(self) -> list[str]:
         return [*super()._shown(), f"l1_ratio={self.l1_ratio:g}"]
@@ -222,6 +222,32 @@ def _row_norms(x: Array) -> Array:
     return np.linalg.norm(np.asarray(x).reshape(len(x), -1), axis=1)
 
 
-PENALTIES: dict[str, Callable[..., BlockPenalty]] = {
-    "group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows,
-}  # fmt: skip
+def size_or_lists(owner: str, groups: Any) -> int | list[Array]:
+    """`groups` as a size or a list of int64 vectors; ValueError if they can fit no X at all."""
+    if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
+        if groups < 1:
+            raise ValueError(f"{owner}: groups given as a size must be >= 1, got {groups}")
+        return int(groups)
+    return index_lists(owner, groups, "a group size or a list of index lists", "feature")
+
+
+def partition(owner: str, groups: int | list[Array], p: int) -> tuple[Array, Array]:
+    """The groups of p features as `order, starts`; ValueError if they do not partition them."""
+    if isinstance(groups, int):
+        if p % groups:
+            raise ValueError(
+                f"{owner}: groups of {groups} do not divide the {p} features; give lists of indices"
+            )
+        return np.arange(p), np.arange(0, p + 1, groups)
+    order = np.concatenate(groups)
+    require_cover(owner, order, p, "feature", "features")
+    return order, np.cumsum([0] + [len(group) for group in groups])
+
+
+BY_NAME.update(
+    {
+        "group_l2": GroupL2,
+        "sparse_group": SparseGroup,
+        "rows": Rows,
+    }
+)

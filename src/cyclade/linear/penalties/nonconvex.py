@@ -7,7 +7,6 @@ smooth concave part, which belongs to f.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from cyclade import regularisers
 from cyclade._checks import above
 from cyclade.linear.penalties import formulas
-from cyclade.linear.penalties.base import Array, ShippedScalar
+from cyclade.linear.penalties.base import BY_NAME, Array, ShippedScalar
 from cyclade.linear.penalties.scalar import L1, pull_at_zero
 
 if TYPE_CHECKING:
@@ -190,4 +189,4 @@ class _LogCurve:
         return self.lam / (self.eps + size)
 
 
-PENALTIES: dict[str, Callable[..., ShippedScalar]] = {"mcp": MCP, "scad": SCAD, "log_sum": LogSum}
+BY_NAME.update({"mcp": MCP, "scad": SCAD, "log_sum": LogSum})

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cyclade.linear.penalties import formulas
-from cyclade.linear.penalties.base import Array, ShippedScalar
-from cyclade.linear.penalties.checks import fraction, nonnegative_vector
+from cyclade.linear.penalties.base import (
+    BY_NAME,
+    Array,
+    ShippedScalar,
+    fraction,
+    nonnegative_vector,
+)
 from cyclade.regularisers.elementwise import bounds
 
 __all__ = ["L1", "Box", "ElasticNet", "WeightedL1"]
@@ -162,10 +167,12 @@ class Box(_ConvexScalar):
         return f"Box({self.lower}, {self.upper}, lam={self.lam:g})"
 
 
-PENALTIES: dict[str, Callable[..., ShippedScalar]] = {
-    "l1": L1,
-    "elastic_net": ElasticNet,
-    "weighted_l1": WeightedL1,
-    "nonnegative_l1": lambda lam, **options: L1(lam, positive=True, **options),
-    "box": lambda lam, **options: Box(lam=lam, **options),
-}
+BY_NAME.update(
+    {
+        "l1": L1,
+        "elastic_net": ElasticNet,
+        "weighted_l1": WeightedL1,
+        "nonnegative_l1": lambda lam, **options: L1(lam, positive=True, **options),
+        "box": lambda lam, **options: Box(lam=lam, **options),
+    }
+)

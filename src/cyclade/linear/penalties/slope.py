@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from cyclade.linear.checks import between
-from cyclade.linear.penalties.base import Array, AtLam
-from cyclade.linear.penalties.checks import nonnegative_vector
+from cyclade.linear.penalties.base import BY_NAME, Array, AtLam, nonnegative_vector
 
 __all__ = ["Slope"]
 
@@ -151,4 +150,4 @@ def _weights(name: str, q: float, p: int) -> Array:
     return np.asarray(quantiles / quantiles[0])
 
 
-PENALTIES: dict[str, Callable[..., Slope]] = {"slope": Slope}
+BY_NAME.update({"slope": Slope})

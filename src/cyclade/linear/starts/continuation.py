@@ -1,9 +1,15 @@
-"""Coming down in λ from where zero is the solution, before a fit that starts at zero.
+"""Continuation: through larger λ, straighter penalties and wider losses to a start.
 
 A working set chosen at zero for a small λ is mostly wrong, and a nonconvex problem has many
 minima. So λ is lowered in a few steps, with one working set each, roughly solved. For a nonconvex
 penalty that is done with its convex part, down to the λ wanted; from there the penalty is made
 nonconvex step by step. That mostly ended in lower minima than following it down in λ.
+
+Losses that are curved in a narrow window only are approached through wider ones (`Softening`).
+The Huber loss with δ far below the spread of the residuals, or a quantile with hardly any
+smoothing, is all but piecewise linear: φ'' is zero on nearly all rows, and quadratic models tell
+nothing about the next step. Wider windows with the same slopes far out are easy, and each solution
+is a good start for the next: along them the rows inside the window hardly change.
 """
 
 from __future__ import annotations
@@ -11,11 +17,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts.predictor import lams_between, warm_start
-from cyclade.linear.state import State, rebase
+from cyclade.linear.state import State, begin, rebase
 from cyclade.linear.subproblem import sampled, sweeps
-from cyclade.linear.working_set import improve
+from cyclade.linear.tuning import DEFAULT, Tuning
+from cyclade.linear.working_set import improve, minimise
+
+Array = NDArray[Any]
 
 
 class Continuation:
@@ -36,7 +48,8 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
         return
     sampling = problem.is_very_tall and sampled.suits(problem, state)
-    if easy and (sampling or sweeps.suits(problem, state)):  # these take all columns at once
+    sweeping = problem.is_tall and sweeps.suits(problem, state)
+    if easy and (sampling or sweeping):  # these take all columns at once
         return
     if guide is penalty and warm_start(problem, state, max_passes):
         return
@@ -62,3 +75,56 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
 def _convex_part(penalty: Any) -> Any:
     known = hasattr(penalty, "split") and hasattr(penalty, "straighter")
     return penalty.split()[0] if known else None
+
+
+class Softening:
+    """From x = 0 through easier losses, each solved to `tol`."""
+
+    def __init__(self, easier: list[Any], tol: float, report: Any) -> None:
+        self.easier, self.tol, self.report = easier, tol, report
+
+    def advance(self, problem: Problem, state: State, max_passes: int) -> State:
+        """The state at the solution for the last of the easier losses."""
+        x, c, passes = np.zeros(problem.size), 0.0 * state.c, 0
+        for loss in self.easier:
+            left = (max_passes - passes) // 2
+            if left > 0:
+                at = problem.with_loss(loss)
+                easier = Continuation().advance(at, begin(at, x, c), left)
+                minimise(at, easier, max(self.tol, problem.tuning.soft_tol), left, self.report)
+                x, c, passes = easier.x, easier.c, passes + easier.passes
+        start = begin(problem, x, c)
+        start.passes = passes
+        return start
+
+
+def softer(
+    loss: Any, penalty: Any, y: Array, offset: Array, fit_intercept: bool = True,
+    tuning: Tuning = DEFAULT,
+) -> list[Any]:  # fmt: skip
+    """Losses to solve first, widest window first; none where the loss is wide enough.
+
+    Nonconvex penalties come down in λ instead, since the way there decides where they end.
+
+    Examples
+    --------
+    >>> from cyclade.linear.losses import Quantile
+    >>> from cyclade.linear.penalties import L1
+    >>> softer(Quantile(0.5, smoothing=0.01), L1(0.1), np.arange(6.0), np.zeros(6))
+    [Quantile(q=0.5, smoothing=0.27), Quantile(q=0.5, smoothing=0.09),
+     Quantile(q=0.5, smoothing=0.03)]
+    """
+    width = getattr(loss, "width", None)
+    if width is None or not getattr(penalty, "convex", False):
+        return []
+    residuals = y - (offset[:, None] if y.ndim > offset.ndim else offset)
+    if fit_intercept:
+        residuals = residuals - np.median(residuals, axis=0)
+    spread = float(np.median(np.abs(residuals)))
+    ratio = tuning.window_first * spread / width
+    if not tuning.window_first / tuning.window_narrow < ratio < np.inf:
+        return []
+    stages = int(np.ceil(np.log(ratio) / np.log(tuning.window_step)))
+    most = tuning.window_stages
+    step = tuning.window_step if stages <= most else ratio ** (1.0 / most)
+    return [loss.widened(step**k) for k in range(min(stages, most), 0, -1)]

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import judge, measure
 from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.kernels.gram import extrapolate
 from cyclade.linear.kernels.gram import minimise as minimise_quadratic
@@ -32,7 +31,7 @@ from cyclade.linear.loss_at import LossAt
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, lifted, line_search
 from cyclade.linear.screening import Gradient
-from cyclade.linear.state import State, rebase
+from cyclade.linear.state import State, judge, measure, rebase
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import PanelSolver
 from cyclade.linear.tuning import Tuning

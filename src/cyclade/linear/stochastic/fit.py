@@ -15,13 +15,12 @@ from cyclade._arrays import Array
 from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses
 from cyclade.linear.api import as_penalty
-from cyclade.linear.certificate import Certificate
 from cyclade.linear.checks import as_start
-from cyclade.linear.panels.protocols import as_design
-from cyclade.linear.stochastic.certificates import Certifier
+from cyclade.linear.designs import as_design
+from cyclade.linear.results import Certificate
 from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.setup import Model, as_targets, default_blocks
+from cyclade.linear.stochastic.setup import Certifier, Model, as_targets, default_blocks
 from cyclade.linear.stochastic.stream import RowStream
 from cyclade.methods import as_method, make_sampler
 from cyclade.run import Runner

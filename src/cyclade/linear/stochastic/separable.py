@@ -60,16 +60,16 @@ class Compiled(Separable):
     """`Separable` for scalar penalties, with compiled loops."""
 
     def __init__(self, penalty: Any, features: Features) -> None:
-        from cyclade.linear.kernels.proxes import bound_prox
+        from cyclade.linear.penalty_bound import bind
 
-        self.bound, self._prox = bound_prox(penalty, features.p)
+        self.bound = bind(penalty, features.p)
         self.cols = [np.repeat(own[own < features.p], features.width) for own in features.sets()]
 
     def prox(self, j: int, u: Array, t: Array | float) -> Array:
         """The minimiser over v of r^j(v) + ½ Σ_i (v_i − u_i)² / t_i."""
         out = u.copy()
         steps = np.full(1, t, u.dtype) if isinstance(t, float) else t
-        self._prox(self.bound.parameters, self.cols[j], u, steps, out)
+        self.bound.functions["proxes"](self.bound.parameters, self.cols[j], u, steps, out)
         return out
 
     def value(self, j: int, u: Array) -> float:

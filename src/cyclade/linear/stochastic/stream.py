@@ -13,7 +13,7 @@ from cyclade._arrays import Array
 from cyclade._checks import probability, whole_number
 from cyclade.linear import losses
 from cyclade.linear.api import as_penalty
-from cyclade.linear.panels.protocols import as_design
+from cyclade.linear.designs import as_design
 from cyclade.linear.stochastic.draws import Queue
 from cyclade.linear.stochastic.oracle import Features, LinearOracle, as_rows
 from cyclade.linear.stochastic.setup import Model, as_targets, default_blocks

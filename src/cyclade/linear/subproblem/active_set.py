@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import Measured, measure
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.loss_at import LossAt
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
-from cyclade.linear.state import State
+from cyclade.linear.state import Measured, State, measure
+from cyclade.linear.tuning import Tuning
 from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
@@ -55,16 +55,17 @@ def price(problem: Problem, x: Array) -> float:
     return k / 8 + k * k / (6.0 * max(e, 1.0))
 
 
-def converges(first: float, last: float, goal: float, cycles: float) -> bool:
+def converges(first: float, last: float, goal: float, cycles: float, tuning: Tuning) -> bool:
     """Whether steps like the one from `first` to `last` get to the goal for less than new products.
 
-    New ones, which cost as much as `cycles`, get there in about two steps of eight cycles each.
+    New ones, which cost as much as `cycles`, get there in about two steps of a burst each.
     """
     if last <= goal:
         return True
-    if last > 0.8 * first:
+    if last > tuning.pivot_rate * first:
         return False
-    return math.log(last / goal) < math.log(first / last) * min(max(cycles / 8.0, 1.0), 8.0)
+    steps = min(max(cycles / tuning.pivot_burst, 1.0), 8.0)
+    return math.log(last / goal) < steps * math.log(first / last)
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
@@ -112,7 +113,7 @@ class ActiveSetNewton:
                 continue
             moved = True
             last = self.distance(state.measured)
-            self.reuse &= converges(first, last, goal, price(problem, state.x))
+            self.reuse &= converges(first, last, goal, price(problem, state.x), problem.tuning)
             if last >= first and state.measured.objective >= now.objective:  # rounding level
                 break
         state.working = self.cols
@@ -137,7 +138,7 @@ class ActiveSetNewton:
         self.true_hessian &= not fallback
         if self.true_hessian:
             self.raw, self.w = self.columns.products(self.place[V], second), second
-            self.true_hessian = self.profile(problem) and self.refactor(S)
+            self.true_hessian = self.profile(problem) and self.refactor(S, problem.tuning)
             if self.true_hessian:
                 return True
         w = problem.s * curvatures(problem.loss, problem.tuning, loss_at, 1.0, state.trust)
@@ -193,13 +194,13 @@ class ActiveSetNewton:
         self.G = G
         return True
 
-    def refactor(self, S: Array) -> bool:
+    def refactor(self, S: Array, tuning: Tuning) -> bool:
         """The Cholesky factor of G_SS; False if that is not positive definite."""
         m, k = self.cols.size, S.size
         if self.order.size != m:
             self.factor, self.order = np.empty((m, m)), np.empty(m, np.int64)
         diagonal = self.G.diagonal()[S]
-        for ridge in (0.0,) if self.true_hessian else (0.0, 1e-10, 1e-8):
+        for ridge in tuning.pivot_ridges[: 1 if self.true_hessian else None]:
             H = self.G[np.ix_(S, S)]
             H.flat[:: k + 1] += ridge * diagonal
             lower = linalg.cholesky(H)
@@ -215,12 +216,14 @@ class ActiveSetNewton:
         x, lam = state.x[V], penalty.zero_threshold[V]
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
         goal = max(tuning.inner_part * goal, tuning.model_forcing * now.distance)
-        if not self.true_hessian and np.count_nonzero(now.distances[V] > goal) > 24:
+        if not self.true_hessian and np.count_nonzero(now.distances[V] > goal) > tuning.pivot_few:
             L = np.maximum(self.G.diagonal(), np.finfo(np.float64).tiny)
-            penalty.functions["gram_cycles"](self.G, c, new, L, V, penalty.parameters, 8, goal)
+            penalty.functions["gram_cycles"](
+                self.G, c, new, L, V, penalty.parameters, tuning.pivot_burst, goal
+            )
         S = np.flatnonzero(new)
         known = self.size == S.size and bool(new[self.order[: S.size]].all())
-        if not known and not self.refactor(S):
+        if not known and not self.refactor(S, tuning):
             return False
         made, size, kept_out = pivots(
             self.G, c, new, lam, self.factor, self.order, S.size,
@@ -235,8 +238,9 @@ class ActiveSetNewton:
             shift -= now.slope / self.mass
         t = move(problem, state, V, new, shift, longer=not self.true_hessian)
         if not self.true_hessian:  # where φ'' < 0 a good model may have smaller weights still
-            factor = 0.3 if t >= 1.0 else 3.0
-            state.trust = min(max(factor * state.trust, 1e-3), 1.0)
+            step = tuning.trust_step
+            trust = state.trust / step if t >= 1.0 else step * state.trust
+            state.trust = min(max(trust, tuning.least_trust), 1.0)
         self.fallback = self.true_hessian and (t < 1.0 or kept_out > 0)
         self.reuse &= t == 1.0 and kept_out == 0
         return t > 0

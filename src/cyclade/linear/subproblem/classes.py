@@ -1,108 +1,32 @@
-"""Several classes: Newton models of the loss with the whole Hessian of every row.
+"""Few columns of several classes: Newton models of the softmax loss on products of columns.
 
-With probabilities p_i the multinomial loss of a row has the Hessian diag(p_i) − p_i p_iᵀ. Classes
-pull against each other, so models that know only a diagonal above it converge slowly. Here
-
-repeat  a model of the loss at z with the whole Hessian;
-        minimise it over the rows W and the intercepts;
-        move towards its minimiser as far as F falls (Armijo).
-
-There are two ways to minimise it. `Products` is for |W| T up to a few thousand: the model in the
-space of the coefficients, G = Σ_i s_i (a_i a_iᵀ) ⊗ (diag(p_i) − p_i p_iᵀ) with the intercepts
-eliminated, by cycles and Newton steps. `Cycles` goes over the columns of X.
+With probabilities p_i the multinomial loss of a row has the Hessian diag(p_i) − p_i p_iᵀ. For |W| T
+up to a few thousand the whole model is formed in the space of the coefficients,
+G = Σ_i s_i (a_i a_iᵀ) ⊗ (diag(p_i) − p_i p_iᵀ) with the intercepts eliminated, and minimised by
+cycles and Newton steps. Away from zero the norm of a row x_k is smooth and curved, so these take
+its Hessian λ_k/‖x_k‖ (I − x_k x_kᵀ/‖x_k‖²) too.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import classes
-from cyclade.linear.panels.classes import ClassPanel
+from cyclade.linear.kernels import block_gram, block_measures, classes, linalg
+from cyclade.linear.kernels.gram import LENGTHS, ROUNDING
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import State
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.subproblem.group import Descent, move, refresh
-from cyclade.linear.subproblem.row_gram import RowGram
+from cyclade.linear.tuning import DEFAULT
 from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
 
 
-def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
-    """Minimise over the rows W and the intercepts until they are goal-stationary."""
-    state.working = W
-    tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
-    few = W.size * problem.penalty.T <= tuning.max_class_products
-    if few:  # models are cheap beside a check, and Newton's
-        goal = max(state.target, tuning.class_forcing * goal)
-    while state.passes < budget:
-        make = Products if few else Cycles
-        model: ClassModel = make(problem, state, W, damping)
-        stalled = 0 if model.distance < 0.9 * best else stalled + 1
-        best = min(best, model.distance)
-        if model.distance <= goal or stalled > tuning.stalled_rounds:
-            break
-        state.passes += max(1, model.minimise(goal, budget - state.passes))
-        there = problem.loss_at(state.loss_at.z + model.moved())
-        damping = move(problem, state, model.x, there, damping)
-        if damping > 1e12:
-            break
-    if state.loss_at is not state.measured.loss_at:
-        refresh(problem, state)
-    return True
-
-
-class ClassModel(Protocol):
-    """The loss around the point of `state` as a quadratic function, `damping` times as curved."""
-
-    distance: float  # dist(∂F, 0) on W where the model is made
-
-    @property
-    def x(self) -> Array:
-        """All coefficients, flat."""
-
-    def minimise(self, goal: float, budget: int) -> int:
-        """Move x towards the minimiser; the cycles made."""
-
-    def moved(self) -> Array:
-        """What z changes by on the way from the start to x, with the best intercepts."""
-
-
-class Cycles:
-    """By cycles over the columns, with a diagonal above the Hessian of each row of x."""
-
-    def __init__(self, problem: Problem, state: State, W: Array, damping: float) -> None:
-        here: Any = state.loss_at
-        self.W, self.tuning = W, problem.tuning
-        self.panel = ClassPanel(
-            problem.design, here.p, damping * problem.s, problem.fit_intercept, problem.penalty
-        )
-        self.panel.include(W)
-        self.panel.start(-here.slopes, state.x.copy())
-        self.descent = Descent(self.panel, problem.penalty, problem.tuning)
-        self.far = self.descent.distances(W)
-        self.distance = float(self.far.max(initial=0.0))
-
-    @property
-    def x(self) -> Array:
-        """All coefficients, flat."""
-        return self.panel.x.reshape(-1)
-
-    def minimise(self, goal: float, budget: int) -> int:
-        """To a part of the first distance."""
-        aim = max(self.tuning.group_forcing * self.distance, 0.5 * goal)
-        return self.descent.run(self.W, aim, budget, self.far)
-
-    def moved(self) -> Array:
-        """From the coefficients."""
-        return self.panel.moved()
-
-
 class Products:
-    """In the space of the coefficients of W, the intercepts eliminated."""
+    """A model in the space of the coefficients of W; see `group.BlockModel`."""
 
     def __init__(self, problem: Problem, state: State, W: Array, damping: float) -> None:
         here: Any = state.loss_at
@@ -169,3 +93,76 @@ def columns_of(problem: Problem, state: State, W: Array) -> Columns:
     if kept is None or not np.isin(W, kept.cols, assume_unique=True).all():
         kept = state.kept["classes"] = problem.design.unweighted(W, problem.fit_intercept)
     return kept
+
+
+class RowGram:
+    """½ xᵀGx − bᵀx + Σ_k λ_k‖x_k‖, by c = b − Gx and x; row k is x[m k : m (k + 1)].
+
+    Examples
+    --------
+    >>> rows = RowGram(np.eye(2), np.array([6.0, 8.0]), np.zeros(2), 2, np.array([5.0]))
+    >>> rows.minimise(1e-12, 100)
+    2
+    >>> rows.x
+    array([3., 4.])
+    """
+
+    def __init__(self, G: Array, c: Array, x: Array, m: int, lam: Array) -> None:
+        self.G, self.c, self.x, self.m, self.lam = G, c, x.copy(), m, lam
+        self.rows = np.arange(lam.size)
+        D, Q = np.linalg.eigh(G.reshape(lam.size, m, lam.size, m)[self.rows, :, self.rows])
+        self.Q, self.D = Q.reshape(-1), np.maximum(D.reshape(-1), 0.0)
+        self.starts, self.q0 = (width * np.arange(lam.size + 1) for width in (m, m * m))
+        self.table = np.stack([lam, np.zeros(lam.size)], axis=1)
+
+    def minimise(self, tolerance: float, max_cycles: int) -> int:
+        """Cycles and Newton steps until no ‖δ_k‖ L_k exceeds the tolerance; the cycles made."""
+        size = np.abs(self.c) + self.D.max(initial=0.0) * np.abs(self.x)
+        tolerance = max(tolerance, ROUNDING * float(size.max(initial=0.0)))
+        done, wait = 0, 4
+        while done < max_cycles:
+            made, largest = self.cycles(min(wait, max_cycles - done), tolerance)
+            done += made
+            if largest <= tolerance:
+                break
+            if not (self.newton_step() and self.newton_step()):
+                wait *= 2
+        return done
+
+    def cycles(self, max_cycles: int, tolerance: float) -> tuple[int, float]:
+        """Cycles alone: how many were made, and the largest move of the last."""
+        made, largest = block_gram.cycles(
+            self.G[None], self.c, self.x, self.starts, self.Q, self.q0, self.D, self.table, True, 1,
+            max_cycles, tolerance,
+        )  # fmt: skip
+        return int(made), float(largest)
+
+    def newton_step(self) -> bool:
+        """Solve on the rows that are not zero, with the curvature of their norms there.
+
+        Shorter steps are tried while the model does not fall; whether one was taken.
+        """
+        rows = np.flatnonzero(self.x.reshape(-1, self.m).any(axis=1))
+        if not rows.size:
+            return False
+        S, lam = (self.m * rows[:, None] + np.arange(self.m)).reshape(-1), self.lam[rows]
+        x, slope, H = self.x[S], np.empty(S.size), self.G[np.ix_(S, S)]
+        block_gram.curved(H, x, self.m, lam, slope)
+        H.flat[:: S.size + 1] += DEFAULT.newton_ridge * float(H.diagonal().max())
+        factor = linalg.cholesky(H)
+        if factor is None:
+            return False
+        full, before = linalg.solve(factor, self.c[S] - slope), self.norms(self.x)
+        Gd, there = full @ self.G[S], self.x.copy()
+        for t in LENGTHS:
+            there[S] = x + t * full
+            change = t * float(full @ (0.5 * t * Gd[S] - self.c[S])) + self.norms(there) - before
+            if change < 0:
+                self.x[S] += t * full
+                self.c -= t * Gd
+                return True
+        return False
+
+    def norms(self, x: Array) -> float:
+        """Σ_k λ_k‖x_k‖."""
+        return float(block_measures.total(x, self.starts, self.table, self.rows))

@@ -127,7 +127,7 @@ def minimise_by_products(
         if t > 0:
             state.x[cols], state.loss_at = x[moving] + t * dx, there
             state.c, state.fresh = state.c + t * dc_raw, check_is_cheap and t == 1.0
-        damping = next_damping(state, damping, t)
+        damping = next_damping(state, damping, t, tuning)
         if damping > tuning.max_damping or (check_is_cheap and t > 0):
             return
 
@@ -184,7 +184,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         if t > 0:
             state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
             state.fresh = False
-        damping = next_damping(state, damping, t)
+        damping = next_damping(state, damping, t, tuning)
         if damping > tuning.max_damping or (slow and active_set.suits(problem, state)):
             return
         inside = np.flatnonzero(state.x[V])

@@ -1,8 +1,11 @@
-"""Blocks of several entries: quadratic models of the loss, and exact cycles over groups or rows.
+"""Blocks of several entries: quadratic models of the loss, and cycles over groups or rows.
 
 repeat  a quadratic model of the loss at z;
-        minimise it over the blocks W: each block exactly, one after another;
+        minimise it over the blocks W, one after another;
         move towards its minimiser as far as F falls (Armijo).
+
+Classes pull against each other: models of the softmax loss have the whole Hessian of every row, and
+few columns of them are minimised over on products (`classes.py`).
 
 After every few cycles the last points are combined so that the combination of their differences is
 as short as can be (Anderson). The combination is kept if it is lower; it costs no product with X,
@@ -11,17 +14,26 @@ as the residual is combined alongside.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.kernels.group import anderson_combine, anderson_weights, copy_blocks
-from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
+from cyclade.linear.panels.group import (
+    BlockPanel,
+    ClassPanel,
+    GroupPanel,
+    OutputPanel,
+    Past,
+    RowPanel,
+)
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, line_search, next_damping
 from cyclade.linear.state import NO_COLUMNS, State
+from cyclade.linear.subproblem.classes import Products
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -30,43 +42,90 @@ Array = NDArray[Any]
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
     """Minimise over the blocks W and the intercept until they are goal-stationary."""
     state.working = W
-    penalty: Any = problem.penalty
-    exact, damping, best, stalled = problem.loss.quadratic, 1.0, np.inf, 0
+    tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
+    make: Callable[..., BlockModel] = Cycles
+    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_class_products:
+        # Such models are Newton's, and cheap beside a check.
+        make, goal = Products, max(state.target, tuning.class_forcing * goal)
     while state.passes < budget:
-        here = state.loss_at
-        model = Model(problem, here, damping, state.trust)
-        panel = state.kept.get("groups") if exact else None
-        if panel is None:
-            panel = state.kept["groups"] = block_panel(problem, model.w)
-        panel.include(W)
-        # The model has the gradient of F where it is made.
-        now, measured = state.measured, here is state.measured.loss_at
-        panel.start(model.start(), state.x.copy(), (now.g, now.slope) if measured else None)
-        descent = Descent(panel, penalty, problem.tuning)
-        far = now.distances[W] if measured else descent.distances(W)
-        worst = float(far.max(initial=0.0))
-        stalled = 0 if worst < problem.tuning.stall_drop * best else stalled + 1
-        best = min(best, worst)
-        if worst <= goal or stalled > problem.tuning.stalled_rounds:
+        model = make(problem, state, W, damping)
+        stalled = 0 if model.distance < tuning.stall_drop * best else stalled + 1
+        best = min(best, model.distance)
+        if model.distance <= goal or stalled > tuning.stalled_rounds:
             break
-        aim = goal if exact else max(problem.tuning.group_forcing * worst, 0.5 * goal)
-        # A set that has just grown is checked sooner: the next will differ from it.
-        settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
-        state.passes += descent.run(
-            W, aim, budget - state.passes, far, trust=exact, bursts=2 if settled else 1
-        )
-        residual = panel.residual().reshape(here.z.shape)
-        end = problem.loss_at(here.z + (model.R - residual) / model.root)
-        x = panel.x.reshape(-1)
-        if exact:
-            state.x, state.loss_at = x, end
+        state.passes += max(1, model.minimise(goal, budget - state.passes))
+        end = problem.loss_at(state.loss_at.z + model.moved())
+        if problem.loss.quadratic:
+            state.x, state.loss_at = model.x, end
             break
-        damping = move(problem, state, x, end, damping)
-        if damping > problem.tuning.max_damping:
+        damping = move(problem, state, model.x, end, damping)
+        if damping > tuning.max_damping:
             break
     if state.loss_at is not state.measured.loss_at:
         refresh(problem, state)
     return True
+
+
+class BlockModel(Protocol):
+    """The loss around the point of a state as a quadratic function, `damping` times as curved."""
+
+    distance: float  # dist(∂F, 0) on W where the model is made
+
+    @property
+    def x(self) -> Array:
+        """All coefficients, flat."""
+
+    def minimise(self, goal: float, budget: int) -> int:
+        """Move x towards the minimiser; the cycles made."""
+
+    def moved(self) -> Array:
+        """What z changes by on the way from the start to x, with the best intercept."""
+
+
+class Cycles:
+    """By cycles over the columns of a panel, which is kept if the model is exact."""
+
+    def __init__(self, problem: Problem, state: State, W: Array, damping: float) -> None:
+        here, now, self.W, self.tuning = state.loss_at, state.measured, W, problem.tuning
+        self.exact, measured = problem.loss.quadratic, here is now.loss_at
+        self.model = None if problem.loss.softmax else Model(problem, here, damping, state.trust)
+        panel = state.kept.get("groups")
+        if panel is None:
+            panel = block_panel(problem, here, self.model, damping)
+            if self.exact:
+                state.kept["groups"] = panel
+        panel.include(W)
+        # The model has the gradient of F where it is made.
+        R = -here.slopes if self.model is None else self.model.start()
+        panel.start(R, state.x.copy(), (now.g, now.slope) if measured else None)
+        penalty: Any = problem.penalty
+        self.panel = panel
+        self.descent = Descent(panel, penalty, problem.tuning)
+        self.far = now.distances[W] if measured else self.descent.distances(W)
+        self.distance = float(self.far.max(initial=0.0))
+        # A set that has just grown is checked sooner: the next will differ from it.
+        settled = state.on_path or W.size <= 1.5 * penalty.occupied(state.x).sum()
+        self.bursts = 2 if settled else 1
+
+    @property
+    def x(self) -> Array:
+        """All coefficients, flat."""
+        return np.asarray(self.panel.x.reshape(-1))
+
+    def minimise(self, goal: float, budget: int) -> int:
+        """To the goal if the model is exact, else to a part of the first distance."""
+        if not self.exact:
+            goal = max(self.tuning.group_forcing * self.distance, 0.5 * goal)
+        return self.descent.run(
+            self.W, goal, budget, self.far, trust=self.exact, bursts=self.bursts
+        )
+
+    def moved(self) -> Array:
+        """From the coefficients, or from the residual."""
+        if self.model is None:
+            return np.asarray(self.panel.moved())
+        R, root = self.model.R, self.model.root
+        return np.asarray((R - self.panel.residual().reshape(R.shape)) / root)
 
 
 def move(problem: Problem, state: State, x: Array, end: Any, damping: float) -> float:
@@ -79,7 +138,7 @@ def move(problem: Problem, state: State, x: Array, end: Any, damping: float) -> 
     )  # fmt: skip
     if t > 0:
         state.x, state.loss_at = x if t == 1.0 else state.x + t * dx, loss_at
-    return next_damping(state, damping, t)
+    return next_damping(state, damping, t, problem.tuning)
 
 
 def refresh(problem: Problem, state: State) -> None:
@@ -91,24 +150,25 @@ def refresh(problem: Problem, state: State) -> None:
     state.loss_at, state.fresh = problem.loss_at(z), True
 
 
-def block_panel(problem: Problem, w: Array) -> BlockPanel:
-    """The panel for this penalty, storage of X and weights w, (n,) or (n, T)."""
+def block_panel(problem: Problem, here: Any, model: Model | None, damping: float) -> Any:
+    """The panel for this penalty, storage of X and model; the softmax loss needs no `model`."""
     design: Any = problem.design
     penalty: Any = problem.penalty
     centred = problem.fit_intercept
+    if model is None:
+        return ClassPanel(design, here.p, damping * problem.s, centred, penalty)
     if penalty.T == 1 and not penalty.entrywise:
         # An exact model starts from a measured gradient: single precision is enough. It saves
         # time where columns come from main memory, and costs cycles that rounding makes in vain.
         large = design.entries > problem.tuning.min_single
-        single = problem.loss.quadratic and design.is_dense and large
+        single = model.exact and design.is_dense and large
         dtype = np.float32 if single else design.dtype
-        columns = design.panel(NO_COLUMNS, w.reshape(-1), centred, dtype)
+        columns = design.panel(NO_COLUMNS, model.w.reshape(-1), centred, dtype)
         return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated)
-    shared = problem.loss.quadratic and not penalty.entrywise
-    if shared and design.is_dense:
-        columns = design.panel(NO_COLUMNS, np.ascontiguousarray(w[:, 0]), centred)
+    if model.exact and design.is_dense and not penalty.entrywise:
+        columns = design.panel(NO_COLUMNS, np.ascontiguousarray(model.w[:, 0]), centred)
         return RowPanel(columns, design.p, penalty.T)
-    return OutputPanel(design, w, centred, penalty.entrywise, penalty.parameters)
+    return OutputPanel(design, model.w, centred, penalty.entrywise, penalty.parameters)
 
 
 class Descent:

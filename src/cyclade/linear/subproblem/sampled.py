@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.certificate import measure
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
-from cyclade.linear.state import State
+from cyclade.linear.state import State, measure
 from cyclade.linear.subproblem.gram import Gram
 
 Array = NDArray[Any]

@@ -55,7 +55,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             # At t = 1, x + dx would part the members of a cluster by rounding.
             state.x[W] = new if t == 1.0 else x + t * dx
             state.loss_at, state.c, state.fresh = there, state.c + t * dc, False
-        damping = next_damping(state, damping, t)
+        damping = next_damping(state, damping, t, tuning)
         if damping > tuning.max_damping or model.exact:
             break
     return True
@@ -222,7 +222,7 @@ def minimise_sizes(size: Array, G: Array, pull: Array, lam: Array) -> Array:
         starts = starts_of(b[:live])
         inside = np.add.reduceat(G[:live, :live], starts, axis=0)
         H = np.add.reduceat(inside, starts, axis=1)
-        H.flat[:: starts.size + 1] += 1e-12 * float(H.diagonal().max())
+        H.flat[:: starts.size + 1] += DEFAULT.newton_ridge * float(H.diagonal().max())
         downhill = np.add.reduceat((pull - G @ (b - size) - lam)[:live], starts)
         factor = linalg.cholesky(H)
         step = None if factor is None else linalg.solve(factor, downhill)

@@ -15,22 +15,22 @@ from cyclade.optim.stages.state import changing
 from cyclade.optim.stages.structure import hooked
 from cyclade.optim.stages.tracing import is_leaf
 
-__all__ = ["flatten", "is_plain", "layers", "modules_as_parts", "whole"]
+__all__ = ["Applied", "flatten", "is_plain", "layers", "modules_as_parts", "whole"]
 
 
-class _Applied(nn.Module):
+class Applied(nn.Module):
     """Modules applied one after the other; the first may take several arguments."""
 
     def __init__(self, modules: Sequence[nn.Module], *, first: bool) -> None:
         super().__init__()
         self.layers = nn.ModuleList(modules)
         self.first = first
-        self._each = tuple(modules)  # without the way through the registry
+        self.each = tuple(modules)  # without the way through the registry
 
     def forward(self, value: Any, kwargs: Any = None) -> tuple[Any]:
         """Apply the modules to a value, or the first of them to (args, kwargs)."""
         fresh = self.first
-        for module in self._each:
+        for module in self.each:
             value = module(*value, **kwargs) if fresh else module(value)
             fresh = False
         return (value,)
@@ -92,7 +92,7 @@ def modules_as_parts(modules: Sequence[tuple[str, nn.Module]], names: Names) -> 
         parts.append(
             Part(
                 title,
-                _Applied(members, first=k == 0),
+                Applied(members, first=k == 0),
                 reads=("args", "kwargs") if k == 0 else ("x",),
                 writes=("x",),
                 swapped=[slot for member in members for slot in names.of(member)],

@@ -1,10 +1,15 @@
-"""A second start now and then on the path of a nonconvex penalty.
+"""Other minima of a nonconvex penalty: a companion of its path, and hops from a single fit.
 
 Following one minimum down in λ keeps to it long after better ones have appeared. So beside the path
 there runs another, under the same penalty made less nonconvex, which has fewer minima. Whenever λ
 has fallen enough, and at the last λ, both the last solution and the point of that other path are
 brought near a minimum, and the path goes on from the lower one: SparseNet's paths in λ and γ, with
 two values of γ.
+
+A single fit comes down to one minimum of many. From there it hops to a larger λ, where columns that
+others can stand in for leave, and to a smaller one, where columns come in that zero kept out; from
+each it comes back, and the lowest F seen is gone on with (`Hops`). All of it is rough: a comparison
+of objectives needs no more.
 """
 
 from __future__ import annotations
@@ -16,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.problem import Problem
+from cyclade.linear.starts import Start
 from cyclade.linear.state import State, rebase
-from cyclade.linear.working_set import minimise
+from cyclade.linear.tuning import Tuning
+from cyclade.linear.working_set import improve, minimise
 
 
 class Companion:
@@ -37,7 +44,7 @@ class Companion:
         beside.kept, beside.passes = state.kept, 0  # its products serve both
         near(problem.at(penalty.straighter(tuning.straighter[-1])), beside, max_passes)
         other = fork(beside)
-        if same(other.x, state.x):
+        if same(other.x, state.x, problem.tuning):
             state.passes += other.passes
             return state
         near(problem, other, max_passes)
@@ -45,6 +52,36 @@ class Companion:
         lower = other if other.measured.objective < state.measured.objective else state
         lower.passes = state.passes + other.passes
         return lower
+
+
+class Hops:
+    """Another way to a starting point, followed by hops from where it ends."""
+
+    def __init__(self, first: Start) -> None:
+        self._first = first
+
+    def advance(self, problem: Problem, state: State, max_passes: int) -> State:
+        """The lowest of the points seen; a state that is not at x = 0 is left alone."""
+        penalty, cold = problem.penalty.penalty, not state.x.any()
+        state = self._first.advance(problem, state, max_passes)
+        suits = cold and problem.penalty.is_scalar and hasattr(penalty, "straighter")
+        if not suits or penalty.convex:
+            return state
+        near(problem, state, max_passes)
+        for times in problem.tuning.hops:
+            if not state.x.any():
+                break
+            other = fork(state)
+            lam = times * float(penalty.lam)
+            away = problem.at(penalty.scaled(lam))
+            rebase(away, other)
+            improve(away, other, problem.tuning.hop_distance * lam, lam, max_passes)
+            if not same(other.x, state.x, problem.tuning):
+                near(problem, other, max_passes)
+                lower = other.measured.objective < state.measured.objective
+                passes, state = other.passes, other if lower else state
+                state.passes = passes
+        return state
 
 
 def near(problem: Problem, state: State, max_passes: int) -> None:
@@ -55,11 +92,12 @@ def near(problem: Problem, state: State, max_passes: int) -> None:
     state.on_path = on_path
 
 
-def same(x: Any, y: Any) -> bool:
+def same(x: Any, y: Any, tuning: Tuning) -> bool:
     """Whether two points have the same support and are close: they go to the same minimum."""
     if not np.array_equal(x != 0, y != 0):
         return False
-    return float(np.abs(x - y).max(initial=0.0)) <= 1e-3 * float(np.abs(y).max(initial=0.0))
+    apart, size = (float(np.abs(v).max(initial=0.0)) for v in (x - y, y))
+    return apart <= tuning.same_point * size
 
 
 def fork(state: State) -> State:

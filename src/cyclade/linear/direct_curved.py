@@ -1,0 +1,106 @@
+"""Smooth convex losses under a convex penalty on coordinates, on small tables: one compiled call.
+
+Where products of columns cost less than calls of NumPy, compiled code makes and minimises the
+Newton models of all λ (`kernels.curved_path`). Certificates are measured on X afterwards. One that
+does not hold sends the whole to the engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.compression import column_sums
+from cyclade.linear.direct import Fits
+from cyclade.linear.kernels import smooth_losses
+from cyclade.linear.kernels.curved_path import path
+from cyclade.linear.kernels.gram_path import bounds
+from cyclade.linear.loss_at import losses_at
+from cyclade.linear.losses import Gamma, Logistic, Poisson
+from cyclade.linear.problem import Problem
+from cyclade.linear.results import Certificate
+
+Array = NDArray[Any]
+CODES = {
+    Logistic: smooth_losses.LOGISTIC, Poisson: smooth_losses.POISSON, Gamma: smooth_losses.GAMMA,
+}  # fmt: skip
+
+
+def suits(problem: Problem) -> bool:
+    """Whether the loss is known to the kernel, and products of all columns are cheap."""
+    design, penalty, tuning = problem.design, problem.penalty, problem.tuning
+    if not (type(problem.loss) in CODES and design.is_dense and problem.offset.ndim == 1):
+        return False
+    if not (penalty.is_scalar and penalty.shipped and penalty.convex and penalty.has_dual):
+        return False
+    price = tuning.cost.product * design.entries * min(design.n, design.p)
+    return design.dtype == np.float64 and price <= tuning.curved_price
+
+
+def solve(
+    problem: Problem, x: Array, c: float, lams: Array, tol: float, max_passes: int
+) -> Fits | None:
+    """The solutions for decreasing λ, each from the one before; None if one is not certified.
+
+    The first starts from (x, c). The penalty of the problem is taken at each λ in turn.
+    """
+    tuning, penalty = problem.tuning, problem.penalty
+    X, s, code = problem.design.X, problem.s, CODES[type(problem.loss)]  # type: ignore[attr-defined]
+    A, means = X.T, np.zeros(X.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        if problem.fit_intercept:
+            means = column_sums(X, s, tuning)
+            A = A - means[:, None]
+        A = np.ascontiguousarray(A)
+        x = np.array(x, np.float64)
+        penalty.project(x)
+        c = float(c + means @ x)
+    coefs, intercepts = np.empty((lams.size, x.size)), np.empty(lams.size)
+    passes = np.empty(lams.size, np.int64)
+    goals = np.full(lams.size, max(tuning.curved_part * tol, 1e-15) * problem.null.scale)
+    done = path(
+        A, problem.y, s, problem.offset, code, problem.fit_intercept, x, c, penalty.parameters[0],
+        penalty.penalty.unit, lams, goals, tuning.curved_precision, tuning.curved_steps, max_passes,
+        coefs, intercepts, passes,
+    )  # fmt: skip
+    if not done:
+        return None
+    return certified(problem, lams, coefs, intercepts - coefs @ means, passes, tol)
+
+
+def certified(
+    problem: Problem, lams: Array, coefs: Array, intercepts: Array, passes: Array, tol: float
+) -> Fits | None:
+    """The fits with their certificates, measured on X, if all of those hold."""
+    objectives, gaps = np.empty((2, lams.size))
+    many = max(int(problem.tuning.compressed_chunk // problem.design.n), 1)
+    for first in range(0, lams.size, many):
+        at = slice(first, first + many)
+        objectives[at], gaps[at] = judged(problem, lams[at], coefs[at], intercepts[at])
+    goals = np.maximum(tol * problem.null.scale, 1e-15 * np.abs(objectives))
+    if not (gaps <= goals).all():
+        return None
+    pairs = zip(gaps.tolist(), goals.tolist(), strict=True)
+    certificates = [Certificate("gap", gap, goal) for gap, goal in pairs]
+    return Fits(coefs, intercepts, objectives, certificates, passes)
+
+
+def judged(problem: Problem, lams: Array, coefs: Array, intercepts: Array) -> tuple[Array, Array]:
+    """F and the duality gap for every λ, as `certificate.dual_value`."""
+    X, s, penalty = problem.design.X, problem.s, problem.penalty  # type: ignore[attr-defined]
+    Z = coefs @ X.T
+    if problem.fit_intercept:
+        Z += intercepts[:, None]
+    if problem.has_offset:
+        Z += problem.offset
+    at = losses_at(problem.loss, problem.y, s, Z, problem.fit_intercept)
+    F, shrink, conjugates = np.empty((3, lams.size))
+    kind, unit = penalty.parameters[0], penalty.penalty.unit
+    bounds(kind, unit, lams, coefs, at.slopes @ X, F, shrink, conjugates)
+    F += at.value
+    dual = at.dual(shrink) - conjugates
+    if problem.has_offset:
+        dual += shrink * (at.slopes @ problem.offset)
+    return F, np.maximum(F - dual, 0.0)

@@ -1,0 +1,294 @@
+"""A path of fits with a smooth convex loss, in one call: Newton models on products of columns.
+
+At z the loss is replaced by Σ_i s_i [φ'_i δ_i + ½ φ''_i δ_i²], which is minimised together with the
+penalty over the columns that may be in the solution (`gram.minimise`). On small tables a call of
+NumPy costs as much as such a model, so all of it is compiled: the choice of columns, the models,
+the line search and the loop over λ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.kernels.gram import minimise
+from cyclade.linear.kernels.gram_path import excess, scale_table
+from cyclade.linear.kernels.jit import compiled, inner, reductions
+from cyclade.linear.kernels.linalg import dot, subtract
+from cyclade.linear.kernels.shipped import conjugate, distance, threshold, value
+from cyclade.linear.kernels.smooth_losses import derivatives
+
+HALVINGS = 40  # of a step: then only rounding is left of it
+OVERSHOOT = 0.25  # of the first slope: what a step may leave on the other side
+SHORT = 1.0  # of z: on a shorter way φ'' changes by no more than a factor e
+FLAT = 1e-12  # of a column's curvature before the intercept was taken out
+ROUNDING = 1e-15  # of the sizes of the terms in a sum
+TINY = 2.3e-308
+
+
+@compiled
+def path(
+    A: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float, kind: int,
+    unit: Any, lams: Any, goals: Any, precision: float, max_steps: int, max_cycles: int,
+    coefs: Any, intercepts: Any, cycles: Any,
+) -> bool:  # fmt: skip
+    """Minimise Σ_i s_i φ(y_i, z_i) + r(x), z = Aᵀx + c + offset, for one λ after another.
+
+    It starts at (x, c). At each λ there is at least one model and at most `max_steps`, until the
+    duality gap is about the goal. A model is minimised to `precision` times its first distance. The
+    first at a λ takes φ'' half-way to where the last step points. Row k of `coefs` is the solution
+    for the k-th λ. Returns whether all goals were met; x is moved in any case.
+    """
+    p, n = A.shape
+    table, zero, before = np.empty_like(unit), np.empty(p), np.empty(p)
+    z, last_z, new_z, dz = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    slopes, new_slopes, w, new_w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    e, room, last_x, this_x = np.empty(n), np.empty(n), np.empty(p), np.empty(p)
+    g, inside, V, sums = np.empty(p), np.empty(p, np.bool_), np.empty(p, np.int64), np.empty(p)
+    for i in range(n):
+        z[i] = offset[i] + c
+    for j in range(p):
+        subtract(z, A[j], -x[j], n)
+    derivatives(code, y, s, z, slopes, w, e, room)
+    slope = gradient(A, slopes, intercept, g)
+    if not math.isfinite(slope + total(g)):
+        return False
+    for k in range(lams.shape[0]):
+        scale_table(unit, lams[k], table)
+        parameters, times = (kind, table), 0.0
+        for j in range(p):
+            zero[j], inside[j], this_x[j] = threshold(parameters, j), False, x[j]
+            before[j] = zero[j] * lams[k - 1] / lams[k] if k > 0 else zero[j]
+        if k > 1:
+            times = min((lams[k - 1] - lams[k]) / (lams[k - 2] - lams[k - 1]), 1.0)
+            for i in range(n):
+                new_z[i] = z[i] + 0.5 * times * (z[i] - last_z[i])
+            derivatives(code, y, s, new_z, new_slopes, w, e, room)
+        last_z[:] = z
+        done, made, gap = 0, 0, math.inf
+        while (made == 0 or not gap <= goals[k]) and made < max_steps and done < max_cycles:
+            m = choose(x, g, zero, before, made == 0, inside, V)
+            G, b, new, mass = np.empty((m, m)), np.empty(m), np.empty(m), total(w)
+            weighted_products(A, w, V, m, G, sums, room)
+            first = abs(slope)
+            for a in range(m):
+                j = V[a]
+                new[a], b[a] = x[j], -g[j]
+                first = max(first, distance(parameters, x[j], g[j], j))
+            if intercept:  # minimised over first
+                take_out(G, b, sums, slope, mass)
+            if made == 0 and times > 0.0:
+                extrapolate(x, last_x, times, V, G, b, new)
+            done += minimise(
+                G,
+                b,
+                new,
+                diagonal(G),
+                V[:m],
+                parameters,
+                zero,
+                precision * first,
+                max_cycles - done,
+                False,
+            )
+            dc, change, size = (-slope / mass if intercept else 0.0), 0.0, 0.0
+            dz[:] = 0.0
+            for a in range(m):
+                j, d = V[a], new[a] - x[V[a]]
+                if d != 0.0:
+                    old, r = value(parameters, x[j], j), value(parameters, new[a], j)
+                    change, size = change + r - old, size + r + old
+                    subtract(dz, A[j], -d, n)
+                    if intercept:
+                        dc -= sums[a] / mass * d
+            if intercept:
+                for i in range(n):
+                    dz[i] += dc
+            made += 1
+            t = search(code, y, s, z, slopes, dz, change, size, new_z, new_slopes, new_w, e, room)
+            if t == 0.0:
+                break
+            c += t * dc
+            for a in range(m):
+                j = V[a]
+                x[j] = new[a] if t == 1.0 else x[j] + t * (new[a] - x[j])
+            z[:], slopes[:], w[:] = new_z, new_slopes, new_w
+            slope = gradient(A, slopes, intercept, g)
+            gap = duality_gap(parameters, x, g, slopes, w)
+            if intercept:  # to bring Σ s φ' to zero costs the dual so much
+                gap += abs(slope) * (1.0 + largest(z))
+        cycles[k], intercepts[k] = max(done, 1), c
+        for j in range(p):
+            coefs[k, j], last_x[j] = x[j], this_x[j]
+        if not gap <= goals[k]:
+            return False
+    return True
+
+
+@inner
+def gradient(A: Any, slopes: Any, intercept: bool, g: Any) -> float:
+    """g = A slopes, and the slope in the intercept."""
+    for j in range(A.shape[0]):
+        g[j] = dot(A[j], slopes, A.shape[1])
+    return total(slopes) if intercept else 0.0
+
+
+@inner
+def choose(x: Any, g: Any, zero: Any, before: Any, first: bool, inside: Any, V: Any) -> int:
+    """V = what is inside already, the support and what may come in; how many they are.
+
+    For the first model at a λ the strong rule says what may: no gradient is expected to grow by
+    more than its threshold falls. Later it is what violates optimality.
+    """
+    m = 0
+    for j in range(x.shape[0]):
+        limit = 2.0 * zero[j] - before[j] if first else zero[j]
+        if inside[j] or x[j] != 0.0 or abs(g[j]) > limit:
+            inside[j], V[m] = True, j
+            m += 1
+    return m
+
+
+@reductions
+def weighted_products(A: Any, w: Any, V: Any, m: int, G: Any, sums: Any, row: Any) -> None:
+    """G = Σ_i w_i a_i a_iᵀ on the first m of the columns V, and sums = Σ_i w_i a_i."""
+    n = A.shape[1]
+    for a in range(m):
+        own, whole = A[V[a]], 0.0
+        for i in range(n):
+            row[i] = w[i] * own[i]
+            whole += row[i]
+        sums[a] = whole
+        b = 0
+        while b + 3 <= a:  # four at once, so that the row is read once for four columns
+            b0, b1, b2, b3 = A[V[b]], A[V[b + 1]], A[V[b + 2]], A[V[b + 3]]
+            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+            for i in range(n):
+                s0 += row[i] * b0[i]
+                s1 += row[i] * b1[i]
+                s2 += row[i] * b2[i]
+                s3 += row[i] * b3[i]
+            G[a, b], G[a, b + 1], G[a, b + 2], G[a, b + 3] = s0, s1, s2, s3
+            b += 4
+        while b <= a:
+            G[a, b] = dot(row, A[V[b]], n)
+            b += 1
+        for b in range(a):
+            G[b, a] = G[a, b]
+
+
+@inner
+def take_out(G: Any, b: Any, sums: Any, slope: float, mass: float) -> None:
+    """The model once the intercept is minimised over: columns are centred under w."""
+    for a in range(b.shape[0]):
+        low, part = FLAT * G[a, a], sums[a] / mass
+        b[a] += part * slope
+        for q in range(b.shape[0]):
+            G[a, q] -= part * sums[q]
+        G[a, a] = max(G[a, a], low)
+
+
+@inner
+def extrapolate(x: Any, last: Any, times: float, V: Any, G: Any, b: Any, new: Any) -> None:
+    """new = x + times (x − last), and b ← b − G (new − x); zero is not crossed.
+
+    Along a path coefficients go on about as they went.
+    """
+    for a in range(new.shape[0]):
+        j = V[a]
+        if x[j] != 0.0 and x[j] != last[j]:
+            there = x[j] + times * (x[j] - last[j])
+            new[a] = there if there * x[j] > 0.0 else 0.0
+            subtract(b, G[a], new[a] - x[j], b.shape[0])
+
+
+@inner
+def diagonal(G: Any) -> Any:
+    """The diagonal of G, positive."""
+    L = np.empty(G.shape[0])
+    for a in range(G.shape[0]):
+        L[a] = max(G[a, a], TINY)
+    return L
+
+
+@inner
+def search(
+    code: int, y: Any, s: Any, z: Any, slopes: Any, dz: Any, change: float,
+    size: float, new_z: Any, new_slopes: Any, new_w: Any, e: Any, room: Any,
+) -> float:  # fmt: skip
+    """The length t of a step along dz that lowers F, 0 if there is none; and the loss there.
+
+    h(t) = Σ s φ(z + t dz) + t · change is not less than F − r(x), as r is convex, and equal at 0
+    and 1. h is convex too, so F has come down where h' ≤ 0. Where h' > 0, a short step with a small
+    |h'| has lowered it as well: on a way of length 1 in z, φ'' of the losses here changes by no
+    more than a factor e, and h would have to bend more at its start to end higher. `change` is a
+    difference of terms of that `size`; slopes that are rounding count as none.
+    """
+    n = z.shape[0]
+    down, way, t = dot(slopes, dz, n) + change, largest(dz), 1.0
+    noise = ROUNDING * (sizes(slopes, dz) + size)
+    if not down <= noise:
+        return 0.0
+    for _ in range(HALVINGS):
+        for i in range(n):
+            new_z[i] = z[i] + t * dz[i]
+        derivatives(code, y, s, new_z, new_slopes, new_w, e, room)
+        left = dot(new_slopes, dz, n) + change
+        if left <= noise or (left <= -OVERSHOOT * down and t * way <= SHORT):
+            return t
+        t *= 0.5
+    return 0.0
+
+
+@inner
+def duality_gap(parameters: Any, x: Any, g: Any, slopes: Any, w: Any) -> float:
+    """About what the duality gap is at x with gradient g.
+
+    With θ = shrink · φ' feasible it is Σ_j r_j(x_j) + r_j*(−shrink g_j) + shrink g_j x_j, plus
+    Σ_i s_i [φ + φ*(θ) − θz], which is ½ (1 − shrink)² Σ_i s_i φ'²/φ'' up to third order.
+    """
+    over, out = excess(parameters, g), 0.0
+    shrink = (1.0 - 1e-15) / over if over > 1.0 else 1.0
+    for j in range(x.shape[0]):
+        out += value(parameters, x[j], j) + shrink * g[j] * x[j]
+        if parameters[0] != 0:
+            out += conjugate(parameters, -shrink * g[j], j)
+    return out + 0.5 * (1.0 - shrink) ** 2 * energy(slopes, w) if over > 1.0 else out
+
+
+@reductions
+def energy(slopes: Any, w: Any) -> float:
+    """Σ_i s_i φ'_i² / φ''_i."""
+    out = 0.0
+    for i in range(slopes.shape[0]):
+        out += slopes[i] * slopes[i] / max(w[i], TINY)
+    return out
+
+
+@reductions
+def total(v: Any) -> float:
+    """Σ_i v_i."""
+    out = 0.0
+    for i in range(v.shape[0]):
+        out += v[i]
+    return out
+
+
+@reductions
+def sizes(a: Any, b: Any) -> float:
+    """Σ_i |a_i b_i|."""
+    out = 0.0
+    for i in range(a.shape[0]):
+        out += abs(a[i] * b[i])
+    return out
+
+
+@reductions
+def largest(v: Any) -> float:
+    """max_i |v_i|."""
+    out = 0.0
+    for i in range(v.shape[0]):
+        out = max(out, abs(v[i]))
+    return out

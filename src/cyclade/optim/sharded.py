@@ -1,0 +1,411 @@
+"""Models cut over ranks by torch's `fully_shard` (FSDP2): cycles over its units.
+
+A block is an FSDP unit. Parameters, the lagged point and the estimates lie in shards, one part on
+every rank. In the turn of block j the units are gathered one after the other, by FSDP's own hooks,
+for the forward pass and again for the backward pass, which `torch.autograd.grad` runs down to unit
+j alone: no other gradient is formed, FSDP finds none to reduce, and g^j is reduced and scattered
+here. The update touches the rank's own shard. So the trajectory is that of one process.
+
+What a cycle sends: every gradient once, as FSDP does. In forward order unit i of m is gathered for
+i forward and i backward passes, once more to go on from it, and once because FSDP fetches it ahead:
+2i + 2 times (the last one 2m times), where a step of FSDP gathers it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, Partial
+from torch.nn.modules.dropout import _DropoutNd
+
+from cyclade import core
+from cyclade.lag import Lag, Nothing, Stored
+from cyclade.optim.checked import NotFiniteError
+from cyclade.optim.distributed import ManyProcesses
+from cyclade.optim.net import Batch
+from cyclade.optim.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.turns import Turns
+from cyclade.orders import Greedy, as_order
+from cyclade.ranks import Ranks
+
+Shards = list[list[Tensor]]  # by block, by parameter
+
+
+class Unit:
+    """One FSDP unit: the parameters that it gathers itself."""
+
+    def __init__(self, name: str, module: nn.Module) -> None:
+        self.name, self.module, self.stage = name, module, 0
+        self.places: list[tuple[nn.Module, str]] = []
+        for inner in _own(module):
+            self.places += [(inner, key) for key, p in inner._parameters.items() if p is not None]
+
+    @property
+    def params(self) -> list[Any]:
+        """DTensors; inside the module's forward pass, and only there, whole parameters."""
+        return [getattr(inner, key) for inner, key in self.places]
+
+    @contextmanager
+    def watched(self) -> Iterator[list[Any]]:
+        """The whole parameters, as the passes made in this context use them."""
+        seen: list[Any] = []
+        hook = self.module.register_forward_pre_hook(lambda *_: seen.append(self.params))
+        try:
+            yield seen
+        finally:
+            hook.remove()
+
+
+def _own(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and all in it that is not in a unit of its own."""
+    yield module
+    for child in module.children():
+        if not isinstance(child, FSDPModule):
+            yield from _own(child)
+
+
+def units_of(model: nn.Module) -> tuple[list[Unit], list[nn.Module]]:
+    """The units with parameters, in the order of the model, and the stages it runs through.
+
+    What belongs to the root alone comes last. A `Sequential` whose own parameters all lie in its
+    children's units is run from the middle on; any other model is one stage.
+    """
+    units = [Unit(name, m) for name, m in model.named_modules() if isinstance(m, FSDPModule)]
+    units = sorted((unit for unit in units if unit.places), key=lambda u: u.module is model)
+    stages: list[nn.Module] = [model]
+    if isinstance(model, nn.Sequential) and all(unit.module is not model for unit in units):
+        stages = list(model)
+        for unit in units:
+            inside = (s for s, stage in enumerate(stages) if unit.module in set(stage.modules()))
+            unit.stage = next(inside)
+    return units, stages
+
+
+class ShardedPoint:
+    """x or the lagged point in shards; a block is one vector, this rank's part of it."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
+
+    def get(self, j: int) -> Tensor:
+        """A copy of this rank's part of block j."""
+        return torch.cat([shard.reshape(-1) for shard in self.shards[j]])
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Replace it."""
+        for shard, new in zip(
+            self.shards[j], u.split([shard.numel() for shard in self.shards[j]]), strict=True
+        ):
+            shard.copy_(new.view_as(shard))
+
+    def copy(self) -> ShardedPoint:
+        """Shards of its own."""
+        return ShardedPoint([[shard.clone() for shard in block] for block in self.shards])
+
+    @property
+    def layout(self) -> Any:
+        """As `Lag` asks for the number of blocks."""
+        return self
+
+    @property
+    def m(self) -> int:
+        """Blocks."""
+        return len(self.shards)
+
+
+class ShardedSweep:
+    """`point` moving along one cycle on a batch; the model's own shards are lent to it in passes.
+
+    It keeps the value at the input of the stage that was last differentiated.
+    """
+
+    def __init__(self, net: ShardedNet, point: ShardedPoint, batches: Sequence[Batch]) -> None:
+        self._net, self._point, self._batches = net, point, batches
+        self._reached: list[tuple[int, Any]] = [(0, None)] * len(batches)
+        self.get = point.get
+        self.loss: Tensor | None = None
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Move block j; values that passed through it are no longer true."""
+        self._point.set(j, u)
+        stage = self._net.units[j].stage
+        self._reached = [(0, None) if at > stage else (at, h) for at, h in self._reached]
+
+    def grad(self, j: int) -> Tensor:
+        """This rank's part of ∇^j over the whole batch."""
+        net, unit = self._net, self._net.units[j]
+        with net.at(self._point):
+            total: list[Tensor] | None = None
+            value = net.zero()
+            for k, batch in enumerate(self._batches):
+                at, h = self._reached[k] if self._reached[k][0] <= unit.stage else (0, None)
+                with torch.no_grad():
+                    h = net.through(batch, at, h, unit.stage)
+                self._reached[k] = (unit.stage, h)
+                with torch.enable_grad(), unit.watched() as seen:
+                    loss = batch.weight * net.loss(batch, unit.stage, h)
+                    whole = seen[0]
+                    found = torch.autograd.grad(loss, whole, allow_unused=True)
+                value = value + loss.detach()
+                parts = [
+                    torch.zeros_like(p) if g is None else g
+                    for p, g in zip(whole, found, strict=True)
+                ]
+                total = (
+                    parts if total is None else [a + b for a, b in zip(total, parts, strict=True)]
+                )
+        assert total is not None
+        if self.loss is None:
+            self.loss = net.ranks.sum(value.clone())
+            if not bool(torch.isfinite(self.loss)):
+                raise NotFiniteError(f"the loss is {float(self.loss)}: the step was not applied")
+        return torch.cat([
+            _scattered(g, p).reshape(-1) for g, p in zip(total, unit.params, strict=True)
+        ])  # fmt: skip
+
+
+def _scattered(g: Tensor, p: Any) -> Tensor:
+    """This rank's part of the sum of g over the ranks, cut as p is."""
+    summed = DTensor.from_local(g, p.device_mesh, [Partial()], run_check=False)
+    return summed.redistribute(placements=p.placements).to_local()
+
+
+class ShardedNet:
+    """A model in FSDP units, the stages it runs through, and its loss."""
+
+    def __init__(self, model: nn.Module, loss_fn: Callable[..., Tensor]) -> None:
+        self.model, self.loss_fn = model, loss_fn
+        self.units, self.stages = units_of(model)
+        _check(model, self.units)
+        mesh = self.units[0].params[0].device_mesh
+        self.ranks = Ranks(mesh.get_group())
+        self.point = ShardedPoint([[p.to_local() for p in unit.params] for unit in self.units])
+        self._lent: ShardedPoint | None = None
+        self._begun = len(self.stages) == 1
+
+    def zero(self) -> Tensor:
+        """0 where the model is."""
+        shard = self.point.shards[0][0]
+        return torch.zeros((), dtype=shard.dtype, device=shard.device)
+
+    @contextmanager
+    def at(self, point: ShardedPoint) -> Iterator[None]:
+        """The model with the parameters of `point`."""
+        if point is self.point:
+            yield
+            return
+        own = self.point.copy()
+        with torch.no_grad():
+            for j in range(point.m):
+                self.point.set(j, point.get(j))
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for j in range(point.m):
+                    self.point.set(j, own.get(j))
+
+    def through(self, batch: Batch, first: int, h: Any, last: int) -> Any:
+        """The value at the input of stage `last`, from that of stage `first`."""
+        if not self._begun:  # FSDP wants its first pass to go through the whole model
+            self.model(*batch.inputs.args, **batch.inputs.kwargs)
+            self._begun = True
+        for stage in range(first, last):
+            h = self._run(batch, stage, h)
+        return h
+
+    def loss(self, batch: Batch, stage: int, h: Any) -> Tensor:
+        """The loss from the input of a stage on."""
+        for k in range(stage, len(self.stages)):
+            h = self._run(batch, k, h)
+        return self.loss_fn(h, batch.target)
+
+    def _run(self, batch: Batch, stage: int, h: Any) -> Any:
+        if stage == 0:
+            return self.stages[0](*batch.inputs.args, **batch.inputs.kwargs)
+        return self.stages[stage](h)
+
+
+def _check(model: nn.Module, units: list[Unit]) -> None:
+    """Refuse what would not be exact, before anything is done."""
+    if not units:
+        raise ValueError("model: has no unit of torch's fully_shard; for other models use SCCD")
+    own = {id(p) for unit in units for p in unit.params}
+    for name, p in model.named_parameters():
+        if id(p) not in own or not isinstance(p, DTensor):
+            raise ValueError(f"model: {name} is in no unit of fully_shard: shard the root as well")
+        if len(p.placements) != 1 or not p.placements[0].is_shard():
+            raise ValueError(
+                f"model: {name} is placed as {p.placements}; one shard a rank is taken"
+            )
+        if not p.requires_grad:
+            raise ValueError(f"model: {name} does not require a gradient; a unit moves as a whole")
+    for name, module in model.named_modules():
+        draws = isinstance(module, _DropoutNd) and module.p > 0
+        norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if module.training and (draws or norm):
+            raise ValueError(
+                f"model: {name} ({type(module).__name__}) does not repeat itself within a cycle; "
+                "put it in eval mode or take it out"
+            )
+
+
+class _Plain:
+    """x − lr g, then the prox of weight decay: u / (1 + lr wd)."""
+
+    def __init__(self, group: dict[str, Any]) -> None:
+        self._group = group
+
+    def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, float]:
+        """Direction and step."""
+        return gj, float(self._group["lr"])
+
+    def prox(self, j: int, u: Tensor, t: float) -> Tensor:
+        """Weight decay."""
+        decay = float(self._group["weight_decay"])
+        return u / (1.0 + t * decay) if decay else u
+
+
+class _ShardedOptimizer(torch.optim.Optimizer):
+    """What both methods share."""
+
+    def __init__(
+        self, model: nn.Module, loss_fn: Callable[..., Tensor], rule: EveryBatch | LargeBatches,
+        lr: float, weight_decay: float, order: Any, seed: int,
+    ) -> None:  # fmt: skip
+        for name, value in (("lr", lr), ("weight_decay", weight_decay)):
+            if not (isinstance(value, int | float) and 0 <= value < float("inf")):
+                raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
+        self.net, self._rule = ShardedNet(model, loss_fn), rule
+        super().__init__(model.parameters(), {"lr": lr, "weight_decay": weight_decay})
+        turns = as_order(order, len(self.net.units))
+        if isinstance(turns, Greedy):
+            raise ValueError("order: greedy would gather every unit before every turn")
+        self._together = ManyProcesses(self.net.ranks)
+        self._together.synchronised = self.net.ranks.size > 1  # they meet in every pass
+        said = {"blocks": [unit.name for unit in self.net.units], "order": repr(order)}
+        self._together.agree({"seed": seed, **said})
+        self._turns = Turns(turns, self.net.ranks.first(seed))
+        self._turns.m = len(self.net.units)
+        self._steps, self.draws = _Plain(self.param_groups[0]), 0
+        self._g: Any = Nothing()
+        self._lag: Any = Nothing()
+
+    def step(  # type: ignore[override]  # it takes the batch, and runs the model itself
+        self, inputs: Any, target: Any = None, *, refresh: bool | None = None
+    ) -> Tensor:
+        """One cycle on this rank's part of a batch; the loss of the whole batch at its start."""
+        whole = self._together.whole(
+            (inputs, target, self.net.loss_fn, None), refresh, ready=lambda batches: True,
+            draws=self.draws, rates=lambda: sum(float(v) for v in self._rates()),
+        )  # fmt: skip
+        again = self._rule.refreshes(whole.size, refresh)
+        self.draws += 1
+        with torch.no_grad():
+            now = ShardedSweep(self.net, self.net.point, whole.batches)
+            if not self._rule.formed:
+                self._form(now)
+            else:
+                self._cycle(now, whole.batches, again)
+        assert now.loss is not None
+        return now.loss
+
+    def _rates(self) -> list[Any]:
+        return [self.param_groups[0][name] for name in ("lr", "weight_decay")]
+
+    def _form(self, now: ShardedSweep) -> None:
+        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
+        self._g = Stored([now.grad(j) for j in range(self._turns.m)])
+        self._lag = Lag(self.net.point)
+        self._rule.formed = True
+
+    def _cycle(self, now: ShardedSweep, batches: list[Batch], refresh: bool) -> None:
+        if not refresh:
+            self._lag._at = ShardedSweep(self.net, self._lag.point, batches)
+        turns = self._turns.next()
+        assert turns is not None
+        self._rule.halfway = self._rule.recursive
+        core.cycle(turns, now, self._lag, self._g, self._steps, self._steps, refresh)
+        self._rule.halfway = False
+        self._lag.trim()
+        self._turns.done()
+
+    def state_dict(self) -> dict[str, Any]:  # type: ignore[override]
+        """Counters, and this rank's shards of the estimates and of the lagged point."""
+        found: dict[str, Any] = {
+            "draws": self.draws, "turns": self._turns.state(), "rule": self._rule.state(),
+            "rates": self._rates(),
+        }  # fmt: skip
+        if isinstance(self._lag, Lag):
+            lag = self._lag
+            found |= {
+                "g": list(self._g.arrays), "lag": [lag.point.get(j) for j in range(self._turns.m)],
+                "trail": [list(lag.tape), lag.first, lag.cursor, list(lag.formed)],
+            }  # fmt: skip
+        return found
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Stand where `state` was taken, on as many ranks; the model is loaded by itself."""
+        self.draws = int(state["draws"])
+        self._turns.load(state["turns"])
+        self._rule.load(state["rule"])
+        names = ("lr", "weight_decay")
+        self.param_groups[0].update(zip(names, state["rates"], strict=True))
+        if "g" in state:
+            self._g, lag = Stored(state["g"]), Lag(self.net.point)
+            for j, value in enumerate(state["lag"]):
+                lag.point.set(j, value)
+            lag.tape, lag.first, lag.cursor, lag.formed = (
+                list(one) if isinstance(one, list) else one for one in state["trail"]
+            )
+            self._lag = lag
+
+
+class ShardedSCCD(_ShardedOptimizer):
+    """SCCD (Algorithm 1 on a batch) for a model of `fully_shard`'s; every unit is a block.
+
+    Call `fully_shard` on the parts that are to be blocks and then on the model itself, then build
+    this. Each rank gives its part of the batch; the trajectory is that of one process. A
+    `Sequential` of units is run from the unit in turn on, any other model as a whole.
+
+    Parameters
+    ----------
+    model : Module
+        After `fully_shard`; without dropout and batch norm (or with them in eval mode).
+    loss_fn : callable
+        ``loss_fn(output, target)``, a mean over samples.
+    lr, weight_decay : float
+        As in `SCCD`: x − lr g, then divided by 1 + lr weight_decay.
+    order : str or list
+        As in `SCCD`, but not greedy.
+    seed : int
+        Of orders that change; the first rank's.
+    """
+
+    def __init__(
+        self, model: nn.Module, loss_fn: Callable[..., Tensor], *, lr: float = 0.1,
+        weight_decay: float = 0.0, order: Any = "forward", seed: int = 0,
+    ) -> None:  # fmt: skip
+        rule = EveryBatch("ShardedSCCD")
+        super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)
+
+
+class ShardedVROCCD(_ShardedOptimizer):
+    """VRO-CCD (Algorithm 2) for a model of `fully_shard`'s; see `ShardedSCCD` and `VROCCD`.
+
+    The lagged point and the estimates are shards too: three vectors of P/k numbers on each of k
+    ranks, the parameters included. `b` and `b_small` are sizes of the whole batch.
+    """
+
+    def __init__(
+        self, model: nn.Module, loss_fn: Callable[..., Tensor], *, b: int,
+        b_small: int | None = None, lr: float = 0.1, weight_decay: float = 0.0,
+        order: Any = "forward", seed: int = 0,
+    ) -> None:  # fmt: skip
+        rule = LargeBatches(b, int(b**0.5) if b_small is None else b_small)
+        super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)

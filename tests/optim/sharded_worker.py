@@ -1,0 +1,218 @@
+"""One of two ranks of `test_sharded.py`: models of fully_shard against one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+
+from cyclade.optim import SCCD, VROCCD, NotFiniteError
+from cyclade.optim.sharded import ShardedSCCD, ShardedVROCCD
+
+
+class Plain(nn.Module):
+    """A model that is no Sequential, with a unit inside and parameters of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(6, 7), nn.Tanh())
+        self.second = nn.Linear(7, 5)
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.second(self.first(x))))  # type: ignore[no-any-return]
+
+
+def sequential() -> nn.Module:
+    return nn.Sequential(
+        nn.Sequential(nn.Linear(6, 7), nn.Tanh()), nn.Sequential(nn.Linear(7, 5), nn.Tanh()),
+        nn.Flatten(), nn.Linear(5, 3),
+    )  # fmt: skip
+
+
+def shard(model: Any) -> nn.Module:
+    if isinstance(model, nn.Sequential):
+        for child in (model[0], model[1], model[3], model):
+            fully_shard(child)
+    else:
+        for child in (model.first, model.second, model):
+            fully_shard(child)
+    return model
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], list[list[str]]]] = {
+    "sequential": (sequential, [
+        ["0.0.weight", "0.0.bias"], ["1.0.weight", "1.0.bias"], ["3.weight", "3.bias"],
+    ]),
+    "whole": (Plain, [
+        ["first.0.weight", "first.0.bias"], ["second.weight", "second.bias"],
+        ["last.weight", "last.bias"],
+    ]),
+}  # fmt: skip
+
+
+def net(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    return MODELS[name][0]().double()
+
+
+def batch(size: int, k: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(k)
+    x = torch.randn(size, 6, generator=generator, dtype=torch.float64)
+    return x, torch.randint(0, 3, (size,), generator=generator)
+
+
+def mine(whole: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    cut = len(whole[1]) * 2 // 3  # uneven parts
+    part = slice(0, cut) if dist.get_rank() == 0 else slice(cut, None)
+    return whole[0][part], whole[1][part]
+
+
+def close(sharded: nn.Module, plain: nn.Module) -> None:
+    for p, q in zip(sharded.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(p.full_tensor().detach(), q.detach(), rtol=0, atol=1e-10)
+        assert p.grad is None
+
+
+def pair(model: str, method: str, order: Any) -> tuple[Any, ...]:
+    """Sharded over both ranks, and in this process alone with the same blocks."""
+    alone = dist.new_group([dist.get_rank()], use_local_synchronization=True)
+    own, twin = shard(net(model)), net(model)
+    options: dict[str, Any] = {"lr": 0.2, "weight_decay": 0.01, "order": order, "seed": 5}
+    if method == "SCCD":
+        sharded: Any = ShardedSCCD(own, F.cross_entropy, **options)
+    else:
+        options |= {"b": 12, "b_small": 3}
+        sharded = ShardedVROCCD(own, F.cross_entropy, **options)
+    kind = SCCD if method == "SCCD" else VROCCD
+    ref = kind(twin, F.cross_entropy, blocks=MODELS[model][1], process_group=alone, **options)
+    return own, twin, sharded, ref
+
+
+def sizes(method: str) -> list[int]:
+    return [12] * 5 if method == "SCCD" else [12, 3, 5, 12, 3, 3]
+
+
+def trajectory(model: str, method: str, order: Any) -> None:
+    own, twin, sharded, ref = pair(model, method, order)
+    for k, size in enumerate(sizes(method)):
+        loss = sharded.step(*mine(batch(size, k)))
+        wanted = ref.step(*batch(size, k))
+        assert abs(float(loss) - float(wanted)) < 1e-10
+        close(own, twin)
+
+
+def micro_batches() -> None:
+    own, twin, sharded, ref = pair("sequential", "SCCD", "forward")
+    for k in range(3):
+        x, y = mine(batch(12, k))
+        sharded.step([(x[:2], y[:2]), (x[2:], y[2:])])
+        ref.step(*batch(12, k))
+        close(own, twin)
+
+
+def a_rank_without_samples_is_refused() -> None:
+    own, twin, sharded, _ = pair("sequential", "SCCD", "forward")
+    x, y = batch(8, 0)
+    x, y = (x, y) if dist.get_rank() == 0 else (x[:0], y[:0])
+    raises(ValueError, "waits for all of them", lambda: sharded.step(x, y))
+    close(own, twin)
+
+
+def a_resumed_run_goes_on() -> None:
+    own, twin, sharded, ref = pair("sequential", "VRO-CCD", "shuffled")
+    for k, size in enumerate(sizes("VRO-CCD")):
+        if k == 3:
+            state, weights = sharded.state_dict(), own.state_dict()
+            own = shard(net("sequential"))
+            own.load_state_dict(weights)
+            sharded = ShardedVROCCD(own, F.cross_entropy, b=12, b_small=3, order="shuffled")
+            sharded.load_state_dict(state)
+        sharded.step(*mine(batch(size, k)))
+        ref.step(*batch(size, k))
+        close(own, twin)
+
+
+def only_shards_are_kept() -> None:
+    """Between steps and in the state every tensor has the size of a shard."""
+    own, _, sharded, _ = pair("sequential", "VRO-CCD", "forward")
+    for k, size in enumerate([12, 3, 12]):
+        sharded.step(*mine(batch(size, k)))
+    local = sum(p.to_local().numel() for p in own.parameters())
+    state = sharded.state_dict()
+    assert sum(t.numel() for t in state["g"]) == local
+    assert sum(t.numel() for t in state["lag"]) == local
+    assert all(type(p).__name__ == "DTensor" for p in own.parameters())
+
+
+def raises(kind: type[Exception], words: str, call: Callable[[], Any]) -> None:
+    said = None
+    try:
+        call()
+    except kind as error:
+        said = str(error)
+    assert said is not None, f"no {kind.__name__}"
+    assert words in said, f"{words!r} is not in {said}"
+
+
+def what_is_not_exact_is_refused() -> None:
+    plain = net("sequential")
+    raises(ValueError, "no unit of torch's fully_shard", lambda: ShardedSCCD(plain, F.mse_loss))
+    half: Any = net("sequential")
+    fully_shard(half[0])
+    raises(ValueError, "1.0.weight is in no unit", lambda: ShardedSCCD(half, F.mse_loss))
+    drop = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
+    fully_shard(drop)
+    raises(ValueError, "1 (Dropout) does not repeat", lambda: ShardedSCCD(drop, F.mse_loss))
+    own = shard(net("sequential"))
+    raises(ValueError, "lr must be", lambda: ShardedSCCD(own, F.mse_loss, lr=-1.0))
+    raises(ValueError, "greedy", lambda: ShardedSCCD(own, F.mse_loss, order="greedy"))
+    raises(ValueError, "is a DTensor", lambda: SCCD(own, F.mse_loss))
+
+
+def nan_moves_nothing() -> None:
+    own, twin, sharded, _ = pair("sequential", "SCCD", "forward")
+    x, y = mine(batch(12, 0))
+    if dist.get_rank() == 1:
+        x[0, 0] = float("nan")
+    raises(NotFiniteError, "not applied", lambda: sharded.step(x, y))
+    close(own, twin)
+
+
+def cases() -> dict[str, Callable[[], None]]:
+    orders: list[Any] = ["forward", "backward", "shuffled", [2, 0, 1]]
+    return {
+        f"{model}, {method}, {order}": lambda m=model, k=method, o=order: trajectory(m, k, o)
+        for model in MODELS for method in ("SCCD", "VRO-CCD") for order in orders
+    } | {
+        check.__name__: check for check in (
+            micro_batches, a_rank_without_samples_is_refused, a_resumed_run_goes_on,
+            only_shards_are_kept, what_is_not_exact_is_refused, nan_moves_nothing,
+        )
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    outcome = {}
+    for name, check in cases().items():
+        print(f"rank {dist.get_rank()}: {name}", flush=True)
+        try:
+            check()
+            outcome[name] = ""
+        except Exception:
+            outcome[name] = traceback.format_exc()
+    place = Path(sys.argv[1]) / f"rank{os.environ['RANK']}.json"
+    place.write_text(json.dumps(outcome))
+    dist.destroy_process_group()

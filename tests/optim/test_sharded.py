@@ -1,0 +1,37 @@
+"""Models of torch's fully_shard on two gloo ranks: the trajectory of one process.
+
+`sharded_worker.py` has the checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sharded_worker import cases
+
+WORKER = Path(__file__).with_name("sharded_worker.py")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """What every check said on both ranks; one pair of processes runs them all."""
+    folder = tmp_path_factory.mktemp("sharded")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         str(WORKER), str(folder)],
+        text=True, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", cases())
+def test_on_two_ranks(name: str, outcomes: list[dict[str, str]]) -> None:
+    for rank, outcome in enumerate(outcomes):
+        assert not outcome[name], f"rank {rank}: {outcome[name]}"
