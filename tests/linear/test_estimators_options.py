@@ -135,12 +135,65 @@ def test_log_probabilities():
     assert not hasattr(linear.SparseSVC(), "predict_log_proba")
 
 
-def test_precompute_is_taken_and_changes_nothing():
-    plain = linear.Lasso(0.1).fit(X, Y).coef_
-    for gram in (True, False, "auto", X.T @ X):
-        np.testing.assert_array_equal(linear.Lasso(0.1, precompute=gram).fit(X, Y).coef_, plain)
-    with pytest.raises(ValueError, match=r"precompute must be .* shape \(8, 8\)"):
-        linear.ElasticNet(0.1, precompute=np.eye(3)).fit(X, Y)
+PRODUCTS = {"true": True, "false": False, "auto": "auto", "raw": X.T @ X,
+            "centred": (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", PRODUCTS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_precompute_does_what_it_says_and_results_stay(monkeypatch, given, fit_intercept):
+    from cyclade.linear import direct
+
+    options = {"fit_intercept": fit_intercept, "tol": 1e-10}
+    plain = linear.Lasso(0.1, **options).fit(X, Y)
+    at_once, used = [], direct.solve
+    monkeypatch.setattr(direct, "solve", lambda *args: at_once.append(1) or used(*args))
+    if given == "centred" and not fit_intercept:
+        with pytest.raises(ValueError, match="precompute: the matrix given is not that of X"):
+            linear.Lasso(0.1, precompute=PRODUCTS[given], **options).fit(X, Y)
+        return
+    model = linear.Lasso(0.1, precompute=PRODUCTS[given], **options).fit(X, Y)
+    assert bool(at_once) is (given != "false")
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-6)
+    path = linear.ElasticNet(0.1, precompute=PRODUCTS[given], **options).path(X, Y, n_alphas=4)
+    same = linear.ElasticNet(0.1, **options).path(X, Y, n_alphas=4)
+    np.testing.assert_allclose(path.coefs, same.coefs, atol=1e-6)
+    cv = linear.LassoCV(precompute=PRODUCTS[given], n_alphas=5, cv=3, **options).fit(X, Y)
+    assert cv.alpha_ == linear.LassoCV(n_alphas=5, cv=3, **options).fit(X, Y).alpha_
+
+
+def test_products_that_are_given_are_used_in_place_of_those_of_x():
+    """Entries that are not compared with X are believed."""
+    p = 40
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, p))
+    y = X[:, 1] + X[:, 2]
+    wrong = X.T @ X
+    wrong[1, 2] = wrong[2, 1] = 250.0
+    assert linear.Lasso(0.1, precompute=X.T @ X).fit(X, y).certificate_.reached
+    found = linear.Lasso(0.1, precompute=wrong).fit(X, y)  # a check on X finds out
+    assert found.certificate_.reached
+    np.testing.assert_allclose(found.coef_, linear.Lasso(0.1).fit(X, y).coef_, atol=1e-3)
+
+
+def test_weighted_products_may_be_given():
+    weights = np.linspace(0.5, 2.0, len(Y))
+    w = weights * len(Y) / weights.sum()
+    plain = linear.Lasso(0.1, tol=1e-10).fit(X, Y, sample_weight=weights)
+    model = linear.Lasso(0.1, tol=1e-10, precompute=(X.T * w) @ X)
+    np.testing.assert_allclose(model.fit(X, Y, sample_weight=weights).coef_, plain.coef_, atol=1e-6)
+    with pytest.raises(ValueError, match="precompute: the matrix given is not that of X"):
+        model.set_params(precompute=X.T @ X).fit(X, Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(np.eye(3), r"shape \(3, 3\)"), ("always", "'always'"), (np.full((8, 8), np.nan), "finite"),
+     (np.eye(8), "not that of X"), (None, r"shape \(\)")],
+)  # fmt: skip
+def test_what_precompute_may_not_be(given, said):
+    with pytest.raises(ValueError, match=rf"precompute.*{said}"):
+        linear.ElasticNet(0.1, precompute=given).fit(X, Y)
 
 
 def test_the_best_of_several_l1_ratios():

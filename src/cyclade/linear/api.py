@@ -16,6 +16,7 @@ from cyclade.linear import losses, penalties
 from cyclade.linear.checkpoint import as_path, described, resumed
 from cyclade.linear.checks import (
     as_start,
+    check_gram,
     check_lams,
     check_weights,
     default_lams,
@@ -54,6 +55,7 @@ def solve(
     tol: float = 1e-6,
     max_passes: int = 100_000,
     verbose: bool = False,
+    precompute: Any = "auto",
     tuning: Tuning | None = None,
     checkpoint: Any = None,
 ) -> Solution:
@@ -90,6 +92,12 @@ def solve(
         The most cycles to make, each over the columns then active.
     verbose : bool
         Print one line per check of all columns.
+    precompute : "auto", bool or array of shape (p, p)
+        The products XᵀX of all columns, for least squares under a convex penalty on coordinates
+        with dense X that has no fewer rows than columns; elsewhere only its shape is checked.
+        "auto": they are formed where that costs less than what it saves; True: always; False:
+        never. Or the products themselves, of X or of its centred columns (with sample_weight,
+        Xᵀ diag(w) X for weights that sum to n); a few are compared with X.
     tuning : Tuning, optional
         Other constants of the engine than the default ones; for tests and experiments.
     checkpoint : str or path, optional
@@ -119,7 +127,8 @@ def solve(
         )  # fmt: skip
     if checkpoint is not None:
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
-    with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
+    limits = (tol, max_passes, tuning, precompute)
+    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as parts:
         fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
     return together(fits) if penalties.is_separable(loss, penalty, np.ndim(y)) else fits[0]
 
@@ -162,6 +171,7 @@ def path(
     tol: float = 1e-6,
     max_passes: int = 100_000,
     verbose: bool = False,
+    precompute: Any = "auto",
     tuning: Tuning | None = None,
     checkpoint: Any = None,
 ) -> PathResult:
@@ -203,7 +213,8 @@ def path(
             X, y, loss, penalty, data, coef, intercept, lams, n_lams, lam_ratio, tol, max_passes,
             printer(verbose), tuning, checkpoint,
         )  # fmt: skip
-    with checked(X, y, loss, penalty, data, coef, intercept, tol, max_passes, tuning) as parts:
+    limits = (tol, max_passes, tuning, precompute)
+    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as parts:
         if lams is None:
             problems = [problem for problem, _, _ in parts]
             lams = default_lams(penalty, null_gradient(problems), n_lams, lam_ratio)
@@ -221,6 +232,7 @@ def path(
 def paths_on_folds(
     X: Any, y: Any, loss: Loss, penalty: Any, tests: list[Array], lams: Array, *,
     sample_weight: Any, offset: Any, fit_intercept: bool, tol: float, max_passes: int,
+    precompute: Any = "auto",
 ) -> list[tuple[PathResult, Array]] | None:  # fmt: skip
     """For each set of rows, the path on all others and its mean squared errors on the set.
 
@@ -229,7 +241,8 @@ def paths_on_folds(
     from cyclade.linear import direct, direct_folds
 
     data = (sample_weight, offset, fit_intercept)
-    with checked(X, y, loss, penalty, data, None, None, tol, max_passes, None) as parts:
+    limits = (tol, max_passes, None, precompute)
+    with checked(X, y, loss, penalty, data, None, None, *limits) as parts:
         problem = parts[0][0]
         if len(parts) > 1 or not direct.suits(problem, lams.size):
             return None
@@ -387,13 +400,14 @@ def compressed_path(
 @contextmanager
 def checked(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
-    intercept: Any, tol: float, max_passes: int, tuning: Tuning | None,
+    intercept: Any, tol: float, max_passes: int, tuning: Tuning | None, precompute: Any = "auto",
 ) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
     """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
     from cyclade.linear.designs import as_design
 
     tuning = check_options(tol, max_passes, tuning)
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    design.precompute = check_gram(precompute, design.p)
     with one_thread(design.entries, tuning):
         problems = as_problems(design, y, loss, penalty, data, coef, tuning)
         starts = as_starts(problems, coef, intercept)

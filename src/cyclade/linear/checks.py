@@ -85,17 +85,18 @@ def check_groups(groups: Any, n: int) -> Array | None:
     return labels
 
 
-def check_gram(precompute: Any, p: int) -> None:
-    """Raise ValueError unless it is what scikit-learn's `precompute` may be."""
-    if isinstance(precompute, (bool, np.bool_)) or (
-        isinstance(precompute, str) and precompute == "auto"
-    ):
-        return
-    if np.shape(precompute) != (p, p):
+def check_gram(precompute: Any, p: int) -> Any:
+    """`precompute`; ValueError unless it is what scikit-learn's may be."""
+    if isinstance(precompute, (bool, np.bool_)):
+        return bool(precompute)
+    if isinstance(precompute, str) and precompute == "auto":
+        return precompute
+    if isinstance(precompute, str) or np.shape(precompute) != (p, p):
+        got = repr(precompute) if isinstance(precompute, str) else f"shape {np.shape(precompute)}"
         raise ValueError(
-            f"precompute must be True, False, 'auto' or an array of shape {(p, p)}, "
-            f"got shape {np.shape(precompute)}"
+            f"precompute must be True, False, 'auto' or an array of shape {(p, p)}, got {got}"
         )
+    return numbers("precompute", precompute, np.float64)
 
 
 def as_groups(groups: Any, p: int, names: Array | None) -> Any:

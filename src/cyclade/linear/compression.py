@@ -49,6 +49,8 @@ def compressed(problem: Problem, fits: int) -> tuple[Problem, Compressed] | None
     n, p, price = design.n, design.p, tuning.cost.product * design.p
     if not (problem.loss.quadratic and design.is_dense and problem.offset.ndim == 1):
         return None
+    if design.precompute is False:
+        return None
     if n < tuning.compressed_tall * p or price > tuning.direct_per_fit * fits:
         return None
     y = problem.y - problem.offset if problem.has_offset else problem.y
@@ -125,6 +127,29 @@ def products(
         part *= np.sqrt(s[first : first + rows])[:, None]
         G += part.T @ part
     return G, q
+
+
+def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tuning) -> Array:
+    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ from a matrix n Σ_i s_i a_i a_iᵀ, or the same of centred columns.
+
+    It is compared with X on a few columns; ValueError if it is neither.
+    """
+    n, p = X.shape
+    some = np.unique(np.linspace(0, p - 1, tuning.gram_checked).astype(np.int64))
+    A = X[:, some].astype(np.float64)
+    raw, m = (A * s[:, None]).T @ A, means[some]
+    G = np.asarray(given, np.float64) / n
+    found, size = G[np.ix_(some, some)], np.sqrt(np.outer(raw.diagonal(), raw.diagonal()))
+    rounding = np.sqrt(np.finfo(X.dtype).eps) * size
+    if (np.abs(found - raw) <= rounding).all():
+        return G - np.outer(means, means)
+    if (np.abs(found - raw + np.outer(m, m)) <= rounding).all():
+        return G
+    raise ValueError(
+        "precompute: the matrix given is not that of X: it must be X.T @ X, of X as it is or of "
+        "its centred columns (with sample_weight, X.T @ diag(w) @ X for weights that sum to the "
+        "number of rows)"
+    )
 
 
 def squares(X: Array, tuning: Tuning = DEFAULT) -> Array:

@@ -52,6 +52,7 @@ class DenseDesign:
     """X as one array, in the memory order it came in."""
 
     is_dense = True
+    precompute: Any = "auto"
 
     def __init__(self, X: Array, uneven: bool = False, tuning: Tuning = DEFAULT) -> None:
         X, self.tuning = as_floats(X), tuning
@@ -166,6 +167,7 @@ class SparseDesign:
     """X by columns, with unsigned views of its indices (so no loop tests for negative ones)."""
 
     is_dense = False
+    precompute: Any = "auto"
     by_columns = True
 
     def __init__(self, X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.compression import column_sums, products
+from cyclade.linear.compression import column_sums, given_products, products
 from cyclade.linear.kernels.gram_path import bounds, path
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate
@@ -47,7 +47,11 @@ def suits(problem: Problem, fits: int) -> bool:
         return False
     n, p = design.n, design.p
     price = tuning.cost.product * n * p * p
-    if n < p or p > tuning.max_columns_kept:
+    if design.precompute is False or n < p:
+        return False
+    if not isinstance(design.precompute, str):  # asked for, or given
+        return True
+    if p > tuning.max_columns_kept:
         return False
     many = fits > 1 and price <= tuning.direct_per_fit * fits * n * p
     return many or price <= tuning.direct_price
@@ -154,7 +158,10 @@ def moments_of(problem: Problem) -> Moments:
         means, target_mean = column_sums(X, s, tuning), float(s @ y)
         y = y - target_mean
     with np.errstate(over="ignore", invalid="ignore"):
-        if X.size <= tuning.compressed_chunk:
+        if np.ndim(problem.design.precompute) == 2:
+            G = given_products(problem.design.precompute, X, s, means, tuning)
+            q = column_sums(X, s * y, tuning)
+        elif X.size <= tuning.compressed_chunk:
             A = X - means
             weighted = A * s[:, None]
             G, q = weighted.T @ A, y @ weighted

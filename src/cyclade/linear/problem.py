@@ -57,6 +57,11 @@ class Problem:
         return bool(self.loss.convex and hasattr(self.loss, "conjugate") and self.penalty.has_dual)
 
     @property
+    def is_tall(self) -> bool:
+        """Whether X has no fewer rows than columns."""
+        return self.design.n >= self.tuning.sweep_rows * self.design.p
+
+    @property
     def is_very_tall(self) -> bool:
         """Whether X is dense, with so many rows that a sample of them tells how the loss bends."""
         n, p, tuning = self.design.n, self.design.p, self.tuning

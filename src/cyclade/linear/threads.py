@@ -47,7 +47,8 @@ def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
     The setting is one for the whole process. So fits in several threads of Python, as in
     cross-validation, share it: the first to come in sets it, the last to leave restores it.
     """
-    with allowed(permitted() if entries >= tuning.threaded_work else 1):
+    large = entries >= tuning.threaded_work
+    with allowed(max(getattr(_own, "number", 1), permitted()) if large else 1):
         if entries > tuning.threaded_entries:
             yield
             return

@@ -126,6 +126,7 @@ class Tuning:
     direct_price: float = 2.0**20  # entries read: about what the calls of a fit cost on any table
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
+    gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
     curved_price: float = 2.0**16  # the same for a curved loss, whose products every model needs
     curved_part: float = 0.5  # of the tolerance, where gaps are told from terms of second order
     curved_precision: float = 1e-3  # of its first distance, what a model is minimised to

@@ -156,7 +156,8 @@ STRATEGIES = (
     ),
     Strategy(
         "sweeps", "least squares, no fewer rows than columns, and most columns will move",
-        sweeps.suits, choose_itself, sweeps.improve,
+        lambda problem, state: problem.is_tall and sweeps.suits(problem, state),
+        choose_itself, sweeps.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip

@@ -241,6 +241,7 @@ class LinearModel(FittedModel):
             "tol": self._tolerance(data),
             "max_passes": self.max_iter,
             "verbose": self.verbose,
+            "precompute": getattr(self, "precompute", "auto"),
         }
 
     def _tolerance(self, data: Data) -> float:
@@ -299,7 +300,7 @@ class LinearModel(FittedModel):
         on = np.flatnonzero(np.reshape(found.coef, (len(found.coef), -1)).any(axis=1))
         if not len(on):
             return found
-        y, options = data.targets[k], self._options(data, k)
+        y, options = data.targets[k], {**self._options(data, k), "precompute": "auto"}
         X = some_columns(data.X, on) if in_chunks(data.X) else data.X[:, on]
         again = solve(X, y, data.loss, data.at(0.0), **options)
         coef = np.zeros_like(found.coef)

@@ -231,7 +231,9 @@ class CrossValidated(LinearModel):
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
     part = partial(table_part, data) if in_chunks(data.X) else data.part
-    inside = part(train)
+    inside, model = part(train), copy.copy(model)
+    if np.ndim(getattr(model, "precompute", None)) == 2:  # those are the products of all rows
+        model.precompute = "auto"
     results = model._paths(replace(inside, penalty=model._fold_penalty(inside)), grid)
     scores = _scores(model, part(test), grid, results)
     certificates = [certificate for result in results for certificate in result.certificates]
@@ -250,6 +252,8 @@ def _held_out_at_once(
         return None
     tests, options = [test for _, test in folds], model._options(data, 0)
     options.pop("verbose")
+    if np.ndim(options["precompute"]) == 2:  # those are the products of all rows
+        options["precompute"] = "auto"
     found = paths_on_folds(data.X, data.targets[0], data.loss, data.penalty, tests, grid, **options)
     if found is None:
         return None

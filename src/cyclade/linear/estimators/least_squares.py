@@ -41,8 +41,10 @@ AlphaOne = Annotated[
 Precompute = Annotated[
     Any,
     'bool, "auto" or array of shape (n_features, n_features)',
-    "Taken for scikit-learn's sake and not used: the solver decides by itself which products of "
-    "columns to form.",
+    "Whether to form the products X.T @ X of all columns first, where X is dense with no fewer "
+    "rows than columns: 'auto' where that pays, True always, False never. Or these products, of X "
+    "or of its centred columns; a few of them are compared with X. Folds of cross-validation form "
+    "their own.",
 ]
 UsedWeights = Annotated[Array, "array of shape (n_features,)", "The weights used."]
 

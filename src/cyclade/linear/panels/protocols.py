@@ -72,6 +72,7 @@ class Design(Protocol):
     entries: int  # that a pass over all columns reads
     is_dense: bool  # whether X is one array
     by_columns: bool  # whether some columns are read in less time than all
+    precompute: Any  # whether products of all columns may be formed, or these; see `api.solve`
 
     def refuse(self) -> None:
         """Raise ValueError if X has NaN or infinity (asked only when a product was not finite)."""

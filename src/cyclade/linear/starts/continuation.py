@@ -48,7 +48,8 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
         return
     sampling = problem.is_very_tall and sampled.suits(problem, state)
-    if easy and (sampling or sweeps.suits(problem, state)):  # these take all columns at once
+    sweeping = problem.is_tall and sweeps.suits(problem, state)
+    if easy and (sampling or sweeping):  # these take all columns at once
         return
     if guide is penalty and warm_start(problem, state, max_passes):
         return

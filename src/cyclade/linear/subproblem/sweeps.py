@@ -34,7 +34,7 @@ def suits(problem: Problem, state: State) -> bool:
         return False
     if "sweeps" in state.kept:
         return not state.kept["sweeps"].slow
-    if problem.offset.ndim > 1 or design.n < tuning.sweep_rows * design.p or state.x.any():
+    if problem.offset.ndim > 1 or not problem.is_tall or state.x.any():
         return False
     many = np.count_nonzero(state.measured.distances) > tuning.sweep_share * design.p
     return bool(many and design.shares(problem.s))
