@@ -342,16 +342,18 @@ def directly(
     problem: Problem, x: Array, c: Any, lams: Array | None, tol: float, max_passes: int
 ) -> Fits | None:
     """All λ (None: that of the penalty) on products of all columns, where these are cheap."""
-    from cyclade.linear import direct, direct_curved
+    if not (problem.loss.convex and problem.penalty.convex):
+        return None
+    grid = np.array([problem.penalty.penalty.lam]) if lams is None else lams
+    if problem.loss.quadratic:
+        from cyclade.linear import direct
 
-    single = lams is None
-    if direct.suits(problem, 1 if single else lams.size):
-        lams = np.array([problem.penalty.penalty.lam]) if single else lams
-        return direct.solve(problem, x, lams, tol, max_passes)
-    if direct_curved.suits(problem):
-        lams = np.array([problem.penalty.penalty.lam]) if single else lams
-        return direct_curved.solve(problem, x, c, lams, tol, max_passes)
-    return None
+        suits = direct.suits(problem, grid.size)
+        return direct.solve(problem, x, grid, tol, max_passes) if suits else None
+    from cyclade.linear import direct_curved
+
+    suits = direct_curved.suits(problem)
+    return direct_curved.solve(problem, x, c, grid, tol, max_passes) if suits else None
 
 
 def compressed_path(

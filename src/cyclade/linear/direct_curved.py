@@ -15,17 +15,12 @@ from numpy.typing import NDArray
 from cyclade.linear.certificate import Certificate
 from cyclade.linear.compression import column_sums
 from cyclade.linear.direct import Fits
-from cyclade.linear.kernels import smooth_losses
 from cyclade.linear.kernels.curved_path import path
 from cyclade.linear.kernels.gram_path import bounds
 from cyclade.linear.loss_at import losses_at
-from cyclade.linear.losses import Gamma, Logistic, Poisson
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import CODES, Problem
 
 Array = NDArray[Any]
-CODES = {
-    Logistic: smooth_losses.LOGISTIC, Poisson: smooth_losses.POISSON, Gamma: smooth_losses.GAMMA,
-}  # fmt: skip
 
 
 def suits(problem: Problem) -> bool:
