@@ -103,10 +103,11 @@ def cross_validated(repeats: int) -> Iterator[Row]:
     X, y = load_diabetes(return_X_y=True)
     XB, yB = load_breast_cancer(return_X_y=True)
     XB = scale(XB)
-    liblinear = theirs.LogisticRegressionCV(
-        Cs=100, cv=5, solver="liblinear", l1_ratios=(1.0,), use_legacy_attributes=False
-    )
-    classes = ours.SparseLogisticRegressionCV()
+    classes = ours.SparseLogisticRegressionCV().fit(XB, yB)
+    liblinear = theirs.LogisticRegressionCV(  # on the same grid
+        Cs=1.0 / (len(yB) * classes.alphas_), cv=5, solver="liblinear", l1_ratios=(1.0,),
+        use_legacy_attributes=False, scoring="neg_log_loss",
+    )  # fmt: skip
     cases = [
         ("LassoCV 442 x 10", ours.LassoCV(), theirs.LassoCV(), X, y),
         ("ElasticNetCV 442 x 10", ours.ElasticNetCV(), theirs.ElasticNetCV(), X, y),

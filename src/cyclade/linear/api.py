@@ -352,7 +352,7 @@ def directly(
         return direct.solve(problem, x, grid, tol, max_passes) if suits else None
     from cyclade.linear import direct_curved
 
-    suits = direct_curved.suits(problem)
+    suits = direct_curved.suits(problem, grid.size)
     return direct_curved.solve(problem, x, c, grid, tol, max_passes) if suits else None
 
 
