@@ -24,7 +24,7 @@ def model_minimum(H, g, x, penalty, cols, columns):
     return v
 
 
-def newton_path(loss, X, y, s, offset, penalty, lams, intercept, steps):
+def newton_path(loss, X, y, s, offset, penalty, lams, intercept, strong_step, steps):
     """All points passed, (λ by λ and step by step) of shape (len(lams), steps, p + 1)."""
     n, p = X.shape
     A = np.column_stack([X, np.ones(n)])
@@ -34,16 +34,17 @@ def newton_path(loss, X, y, s, offset, penalty, lams, intercept, steps):
         r = penalty.scaled(lam)
         zero = np.array([r.threshold(j) for j in range(p)])
         before = zero * lams[k - 1] / lam if k > 0 else zero
+        near = k > 0 and lam >= strong_step * lams[k - 1]
         inside, here = np.zeros(p, bool), []
         zs.append(z)
         for step in range(steps):
             way = z
-            if step == 0 and k > 1:
+            if step == 0 and k > 1 and near:
                 t = min((lams[k - 1] - lam) / (lams[k - 2] - lams[k - 1]), 1.0)
                 way = z + 0.5 * t * (zs[-1] - zs[-2])
             w, u = s * loss.curvature(y, way), s * loss.gradient(y, z)
             g = A.T @ u
-            limit = 2.0 * zero - before if step == 0 else zero
+            limit = 2.0 * zero - before if step == 0 and near else zero
             inside |= (x[:p] != 0) | (abs(g[:p]) > limit)
             cols = [*np.flatnonzero(inside), *([p] if intercept else [])]
             new = model_minimum((A.T * w) @ A, g, x, r, cols, p)

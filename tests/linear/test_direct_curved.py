@@ -16,7 +16,7 @@ from cyclade.linear.problem import Problem
 from cyclade.linear.state import measure
 from cyclade.linear.tuning import DEFAULT, Tuning
 
-NEVER = Tuning(curved_price=0.0)
+NEVER = Tuning(curved_price=0.0, curved_path_price=0.0)
 LOSSES = {"logistic": losses.Logistic(), "poisson": losses.Poisson(), "gamma": losses.Gamma()}
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
@@ -44,14 +44,14 @@ def problem_of(loss, X, y, s, offset, penalty, fit_intercept=True):
     return Problem(*data, LOSSES[loss], bound, fit_intercept)
 
 
-def points(loss, X, y, s, offset, penalty, lams, fit_intercept, goals, steps):
+def points(loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step, goals, steps):
     """The points of the kernel, its models minimised as far as rounding lets them."""
     coefs, intercepts = np.empty((lams.size, X.shape[1])), np.empty(lams.size)
     code = direct_curved.CODES[type(LOSSES[loss])]
     curved_path.path(
         np.ascontiguousarray(X.T), y, s, offset, code, fit_intercept, np.zeros(X.shape[1]), 0.0,
-        penalty.kind, penalty.unit, lams, np.full(lams.size, goals), 1e-13, steps, 100_000, coefs,
-        intercepts, np.empty(lams.size, np.int64),
+        penalty.kind, penalty.unit, lams, np.full(lams.size, goals), 1e-13, strong_step, steps,
+        100_000, coefs, intercepts, np.empty(lams.size, np.int64),
     )  # fmt: skip
     return np.column_stack([coefs, intercepts])
 
@@ -59,11 +59,12 @@ def points(loss, X, y, s, offset, penalty, lams, fit_intercept, goals, steps):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_trajectories_over_lambda_are_the_twins(loss, name, fit_intercept):
+@pytest.mark.parametrize("strong_step", [0.5, 0.8])
+def test_trajectories_over_lambda_are_the_twins(loss, name, fit_intercept, strong_step):
     X, y, rng = table(loss)
     s, offset = rng.random(60) / 30, 0.1 * rng.standard_normal(60)
     lams, penalty = 0.3 * np.geomspace(1.0, 0.01, 12), PENALTIES[name]
-    data = loss, X, y, s, offset, penalty, lams, fit_intercept
+    data = loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step
     found = points(*data, np.inf, 1)
     expected = newton_path(LOSSES[loss], *data[1:], 1)[:, 0]
     assert np.count_nonzero(expected[-1]) >= 2
@@ -76,7 +77,7 @@ def test_trajectories_of_newton_steps_are_the_twins(loss, fit_intercept):
     X, y, rng = table(loss, seed=1)
     s, offset = rng.random(60) / 30, 0.1 * rng.standard_normal(60)
     lams, steps = np.array([0.005]), 6
-    data = X, y, s, offset, L1(1.0), lams, fit_intercept
+    data = X, y, s, offset, L1(1.0), lams, fit_intercept, 0.8
     expected = newton_path(LOSSES[loss], *data, steps)[0]
     for k in range(steps):
         found = points(loss, *data, 0.0, k + 1)[0]
@@ -173,6 +174,18 @@ def test_single_fits_and_starts():
     assert [row["gap"] for row in found.history] == [found.certificate.value]
 
 
+def test_stages_go_down_to_the_lambda_of_a_single_fit():
+    X, y, _ = table("logistic")
+    problem = problem_of("logistic", X, y, np.ones(60), np.zeros(60), PENALTIES["l1"])
+    top = problem.penalty.penalty.lam_max(problem.null.gradient)
+    found = direct_curved.stages(problem, top / 100)
+    step = np.append(found[1:], top / 100) / found
+    assert found[0] < top
+    np.testing.assert_allclose(step, found[0] / top)
+    assert 0.3 <= step[0] < 0.6
+    assert not direct_curved.stages(problem, 0.9 * top).size
+
+
 def test_separable_classes_and_constant_columns():
     X, _, _ = table("logistic")
     X = np.column_stack([X, np.full(60, 3.0), X[:, 0], np.zeros(60)])
@@ -223,15 +236,17 @@ def test_which_problems_it_suits():
     class Own(losses.Logistic):
         """A subclass may change what φ is."""
 
-    def suits(n=100, p=10, loss=LOSSES["logistic"], penalty=PENALTIES["l1"], tuning=DEFAULT):
+    def suits(n=100, p=10, loss="logistic", penalty="l1", fits=1, tuning=DEFAULT):
         X, y = np.empty((n, p)), np.empty(n)  # not read
-        return direct_curved.suits(
-            Problem(as_design(X), y, y, np.zeros(n), loss, bind(penalty, p), True, tuning)
-        )
+        loss, penalty = LOSSES.get(loss, loss), bind(PENALTIES.get(penalty, penalty), p)
+        problem = Problem(as_design(X), y, y, np.zeros(n), loss, penalty, True, tuning)
+        return direct_curved.suits(problem, fits)
 
     assert suits()
     assert not suits(loss=Own())
     assert not suits(loss=losses.Squared())
-    assert not suits(20_000, 500)
+    assert suits(1_500, 200, fits=100)
+    assert not suits(1_500, 200)
+    assert not suits(20_000, 500, fits=100)
     assert not suits(tuning=NEVER)
     assert not suits(penalty=WeightedL1(1.0, np.arange(10.0)))  # without a dual

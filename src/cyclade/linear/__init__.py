@@ -9,6 +9,7 @@ them. Estimators, kernels, numba and SciPy are loaded when they are first used.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from cyclade.linear.api import path, solve
@@ -20,7 +21,8 @@ __all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"
 
 def __getattr__(name: str) -> Any:
     """Estimators, from their own package."""
-    if name.startswith("_"):
+    # `from cyclade.linear import problem` asks here first: modules must not load scikit-learn.
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     estimators = import_module("cyclade.linear.estimators")
     if name in estimators.__all__:

@@ -357,16 +357,18 @@ def directly(
     problem: Problem, x: Array, c: Any, lams: Array | None, tol: float, max_passes: int
 ) -> Fits | None:
     """All λ (None: that of the penalty) on products of all columns, where these are cheap."""
-    from cyclade.linear import direct, direct_curved
-
-    fits = 1 if lams is None else lams.size
-    curved = not problem.loss.quadratic
-    if not (direct_curved.suits(problem) if curved else direct.suits(problem, fits)):
+    if not (problem.loss.convex and problem.penalty.convex):
         return None
-    lams = np.array([problem.penalty.penalty.lam]) if lams is None else lams
-    if curved:
-        return direct_curved.solve(problem, x, c, lams, tol, max_passes)
-    return direct.solve(problem, x, lams, tol, max_passes)
+    grid = np.array([problem.penalty.penalty.lam]) if lams is None else lams
+    if problem.loss.quadratic:
+        from cyclade.linear import direct
+
+        suits = direct.suits(problem, grid.size)
+        return direct.solve(problem, x, grid, tol, max_passes) if suits else None
+    from cyclade.linear import direct_curved
+
+    suits = direct_curved.suits(problem, grid.size)
+    return direct_curved.solve(problem, x, c, grid, tol, max_passes) if suits else None
 
 
 def compressed_path(

@@ -7,6 +7,7 @@ does not hold sends the whole to the engine.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,29 +15,28 @@ from numpy.typing import NDArray
 
 from cyclade.linear.compression import column_sums
 from cyclade.linear.direct import Fits
-from cyclade.linear.kernels import smooth_losses
 from cyclade.linear.kernels.curved_path import path
 from cyclade.linear.kernels.gram_path import bounds
 from cyclade.linear.loss_at import losses_at
-from cyclade.linear.losses import Gamma, Logistic, Poisson
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import CODES, Problem
 from cyclade.linear.results import Certificate
 
 Array = NDArray[Any]
-CODES = {
-    Logistic: smooth_losses.LOGISTIC, Poisson: smooth_losses.POISSON, Gamma: smooth_losses.GAMMA,
-}  # fmt: skip
 
 
-def suits(problem: Problem) -> bool:
-    """Whether the loss is known to the kernel, and products of all columns are cheap."""
+def suits(problem: Problem, fits: int) -> bool:
+    """Whether the loss is known to the kernel, and products of all columns are cheap enough.
+
+    Of several fits few need those of all columns.
+    """
     design, penalty, tuning = problem.design, problem.penalty, problem.tuning
     if not (type(problem.loss) in CODES and design.is_dense and problem.offset.ndim == 1):
         return False
     if not (penalty.is_scalar and penalty.shipped and penalty.convex and penalty.has_dual):
         return False
     price = tuning.cost.product * design.entries * min(design.n, design.p)
-    return design.dtype == np.float64 and price <= tuning.curved_price
+    limit = tuning.curved_price if fits == 1 else tuning.curved_path_price
+    return bool(design.dtype == np.float64 and price <= limit)
 
 
 def solve(
@@ -57,17 +57,34 @@ def solve(
         x = np.array(x, np.float64)
         penalty.project(x)
         c = float(c + means @ x)
+    asked = lams.size
+    if asked == 1 and not x.any():
+        lams = np.append(stages(problem, float(lams[0])), lams)
     coefs, intercepts = np.empty((lams.size, x.size)), np.empty(lams.size)
-    passes = np.empty(lams.size, np.int64)
-    goals = np.full(lams.size, max(tuning.curved_part * tol, 1e-15) * problem.null.scale)
+    passes, goals = np.empty(lams.size, np.int64), np.full(lams.size, np.inf)
+    goals[-asked:] = max(tuning.curved_part * tol, 1e-15) * problem.null.scale
     done = path(
         A, problem.y, s, problem.offset, code, problem.fit_intercept, x, c, penalty.parameters[0],
-        penalty.penalty.unit, lams, goals, tuning.curved_precision, tuning.curved_steps, max_passes,
+        penalty.penalty.unit, lams, goals, tuning.curved_precision,
+        tuning.strong_rule_step, tuning.curved_steps, max_passes,
         coefs, intercepts, passes,
     )  # fmt: skip
     if not done:
         return None
-    return certified(problem, lams, coefs, intercepts - coefs @ means, passes, tol)
+    intercepts -= coefs @ means
+    passes[-asked] = passes[: lams.size - asked + 1].sum()
+    last = slice(lams.size - asked, None)
+    return certified(problem, lams[last], coefs[last], intercepts[last], passes[last], tol)
+
+
+def stages(problem: Problem, lam: float) -> Array:
+    """Larger λ on the way from zero to λ, with one model each: few columns come in at a time."""
+    penalty, step = problem.penalty.penalty, problem.tuning.curved_stage
+    first = penalty.lam_max(problem.null.gradient)
+    if not lam < step * first < np.inf:
+        return np.empty(0)
+    count = math.ceil(math.log(lam / first) / math.log(step))  # in equal steps
+    return np.asarray(first * (lam / first) ** (np.arange(1, count) / count))
 
 
 def certified(

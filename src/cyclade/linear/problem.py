@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
-from cyclade.linear.losses import Loss
+from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.screening import Gradient, Reader
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
+# Losses that kernels know. A subclass may change what φ is.
+CODES: dict[type, int] = {Logistic: LOGISTIC, Poisson: POISSON, Gamma: GAMMA}
 
 
 @dataclass
@@ -140,6 +143,9 @@ class Problem:
         if not self.fit_intercept:
             return total
         z, before = here.z, np.inf
+        if type(self.loss) in CODES and z.ndim == 1:  # compiled; what follows checks it
+            total = best_shift(CODES[type(self.loss)], self.y, self.s, z)
+            here = self.loss_at(z + total) if total else here
         for _ in range(100):
             slope, left = imbalance(here)
             if left <= 1e-15 or 0.5 * before < left <= 1e-13:  # the latter is rounding

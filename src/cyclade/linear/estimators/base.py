@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
 from cyclade._checks import positive, require, whole_number
@@ -206,6 +205,8 @@ class LinearModel(FittedModel):
         encoded, weights = self._encode(y, weights, X.dtype)
         self._scale = 1.0
         if self.standardize:  # an unpenalised intercept makes up for columns that are not centred
+            from sklearn.preprocessing import StandardScaler
+
             scaler = StandardScaler(with_mean=False).fit(X, sample_weight=weights)
             X, self._scale = scaler.transform(X), scaler.scale_
         return self._checked(X, y, encoded, weights, offset)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import is_classifier
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
@@ -158,6 +156,8 @@ class CrossValidated(LinearModel):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """`groups` goes to the splitter, as in scikit-learn's estimators with cross-validation."""
+        from sklearn.model_selection import check_cv
+
         mapping = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(splitter=check_cv(self.cv), method_mapping=mapping)
@@ -202,6 +202,8 @@ class CrossValidated(LinearModel):
 
     def _folds(self, data: Data) -> list[Fold]:
         """Rows to fit and to hold out; ValueError where a fold cannot be fitted or scored."""
+        from sklearn.model_selection import check_cv
+
         cv = self.cv
         if cv is None:  # five folds, where that many rows (of the largest class) are there
             labels = data.y if is_classifier(self) else np.zeros(len(data.y))
@@ -281,7 +283,9 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
         twice = 2.0 if isinstance(outside.loss, Squared) else 1.0
         return -twice * table_errors(outside, results)
     if model.scoring is None:
-        return -np.array([_error(outside, results, k) for k in range(len(grid))])
+        return -_errors(outside, results)
+    from sklearn.metrics import check_scoring
+
     path = CoefficientPath.of(grid, results, model._shape)
     fitted, scorer = copy.copy(model), check_scoring(model, scoring=model.scoring)
     weights = {} if outside.sample_weight is None else {"sample_weight": outside.sample_weight}
@@ -292,13 +296,24 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
     return np.array(scores)
 
 
-def _error(data: Data, results: list[Any], k: int) -> float:
-    """The mean loss at the k-th alpha, over rows and outputs; twice that for the squared loss."""
+def _errors(data: Data, results: list[Any]) -> Array:
+    """The mean loss at every alpha, over rows and outputs; twice that for the squared loss."""
     errors = []
     for number, (target, result) in enumerate(zip(data.targets, results, strict=True)):
-        z = data.X @ result.coefs[..., k] + result.intercepts[..., k]
         offset = data.offset_of(number)
-        values = data.loss.value(target, z if offset is None else z + offset)
-        outputs = target.shape[1] if target.ndim == 2 else 1
-        errors.append(np.average(values / outputs, weights=data.sample_weight))
-    return float(np.mean(errors)) * (2.0 if isinstance(data.loss, Squared) else 1.0)
+        if target.ndim == 1 and result.coefs.ndim == 2:  # all alphas at once, by rows
+            Z = np.ascontiguousarray((data.X @ result.coefs).T) + result.intercepts[:, None]
+            Z = Z if offset is None else Z + offset
+            y = np.broadcast_to(target, Z.shape).reshape(-1)
+            values = data.loss.value(y, Z.reshape(-1)).reshape(Z.shape)
+            errors.append(np.average(values, axis=1, weights=data.sample_weight))
+            continue
+        each = []
+        for k in range(result.coefs.shape[-1]):
+            z = data.X @ result.coefs[..., k] + result.intercepts[..., k]
+            values = data.loss.value(target, z if offset is None else z + offset)
+            outputs = target.shape[1] if target.ndim == 2 else 1
+            each.append(np.average(values / outputs, weights=data.sample_weight))
+        errors.append(np.array(each))
+    mean = np.mean(errors, axis=0)
+    return np.asarray(mean * (2.0 if isinstance(data.loss, Squared) else 1.0))

@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.linear_model import Ridge
 
 from cyclade._checks import positive
 from cyclade.linear import penalties
@@ -189,6 +188,8 @@ class WeightedLasso(LeastSquares):
         """|b_j|^−γ of a lightly penalised ridge fit b, scaled to have the median 1."""
         gamma = positive("gamma", self.gamma)
         total = X.shape[0] if sample_weight is None else float(sample_weight.sum())
+        from sklearn.linear_model import Ridge
+
         pilot = Ridge(1e-3 * total, fit_intercept=self.fit_intercept, tol=1e-10)
         size = abs(pilot.fit(X, y, sample_weight).coef_)
         size = size if size.ndim == 1 else np.linalg.norm(size, axis=0)

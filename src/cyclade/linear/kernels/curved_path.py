@@ -31,15 +31,16 @@ TINY = 2.3e-308
 @compiled
 def path(
     A: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float, kind: int,
-    unit: Any, lams: Any, goals: Any, precision: float, max_steps: int, max_cycles: int,
-    coefs: Any, intercepts: Any, cycles: Any,
+    unit: Any, lams: Any, goals: Any, precision: float, strong_step: float, max_steps: int,
+    max_cycles: int, coefs: Any, intercepts: Any, cycles: Any,
 ) -> bool:  # fmt: skip
     """Minimise Σ_i s_i φ(y_i, z_i) + r(x), z = Aᵀx + c + offset, for one λ after another.
 
     It starts at (x, c). At each λ there is at least one model and at most `max_steps`, until the
     duality gap is about the goal. A model is minimised to `precision` times its first distance. The
-    first at a λ takes φ'' half-way to where the last step points. Row k of `coefs` is the solution
-    for the k-th λ. Returns whether all goals were met; x is moved in any case.
+    first at a λ that is no less than `strong_step` times the last takes φ'' half-way to where the
+    last step points. Row k of `coefs` is the solution for the k-th λ. Returns whether all goals
+    were met; x is moved in any case.
     """
     p, n = A.shape
     table, zero, before = np.empty_like(unit), np.empty(p), np.empty(p)
@@ -61,7 +62,8 @@ def path(
         for j in range(p):
             zero[j], inside[j], this_x[j] = threshold(parameters, j), False, x[j]
             before[j] = zero[j] * lams[k - 1] / lams[k] if k > 0 else zero[j]
-        if k > 1:
+        near = k > 0 and lams[k] >= strong_step * lams[k - 1]
+        if near and k > 1:
             times = min((lams[k - 1] - lams[k]) / (lams[k - 2] - lams[k - 1]), 1.0)
             for i in range(n):
                 new_z[i] = z[i] + 0.5 * times * (z[i] - last_z[i])
@@ -69,7 +71,7 @@ def path(
         last_z[:] = z
         done, made, gap = 0, 0, math.inf
         while (made == 0 or not gap <= goals[k]) and made < max_steps and done < max_cycles:
-            m = choose(x, g, zero, before, made == 0, inside, V)
+            m = choose(x, g, zero, before, made == 0 and near, inside, V)
             G, b, new, mass = np.empty((m, m)), np.empty(m), np.empty(m), total(w)
             weighted_products(A, w, V, m, G, sums, room)
             first = abs(slope)
@@ -139,8 +141,8 @@ def gradient(A: Any, slopes: Any, intercept: bool, g: Any) -> float:
 def choose(x: Any, g: Any, zero: Any, before: Any, first: bool, inside: Any, V: Any) -> int:
     """V = what is inside already, the support and what may come in; how many they are.
 
-    For the first model at a λ the strong rule says what may: no gradient is expected to grow by
-    more than its threshold falls. Later it is what violates optimality.
+    For the `first` model at a λ not far from the last the strong rule says what may: no gradient is
+    expected to grow by more than its threshold falls. Else it is what violates optimality.
     """
     m = 0
     for j in range(x.shape[0]):

@@ -1,0 +1,184 @@
+"""What a fit of a small table costs: beyond scikit-learn's validation, and in a new process.
+
+    python benchmarks/linear_overhead.py [--repeats 200] [--csv out/linear_overhead.csv]
+
+Three tables are printed.
+
+- Fits of a 500 x 30 table with default parameters, ours and scikit-learn's in turns; and ours less
+  the time of `validate_data` on the same table and the check of the target, which every estimator
+  in scikit-learn's manner makes.
+- Estimators with cross-validation on tables of scikit-learn, 100 alphas and 5 folds.
+- CPU seconds of a new Python that imports an estimator and fits once, with kernels cached on disk;
+  beside it, what scikit-learn's `Lasso` takes for the same, and what a first fit takes with no
+  kernel cached (``--cold``), as after an installation.
+
+Times are medians of the CPU time of this process, on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn.linear_model as theirs
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
+
+import cyclade.linear as ours
+
+Row = dict[str, Any]
+HERE = Path(__file__).resolve().parent
+PROGRAM = """
+import numpy as np
+from {module} import Lasso
+X = np.random.default_rng(0).standard_normal((500, 30))
+Lasso(alpha=0.1).fit(X, X[:, 0] + 1.0)
+"""
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """CPU seconds of one call."""
+    begun = time.process_time_ns()
+    call()
+    return 1e-9 * (time.process_time_ns() - begun)
+
+
+def in_turns(calls: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """The median of each."""
+    for call in calls:
+        call()
+    times = [[seconds(call) for call in calls] for _ in range(repeats)]
+    return [statistics.median(column) for column in zip(*times, strict=True)]
+
+
+def single(repeats: int) -> Iterator[Row]:
+    """Fits of 500 x 30."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 30))
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(500)
+    labels = (y > 0).astype(int)
+    logistic = theirs.LogisticRegression(l1_ratio=1.0, C=0.1, solver="liblinear")
+    cases = [
+        ("Lasso", ours.Lasso(), theirs.Lasso(), y),
+        ("ElasticNet", ours.ElasticNet(), theirs.ElasticNet(), y),
+        ("SparseLogisticRegression", ours.SparseLogisticRegression(), logistic, labels),
+    ]
+    for name, mine, other, target in cases:
+
+        def validation(model: Any = mine, target: Any = target, name: str = name) -> None:
+            dtypes = (np.float64, np.float32)
+            _, y = validate_data(
+                model, X, target, dtype=dtypes, multi_output=True, accept_sparse=("csr", "csc")
+            )
+            if "Logistic" in name:
+                check_classification_targets(y)
+                np.unique(y, return_inverse=True)
+
+        fit = [lambda m=m, t=target: m.fit(X, t) for m in (mine, other)]
+        own, peer, checks = in_turns([*fit, validation], repeats)
+        yield {
+            "what": f"{name} 500 x 30", "cyclade_ms": 1e3 * own, "scikit_learn_ms": 1e3 * peer,
+            "ratio": peer / own, "beyond_validation_ms": 1e3 * (own - checks),
+        }  # fmt: skip
+
+
+def cross_validated(repeats: int) -> Iterator[Row]:
+    """Estimators that choose alpha."""
+    X, y = load_diabetes(return_X_y=True)
+    XB, yB = load_breast_cancer(return_X_y=True)
+    XB = scale(XB)
+    classes = ours.SparseLogisticRegressionCV().fit(XB, yB)
+    liblinear = theirs.LogisticRegressionCV(  # on the same grid
+        Cs=1.0 / (len(yB) * classes.alphas_), cv=5, solver="liblinear", l1_ratios=(1.0,),
+        use_legacy_attributes=False, scoring="neg_log_loss",
+    )  # fmt: skip
+    cases = [
+        ("LassoCV 442 x 10", ours.LassoCV(), theirs.LassoCV(), X, y),
+        ("ElasticNetCV 442 x 10", ours.ElasticNetCV(), theirs.ElasticNetCV(), X, y),
+        ("SparseLogisticRegressionCV 569 x 30", classes, liblinear, XB, yB),
+    ]
+    for name, mine, other, data, target in cases:
+        few = 3 if other is liblinear else max(repeats // 10, 3)
+        own, peer = in_turns(
+            [lambda m=m, d=data, t=target: m.fit(d, t) for m in (mine, other)], few
+        )
+        yield {
+            "what": name, "cyclade_ms": 1e3 * own, "scikit_learn_ms": 1e3 * peer,
+            "ratio": peer / own,
+        }  # fmt: skip
+
+
+def child_seconds(module: str, **environment: str) -> float:
+    """CPU seconds of a new Python that imports a Lasso and fits it."""
+    path = os.pathsep.join([str(HERE.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code, own = PROGRAM.format(module=module), {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    env = {**os.environ, **own, **environment}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def processes(cold: bool) -> Iterator[Row]:
+    """A first fit in a new process."""
+    child_seconds("cyclade.linear")  # caches what is missing
+    pairs = [
+        (child_seconds("cyclade.linear"), child_seconds("sklearn.linear_model")) for _ in range(5)
+    ]
+    own, peer = (statistics.median(column) for column in zip(*pairs, strict=True))
+    yield {
+        "what": "imports and a first fit, cached kernels", "cyclade_ms": 1e3 * own,
+        "scikit_learn_ms": 1e3 * peer, "ratio": peer / own,
+    }  # fmt: skip
+    if cold:
+        with tempfile.TemporaryDirectory() as folder:
+            first = child_seconds("cyclade.linear", NUMBA_CACHE_DIR=folder)
+        yield {"what": "the same with no kernel cached", "cyclade_ms": 1e3 * first}
+
+
+def main() -> None:
+    """Read the command line, measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--cold", action="store_true", help="compile all kernels of a fit again")
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", FutureWarning)
+    fields = ("what", "cyclade_ms", "scikit_learn_ms", "ratio", "beyond_validation_ms")
+    threadpool_limits(1)
+    rows = []
+    for table in (
+        single(options.repeats), cross_validated(options.repeats), processes(options.cold)
+    ):  # fmt: skip
+        for row in table:
+            shown = [f"{name} {row[name]:.3g}" for name in fields[1:] if name in row]
+            print(f"{row['what']:42} {'  '.join(shown)}", flush=True)
+            rows.append(row)
+    if options.csv:
+        with options.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fields)
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
