@@ -330,12 +330,16 @@ def commit() -> str:
 # --- the cost model -----------------------------------------------------------------------------
 
 
-FEATURES = (
-    "ns a pass and block", "ns a row", "ns a row and step", "ns an entry of the gradient",
-    "ns an entry of W", "ns an entry of the first pass", "ns a product",
-)  # fmt: skip
-"""What a pass costs: Python's part; losses and dual values; losses along a step; Xᵀu; columns
-that are picked (for z, for products); means and squares of columns; products of columns."""
+FEATURES = {
+    "Python, by blocks of 2 MiB": "n p / 2¹⁸",
+    "losses and dual values": "n",
+    "losses along a step": "n, where there is one",
+    "Xᵀu": "n p', or n p where p' > p/4",
+    "columns picked for z and for products": "n (columns of x, of the step, k₀ and 2 k₁)",
+    "means and squares of columns": "n p, in the first pass",
+    "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
+}
+"""What a pass costs, and what each term counts: see docs/scaling.md."""
 
 FITTED = [
     (100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03),
@@ -408,9 +412,12 @@ def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
 def model(path: Path | None, repeats: int) -> None:
     """Predicted and measured processor seconds of fits, and what a billion rows would take."""
     lines = []
+    table = [{"term": name, "counts": count} for name, count in FEATURES.items()]
     for loss in ("squared", "logistic"):
         costs, rest = constants(loss, repeats)
-        print(loss, {name: round(1e9 * c, 3) for name, c in zip(FEATURES, costs, strict=True)})
+        for row, cost in zip(table, costs, strict=True):
+            row[f"{TITLES[loss]}, ns"] = f"{1e9 * cost:.3g}"
+            print(f"{loss}: {row['term']}: {1e9 * cost:.3g} ns")
         for n, p, lam in HELD_OUT:
             counts, seconds, between = passes_of(loss, n, p, lam, repeats)
             predicted = float((counts @ costs).sum()) + rest * len(counts)
@@ -430,6 +437,7 @@ def model(path: Path | None, repeats: int) -> None:
         print(f"{loss}: 10^9 x 100, {count} passes with |W| = {W}: {core:.0f} s of one core")
     if path:
         write(path, lines)
+        write(path.with_name(f"{path.stem}-constants.csv"), table)
 
 
 def write(path: Path, lines: list[dict[str, str]]) -> None:

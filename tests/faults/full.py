@@ -143,28 +143,36 @@ def _judged(disk: Disk, write: Callable[[], Any], whole: Callable[[], bool]) -> 
 OTHERS = {"checkpoints of training": training, "checkpoints of a fit": table, "minimize": minimized}
 
 
-def tried(times: int, seed: int, csv: Path | None, place: Path) -> int:
+COMMANDS = tuple(f"cyclade {name}" for name in faults.NAMES)
+
+
+def tried(chosen: argparse.Namespace) -> int:
     """All of it, on the disk at `place`."""
-    faults.prepare()
-    disk, counts, failures = Disk(place), dict[str, Counter[bool]](), list[str]()
+    disk, failures = Disk(chosen.place), list[str]()
+    trials: dict[str, Callable[[random.Random], str | None]] = {
+        of: lambda rng, trial=trial: trial(disk, rng) for of, trial in OTHERS.items()
+    }
     with tempfile.TemporaryDirectory() as scratch:
-        stage = faults.Stage(Path(scratch), faults.forked)
-        trials: dict[str, Callable[[random.Random], str | None]] = {
-            f"cyclade {name}": lambda rng, name=name: command(disk, stage, name, rng)
-            for name in faults.NAMES
-        } | {of: lambda rng, trial=trial: trial(disk, rng) for of, trial in OTHERS.items()}
-        for of, trial in trials.items():
-            counts[of], number = Counter(), 0
-            while counts[of].total() < times:
-                why = trial(random.Random(f"{seed}-{of}-{number}"))
+        names = [name for name in faults.NAMES if f"cyclade {name}" in chosen.of]
+        if names:
+            faults.prepare()
+            stage = faults.Stage(Path(scratch), faults.forked, names)
+            trials |= {
+                f"cyclade {name}": lambda rng, name=name: command(disk, stage, name, rng)
+                for name in names
+            }
+        for of in chosen.of:
+            counts, number = Counter[bool](), 0
+            while counts.total() < chosen.times:
+                why = trials[of](random.Random(f"{chosen.seed}-{of}-{number}"))
                 number += 1
                 if why is not None:
-                    counts[of][not why] += 1
+                    counts[not why] += 1
                     failures += [f"{of}: {why}"] if why else []
-            print(f"{times} times {FAULT}, {of}: {counts[of][True]} as it should be", flush=True)
+            record(chosen.csv, chosen.seed, [(FAULT, of, counts.total(), counts[True])])
+            print(f"{chosen.times} times {FAULT}, {of}: {counts[True]} as it should be", flush=True)
     for line in failures:
         print(line)
-    record(csv, seed, [(FAULT, of, found.total(), found[True]) for of, found in counts.items()])
     return 1 if failures else 0
 
 
@@ -172,12 +180,14 @@ def main() -> int:
     """Mount the disk, then start again on it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=10, help="of each command and checkpoint")
+    every = [*COMMANDS, *OTHERS]
+    parser.add_argument("--of", nargs="+", default=every, choices=every)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path, help="add the counts to this table")
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.place is not None:
-        return tried(chosen.times, chosen.seed, chosen.csv, chosen.place)
+        return tried(chosen)
     with tempfile.TemporaryDirectory() as place:
         mount = f'mount -t tmpfs -o size={SIZE} tmpfs "$0" && exec "$@"'
         again = [sys.executable, __file__, *sys.argv[1:], "--place", place]

@@ -1,8 +1,8 @@
-"""Faults of fits of tables, tried for real: python tests/faults/tables.py --kills 20 --workers 2.
+"""Faults of fits of tables and of minimize: python tests/faults/tables.py --kills 20 --workers 2.
 
 - A Dask fit with a checkpoint is killed (SIGKILL) or interrupted (Ctrl-C) at a random moment, again
   and again, until one try comes to its end: its certificate and its objective are those of a fit
-  never killed.
+  never killed. A run of `minimize` likewise: its x has the same bits.
 - A worker of a cluster of processes is killed while a fit runs: the fit goes on to the same end.
 - A checkpoint is cut short or has a bit flipped: it is skipped, with a warning, for the one before.
 """
@@ -21,6 +21,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,12 @@ import dask.array as da
 import numpy as np
 from counts import record
 
+from cyclade import L1, minimize
 from cyclade.kept import Kept
 from cyclade.linear import Solution, solve
 
-INTERRUPTED = 130
+INTERRUPTED, FIT = 130, "a Dask fit"
+Body = Callable[[Path | None], dict[str, Any]]
 
 
 def table(rows: int = 6000, chunk: int = 1000) -> tuple[Any, Any]:
@@ -49,13 +52,6 @@ def fit(checkpoint: Path | None = None) -> Solution:
     return solve(*table(), "logistic", lam=0.01, tol=1e-10, checkpoint=checkpoint)
 
 
-def same(found: dict[str, Any], whole: Solution) -> bool:
-    """Whether the certificate holds at the same tolerance, and F is the same."""
-    close = abs(found["objective"] - whole.objective) <= 1e-8 * abs(whole.objective)
-    tolerance = whole.certificate.tolerance
-    return bool(found["reached"]) and close and abs(found["tolerance"] / tolerance - 1.0) < 1e-9
-
-
 def summary(found: Solution) -> dict[str, Any]:
     """What is compared."""
     return {
@@ -64,14 +60,45 @@ def summary(found: Solution) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def child(place: Path) -> int:
-    """A process that fits and writes down what it found."""
+def fitted(place: Path | None) -> dict[str, Any]:
+    """A Dask fit; threads of the parent are not there in a fork."""
+    with dask.config.set(scheduler="synchronous"):
+        return summary(fit(None if place is None else place / "fit"))
+
+
+def minimized(place: Path | None) -> dict[str, Any]:
+    """A run of `minimize` on a sum of terms, with estimated steps and a changing order."""
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((2000, 20)), rng.standard_normal(2000)
+    found = minimize(
+        lambda x, idx: np.mean(np.log1p((A[idx] @ x - y[idx]) ** 2)), np.zeros(20), n=2000,
+        jac=lambda x, idx: A[idx].T @ _slope(A[idx] @ x - y[idx]) / len(idx), blocks=5,
+        order="shuffled", max_cycles=400, tol=None, reg=L1(0.01), returns="last",
+        checkpoint=None if place is None else place / "run",
+    )  # fmt: skip
+    return {"x": found.x.tobytes().hex(), "samples": found.samples}
+
+
+def _slope(r: Any) -> Any:
+    return 2.0 * r / (1.0 + r * r)
+
+
+def alike(found: dict[str, Any], whole: dict[str, Any]) -> bool:
+    """Whether a run ended as one that was never struck."""
+    if "x" in whole:
+        return found == whole
+    close = abs(found["objective"] - whole["objective"]) <= 1e-8 * abs(whole["objective"])
+    tolerant = abs(found["tolerance"] / whole["tolerance"] - 1.0) < 1e-9
+    return bool(found["reached"]) and close and tolerant
+
+
+def child(body: Body, place: Path) -> int:
+    """A process that runs and writes down what it found."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            dask.config.set(scheduler="synchronous")  # threads of the parent are not there
-            (place / "found.json").write_text(json.dumps(summary(fit(place / "fit"))))
+            (place / "found.json").write_text(json.dumps(body(place)))
             code = 0
         except KeyboardInterrupt:
             code = INTERRUPTED
@@ -80,17 +107,16 @@ def child(place: Path) -> int:
     return pid
 
 
-def strikes(times: int, seed: int, by: int, counts: Counter[str]) -> None:
+def strikes(times: int, seed: int, by: int, body: Body, counts: Counter[str]) -> None:
     """Strike at random moments until so many have hit; every run that ends is compared."""
-    with dask.config.set(scheduler="synchronous"):
-        fit()
-        start = time.perf_counter()
-        whole = fit()
+    body(None)
+    start = time.perf_counter()
+    whole = body(None)
     length, draw = time.perf_counter() - start, random.Random(seed)
     while counts["tried"] < times:
         place, hits = Path(tempfile.mkdtemp()), 0
         while True:
-            pid = child(place)
+            pid = child(body, place)
             time.sleep(draw.random() * 2.0 * length)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, by)
@@ -99,7 +125,7 @@ def strikes(times: int, seed: int, by: int, counts: Counter[str]) -> None:
                 break
             hits += 1
         good = os.WEXITSTATUS(status) == 0
-        good = good and same(json.loads((place / "found.json").read_text()), whole)
+        good = good and alike(json.loads((place / "found.json").read_text()), whole)
         counts["tried"] += hits
         counts["good"] += hits * good
         shutil.rmtree(place)
@@ -111,7 +137,7 @@ def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
 
     draw = random.Random(seed)
     with dask.config.set(scheduler="synchronous"):
-        whole = fit()
+        whole = summary(fit())
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0
@@ -129,7 +155,7 @@ def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
             killer.start()
             found = fit()
             killer.join()
-            good = same(summary(found), whole)
+            good = alike(summary(found), whole)
             counts["tried"] += 1
             counts["good"] += good
 
@@ -160,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--interrupts", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=10, help="of minimize that are killed")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--damages", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
@@ -167,16 +194,17 @@ def main() -> None:
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     found = []
-    for fault, times, trial in (
-        ("a damaged file", chosen.damages, damages),
-        ("SIGKILL at a random moment", chosen.kills, partial(strikes, by=signal.SIGKILL)),
-        ("Ctrl-C at a random moment", chosen.interrupts, partial(strikes, by=signal.SIGINT)),
-        ("a Dask worker killed", chosen.workers, lost_workers),
+    kills, interrupts = "SIGKILL at a random moment", "Ctrl-C at a random moment"
+    for fault, of, times, trial in (
+        ("a damaged file", "checkpoints of a fit", chosen.damages, damages),
+        (kills, FIT, chosen.kills, partial(strikes, by=signal.SIGKILL, body=fitted)),
+        (interrupts, FIT, chosen.interrupts, partial(strikes, by=signal.SIGINT, body=fitted)),
+        (kills, "minimize", chosen.runs, partial(strikes, by=signal.SIGKILL, body=minimized)),
+        ("a Dask worker killed", FIT, chosen.workers, lost_workers),
     ):
         counts: Counter[str] = Counter()
         if times:
             trial(times, chosen.seed, counts=counts)
-        of = "checkpoints of a fit" if trial is damages else "a Dask fit"
         found.append((fault, of, counts["tried"], counts["good"]))
         print(f"{counts['tried']:5d} {fault}, {of}: {counts['good']} as it should be")
     record(chosen.csv, chosen.seed, [one for one in found if one[2]])

@@ -231,6 +231,8 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
         sums = table.read(x, c, **ask)
     if t > 0.0:
         place.measured = table.reading(x, c, sums)
+    if bent and place.measured.distance > 0.9 * now.distance:
+        place.true_below = 0.3 * now.distance  # φ'' as it is led nowhere; damping leaves it alone
     if not exact:
         place.products = None
         if "new" in ask and t > 0.0:
