@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,7 @@ def _deep(chosen: argparse.Namespace) -> None:
 
 def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
     from cyclade.experiments.datasets import find
+    from cyclade.experiments.display import duration
     from cyclade.experiments.estimate import announced
     from cyclade.experiments.outline import findings, outline
     from cyclade.experiments.plans import Settings
@@ -157,6 +159,7 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
             line = announced(plan, make, settings, chosen.jobs)
             if line:
                 print(line, flush=True)
+        began = time.monotonic()
         page = reproduce(
             plan,
             chosen.out,
@@ -177,7 +180,8 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
             print(f"{findings(root)}\n")
         if plan.quick:
             print("These are small runs: they show how it works, and decide nothing.")
-        print("Open the report in a browser; it needs no network.")
+        took = f"It took {duration(time.monotonic() - began)}. " if not chosen.quiet else ""
+        print(f"{took}Open the report in a browser; it needs no network.")
         print(f"Report: {page.resolve()}")
 
 
