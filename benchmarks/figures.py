@@ -26,6 +26,7 @@ are its arguments (in quotes where they hold spaces)::
     minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is
     cell net-defaults SCCD "digits, MLP, 15 epochs"      one cell: its column, how its row begins
+    net-rates                                            accuracies of net-rates.csv by epochs
     rows net-routes                                      how many rows
     samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
     batch-over 512 curvature SCCD                        seconds of an epoch, over another's

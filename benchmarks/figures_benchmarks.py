@@ -38,17 +38,16 @@ def nets(name: str, step: str, key: str) -> str:
 
 def nets_lenet() -> str:
     """LeNet: our steps in every mode."""
-    rows = [["eager `torch.optim.SGD`", nets("lenet", "torch SGD", "ms"), *[""] * 5]]
-    for name, source, mode in (
-        ("eager", "lenet", ""),
-        ("captured", "lenet", ", captured"),
-        ("captured, compiled stages", "lenet", ", captured + compiled"),
-        ("captured, TF32", "tf32", ", captured"),
+    rows = [["eager `torch.optim.SGD`", nets("tf32", "torch SGD", "ms"), *[""] * 5]]
+    for name, mode in (
+        ("eager", ""),
+        ("captured", ", captured"),
+        ("captured, compiled stages", ", captured + compiled"),
     ):
         cells = [name]
         for one, cyclic in (("SGD", "SCCD forward"), ("PAGE b'=22", "VRO-CCD b'=22")):
-            cells += [nets(source, one + mode, "ms"), nets(source, cyclic + mode, "ms")]
-            cells.append(nets(source, cyclic + mode, "vs ours"))
+            cells += [nets("tf32", one + mode, "ms"), nets("tf32", cyclic + mode, "ms")]
+            cells.append(nets("tf32", cyclic + mode, "vs ours"))
         rows.append(cells)
     head = (
         "LeNet / CIFAR-10 shapes", "b = 512: SGD", "SCCD", "/ours", "b' = 22: PAGE", "VRO-CCD",
@@ -84,10 +83,13 @@ def _steps(name: str) -> dict[str, dict[str, Any]]:
 
 
 _FAMILIES = {  # kernels by what they do, the first that fits; `others` read, step and write blocks
+    "convolution, bias, ReLU and pooling in one": r"^conv_forward$",
+    "gradients of its weights and bias": r"^conv_weight$|^sum_parts$",
+    "linear layer and ReLU in one, its gradients": r"^linear_",
     "convolutions and their layouts": r"conv|fft2d|flip_filter|wgrad|dgrad|cf32|Nhwc|Nchw|fprop"
     r"|scalePacked",
     "products of matrices": r"gemm|cutlass|splitKreduce",
-    "pooling": r"max_pool",
+    "pooling": r"max_pool|^unpool$",
     "loss and its slope": r"nll|softmax|addcmul|scatter",
     "sums (gradients of biases)": r"reduce_kernel",
     "ReLU and bias": r"clamp|threshold|CUDAFunctor_add<float> >",
@@ -217,6 +219,25 @@ def csv_table(name: str) -> str:
     """A table as a benchmark wrote it."""
     head, *lines = _lines(name)
     return table(head, lines)
+
+
+def net_rates() -> str:
+    """After how many epochs which accuracy: defaults, and the best rate of a grid."""
+    with (FOLDER / "net-rates.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    methods = list(dict.fromkeys(row["method"] for row in found))
+    cells: dict[str, list[str]] = {}
+    for row in found:
+        line = cells.setdefault(row["epochs"], [row["epochs"]])
+        if row["default"]:
+            line.append(row["default"])
+        if row["best"]:
+            line.append(f"{row['best']} (lr {row['at lr']})")
+    head = ["epochs"]
+    for name in methods:
+        first = next(row for row in found if row["method"] == name)
+        head += [name] * bool(first["default"]) + [f"{name}, best"] * bool(first["best"])
+    return table(head, list(cells.values()))
 
 
 def samples_over(method: str, order: str) -> str:
@@ -371,5 +392,5 @@ SOURCES: dict[str, Callable[..., str]] = {
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "linear-half": linear_half,
     "minimize": minimize, "minimize-over": minimize_over,
-    "csv": csv_table, "cell": cell, "rows": rows, "versions": versions,
+    "csv": csv_table, "net-rates": net_rates, "cell": cell, "rows": rows, "versions": versions,
 }  # fmt: skip

@@ -104,6 +104,9 @@ def test_default_steps_are_clipped_and_say_so() -> None:
         opt = cls(net(), F.cross_entropy, **options)
         found: float | None = opt.param_groups[0]["clip_norm"]
         assert ("is clipped at norm" in repr(opt)) == (found is not None)
+        behind = cls is SCCD and not {"lr", "momentum"} & set(options)
+        behind = behind and options.get("precondition") in (None, "spectral")
+        assert ("for the first epochs" in repr(opt)) == behind
         return found
 
     assert clip(SCCD) == 0.25

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cyclade.optim.steps import PRECONDITIONERS
+from cyclade.optim.steps import PRECONDITIONERS, SPECTRAL
 from cyclade.optim.turns import Turns
 from cyclade.orders import Custom, Greedy
 
@@ -170,6 +170,14 @@ def default_clip(
     if recursive:
         return None
     return CLIP_NORMS.get(_kind(precondition, momentum, one_block=one_block))
+
+
+def for_short_runs(
+    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
+) -> bool:
+    """Whether the default rate is one for the first epochs (`docs/nets.md`, learning rates)."""
+    plain = precondition in (None, *SPECTRAL) and not momentum
+    return plain and not one_block and not recursive
 
 
 def _kind(precondition: str | None, momentum: float, *, one_block: bool) -> str | None:

@@ -23,6 +23,7 @@ from cyclade.optim.arguments import (
     default_order,
     default_rate,
     direction,
+    for_short_runs,
     rates_of,
     refuse_half,
 )
@@ -56,6 +57,7 @@ class CyclicOptimizer(Optimizer):
     one_block = False
     one_at_a_time = False  # moves one block a step
     recursive = False  # carries an estimate g and a lagged point from step to step
+    for_short_runs = False  # whether the lr is a default that falls behind after a few epochs
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Remember the arguments, from which a pickled optimizer is built again."""
@@ -109,6 +111,7 @@ class CyclicOptimizer(Optimizer):
             lr = default_rate(precondition, momentum, **kind)
             if clip_norm is None and clip_total_norm is None:
                 clip_norm = default_clip(precondition, momentum, **kind)
+            self.for_short_runs = for_short_runs(precondition, momentum, **kind)
         if clip_norm == math.inf:  # never, where a default would clip
             clip_norm = None
         if order is None:

@@ -65,6 +65,11 @@ def cost(opt: CyclicOptimizer) -> list[str]:
     if clips:
         norms = " or ".join(f"{clip:g}" for clip in sorted(clips))
         words.append(f"the gradient of a block is clipped at norm {norms}")
+    if opt.for_short_runs:
+        words.append(
+            "default lr, for the first epochs; on longer runs momentum=0.9, precondition='adam' or "
+            "an lr that falls get further"
+        )
     known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
     return [*words, f"predicted cost of a cycle: {known}"]
 
