@@ -22,12 +22,19 @@ NONE = np.empty(0, np.int64)
 def gather(
     X: Array, columns: Array, w: Array, root: Array, centred: bool, A: Array, means: Array, L: Array
 ) -> None:
-    """A_k = (a_k − m_k) √w, m_k the w-mean of the column (zero unless `centred`), L_k = ‖A_k‖²."""
+    """A_k = (a_k − m_k) √w, m_k the w-mean of the column (zero unless `centred`), L_k = ‖A_k‖².
+
+    From X by rows, a few columns at a time are put one after another first.
+    """
     if X.flags.f_contiguous:
-        XT, at = X.T, columns
-    else:
-        XT, at = np.ascontiguousarray(X[:, columns].T), np.arange(columns.size)
-    dense.gather(XT, at, w, root, centred, A, means, L)
+        dense.gather(X.T, columns, w, root, centred, A, means, L)
+        return
+    most = max(DEFAULT.compressed_chunk // len(X), 8)
+    for first in range(0, columns.size, most):
+        some = slice(first, first + most)
+        XT = np.ascontiguousarray(X[:, columns[some]].T)
+        every = np.arange(len(XT))
+        dense.gather(XT, every, w, root, centred, A[some], means[some], L[some])
 
 
 class DensePanel:
