@@ -41,3 +41,22 @@ def test_tall_tables_are_not_copied(tall, name):
     finally:
         tracemalloc.stop()
     assert peak < 0.4 * X.nbytes
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_long_columns_are_not_copied_and_folds_once(dtype):
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.standard_normal((12_000, 400)), dtype)
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(len(X))
+    most = {0.1: 0.15, 0.01: 0.15, 0.0: 1.3}  # of X: fits at parts of λ_max, cross-validation
+    for part, limit in most.items():
+        model = Lasso(part) if part else LassoCV(n_alphas=8, alpha_ratio=0.05, cv=3)
+        model.fit(X[:300].copy(order="F"), y[:300])  # compiled, loaded
+        model.fit(X, y)
+        tracemalloc.start()
+        try:
+            model.fit(X, y)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < limit * X.nbytes

@@ -142,9 +142,9 @@ def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tunin
     found, size = G[np.ix_(some, some)], np.sqrt(np.outer(raw.diagonal(), raw.diagonal()))
     rounding = np.sqrt(np.finfo(X.dtype).eps) * size
     if (np.abs(found - raw) <= rounding).all():
-        return G - np.outer(means, means)
+        return np.asarray(G - np.outer(means, means))
     if (np.abs(found - raw + np.outer(m, m)) <= rounding).all():
-        return G
+        return np.asarray(G)
     raise ValueError(
         "precompute: the matrix given is not that of X: it must be X.T @ X, of X as it is or of "
         "its centred columns (with sample_weight, X.T @ diag(w) @ X for weights that sum to the "

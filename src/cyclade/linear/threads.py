@@ -73,7 +73,9 @@ def permitted() -> int:
     alone = threading.current_thread() is threading.main_thread() and _inside == 0
     if not alone or os.name != "posix" or multiprocessing.parent_process() is not None:
         return 1
-    libraries = [one["num_threads"] for one in controller().info() if one["user_api"] == "blas"]
+    libraries = [
+        int(one["num_threads"]) for one in controller().info() if one["user_api"] == "blas"
+    ]
     return max(min([cores(), *libraries]), 1)
 
 

@@ -48,7 +48,7 @@ class Data:
         """The same on some of the rows."""
         return replace(
             self,
-            X=self.X[rows],
+            X=rows_of(self.X, rows),
             y=self.y[rows],
             targets=[target[rows] for target in self.targets],
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
@@ -60,6 +60,12 @@ class Data:
         if self.offset is None or self.offset.ndim == 1 or len(self.targets) == 1:
             return self.offset
         return self.offset[:, k]
+
+
+def rows_of(X: Any, rows: Array) -> Any:
+    """Some rows of X; dense columns that lie in a row still do so, and need no further copy."""
+    by_columns = isinstance(X, np.ndarray) and X.flags.f_contiguous
+    return X.T.take(rows, axis=1).T if by_columns else X[rows]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -22,7 +22,8 @@ SPINS = 2_000  # looks at the counter, about 10 µs, before a core is yielded
 
 def _pointer(context: Any, builder: Any, array: Any, value: Any) -> Any:
     """The address of the first entry."""
-    return cgutils.create_struct_proxy(array)(context, builder, value=value).data
+    proxy: Any = cgutils.create_struct_proxy(array)  # type: ignore[no-untyped-call]
+    return proxy(context, builder, value=value).data
 
 
 @intrinsic
@@ -55,18 +56,26 @@ def _yield(typingctx: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if os.name == "posix":
             kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+            name = "sched_yield"
+            found = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+            builder.call(found, [])
         return context.get_dummy_value()
 
     return types.void(), codegen
 
 
+# What a caller sees has no `typingctx`.
+arrive: Any = _arrive
+read: Any = _read
+give_way: Any = _yield
+
+
 @inner
 def meet(counter: Any, until: int) -> None:
     """Arrive, and wait until so many arrivals were counted."""
-    _arrive(counter)
+    arrive(counter)
     spins = 0
-    while _read(counter) < until:
+    while read(counter) < until:
         spins += 1
         if spins > SPINS:
-            _yield()
+            give_way()

@@ -22,12 +22,19 @@ NONE = np.empty(0, np.int64)
 def gather(
     X: Array, columns: Array, w: Array, root: Array, centred: bool, A: Array, means: Array, L: Array
 ) -> None:
-    """A_k = (a_k − m_k) √w, m_k the w-mean of the column (zero unless `centred`), L_k = ‖A_k‖²."""
+    """A_k = (a_k − m_k) √w, m_k the w-mean of the column (zero unless `centred`), L_k = ‖A_k‖².
+
+    From X by rows, a few columns at a time are put one after another first.
+    """
     if X.flags.f_contiguous:
-        XT, at = X.T, columns
-    else:
-        XT, at = np.ascontiguousarray(X[:, columns].T), np.arange(columns.size)
-    dense.gather(XT, at, w, root, centred, A, means, L)
+        dense.gather(X.T, columns, w, root, centred, A, means, L)
+        return
+    most = max(DEFAULT.compressed_chunk // len(X), 8)
+    for first in range(0, columns.size, most):
+        some = slice(first, first + most)
+        XT = np.ascontiguousarray(X[:, columns[some]].T)
+        every = np.arange(len(XT))
+        dense.gather(XT, every, w, root, centred, A[some], means[some], L[some])
 
 
 class DensePanel:
@@ -179,7 +186,7 @@ class SharedDensePanel(DensePanel):
     def __init__(self, X: Array, w: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         p = X.shape[1]
         self.X, self.centred, self.tuning, self.dtype = X, centred, tuning, X.dtype
-        self.root, self.mass, self.w = np.sqrt(w), float(w.sum()), float(w[0])
+        self.root, self.mass, self.weight = np.sqrt(w), float(w.sum()), float(w[0])
         self.cols = np.arange(p)
         self.means, self.L, self.x = np.zeros((3, p))
         self.width = dense.AT_ONCE
@@ -195,8 +202,8 @@ class SharedDensePanel(DensePanel):
         if (means**2 * n > tuning.stable_means**2 * squares).any():
             self.width = 1
         least = tuning.least_curvature * (squares + n * means**2)
-        np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.w), out=squares)
-        self.means[columns], self.L[columns] = means, self.w * squares
+        np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.weight), out=squares)
+        self.means[columns], self.L[columns] = means, self.weight * squares
         return columns
 
     def start(self, R: Array, x: Array) -> None:
@@ -227,7 +234,7 @@ class SharedDensePanel(DensePanel):
         def part(rank: int, most: int = max_cycles) -> tuple[int, float]:
             return run(  # type: ignore[no-any-return]
                 self.X.T, self.means, self.R, own[rank], self.L, self.order, self.width,
-                penalty.parameters, self.w, most, tolerance, rank, partial, counter,
+                penalty.parameters, self.weight, most, tolerance, rank, partial, counter,
             )  # fmt: skip
 
         if ranks > 1:
@@ -252,15 +259,15 @@ class SharedDensePanel(DensePanel):
             return out
 
         out = np.empty((order.size, order.size))
-        out[k:], out[:k, :k] = self.w * sum(threads.together(part, ranks)), G
+        out[k:], out[:k, :k] = self.weight * sum(threads.together(part, ranks)), G
         out[:k, k:] = out[k:, :k].T
         return out
 
     def advance(self, columns: Array, dx: Array) -> None:
         moved = np.flatnonzero(dx)
         self.x[columns] += dx
-        dense.add_rows(self.X.T, columns[moved], -self.w * dx[moved], self.R, 0)
-        self.R += self.w * float(self.means[columns] @ dx)
+        dense.add_rows(self.X.T, columns[moved], -self.weight * dx[moved], self.R, 0)
+        self.R += self.weight * float(self.means[columns] @ dx)
 
     def residual(self) -> Array:
         return np.asarray(self.R / self.root)

@@ -93,7 +93,7 @@ class Sweeps:
             panel.choose(np.flatnonzero(panel.x))
             made += panel.cycles(penalty, left, tolerance)[0]
         state.passes += made
-        return largest
+        return float(largest)
 
     def products_pay(self, last: float, move: float, tolerance: float) -> bool:
         """Whether cycles at the rate of the last two rounds would cost more than products do."""
