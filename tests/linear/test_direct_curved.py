@@ -9,7 +9,7 @@ from curved_twin import newton_path
 from cyclade.linear import direct_curved, losses, path, solve
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import curved_path, smooth_losses
-from cyclade.linear.loss_at import LossesAt, losses_at
+from cyclade.linear.loss_at import LossAt, LossesAt, loss_at, losses_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
@@ -122,6 +122,18 @@ def test_certificates_and_objectives_are_the_engines(loss, name, fit_intercept):
         assert fits.certificates[k].value == pytest.approx(now.objective - now.dual, abs=1e-12)
         assert fits.certificates[k].tolerance == pytest.approx(tolerance)
         assert now.objective - now.dual <= tolerance
+
+
+def test_the_poisson_loss_at_a_point_is_the_general_one():
+    rng = np.random.default_rng(0)
+    y, s, z = rng.poisson(1.5, 50).astype(float), rng.random(50), 2.0 * rng.standard_normal(50)
+    fast, slow = (make(losses.Poisson(), y, s, z) for make in (loss_at, LossAt))
+    assert type(fast) is not LossAt
+    assert {0.0, 1.0, 2.0} <= set(y)
+    for name in ("value", "u", "slopes", "second"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-13)
+    assert fast.dual(0.9) == pytest.approx(slow.dual(0.9), rel=1e-13)
+    assert loss_at(losses.Poisson(), y, s, z + 800.0).value == np.inf
 
 
 @pytest.mark.parametrize("balanced", [False, True])

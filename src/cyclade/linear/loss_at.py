@@ -1,7 +1,7 @@
 """The loss at one z: value, gradient in z and curvature, each computed once and on demand.
 
 Line searches, models and checks visit the same points; what one has computed the next reuses.
-The squared and the logistic loss of one output come from compiled passes without temporaries.
+Squared, logistic and Poisson losses of one output come from compiled passes without temporaries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.losses import Logistic, Loss, Squared
+from cyclade.linear.losses import Logistic, Loss, Poisson, Squared
+from cyclade.linear.losses.labels import xlogx
 
 Array = NDArray[Any]
 
@@ -26,8 +27,10 @@ def by_rows(s: Array, values: Array) -> Array:
 class LossAt:
     """φ(y_i, z_i) and its derivatives in z at one z of shape (n,), or (n, T) for T outputs."""
 
+    known: dict[str, float]  # of y and s, at every z; shared where points are many
+
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        self.loss, self.y, self.s, self.z = loss, y, s, z
+        self.loss, self.y, self.s, self.z, self.known = loss, y, s, z, {}
 
     @cached_property
     def value(self) -> float:
@@ -120,6 +123,26 @@ class LogisticLossAt(LossAt):
         return out
 
 
+class PoissonLossAt(LossAt):
+    """With e = exp(z), all else is arithmetic."""
+
+    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
+        from cyclade.linear.kernels.losses import counts
+
+        super().__init__(loss, y, s, z)
+        with np.errstate(over="ignore"):  # a line search turns back from inf
+            self.second = np.exp(z)
+        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
+        self._least = counts(y, z, self.second, s, self.u, self.slopes)
+
+    @cached_property
+    def value(self) -> float:
+        """Σ s_i (e_i − y_i z_i + y_i log y_i − y_i); the last two terms are the same at every z."""
+        if "saturated" not in self.known:
+            self.known["saturated"] = float(self.s @ (xlogx(self.y) - self.y))
+        return float(self._least + self.known["saturated"])
+
+
 class SoftmaxLossAt(LossAt):
     """With e = exp(z − max z), all else is arithmetic and one logarithm a row; z is (n, T)."""
 
@@ -205,7 +228,9 @@ class LogisticLossesAt(LossesAt):
 
 
 MANY: dict[type, type[LossesAt]] = {Logistic: LogisticLossesAt}
-KINDS: dict[type, type[LossAt]] = {Squared: SquaredLossAt, Logistic: LogisticLossAt}
+KINDS: dict[type, type[LossAt]] = {
+    Squared: SquaredLossAt, Logistic: LogisticLossAt, Poisson: PoissonLossAt,
+}  # fmt: skip
 
 
 def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:

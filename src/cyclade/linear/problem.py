@@ -5,7 +5,7 @@ z is (n,), or (n, T) for T outputs. x is one flat vector in the order of the bou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ class Problem:
     fit_intercept: bool
     tuning: Tuning = DEFAULT
     reader: Reader | None = None  # of gradients; one serves every penalty along a path
+    known: dict[str, float] = field(default_factory=dict)  # of the loss, the same at every z
 
     @property
     def size(self) -> int:
@@ -80,7 +81,7 @@ class Problem:
         """The same problem with another penalty of the same kind, as along a path."""
         other = Problem(
             self.design, self.y, self.s, self.offset, self.loss, self.penalty.at(penalty),
-            self.fit_intercept, self.tuning, self.reader,
+            self.fit_intercept, self.tuning, self.reader, self.known,
         )  # fmt: skip
         other.has_offset = self.has_offset
         if "null" in self.__dict__:
@@ -108,7 +109,9 @@ class Problem:
 
     def loss_at(self, z: Array) -> LossAt:
         """The loss at z."""
-        return loss_at(self.loss, self.y, self.s, z)
+        at = loss_at(self.loss, self.y, self.s, z)
+        at.known = self.known
+        return at
 
     def predict(self, x: Array, c: Any, support: Array | None = None) -> Array:
         """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""

@@ -1,4 +1,4 @@
-"""Passes over the rows: the squared and the logistic loss at z, and mean curvatures of any loss.
+"""Passes over the rows: squared, logistic and Poisson losses at z; mean curvatures of any loss.
 
 Of the logistic loss e = exp(−|z|) and log(1 + e) come from NumPy, whose functions are vector
 instructions; what is left is arithmetic, which a compiled loop does in one pass.
@@ -46,6 +46,17 @@ def passage(
         margins += s[i] * a * m
         entropy -= s[i] * a * (log[i] + max(m, 0.0))
     return value, mass, margins, entropy
+
+
+@reductions
+def counts(y: Any, z: Any, e: Any, s: Any, u: Any, slopes: Any) -> float:
+    """Of the Poisson loss, from e = exp(z): u = e − y and su, and Σ s_i (e_i − y_i z_i)."""
+    value = 0.0
+    for i in range(z.shape[0]):
+        u[i] = e[i] - y[i]
+        slopes[i] = s[i] * u[i]
+        value += s[i] * (e[i] - y[i] * z[i])
+    return value
 
 
 @reductions
