@@ -435,7 +435,7 @@ def model(path: Path | None, repeats: int) -> None:
         count = 3 if loss == "squared" else 8
         core = float((first + (count - 1) * later) @ costs)
         large.append({
-            "10⁹ x 100": TITLES[loss], "passes": str(count), "|W|": str(W),
+            "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
             "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
         })  # fmt: skip
         print(large[-1])
