@@ -156,7 +156,8 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
     if ranks == 1 or dist.get_rank() == 0:
         out.write_text(json.dumps({"steps": found, "reducing": reducing}))
     if ranks > 1:
-        dist.destroy_process_group()
+        dist.barrier()
+        os._exit(0)  # DDP's hook and gloo's threads do not survive the end of Python together
 
 
 def medians(

@@ -411,7 +411,7 @@ def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
 
 def model(path: Path | None, repeats: int) -> None:
     """Predicted and measured processor seconds of fits, and what a billion rows would take."""
-    lines = []
+    lines, large = [], []
     table = [{"term": name, "counts": count} for name, count in FEATURES.items()]
     for loss in ("squared", "logistic"):
         costs, rest = constants(loss, repeats)
@@ -434,10 +434,15 @@ def model(path: Path | None, repeats: int) -> None:
         later = np.array([n / 2e6, n, n, 100 * n, 4 * W * n, 0.0, W * W / 2 * n])
         count = 3 if loss == "squared" else 8
         core = float((first + (count - 1) * later) @ costs)
-        print(f"{loss}: 10^9 x 100, {count} passes with |W| = {W}: {core:.0f} s of one core")
+        large.append({
+            "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
+            "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
+        })  # fmt: skip
+        print(large[-1])
     if path:
         write(path, lines)
         write(path.with_name(f"{path.stem}-constants.csv"), table)
+        write(path.with_name(f"{path.stem}-large.csv"), large)
 
 
 def write(path: Path, lines: list[dict[str, str]]) -> None:

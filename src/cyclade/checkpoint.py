@@ -52,13 +52,17 @@ class Checkpoint:
 
     def load(self) -> Carried | None:
         """What the run carried when it was last written down; None if it never was."""
-        found = None
-        if self._ranks is None:
-            found = self._kept.load()
-        else:
-            if self._ranks.rank == 0:
+        found, trouble = None, None
+        if self._ranks is None or self._ranks.rank == 0:
+            try:
                 found = self._kept.load()
-            found = self._ranks.first(found)
+            except ValueError as error:  # of another run
+                trouble = error
+        if self._ranks is not None:
+            found, said = self._ranks.first((found, trouble and str(trouble)))
+            trouble = trouble or (ValueError(said) if said else None)
+        if trouble is not None:
+            raise trouble
         return None if found is None else unpacked(found, self._layout)
 
     def save(self, carry: Callable[[], Carried]) -> None:

@@ -266,6 +266,30 @@ def minimize_stops_everywhere_at_once() -> None:
     assert (res.cycles, "interrupted after cycle 4" in res.message) == (4, True)
 
 
+def minimize_goes_on_from_its_checkpoint() -> None:
+    class Died(Exception):
+        pass
+
+    def dies(report: Any) -> None:
+        if report.cycle == 7:
+            raise Died
+
+    options: dict[str, Any] = {"method": "VRO-CCD", "b": 16, "order": "shuffled", "seed": 2}
+    for library in ("numpy", "torch"):
+        kept = FOLDER / f"minimize-{library}"
+        wanted = fit(library, **options)
+        raises(Died, "", lambda library=library, kept=kept: fit(
+            library, **options, checkpoint=kept, callback=dies
+        ))  # fmt: skip
+        found = fit(library, **options, checkpoint=kept)
+        assert np.array_equal(np.asarray(found.x), np.asarray(wanted.x))
+        assert found.history["fun"] == wanted.history["fun"]
+    raises(
+        ValueError, "belongs to other data",
+        lambda: fit("numpy", **options | {"b": 8}, checkpoint=FOLDER / "minimize-numpy"),
+    )  # fmt: skip
+
+
 def minimize_refuses_what_ranks_cannot_share() -> None:
     rank, group = dist.get_rank(), dist.group.WORLD
     raises(ValueError, "needs n=", lambda: minimize(np.sum, np.zeros(2), process_group=group))
@@ -624,6 +648,7 @@ CHECKS: list[Callable[[], None]] = [
     activations_may_wait_on_the_host,
     a_group_of_one_is_one_process,
     minimize_stops_everywhere_at_once,
+    minimize_goes_on_from_its_checkpoint,
     minimize_refuses_what_ranks_cannot_share,
 ]
 
@@ -686,7 +711,8 @@ def main(folder: Path) -> None:
     for check in CHECKS:
         attempt(check.__name__, check)
     (folder / f"rank{dist.get_rank()}.json").write_text(json.dumps(outcome))
-    dist.destroy_process_group()
+    dist.barrier()
+    os._exit(0)  # gloo's threads sometimes abort at the end of Python, on a busy machine
 
 
 if __name__ == "__main__":
