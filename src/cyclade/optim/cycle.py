@@ -296,7 +296,9 @@ class CycleRunner:
             sweep = self.together.reduced(
                 self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
             )
-            if self.steps.measure(sweep, self._curvature_iterations):
+            with self.net.chain.eager():  # fused layers have no second derivatives
+                measured = self.steps.measure(sweep, self._curvature_iterations)
+            if measured:
                 self.measured = cycles
 
     # ------------------------------------------------------------------------ capture and state
