@@ -7,8 +7,8 @@
 
 FILE.npz holds x_train, y_train, x_test and y_test; FOLDER the official binary files of CIFAR-10.
 Prints test accuracies, means of the seeds, at the epochs that a task names. With --rates methods
-also run at the rates of a grid (unclipped), and the table says what the default leaves to be gained.
-No clock is read. The tasks called held-… were run once, after all defaults had been chosen.
+also run at the rates of a grid (unclipped), and the table says what the default leaves to be
+gained. No clock is read. The tasks called held-… were run once, after all defaults were chosen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A few models of timm on a CUDA device: SCCD eager and captured, beside an eager SGD step of torch.
+"""A few models of timm on a CUDA device: SCCD eager and captured, beside torch's eager SGD step.
 
     python benchmarks/net_timm.py --csv net-timm.csv
 

@@ -230,3 +230,28 @@ def test_nan_is_passed_on() -> None:
     ours, torchs = functions.pooled(x, w, b, 0), functions.plain_pooled(x, w, b, 0)
     assert torch.equal(ours.isnan(), torchs.isnan())
     assert bool(ours.isnan().any())
+
+
+@CUDA
+def test_the_curvature_is_measured_on_plain_layers() -> None:
+    x, y = batch(16, device="cuda")
+    found = []
+    for capture in (False, True):
+        torch.manual_seed(0)
+        opt = SCCD(
+            Written().cuda(), F.cross_entropy, blocks="layers", precondition="curvature",
+            order="forward", capture=capture,
+        )  # fmt: skip
+        opt.step(x, y)
+        found.append([float(opt.runner.steps.metric(j)) for j in range(opt.net.m)])
+    assert found[0] == pytest.approx(found[1], rel=1e-3)
+    assert max(found[0]) > 10.0  # more than the damping
+
+
+@CUDA
+def test_second_derivatives_are_refused() -> None:
+    x, w, b = (torch.randn(s, device="cuda", requires_grad=True) for s in ((4, 5), (3, 5), (3,)))
+    y = functions.Linear.apply(x, w, b, True)
+    (g,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.autograd.grad(g.sum(), x)

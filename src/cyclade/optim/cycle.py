@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -32,7 +33,7 @@ from cyclade.optim.turns import Turns
 from cyclade.orders import Forward
 from cyclade.regularisers import Regulariser, Zero
 
-_BAKED_IN = (
+_baked_in = itemgetter(
     "momentum", "nesterov", "clip_norm", "clip_total_norm", "precondition", "damping", "betas",
     "eps",
 )  # fmt: skip
@@ -165,9 +166,9 @@ class CycleRunner:
             settings.numbers.sync()
         if self.graphs is None:
             return self.run(turns, batches, refresh, check=True)
-        baked = [group[name] for group in settings.groups for name in _BAKED_IN]
+        baked = tuple(map(_baked_in, settings.groups))
         alike = [
-            settings.uniform(j, name) for j in range(self.net.m) for name in ("lr", "weight_decay")
+            settings.uniform(j, name) for j in settings.mixed for name in ("lr", "weight_decay")
         ]
         weights = tuple(batch.weight for batch in batches)
         options = (self.net.model.training, *baked, *alike, *weights)
@@ -297,7 +298,9 @@ class CycleRunner:
             sweep = self.together.reduced(
                 self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
             )
-            if self.steps.measure(sweep, self._curvature_iterations):
+            with self.net.chain.eager():  # fused layers have no second derivatives
+                measured = self.steps.measure(sweep, self._curvature_iterations)
+            if measured:
                 self.measured = cycles
 
     # ------------------------------------------------------------------------ capture and state

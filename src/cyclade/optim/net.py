@@ -72,9 +72,8 @@ class Net:
         self._one: Tensor | None = None
         # What must not change, with the address and the shape in plain form: it is compared in
         # every step.
-        self._as_built = [
-            (p, p.data_ptr(), p.shape, p.requires_grad) for p in self.parameters.values()
-        ]
+        self._tensors = list(self.parameters.values())
+        self._as_built = self._looks()
 
     def arrange(self, blocks: Sequence[Block]) -> None:
         """Take these blocks."""
@@ -119,17 +118,23 @@ class Net:
 
     def check_unchanged(self) -> None:
         """Refuse to go on when something happened to a parameter that cannot be followed."""
-        for name, (p, address, shape, trained) in zip(self.parameters, self._as_built, strict=True):
-            if p.data_ptr() != address or p.shape != shape:
+        now = self._looks()
+        if now == self._as_built:
+            return
+        for name, here, before in zip(self.parameters, now, self._as_built, strict=True):
+            if here[:2] != before[:2]:
                 raise RuntimeError(
                     f"the storage or shape of {name} changed (by .to(), a new .data, or pruning) "
                     "after the optimizer was built: build it afterwards"
                 )
-            if p.requires_grad != trained:
+            if here[2] != before[2]:
                 raise RuntimeError(
                     f"{name} was frozen or unfrozen after the optimizer was built: build it "
                     "afterwards"
                 )
+
+    def _looks(self) -> list[tuple[int, torch.Size, bool]]:
+        return [(p.data_ptr(), p.shape, p.requires_grad) for p in self._tensors]
 
     def check_registry(self) -> None:
         """Refuse to go on when the model has other parameters than it had."""

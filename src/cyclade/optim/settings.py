@@ -36,6 +36,7 @@ class Settings:
                 self._spared[j] = torch.cat(
                     [p.detach().new_full((p.numel(),), float(yes)) for p, yes in pieces]
                 )
+        self.mixed = [j for j, block in enumerate(net.blocks) if len(block.groups) > 1]
         self.numbers: DeviceNumbers | None = None
 
     @property

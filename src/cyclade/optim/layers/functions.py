@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 _MULTIPROCESSORS = 132
 _PARTS = 256  # of the sum over pixels in the gradient of a convolution's weights
@@ -109,6 +110,7 @@ class Pooled(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Any) -> Any:
         """One kernel for the input, two for weights and bias."""
         x, w, place = ctx.saved_tensors
@@ -166,6 +168,7 @@ class Linear(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Any) -> Any:
         """One kernel for the input, one for weights and bias."""
         x, w, y = ctx.saved_tensors
@@ -190,23 +193,31 @@ class Linear(torch.autograd.Function):
 
 def pooled(x: Tensor, w: Tensor, b: Tensor | None, pad: int) -> Tensor:
     """Max-pooling of relu(conv(x, w) + b) over windows of 2 x 2, by the kernels where they fit."""
-    if b is None or not _fits(x, w, b) or w.shape[0] > _CHANNELS or w[0].numel() > _PATCH:
+    small = w.shape[0] <= _CHANNELS and w[0].numel() <= _PATCH
+    if b is None or x.dim() != 4 or not small or not _fits(x, w, b):
+        return plain_pooled(x, w, b, pad)
+    sizes = _sizes(x, w, pad)
+    images = len(w) * 4 * (sizes["PH"] + 1) * (sizes["PW"] + 1)  # entries before the pooling
+    if min(sizes["PH"], sizes["PW"]) < 1 or x.shape[1] != w.shape[1] or len(x) * images > _ENTRIES:
         return plain_pooled(x, w, b, pad)
     return Pooled.apply(x, w, b, pad)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def linear(x: Tensor, w: Tensor, b: Tensor | None, relu: bool) -> Tensor:
     """X wᵀ + b and its ReLU, by the kernels where they fit."""
-    if b is None or x.dim() != 2 or not _fits(x, w, b) or len(x) * w.numel() > _PRODUCTS:
+    fits = b is not None and x.dim() == 2 and x.shape[1] == w.shape[1] and _fits(x, w, b)
+    if not fits or len(x) * w.numel() > _PRODUCTS:
         return plain_linear(x, w, b, relu)
     return Linear.apply(x, w, b, relu)  # type: ignore[no-any-return,no-untyped-call]
 
 
 # Beyond these, cuDNN's and cuBLAS's own kernels are ahead.
 _CHANNELS, _PATCH, _PRODUCTS = 64, 512, 2**26
+_ENTRIES = 2**31 - 1  # the kernels count in 32 bits
 
 
 def _fits(*tensors: Tensor) -> bool:
     """Whether the kernels take these: float32 on CUDA, lying in order, without autocast."""
     plain = all(t.is_cuda and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+    plain = plain and all(0 < t.numel() <= _ENTRIES for t in tensors)
     return plain and kernels() is not None and not torch.is_autocast_enabled("cuda")

@@ -73,6 +73,7 @@ class Part:
         self.copies = False
         self._forward: Callable[..., Any] = body.forward
         self._compiled: Callable[..., Any] | None = None
+        self._rewritten: tuple[Rewrite | None, nn.Module | None] = None, None
 
     def compile(self, options: Mapping[str, Any] | None, rewrite: Rewrite | None = None) -> None:
         """Run the stage through ``torch.compile`` from now on; with None rewritten, or as it is."""
@@ -81,7 +82,9 @@ class Part:
                 self._compiled = torch.compile(self.body, **options)
             self._forward = self._compiled
             return
-        other = None if rewrite is None else rewrite(self.body)
+        if rewrite is not None and rewrite is not self._rewritten[0]:
+            self._rewritten = rewrite, rewrite(self.body)
+        other = None if rewrite is None else self._rewritten[1]
         self._forward = self.body.forward if other is None else other.forward
 
     def run(self, env: Env, tensors: Mapping[str, Tensor], guard: Guard | None) -> Env:

@@ -37,7 +37,7 @@ class Structure:
         # belongs to every step, so it is one pass of C code over each.
         self._empty: list[dict[str, Any]] = []
         self._full: list[tuple[str, Any, list[Any]]] = []
-        self._attributes: list[tuple[str, dict[str, Any], list[tuple[str, Any]]]] = []
+        self._attributes: list[tuple[dict[str, Any], str, Any]] = []
         self._hooks: list[tuple[str, Tensor, list[Any]]] = []
         self._paths: dict[int, str] = {}
         for path, module in model.named_modules():
@@ -61,7 +61,9 @@ class Structure:
                 if type(value) in (list, dict):
                     self._full.append((path, value, list(_content(value))))
             # A forward may also be put on the instance afterwards.
-            self._attributes.append((path, state, [*attributes, ("forward", state.get("forward"))]))
+            self._paths[id(state)] = path
+            self._attributes += [(state, name, value) for name, value in attributes]
+            self._attributes.append((state, "forward", state.get("forward")))
         for name, p in model.named_parameters():
             self._hooks.append((name, p, _hooks_of(p)))
 
@@ -73,10 +75,9 @@ class Structure:
         for path, registry, values in self._full:
             if len(registry) != len(values) or not all(map(is_, _content(registry), values)):
                 return path or "the model itself"
-        for path, state, attributes in self._attributes:
-            for name, value in attributes:
-                if state.get(name) is not value:
-                    return path or "the model itself"
+        for state, name, value in self._attributes:
+            if state.get(name) is not value:
+                return self._paths[id(state)] or "the model itself"
         for name, p, hooks in self._hooks:
             if p._backward_hooks or hooks:
                 now = _hooks_of(p)
