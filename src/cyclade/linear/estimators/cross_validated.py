@@ -233,7 +233,7 @@ def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test
     part = partial(table_part, data) if in_chunks(data.X) else data.part
     inside, model = part(train), copy.copy(model)
     if np.ndim(getattr(model, "precompute", "auto")) == 2:  # those are the products of all rows
-        model.precompute = "auto"  # type: ignore[attr-defined]
+        model.precompute = "auto"
     results = model._paths(replace(inside, penalty=model._fold_penalty(inside)), grid)
     scores = _scores(model, part(test), grid, results)
     certificates = [certificate for result in results for certificate in result.certificates]
