@@ -68,7 +68,18 @@ def add_rows(XT: Any, columns: Any, x: Any, z: Any, first: int) -> None:
 
 @reductions
 def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
-    """out_k = a_{columns[k]} · v, four columns at a time."""
+    """out_k = a_{columns[k]} · v."""
+    for k in range(columns.shape[0]):
+        a = XT[columns[k]]
+        s = v[0] * 0
+        for i in range(v.shape[0]):
+            s += a[i] * v[i]
+        out[k] = s
+
+
+@reductions
+def correlate_long(XT: Any, columns: Any, v: Any, out: Any) -> None:
+    """`correlate`, four columns at a time: faster where one fills a first-level cache."""
     m = columns.shape[0]
     for k in range(0, m - m % 4, 4):
         a0, a1, a2, a3 = (
