@@ -28,6 +28,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cyclade.linear as ours
 
@@ -90,7 +91,7 @@ def single(repeats: int) -> Iterator[Row]:
                 check_classification_targets(y)
                 np.unique(y, return_inverse=True)
 
-        fit = [lambda m=m, t=target: m.fit(X, t) for m in (mine, other)]
+        fit: list[Callable[[], Any]] = [partial(m.fit, X, target) for m in (mine, other)]
         own, peer, checks = in_turns([*fit, validation], repeats)
         yield {
             "what": f"{name} 500 x 30", "cyclade_ms": 1e3 * own, "scikit_learn_ms": 1e3 * peer,
@@ -115,9 +116,8 @@ def cross_validated(repeats: int) -> Iterator[Row]:
     ]
     for name, mine, other, data, target in cases:
         few = 3 if other is liblinear else max(repeats // 10, 3)
-        own, peer = in_turns(
-            [lambda m=m, d=data, t=target: m.fit(d, t) for m in (mine, other)], few
-        )
+        fits: list[Callable[[], Any]] = [partial(m.fit, data, target) for m in (mine, other)]
+        own, peer = in_turns(fits, few)
         yield {
             "what": name, "cyclade_ms": 1e3 * own, "scikit_learn_ms": 1e3 * peer,
             "ratio": peer / own,

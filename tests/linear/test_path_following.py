@@ -18,6 +18,8 @@ from cyclade.linear.starts import predictor
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import Tuning
 
+# Small tables have a way of their own, which is not meant here.
+ENGINE = {"curved_price": 0.0, "curved_path_price": 0.0}
 CONVEX = [
     L1(0.3),
     L1(0.3, positive=True),
@@ -206,7 +208,7 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
     steps = counted(monkeypatch, predictor.Predictor, "step")
     found = path(
         storage(X), y, loss, L1(1.0), n_lams=40, lam_ratio=0.05, sample_weight=s, offset=b,
-        fit_intercept=intercept, tol=1e-9,
+        fit_intercept=intercept, tol=1e-9, tuning=Tuning(**ENGINE),
     )  # fmt: skip
     assert found.reached
     assert len(steps) >= 39
@@ -224,7 +226,7 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
 @pytest.mark.parametrize("dear", [0.0, np.inf])
 def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
     X, y, _ = data("logistic")
-    tuning = Tuning(products_dear=dear)  # products used again, and never
+    tuning = Tuning(products_dear=dear, **ENGINE)  # products used again, and never
     steps = counted(monkeypatch, predictor.Predictor, "step")
     formed = counted(monkeypatch, predictor.Predictor, "form")
     others = counted(monkeypatch, working_set, "improve")
@@ -241,7 +243,8 @@ def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     X, y, _ = data("logistic")
     heavy = lambda self, problem, w: np.full(len(y), 1e6 * w.max())  # noqa: E731
     monkeypatch.setattr(predictor.Predictor, "weights", heavy)  # F comes down a little
-    found = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
+    options = {"n_lams": 20, "lam_ratio": 0.3, "tol": 1e-8}
+    found = path(X, y, "logistic", L1(1.0), **options, tuning=Tuning(**ENGINE))
     monkeypatch.undo()
     same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
     assert found.reached
@@ -272,7 +275,8 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
     g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
     r = L1(0.02 * float(np.abs(X.T @ g).max()))
     steps = counted(monkeypatch, predictor.Predictor, "step")
-    fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9)
+    options = {"fit_intercept": intercept, "tol": 1e-9, "tuning": Tuning(**ENGINE)}
+    fit = solve(storage(X), y, loss, r, **options)
     assert len(steps) >= 3
     assert fit.certificate.reached
     u = losses.get(loss).gradient(y, X @ fit.coef + fit.intercept) / len(y)
@@ -286,7 +290,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
 def test_coming_down_may_end_anywhere(few):
     X, y, _ = wide("logistic")
     full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
-    tuning = Tuning(max_columns_dense=few)  # with more, a step on the way is given up
+    tuning = Tuning(max_columns_dense=few, **ENGINE)  # with more, a step on the way is given up
     fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(full.objective, rel=1e-7)
@@ -316,7 +320,9 @@ def test_the_mean_curvature_on_the_way(loss):
 def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
     X, y, _ = data("logistic")
     same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
-    tuning = Tuning(max_columns_dense=2, max_columns_kept=2, max_columns_sparse=2)
+    tuning = Tuning(
+        max_columns_dense=2, max_columns_kept=2, max_columns_sparse=2, **ENGINE
+    )  # fmt: skip
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     others = counted(monkeypatch, working_set, "improve")
     found = path(
@@ -340,7 +346,7 @@ def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, 
     X = storage(X)
     before = X.copy()
     # A small `small_gram`, so that factors are kept as well.
-    tuning = Tuning(max_columns_dense=2, small_gram=2, products_dear=0.0)
+    tuning = Tuning(max_columns_dense=2, small_gram=2, products_dear=0.0, **ENGINE)
     found = path(X, y, "logistic", L1(1.0), tol=1e-3, tuning=tuning, **options)
     assert not cycled
     assert len(formed) < 30

@@ -224,8 +224,7 @@ class LogisticLossesAt(LossesAt):
             own = part * (self.mass * np.log(part) + self.entropy)
             rest = np.empty_like(self.a)
             remainders(self.y, self.a, part, rest)
-            dual: Array = -own.sum(axis=1) - triples(self.s, rest, np.log(rest))
-            return dual
+            return np.asarray(-own.sum(axis=1) - triples(self.s, rest, np.log(rest)))
 
 
 MANY: dict[type, type[LossesAt]] = {Logistic: LogisticLossesAt}

@@ -148,7 +148,8 @@ class Problem:
         z, before = here.z, np.inf
         if type(self.loss) in CODES and z.ndim == 1:  # compiled; what follows checks it
             total = best_shift(CODES[type(self.loss)], self.y, self.s, z)
-            here = self.loss_at(z + total) if total else here
+            if total:
+                here, before = self.loss_at(z + total), 0.0
         for _ in range(100):
             slope, left = imbalance(here)
             if left <= 1e-15 or 0.5 * before < left <= 1e-13:  # the latter is rounding
