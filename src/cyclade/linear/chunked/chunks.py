@@ -115,8 +115,9 @@ class RowChunks:
         return other
 
     def read(self, block: Any, first: int, last: int) -> Any:
-        """Rows of a block."""
-        rows = block[first:last]
+        """Rows of a block; of a sparse matrix, slices are copies."""
+        whole = hasattr(block, "tocsr") and (first, last) == (0, block.shape[0])
+        rows = block if whole else block[first:last]
         return rows if self.cols is None else rows[:, self.cols]
 
     def spans(self) -> Iterator[tuple[Any, int, int, int]]:
