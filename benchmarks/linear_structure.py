@@ -30,7 +30,8 @@ FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 ADDED = (
     "chunked", "checkpoint", "compression", "direct", "direct_folds", "estimators.tables",
     "kernels.block_gram", "kernels.classes", "kernels.gram_path", "panels.classes",
-    "subproblem.classes", "subproblem.row_gram", "subproblem.sampled",
+    "kernels.atomics", "subproblem.classes", "subproblem.row_gram", "subproblem.sampled",
+    "subproblem.sweeps",
 )  # fmt: skip
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*$")
 TRACER = """

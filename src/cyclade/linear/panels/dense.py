@@ -247,14 +247,16 @@ class SharedDensePanel(DensePanel):
         self.extend(new[self.L[new] == 0.0])
         k, order = old.size, np.concatenate([old, new])
         means, n = self.means[order][:, None], self.root.size
-        rows = max(self.tuning.compressed_chunk // order.size, 256)
+        rows = max(self.tuning.chunk_block // order.size, 256)
         ranks = threads.number(order.size * n, self.tuning)
 
         def part(rank: int) -> Array:
             out = np.zeros((new.size, order.size))
             for first in range(rank * rows, n, ranks * rows):
-                A = self.X.T[order, first : first + rows] - means
-                out[:, :k] += A[k:] @ A[:k].T
+                A = self.X.T[order, first : first + rows].astype(np.float64, copy=False)
+                A -= means
+                if k:
+                    out[:, :k] += A[k:] @ A[:k].T
                 out[:, k:] += A[k:] @ A[k:].T
             return out
 
