@@ -56,6 +56,11 @@ def solve(
         A = np.ascontiguousarray(A)
         x = np.array(x, np.float64)
         penalty.project(x)
+        if lams.size == 1 and x.any():
+            there = x[None].copy(), np.array([float(c)]), np.zeros(1, np.int64)
+            known = certified(problem, lams, *there, tol)
+            if known is not None:
+                return known
         c = float(c + means @ x)
     asked = lams.size
     if asked == 1 and not x.any():
