@@ -286,9 +286,8 @@ def minimize(
         oracle, regs, steps, sampler, turns, evaluation_sample, chosen.resample, visits_all,
         guarded, smooth.gradient_check(evaluation_sample), alike=agreed,
     )  # fmt: skip
-    runner = Runner(
-        setup, carried, limits, EveryCycles(every), callback, progress, keep and keep.save
-    )
+    save = None if keep is None else keep.save
+    runner = Runner(setup, carried, limits, EveryCycles(every), callback, progress, save)
     ending = runner.run()
     at_end = runner.evaluate(ending.x)
     best = carried.best

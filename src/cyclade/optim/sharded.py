@@ -65,8 +65,12 @@ def _own(module: nn.Module) -> Iterator[nn.Module]:
     """A module and all in it that is not in a unit of its own."""
     yield module
     for child in module.children():
-        if not isinstance(child, FSDPModule):
+        if not _is_unit(child):
             yield from _own(child)
+
+
+def _is_unit(module: object) -> bool:
+    return isinstance(module, FSDPModule)
 
 
 def units_of(model: nn.Module) -> tuple[list[Unit], list[nn.Module]]:
@@ -75,7 +79,8 @@ def units_of(model: nn.Module) -> tuple[list[Unit], list[nn.Module]]:
     What belongs to the root alone comes last. A `Sequential` whose own parameters all lie in its
     children's units is run from the middle on; any other model is one stage.
     """
-    units = [Unit(name, m) for name, m in model.named_modules() if isinstance(m, FSDPModule)]
+    named = list(model.named_modules())
+    units = [Unit(name, module) for name, module in named if _is_unit(module)]
     units = sorted((unit for unit in units if unit.places), key=lambda u: u.module is model)
     stages: list[nn.Module] = [model]
     if isinstance(model, nn.Sequential) and all(unit.module is not model for unit in units):
@@ -98,10 +103,10 @@ class ShardedPoint:
 
     def set(self, j: int, u: Tensor) -> None:
         """Replace it."""
-        for shard, new in zip(
-            self.shards[j], u.split([shard.numel() for shard in self.shards[j]]), strict=True
-        ):
-            shard.copy_(new.view_as(shard))
+        first = 0
+        for shard in self.shards[j]:
+            shard.copy_(u[first : first + shard.numel()].view_as(shard))
+            first += shard.numel()
 
     def copy(self) -> ShardedPoint:
         """Shards of its own."""
@@ -292,7 +297,8 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self._together.agree({"seed": seed, **said})
         self._turns = Turns(turns, self.net.ranks.first(seed))
         self._turns.m = len(self.net.units)
-        self._steps, self.draws = _Plain(self.param_groups[0]), 0
+        self._steps: Any = _Plain(self.param_groups[0])
+        self.draws = 0
         self._g: Any = Nothing()
         self._lag: Any = Nothing()
 
@@ -335,7 +341,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self._lag.trim()
         self._turns.done()
 
-    def state_dict(self) -> dict[str, Any]:  # type: ignore[override]
+    def state_dict(self) -> dict[str, Any]:
         """Counters, and this rank's shards of the estimates and of the lagged point."""
         found: dict[str, Any] = {
             "draws": self.draws, "turns": self._turns.state(), "rule": self._rule.state(),
@@ -360,9 +366,8 @@ class _ShardedOptimizer(torch.optim.Optimizer):
             self._g, lag = Stored(state["g"]), Lag(self.net.point)
             for j, value in enumerate(state["lag"]):
                 lag.point.set(j, value)
-            lag.tape, lag.first, lag.cursor, lag.formed = (
-                list(one) if isinstance(one, list) else one for one in state["trail"]
-            )
+            tape, lag.first, lag.cursor, formed = state["trail"]
+            lag.tape, lag.formed = list(tape), list(formed)
             self._lag = lag
 
 
