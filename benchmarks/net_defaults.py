@@ -237,7 +237,8 @@ def _batches(
         yield from (torch.tensor(i, device=device) for i in sampler)
     else:
         generator = torch.Generator().manual_seed(seed)
-        yield from torch.randperm(n, generator=generator).to(device).split(batch)
+        order = torch.randperm(n, generator=generator).to(device)
+        yield from torch.split(order, batch)
 
 
 def _step(method: Method, model: nn.Module, lr: float | None, capture: bool) -> Any:
@@ -291,10 +292,9 @@ class _Captured:
 @torch.no_grad()
 def _accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
     model.eval()
-    right = sum(
-        int((model(a).argmax(1) == b).sum())
-        for a, b in zip(x.split(2000), y.split(2000), strict=True)
-    )
+    right = 0
+    for a, b in zip(torch.split(x, 2000), torch.split(y, 2000), strict=True):
+        right += int((model(a).argmax(1) == b).sum())
     model.train()
     return right / len(x)
 

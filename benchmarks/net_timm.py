@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import timm
+import timm  # type: ignore[import-not-found,unused-ignore]
 import torch
 import torch.nn.functional as F
 

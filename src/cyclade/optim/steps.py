@@ -238,7 +238,8 @@ class NetSteps:
 
 def _scale(gj: Tensor, clip: float) -> Tensor:
     """By what a gradient is multiplied so that its norm is at most `clip`."""
-    return clip / gj.norm().clamp(min=clip)
+    scale: Tensor = clip / gj.norm().clamp(min=clip)
+    return scale
 
 
 def warm_norm(W: Tensor, u: Tensor, iterations: int) -> Tensor:

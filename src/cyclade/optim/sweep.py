@@ -240,7 +240,7 @@ def _differentiated(top: Tensor, leaves: list[Tensor], start: Tensor) -> Sequenc
             f"the slope of the loss has shape {tuple(start.shape)}, but the model's output "
             f"{tuple(top.shape)}"
         )
-    return _engine_run_backward(  # type: ignore[no-any-return]
+    return _engine_run_backward(
         (top,), (start,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
     )
 

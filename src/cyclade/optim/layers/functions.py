@@ -92,7 +92,7 @@ class Pooled(torch.autograd.Function):
     """`pooled` by the kernels."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor, pad: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor, pad: int) -> Tensor:
         """One kernel."""
         sizes = _sizes(x, w, pad)
         shape = len(x), sizes["D"], sizes["PH"], sizes["PW"]
@@ -110,7 +110,7 @@ class Pooled(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
         """One kernel for the input, two for weights and bias."""
         x, w, place = ctx.saved_tensors
@@ -153,7 +153,7 @@ class Linear(torch.autograd.Function):
     """`linear` by the kernels."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor, relu: bool) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor, relu: bool) -> Tensor:
         """One kernel."""
         y = x.new_empty(len(x), len(w))
         sizes = {"K": w.shape[1], "D": w.shape[0], "RELU": relu}
@@ -168,7 +168,7 @@ class Linear(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
         """One kernel for the input, one for weights and bias."""
         x, w, y = ctx.saved_tensors

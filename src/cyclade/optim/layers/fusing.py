@@ -136,7 +136,9 @@ def _as_module(node: fx.Node, body: fx.GraphModule) -> nn.Module | None:
         return nn.ReLU()
     if node.op == "call_function" and node.target in _POOL:
         names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
-        given = {**dict(zip(names, node.args[1:], strict=False)), **node.kwargs}
+        given: dict[str, Any] = {
+            **dict(zip(names, node.args[1:], strict=False)), **node.kwargs
+        }  # fmt: skip
         if not any(isinstance(value, fx.Node) for value in given.values()):
             return nn.MaxPool2d(**given)
     return None
