@@ -137,15 +137,11 @@ class DenseDesign:
 
     def growing_panel(self, w: Array, centred: bool) -> DensePanel:
         """The columns of X itself if all rows weigh the same and columns are long."""
-        long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes
-        return (
-            self.shared_panel(w, centred)
-            if long and self.shares(w)
-            else self.panel(NONE, w, centred)
-        )
+        return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
 
     def shares(self, w: Array) -> bool:
-        return self.by_columns and bool(w.min() == w.max())
+        long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes
+        return bool(long and self.by_columns and w.min() == w.max())
 
     def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
         return SharedDensePanel(self.X, w, centred, self.tuning)
