@@ -330,8 +330,9 @@ def importing(name):
     except KeyboardInterrupt:
         raise ImportError("a compiled package could not be loaded")  # as NumPy says it
 sys.modules["cyclade.cli"].__getattr__ = importing
+# A shell ignores it for commands in the background; what that left does not count here.
+signal.signal(signal.SIGINT, signal.SIG_IGN if {ignored} else signal.default_int_handler)
 if {ignored}:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.modules["cyclade.cli"].main = lambda: importing("main") or 7
 import _cyclade_command
 sys.exit(_cyclade_command.main())

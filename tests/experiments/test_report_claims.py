@@ -248,9 +248,9 @@ PAGES = sorted(RESULTS.glob("*/report.html"))
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.parent.name)
 def test_committed_pages_say_what_their_tables_say(path: Path) -> None:
     board, text = read(path.parent), path.read_text("utf-8")
-    assert rendered(claims_table(board), "claims") in text, "run make figures"
+    assert rendered(claims_table(board), "Claims", "claims") in text, "run make figures"
     if board.panels:
-        assert rendered(full_table(board), "ends") in text
+        assert rendered(full_table(board), "Where the runs ended", "ends") in text
         assert "<noscript><img " in text
     else:  # it is about times alone
         assert 'class="best"' not in text

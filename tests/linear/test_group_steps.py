@@ -150,7 +150,7 @@ def test_columns_of_either_storage_are_those_of_the_matrix(dense):
     left = true - d @ centred
     np.testing.assert_allclose(R if dense else R[:-1] + R[-1] * root, left, atol=1e-12)
     if dense:
-        add_rows(A, np.arange(6), d, R)
+        add_rows(A, np.arange(6), d, R, 0)
         np.testing.assert_allclose(R, true, atol=1e-12)
 
 

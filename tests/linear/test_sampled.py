@@ -11,8 +11,9 @@ from cyclade.linear.penalties import L1, MCP, ElasticNet
 from cyclade.linear.subproblem.sampled import part, sample
 from cyclade.linear.tuning import Tuning
 
-NEVER = Tuning(sampled_tall=np.inf, direct_price=0.0)
-SOME = Tuning(sampled_rows=16, sampled_run=8, direct_price=0.0)
+NO_PRODUCTS = {"direct_price": 0.0, "curved_price": 0.0}  # of all columns
+NEVER = Tuning(sampled_tall=np.inf, **NO_PRODUCTS)
+SOME = Tuning(sampled_rows=16, sampled_run=8, **NO_PRODUCTS)
 
 
 def table(seed=0, n=4000, p=12, dtype=np.float64, order="F"):

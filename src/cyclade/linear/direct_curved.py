@@ -86,7 +86,7 @@ def stages(problem: Problem, lam: float) -> Array:
     """Larger λ on the way from zero to λ, with one model each: few columns come in at a time."""
     penalty, step = problem.penalty.penalty, problem.tuning.curved_stage
     first = penalty.lam_max(problem.null.gradient)
-    if not lam < step * first < np.inf:
+    if not 0.0 < lam < step * first < np.inf:
         return np.empty(0)
     count = math.ceil(math.log(lam / first) / math.log(step))  # in equal steps
     return np.asarray(first * (lam / first) ** (np.arange(1, count) / count))
