@@ -186,6 +186,18 @@ def test_weighted_products_may_be_given():
         model.set_params(precompute=X.T @ X).fit(X, Y, sample_weight=weights)
 
 
+@pytest.mark.parametrize("columns", [np.float32, np.float64])
+def test_products_in_single_precision(columns):
+    A = (X + 1.0).astype(np.float32)
+    target = A @ np.arange(A.shape[1])
+    plain = linear.Lasso(0.1).fit(A.astype(columns), target)
+    given = linear.Lasso(0.1, precompute=A.T @ A).fit(A.astype(columns), target)
+    assert given.certificate_.reached
+    np.testing.assert_allclose(given.coef_, plain.coef_, rtol=1e-3, atol=1e-3)
+    with pytest.raises(ValueError, match="precompute: the matrix given is not that of X"):
+        linear.Lasso(0.1, precompute=np.eye(A.shape[1], dtype=np.float32)).fit(A, target)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [(np.eye(3), r"shape \(3, 3\)"), ("always", "'always'"), (np.full((8, 8), np.nan), "finite"),

@@ -96,7 +96,8 @@ def check_gram(precompute: Any, p: int) -> Any:
         raise ValueError(
             f"precompute must be True, False, 'auto' or an array of shape {(p, p)}, got {got}"
         )
-    return numbers("precompute", precompute, np.float64)
+    single = getattr(precompute, "dtype", None) == np.float32  # its rounding is allowed for
+    return numbers("precompute", precompute, np.float32 if single else np.float64)
 
 
 def as_groups(groups: Any, p: int, names: Array | None) -> Any:

@@ -138,9 +138,11 @@ def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tunin
     some = np.unique(np.linspace(0, p - 1, tuning.gram_checked).astype(np.int64))
     A = X[:, some].astype(np.float64)
     raw, m = (A * s[:, None]).T @ A, means[some]
+    # A matrix in single precision is rounded like that, whatever X was turned into.
+    eps = max(np.finfo(kind).eps for kind in (X.dtype, np.result_type(given, np.float32)))
     G = np.asarray(given, np.float64) / n
     found, size = G[np.ix_(some, some)], np.sqrt(np.outer(raw.diagonal(), raw.diagonal()))
-    rounding = np.sqrt(np.finfo(X.dtype).eps) * size
+    rounding = np.sqrt(eps) * size
     if (np.abs(found - raw) <= rounding).all():
         return np.asarray(G - np.outer(means, means))
     if (np.abs(found - raw + np.outer(m, m)) <= rounding).all():
