@@ -346,7 +346,7 @@ def linear_half(half: str, what: str) -> str:
         ms = f"{1e3 * ours['cpu_s']:.3g}" if known else "not finished"
         peer = f"{best['solver']} {1e3 * best['cpu_s']:.3g}" if best else "none"
         ratio = f"{found['ratio']:.2f}" if best and known else "–"
-        rows.append([line.replace(f"-{half}", ""), ms, peer, ratio])
+        rows.append([re.sub(rf"-{half}\d*", "", line), ms, peer, ratio])
     return table(("line", "cyclade, ms", "best peer, ms", "ratio"), rows)
 
 

@@ -99,7 +99,7 @@ class Run:
     def lines(self) -> list[Line]:
         """(name, kind, data set, place) of every line asked for."""
         if self.options.half:
-            found = kinds.lines(self.options.half, bool(self.options.data_dir))
+            found = kinds.lines(half_name(self.options), bool(self.options.data_dir))
             every = [(line_name(*parts), *parts) for parts in found]
             return self.chosen(every)
         pairs = [*DESIGNS, *UNSEEN_DESIGNS]
@@ -138,7 +138,7 @@ class Run:
         """The data set, stored once for all workers."""
         path: Path = self.work / f"{name}.npz"
         if not path.exists():
-            if name.endswith(kinds.HALVES):
+            if "-" in name:
                 X, y = kinds.generate(name, self.options.data_dir)
             else:
                 X, y = synthetic(name) if name in SYNTHETIC else table(name, self.options.data_dir)
@@ -328,6 +328,11 @@ class Served:
         self.process.wait()
 
 
+def half_name(options: argparse.Namespace) -> str:
+    """``tuned``, or ``held`` and the number it is drawn by."""
+    return f"held{options.draw}" if options.half == "held" else str(options.half)
+
+
 def line_name(kind: str, data: str, at: str) -> str:
     """As tables have it."""
     return f"{kind} {data} {'path' if at == 'path' else '/' + at}"
@@ -361,6 +366,9 @@ def main() -> None:
     parser.add_argument(
         "--half", choices=kinds.HALVES, help="kinds of data: the half to tune on, or the other"
     )
+    parser.add_argument(
+        "--draw", type=int, metavar="N", help="what the held-out half is drawn by: a new number"
+    )
     parser.add_argument("--peer-python", action="append", default=[], metavar="PATH")
     parser.add_argument("--solvers", nargs="*", default=[], choices=ADAPTERS)
     parser.add_argument("--only", nargs="*", default=[], help="as: lasso|logistic dense /10")
@@ -375,6 +383,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
     parser.add_argument("--out", type=Path, default=Path("out/linear"))
     options = parser.parse_args()
+    if options.half == "held" and (options.draw is None or options.draw < 0):
+        parser.error("--half held needs --draw N, a number ≥ 0 that was not used before")
     run = Run(options)
     try:
         if options.duel:

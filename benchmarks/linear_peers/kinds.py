@@ -1,13 +1,14 @@
-"""Kinds of data, each in two halves: one to tune on, one to be run once at the end.
+"""Kinds of data in two halves: one to tune on, one drawn by a number when it is to be run.
 
-Both halves come from seeded generators or from tables that ship with scikit-learn; the halves
-differ in seed, shape and real set. Names end in the half: ``tall-tuned``, ``tall-held``. Text needs
-``--data-dir`` (its counts become tf-idf). Results of a held half say where to work next, so it is
-drawn anew before it is run again.
+The tuned half is fixed. Of the held-out half the shapes, correlations, categories, real tables and
+seeds are all drawn at random from the number given as ``--draw``, so nobody has looked at it
+before; its results say where to work next, so the next run takes another number. Names end in the
+half, and in the number: ``tall-tuned``, ``tall-held7``. Text needs ``--data-dir``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,10 @@ LINES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("lasso", "genes", ("10", "100", "path")),
 )
 HALVES = ("tuned", "held")
-TEXT = {"tuned": "news20_counts", "held": "relathe"}
 
 
 def lines(half: str, with_data: bool) -> list[tuple[str, str, str]]:
-    """(kind, data set, place) of every line of that half."""
+    """(kind, data set, place) of every line of that half: ``tuned``, or ``held`` and a number."""
     return [
         (kind, f"{data}-{half}", place)
         for kind, data, places in LINES
@@ -51,42 +51,137 @@ def lines(half: str, with_data: bool) -> list[tuple[str, str, str]]:
 def generate(name: str, folder: Path | None) -> tuple[Any, Any]:
     """(X, y) of one data set."""
     data, half = name.split("-")
-    held = half == "held"
-    rng = np.random.default_rng(2_000 if held else 100)
-    if data == "tall":
-        n, p = (80_000, 150) if held else (100_000, 200)
-        X = correlated(n, p, 0.3 if held else 0.5, rng)
-        return X, signal(X, p // 8, 1.0, rng)
-    if data == "square":
-        n, p = (15_000, 2_500) if held else (20_000, 2_000)
-        X = correlated(n, p, 0.45 if held else 0.6, rng)
-        return X, signal(X, p // 20, 2.0, rng)
-    if data in ("small", "smalllabels"):
-        return _small(data == "smalllabels", held)
-    if data in ("tfidf", "counts"):
-        assert folder is not None
-        X, y = table(TEXT[half], folder)
-        return (tfidf(X) if data == "tfidf" else X), y
-    if data in ("onehot", "events"):
-        return _onehot(data == "events", held, rng)
-    if data == "large":
-        n, p = (150_000, 30_000) if held else (200_000, 50_000)
-        X = sp.random(
-            n, p, 3e-4 if held else 2e-4, format="csc", random_state=rng,
-            data_rvs=lambda size: rng.standard_normal(size),
-        )  # fmt: skip
-        return X, signal(X, 400, 3.0, rng)
-    if data == "near":
-        n, p = (600, 4_000) if held else (500, 5_000)
-        X = correlated(n, p, 0.995 if held else 0.99, rng)
-        return X, signal(X, 50, 3.0, rng)
-    if data == "genes":
-        n, p = (200, 9_000) if held else (100, 7_000)
-        factors = rng.standard_normal((n, 12))
-        X = factors @ rng.standard_normal((12, p)) + rng.standard_normal((n, p))
-        X = np.asfortranarray((X - X.mean(axis=0)) / X.std(axis=0))
-        return X, signal(X, 15, 2.0, rng)
-    raise ValueError(f"there is no data set {name!r}")
+    if half == "tuned":
+        rng = np.random.default_rng(100)
+        return MAKERS[data](TUNED[data], rng, folder)
+    family = "onehot" if data == "events" else "tfidf" if data == "counts" else data
+    rng = np.random.default_rng([int(half.removeprefix("held")), sorted(DRAWN).index(family)])
+    return MAKERS[data](DRAWN[family](rng), rng, folder)
+
+
+def _between(rng: np.random.Generator, low: float, high: float) -> int:
+    """A whole number, its logarithm uniform."""
+    return int(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+TUNED: dict[str, Any] = {
+    "tall": (100_000, 200, 0.5),
+    "square": (20_000, 2_000, 0.6),
+    "small": ("diabetes", None),
+    "smalllabels": ("breast_cancer", None),
+    "tfidf": ("news20_counts", None),
+    "counts": ("news20_counts", None),
+    "onehot": (50_000, [2, 5, 5, 10, 30, 60, 200, 500, 900]),
+    "events": (50_000, [2, 5, 5, 10, 30, 60, 200, 500, 900]),
+    "large": (200_000, 50_000, 2e-4),
+    "near": (500, 5_000, 0.99),
+    "genes": (100, 7_000, 12),
+}
+# What the held-out half is drawn from.
+DRAWN: dict[str, Callable[[np.random.Generator], Any]] = {
+    "tall": lambda rng: (
+        _between(rng, 50_000, 150_000), _between(rng, 80, 300), rng.uniform(0.0, 0.8)
+    ),
+    "square": lambda rng: (
+        _between(rng, 8_000, 20_000), _between(rng, 1_500, 3_000), rng.uniform(0.2, 0.8)
+    ),
+    # One column of a table from the others.
+    "small": lambda rng: (str(rng.choice(["digits", "breast_cancer", "wine"])), rng.integers(13)),
+    "smalllabels": lambda rng: (str(rng.choice(["digits", "wine"])), rng.integers(3)),
+    # Two of twenty newsgroups.
+    "tfidf": lambda rng: ("news20_counts", rng.choice(20, 2, replace=False)),
+    "onehot": lambda rng: (
+        _between(rng, 25_000, 70_000),
+        sorted(_between(rng, 2, 1_500) for _ in range(rng.integers(5, 11))),
+    ),
+    "large": lambda rng: (
+        _between(rng, 80_000, 250_000), _between(rng, 20_000, 60_000), rng.uniform(1e-4, 4e-4)
+    ),
+    "near": lambda rng: (
+        _between(rng, 300, 800), _between(rng, 3_000, 7_000), rng.uniform(0.98, 0.997)
+    ),
+    "genes": lambda rng: (
+        _between(rng, 60, 300), _between(rng, 4_000, 12_000), int(rng.integers(5, 21))
+    ),
+}  # fmt: skip
+Made = tuple[Any, Any]
+
+
+def _tall(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    n, p, correlation = drawn
+    X = correlated(n, p, correlation, rng)
+    return X, signal(X, p // 8, 1.0, rng)
+
+
+def _square(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    n, p, correlation = drawn
+    X = correlated(n, p, correlation, rng)
+    return X, signal(X, p // 20, 2.0, rng)
+
+
+def _near(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    n, p, correlation = drawn
+    X = correlated(n, p, correlation, rng)
+    return X, signal(X, 50, 3.0, rng)
+
+
+def _genes(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    n, p, hidden = drawn
+    X = rng.standard_normal((n, hidden)) @ rng.standard_normal((hidden, p))
+    X += rng.standard_normal((n, p))
+    X = np.asfortranarray((X - X.mean(axis=0)) / X.std(axis=0))
+    return X, signal(X, 15, 2.0, rng)
+
+
+def _large(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    n, p, density = drawn
+    X = sp.random(
+        n, p, density, format="csc", random_state=rng,
+        data_rvs=lambda size: rng.standard_normal(size),
+    )  # fmt: skip
+    return X[:, np.diff(X.indptr) > 0], signal(X, 400, 3.0, rng)
+
+
+def _small(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    """A table of scikit-learn, standardised; y is its target or one of its columns."""
+    found, column = _shipped(drawn[0]), drawn[1]
+    X, y = found.data, found.target
+    if column is not None:
+        moving = np.flatnonzero(X.std(axis=0) > 0)
+        j = moving[column % len(moving)]
+        X, y = np.delete(X, j, axis=1), X[:, j]
+    return _standardised(X), (y / y.std()).astype(float)
+
+
+def _small_labels(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    """A table of scikit-learn, standardised; one class against the others."""
+    found, positive = _shipped(drawn[0]), drawn[1]
+    y = np.where(found.target == (1 if positive is None else positive), 1.0, -1.0)
+    return _standardised(found.data), y
+
+
+def _shipped(name: str) -> Any:
+    from sklearn import datasets
+
+    return getattr(datasets, f"load_{name}")()
+
+
+def _standardised(X: Any) -> Any:
+    spread = X.std(axis=0)
+    return np.asfortranarray(
+        ((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
+    )
+
+
+def _counts(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    assert folder is not None
+    name, groups = drawn
+    return table(name, folder, groups)
+
+
+def _tfidf(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    X, y = _counts(drawn, rng, folder)
+    return tfidf(X), y
 
 
 def tfidf(X: Any) -> Any:
@@ -98,29 +193,9 @@ def tfidf(X: Any) -> Any:
     return (sp.diags(1.0 / np.maximum(norms, 1e-300)) @ X).tocsc()
 
 
-def _small(labels: bool, held: bool) -> tuple[Any, Any]:
-    """Tables of scikit-learn, standardised."""
-    from sklearn import datasets
-
-    if labels:
-        found = datasets.load_digits() if held else datasets.load_breast_cancer()
-        y = np.where(found.target > (4 if held else 0), 1.0, -1.0)
-    elif held:
-        found = datasets.load_digits()  # one pixel from the others
-        y = found.data[:, 36] / found.data[:, 36].std()
-        found.data = np.delete(found.data, 36, axis=1)
-    else:
-        found = datasets.load_diabetes()
-        y = found.target / found.target.std()
-    spread = found.data.std(axis=0)
-    X = ((found.data - found.data.mean(axis=0)) / np.where(spread > 0, spread, 1.0))[:, spread > 0]
-    return np.asfortranarray(X), y.astype(float)
-
-
-def _onehot(counts: bool, held: bool, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Categorical variables with few frequent and many rare levels, one column per level."""
-    n = 40_000 if held else 50_000
-    levels = [2, 4, 12, 40, 100, 250, 600, 1200] if held else [2, 5, 5, 10, 30, 60, 200, 500, 900]
+def _categories(drawn: Any, rng: np.random.Generator) -> Made:
+    """Categorical variables with few frequent and many rare levels, and z = Xx of unit spread."""
+    n, levels = drawn
     blocks = []
     for size in levels:
         weights = 1.0 / np.arange(1, size + 1)
@@ -130,7 +205,21 @@ def _onehot(counts: bool, held: bool, rng: np.random.Generator) -> tuple[Any, An
     X = X[:, np.diff(X.indptr) > 0]
     x = np.where(rng.random(X.shape[1]) < 0.1, rng.standard_normal(X.shape[1]), 0.0)
     z = np.asarray(X @ x)
-    z = (z - z.mean()) / z.std()
-    if counts:
-        return X, rng.poisson(np.exp(0.5 * z)).astype(float)
-    return X, np.where(z + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return X, (z - z.mean()) / z.std()
+
+
+def _onehot(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    X, z = _categories(drawn, rng)
+    return X, np.where(z + 0.7 * rng.standard_normal(len(z)) > 0, 1.0, -1.0)
+
+
+def _events(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+    X, z = _categories(drawn, rng)
+    return X, rng.poisson(np.exp(0.5 * z)).astype(float)
+
+
+MAKERS: dict[str, Callable[[Any, np.random.Generator, Path | None], Made]] = {
+    "tall": _tall, "square": _square, "near": _near, "genes": _genes, "large": _large,
+    "small": _small, "smalllabels": _small_labels, "counts": _counts, "tfidf": _tfidf,
+    "onehot": _onehot, "events": _events,
+}  # fmt: skip

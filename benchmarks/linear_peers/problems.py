@@ -233,14 +233,18 @@ def synthetic(name: str) -> tuple[Any, Any]:
 SYNTHETIC = ("dense", "sparse", "logit", "groups", "outliers", "unseen")
 
 
-def table(name: str, folder: Path) -> tuple[Any, Any]:
-    """(X, y) of a real table, y = ±1."""
+def table(name: str, folder: Path, pair: Any = None) -> tuple[Any, Any]:
+    """(X, y) of a real table, y = ±1; of `pair` two of its classes, by number, alone."""
     path = folder / f"{name}.npz"
     if path.exists():
         X, labels = _npz(path)
     else:
         X, labels = _svmlight(name, folder)
     classes = np.unique(labels)
+    if pair is not None:
+        classes = classes[np.sort(pair)]
+        kept = np.flatnonzero(np.isin(labels, classes))
+        X, labels = X[kept], labels[kept]
     y = np.where(np.isin(labels, classes[len(classes) // 2 :]), 1.0, -1.0)
     if isinstance(X, np.ndarray):
         X = X[:, X.std(axis=0) > 0]
