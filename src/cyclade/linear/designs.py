@@ -79,21 +79,38 @@ class DenseDesign:
         """All columns."""
         return np.arange(self.p)
 
+    @cached_property
+    def rows(self) -> Array:
+        """All rows."""
+        return np.arange(self.n)
+
     def refuse(self) -> None:
         check_finite(self.X)
+
+    @cached_property
+    def in_runs(self) -> bool:
+        """Whether entries lie in runs so long that compiled loops are faster than gemv."""
+        run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
+        fast = self.by_columns or self.dtype == np.float64
+        return bool(fast and run >= self.tuning.long_run_bytes)
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
-        if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
-            return self.correlate_some(self.cols, v)
-        out, v = np.empty(self.p, self.dtype), v.astype(self.dtype, copy=False)
+        v, out = v.astype(self.dtype, copy=False), np.zeros(self.p)
         ranks = threads.number(self.entries, self.tuning)
+
+        def part(some: slice) -> None:
+            if not self.in_runs:
+                out[some] = v @ self.X[:, some]
+            elif self.by_columns:
+                dense.correlate(self.X.T, self.cols[some], v, out[some])
+            else:
+                dense.add_rows(self.X, self.rows, v, out[some], some.start)
+
         with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
-            if ranks == 1:
-                return np.asarray(self.X.T @ v, np.float64)
-            threads.split(lambda some: np.matmul(v, self.X[:, some], out[some]), self.p, ranks)
-        return out.astype(np.float64, copy=False)
+            threads.split(part, self.p, ranks)
+        return out
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         v = v.astype(self.dtype, copy=False)
@@ -120,16 +137,20 @@ class DenseDesign:
             X, x = (self.X[:, support], x[support]) if few else (self.X, x)
             return np.asarray(X @ x.astype(self.dtype), np.float64)
         support = np.flatnonzero(x) if support is None else support
-        ranks = threads.number(self.n * support.size, self.tuning)
-        if support.size and (4 * support.size > self.p or not self.by_columns):
-            x, z = x.astype(self.dtype, copy=False), np.empty(self.n, self.dtype)
-            threads.split(lambda some: np.matmul(self.X[some], x, z[some]), self.n, ranks)
-            return z.astype(np.float64, copy=False)
-        z, XT, moves = np.zeros(self.n), self.X.T, x[support]
+        ranks, z = threads.number(self.n * support.size, self.tuning), np.zeros(self.n)
+        some_columns = self.by_columns and (self.in_runs or 4 * support.size <= self.p)
+        moves = x[support] if some_columns else x.astype(self.dtype, copy=False)
+
+        def part(some: slice) -> None:
+            if some_columns:
+                dense.add_rows(self.X.T, support, moves, z[some], some.start)
+            elif self.in_runs:
+                dense.correlate(self.X, self.rows[some], moves, z[some])
+            else:
+                z[some] = self.X[some] @ moves
+
         if support.size:
-            threads.split(
-                lambda some: dense.add_rows(XT, support, moves, z[some], some.start), self.n, ranks
-            )
+            threads.split(part, self.n, ranks)
         return z
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> DensePanel:
