@@ -122,8 +122,10 @@ class Tuning:
     flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.0
 
     # Products of all columns at once (direct.py), against working sets. Measured: a path of a
-    # 442 x 10 table takes 0.9 ms instead of 20, of a 100,000 x 200 table 0.15 s instead of 2.0.
-    direct_price: float = 2.0**20  # entries read: about what the calls of a fit cost on any table
+    # 442 x 10 table takes 0.9 ms instead of 20, of a 100,000 x 200 table 0.15 s instead of 2.0; at
+    # λ_max/3 to λ_max/1000 a fit of 3,000 x 80 takes 0.7 ms instead of 0.85 to 5.5, of 10,000 x 60
+    # 1.4 instead of 1.7 to 2.5, and of 6,000 x 100 (a higher price) 1.7 instead of 1.05 to 2.6.
+    direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X

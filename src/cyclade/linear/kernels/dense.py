@@ -52,7 +52,7 @@ def gather(
 
 @reductions
 def add_rows(XT: Any, columns: Any, x: Any, z: Any, first: int) -> None:
-    """z ← z + Σ_k x_k a_{columns[k]}, eight columns at a time; z may be the rows from `first` on."""
+    """z ← z + Σ_k x_k a_{columns[k]}, eight columns at a time; z may be rows from `first` on."""
     n, m = z.shape[0], columns.shape[0]
     for k in range(0, m - m % 8, 8):
         a0, a1 = XT[columns[k], first:], XT[columns[k + 1], first:]

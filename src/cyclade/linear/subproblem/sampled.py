@@ -26,6 +26,7 @@ from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import State, measure
 from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 Stages = Sequence[tuple[BoundPenalty, float]]  # penalties, each with a distance
@@ -135,10 +136,10 @@ class SampledNewton:
         if not exact:
             curvature = curvatures(problem.loss, problem.tuning, state.loss_at, 1.0, state.trust)
             w = w * curvature[self.rows]
-        self.G = products(self.A, w)
+        self.G = products(self.A, w, problem.tuning)
         if self.A.dtype == np.float32 and not in_range(self.G.diagonal()):
             self.gather(problem, np.float64)
-            self.G = products(self.A, w)
+            self.G = products(self.A, w, problem.tuning)
         self.means = np.zeros(self.cols.size)
         if problem.fit_intercept:  # minimised over first
             sums, least = self.A @ w, problem.tuning.least_curvature * self.G.diagonal()
@@ -151,16 +152,24 @@ class SampledNewton:
 
         A sample is far from exact, so that single precision takes nothing away.
         """
-        design: Any = problem.design
-        self.A = np.empty((self.cols.size, self.rows.size), dtype)
-        self.centres, centred = np.zeros(self.cols.size), problem.fit_intercept
+        design, cols, rows = problem.design, self.cols, self.rows
+        X, centred = design.X, problem.fit_intercept  # type: ignore[attr-defined]
+        self.centres = np.zeros(cols.size)
         with np.errstate(over="ignore"):  # the caller looks
             if design.by_columns:
-                pick(design.X.T, self.cols, self.rows, centred, self.centres, self.A)
-            else:
-                part = design.X[self.rows][:, self.cols].astype(np.float64, copy=False)
-                self.centres = part.mean(axis=0) if centred else self.centres
-                self.A = (part - self.centres).astype(dtype).T
+                self.A = np.empty((cols.size, rows.size), dtype)
+                pick(X.T, cols, rows, centred, self.centres, self.A)
+                return
+            A = np.empty((rows.size, cols.size), dtype)
+            some = slice(None) if cols.size == design.p else cols
+            step = max(problem.tuning.chunk_block // design.p, 1)
+            parts = [slice(first, first + step) for first in range(0, rows.size, step)]
+            if centred:
+                sums = (X[rows[part]].sum(axis=0, dtype=np.float64) for part in parts)
+                self.centres = sum(sums, np.zeros(design.p))[some] / rows.size
+            for part in parts:
+                A[part] = X[rows[part]][:, some] - self.centres
+            self.A = A.T
 
     def learn(self, d: Array, dg: Array) -> None:
         """Change G, as little as leaves it positive definite, to one with Gd = dg."""
@@ -192,13 +201,17 @@ def sample(n: int, m: int, run: int) -> Array:
     return np.asarray((starts[:, None] + np.arange(run)).ravel())
 
 
-def products(A: Array, w: Array) -> Array:
-    """A diag(w) Aᵀ, in float64."""
+def products(A: Array, w: Array, tuning: Tuning) -> Array:
+    """A diag(w) Aᵀ in float64, from weighted copies of a few rows at a time."""
     with np.errstate(over="ignore", invalid="ignore"):
         if w.min() == w.max():
-            return np.asarray(A @ A.T, np.float64) * w[0]
-        A = A * np.sqrt(w).astype(A.dtype)
-        return np.asarray(A @ A.T, np.float64)
+            return np.asarray(float(w[0]) * (A @ A.T).astype(np.float64, copy=False))
+        G, root = np.zeros((len(A), len(A))), np.sqrt(w).astype(A.dtype)
+        rows = max(tuning.chunk_block // len(A), 256)
+        for first in range(0, w.size, rows):
+            part = A[:, first : first + rows] * root[first : first + rows]
+            G += part @ part.T
+        return G
 
 
 def in_range(squares: Array) -> bool:
