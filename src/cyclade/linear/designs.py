@@ -97,19 +97,28 @@ class DenseDesign:
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
-        v, out = v.astype(self.dtype, copy=False), np.zeros(self.p)
-        ranks = threads.number(self.entries, self.tuning)
-
-        def part(some: slice) -> None:
-            if not self.in_runs:
-                out[some] = v @ self.X[:, some]
-            elif self.by_columns:
-                dense.correlate(self.X.T, self.cols[some], v, out[some])
-            else:
-                dense.add_rows(self.X, self.rows, v, out[some], some.start)
-
+        v, ranks = v.astype(self.dtype, copy=False), threads.number(self.entries, self.tuning)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
-            threads.split(part, self.p, ranks)
+            if not self.by_columns:
+                parts = [
+                    slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)
+                ]
+                sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
+                return np.asarray(sum(sums[1:], sums[0]))
+            if not self.in_runs:
+                return np.asarray(v @ self.X, np.float64)
+            out = np.empty(self.p)
+            threads.split(
+                lambda some: dense.correlate(self.X.T, self.cols[some], v, out[some]), self.p, ranks
+            )
+        return out
+
+    def _sum_rows(self, some: slice, v: Array) -> Array:
+        """Σ_i v_i a_i over some rows."""
+        if not self.in_runs:
+            return np.asarray(v[some] @ self.X[some], np.float64)
+        out = np.zeros(self.p)
+        dense.add_rows(self.X, self.rows[some], v[some], out, 0)
         return out
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
