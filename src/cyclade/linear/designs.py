@@ -89,15 +89,17 @@ class DenseDesign:
 
     @cached_property
     def in_runs(self) -> bool:
-        """Whether entries lie in runs so long that compiled loops are faster than gemv."""
+        """Whether entries lie in runs so long that compiled loops are faster than gemv.
+
+        Of a float32 X they sum in float64.
+        """
         run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
-        fast = self.by_columns or self.dtype == np.float64
-        return bool(fast and run >= self.tuning.long_run_bytes)
+        return bool(run >= self.tuning.long_run_bytes)
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
-        v, ranks = v.astype(self.dtype, copy=False), threads.number(self.entries, self.tuning)
+        v, ranks = self._as_read(v), threads.number(self.entries, self.tuning)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
             if not self.by_columns:
                 parts = [
@@ -105,13 +107,20 @@ class DenseDesign:
                 ]
                 sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
                 return np.asarray(sum(sums[1:], sums[0]))
-            if not self.in_runs:
-                return np.asarray(v @ self.X, np.float64)
             out = np.empty(self.p)
-            threads.split(
-                lambda some: dense.correlate(self.X.T, self.cols[some], v, out[some]), self.p, ranks
-            )
+            threads.split(lambda some: self._products(some, v, out[some]), self.p, ranks)
         return out
+
+    def _products(self, some: slice, v: Array, out: Array) -> None:
+        """a_j · v for some columns."""
+        if self.in_runs:
+            dense.correlate(self.X.T, self.cols[some], v, out)
+        else:
+            out[:] = v @ self.X[:, some]
+
+    def _as_read(self, v: Array) -> Array:
+        """A vector in the precision that X is multiplied with it in."""
+        return v if self.in_runs else v.astype(self.dtype, copy=False)
 
     def _sum_rows(self, some: slice, v: Array) -> Array:
         """Σ_i v_i a_i over some rows."""
@@ -122,9 +131,8 @@ class DenseDesign:
         return out
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
-        v = v.astype(self.dtype, copy=False)
         if not self.by_columns:
-            return np.asarray(v @ self.X[:, cols], np.float64)
+            return np.asarray(v.astype(self.dtype, copy=False) @ self.X[:, cols], np.float64)
         out = np.empty(cols.size)
         dense.correlate(self.X.T, cols, v, out)
         return out
@@ -148,7 +156,7 @@ class DenseDesign:
         support = np.flatnonzero(x) if support is None else support
         ranks, z = threads.number(self.n * support.size, self.tuning), np.zeros(self.n)
         some_columns = self.by_columns and (self.in_runs or 4 * support.size <= self.p)
-        moves = x[support] if some_columns else x.astype(self.dtype, copy=False)
+        moves = x[support] if some_columns else self._as_read(x)
 
         def part(some: slice) -> None:
             if some_columns:

@@ -100,7 +100,7 @@ class DensePanel:
     def correlate(self, at: Array, v: Array) -> Array:
         """a_k · v for the columns `at`."""
         out = np.empty(at.size)
-        dense.correlate(self.A, at, v.astype(self.dtype, copy=False), out)
+        dense.correlate(self.A, at, v.astype(np.float64, copy=False), out)
         return out
 
     def choose(self, order: Array) -> None:
