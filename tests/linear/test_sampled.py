@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from cyclade.linear import solve
-from cyclade.linear.losses import Huber
+from cyclade.linear.designs import as_design
+from cyclade.linear.losses import Huber, get
 from cyclade.linear.penalties import L1, MCP, ElasticNet
-from cyclade.linear.subproblem.sampled import part, sample
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import Problem
+from cyclade.linear.starts import minima
+from cyclade.linear.subproblem.sampled import SampledNewton, sample
 from cyclade.linear.tuning import Tuning
 
 NO_PRODUCTS = {"direct_price": 0.0, "curved_price": 0.0}  # of all columns
 NEVER = Tuning(sampled_tall=np.inf, **NO_PRODUCTS)
-SOME = Tuning(sampled_rows=16, sampled_run=8, **NO_PRODUCTS)
+SOME = Tuning(sampled_rows=(16, 16), sampled_run=8, **NO_PRODUCTS)
 
 
 def table(seed=0, n=4000, p=12, dtype=np.float64, order="F"):
@@ -29,8 +33,8 @@ def sampled_steps(monkeypatch):
 
     made, step = [], sampled.SampledNewton.step
 
-    def counted(self, problem, state, budget):
-        made.append(step(self, problem, state, budget))
+    def counted(self, problem, state, budget, through=()):
+        made.append(step(self, problem, state, budget, through))
         return made[-1]
 
     monkeypatch.setattr(sampled.SampledNewton, "step", counted)
@@ -82,7 +86,7 @@ def test_rows_of_huge_leverage_are_left_to_cycles(monkeypatch):
     X[1000:1003] *= 3e3 * np.sign(X[1000:1003])
     made = sampled_steps(monkeypatch)
     found = solve(
-        X, y, "squared", L1(0.1), tol=1e-9, tuning=Tuning(sampled_rows=16, direct_price=0.0)
+        X, y, "squared", L1(0.1), tol=1e-9, tuning=Tuning(sampled_rows=(16, 16), direct_price=0.0)
     )
     assert 1 <= len(made) <= 4
     exact = solve(X, y, "squared", L1(0.1), tol=1e-9, tuning=NEVER)
@@ -99,10 +103,65 @@ def test_a_sample_is_spread_over_all_rows():
     np.testing.assert_array_equal(sample(50, 60, 10), np.arange(50))
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_parts_of_either_memory_order(order):
-    from cyclade.linear.designs import as_design
+def gathered(X, dtype, fit_intercept, tuning=SOME):
+    """The sample of three columns of a problem."""
+    n, p = X.shape
+    design, s = as_design(X), np.full(n, 1.0 / n)
+    bound = bind(L1(0.1), p)
+    problem = Problem(design, X[:, 0] * 1.0, s, np.zeros(n), get("squared"), bound, fit_intercept)
+    problem.tuning = tuning
+    newton = SampledNewton(problem)
+    newton.cols = np.array([1, 4, 5])
+    newton.gather(problem, dtype)
+    return newton
 
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_samples_of_either_memory_order(order, dtype, fit_intercept):
     X, _, _ = table(n=200, order=order)
-    rows, cols = sample(200, 40, 8), np.array([1, 4, 5])
-    np.testing.assert_array_equal(part(as_design(X), rows, cols), X[np.ix_(rows, cols)])
+    newton = gathered(X, dtype, fit_intercept, Tuning(sampled_rows=(4, 4), sampled_run=8))
+    assert newton.rows.size < 200
+    A = X[np.ix_(newton.rows, newton.cols)]
+    means = A.mean(axis=0) if fit_intercept else np.zeros(3)
+    np.testing.assert_allclose(newton.centres, means, atol=1e-14)
+    assert newton.A.dtype == dtype
+    np.testing.assert_allclose(newton.A, (A - means).T, atol=1e-14 if dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1.0, 1e30])
+def test_numbers_beyond_single_precision_take_double(scale, monkeypatch):
+    X, y, _ = table()
+    kinds, gather = [], SampledNewton.gather
+
+    def watched(self, problem, dtype):
+        kinds.append(dtype)
+        gather(self, problem, dtype)
+
+    monkeypatch.setattr(SampledNewton, "gather", watched)
+    found = solve(scale * X, y, "squared", L1(0.1 * scale), tol=1e-8, tuning=SOME)
+    plain = solve(X, y, "squared", L1(0.1), tol=1e-8, tuning=NEVER)
+    assert kinds == ([np.float32] if scale == 1.0 else [np.float32, np.float64])
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(plain.objective, rel=1e-7)
+
+
+def test_the_sample_is_larger_where_a_pass_costs_more():
+    sizes = [gathered(np.ones((n, 12)), np.float64, True, Tuning()).rows.size for n in (600, 4000)]
+    assert sizes[0] == 600  # 192 rows per column would be more than all
+    assert 192 * 12 - 256 <= sizes[1] <= 192 * 12
+    wide = gathered(np.ones((2_000, 400)), np.float64, True, Tuning(sampled_run=1)).rows.size
+    assert wide == 2_000
+
+
+@pytest.mark.parametrize("penalty", [MCP(0.1, 3.0), MCP(0.02, 2.0)])
+def test_hops_on_the_model_save_passes_and_end_no_higher(penalty, monkeypatch):
+    X, y, _ = table(n=8000)
+    found = solve(X, y, "squared", penalty, tol=1e-7, tuning=SOME)
+    monkeypatch.setattr(minima, "leads_back", lambda *arguments: False)
+    made = sampled_steps(monkeypatch)
+    every = solve(X, y, "squared", penalty, tol=1e-7, tuning=SOME)
+    assert made
+    assert found.certificate.reached
+    assert found.objective <= every.objective * (1 + 1e-9)

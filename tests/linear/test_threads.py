@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,28 +20,21 @@ SHARED = Tuning(threaded_work=0, threaded_rows=0, in_place_bytes=0, direct_price
 
 
 class Library:
-    """A library with a number of threads."""
+    """A library with a number of threads, and a controller that knows it beside another."""
+
+    user_api = "blas"
 
     def __init__(self):
         self.number, self.changes = 4, 0
+        self.lib_controllers = [self, SimpleNamespace(user_api="openmp")]
 
-    def limit(self, limits, user_api):
-        assert user_api == "blas"
-        before, self.number, self.changes = self.number, limits, self.changes + 1
-        return Limits(self, before)
+    @property
+    def num_threads(self):
+        return self.number
 
-    def info(self):
-        return [{"user_api": "blas", "num_threads": self.number}, {"user_api": "openmp"}]
-
-
-class Limits:
-    """What `limit` gives."""
-
-    def __init__(self, library, before):
-        self.library, self.before = library, before
-
-    def restore_original_limits(self):
-        self.library.number = self.before
+    def set_num_threads(self, number):
+        self.changes += number == 1
+        self.number = number
 
 
 @pytest.fixture

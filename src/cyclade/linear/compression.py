@@ -157,6 +157,8 @@ def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tunin
 def squares(X: Array, tuning: Tuning = DEFAULT) -> Array:
     """XᵀX: NumPy sees that it is symmetric, and computes half."""
     ranks = threads.number(X.size * (1 + X.shape[1] // 32), tuning)
+    if ranks == 1:
+        return np.asarray(X.T @ X)
     some = [X[len(X) * k // ranks : len(X) * (k + 1) // ranks] for k in range(ranks)]
     return np.asarray(sum(threads.together(lambda k: some[k].T @ some[k], ranks)))
 

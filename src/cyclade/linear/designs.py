@@ -79,26 +79,60 @@ class DenseDesign:
         """All columns."""
         return np.arange(self.p)
 
+    @cached_property
+    def rows(self) -> Array:
+        """All rows."""
+        return np.arange(self.n)
+
     def refuse(self) -> None:
         check_finite(self.X)
+
+    @cached_property
+    def in_runs(self) -> bool:
+        """Whether entries lie in runs so long that compiled loops are faster than gemv.
+
+        Of a float32 X they sum in float64.
+        """
+        run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
+        return bool(run >= self.tuning.long_run_bytes)
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
-        if self.by_columns and self.n * self.dtype.itemsize <= self.tuning.short_column_bytes:
-            return self.correlate_some(self.cols, v)
-        out, v = np.empty(self.p, self.dtype), v.astype(self.dtype, copy=False)
-        ranks = threads.number(self.entries, self.tuning)
+        v, ranks = self._as_read(v), threads.number(self.entries, self.tuning)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
-            if ranks == 1:
-                return np.asarray(self.X.T @ v, np.float64)
-            threads.split(lambda some: np.matmul(v, self.X[:, some], out[some]), self.p, ranks)
-        return out.astype(np.float64, copy=False)
+            if not self.by_columns:
+                parts = [
+                    slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)
+                ]
+                sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
+                return np.asarray(sum(sums[1:], sums[0]))
+            out = np.empty(self.p)
+            threads.split(lambda some: self._products(some, v, out[some]), self.p, ranks)
+        return out
+
+    def _products(self, some: slice, v: Array, out: Array) -> None:
+        """a_j · v for some columns."""
+        if self.in_runs:
+            dense.correlate(self.X.T, self.cols[some], v, out)
+        else:
+            out[:] = v @ self.X[:, some]
+
+    def _as_read(self, v: Array) -> Array:
+        """A vector in the precision that X is multiplied with it in."""
+        return v if self.in_runs else v.astype(self.dtype, copy=False)
+
+    def _sum_rows(self, some: slice, v: Array) -> Array:
+        """Σ_i v_i a_i over some rows."""
+        if not self.in_runs:
+            return np.asarray(v[some] @ self.X[some], np.float64)
+        out = np.zeros(self.p)
+        dense.add_rows(self.X, self.rows[some], v[some], out, 0)
+        return out
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
-        v = v.astype(self.dtype, copy=False)
         if not self.by_columns:
-            return np.asarray(v @ self.X[:, cols], np.float64)
+            return np.asarray(v.astype(self.dtype, copy=False) @ self.X[:, cols], np.float64)
         out = np.empty(cols.size)
         dense.correlate(self.X.T, cols, v, out)
         return out
@@ -120,16 +154,20 @@ class DenseDesign:
             X, x = (self.X[:, support], x[support]) if few else (self.X, x)
             return np.asarray(X @ x.astype(self.dtype), np.float64)
         support = np.flatnonzero(x) if support is None else support
-        ranks = threads.number(self.n * support.size, self.tuning)
-        if support.size and (4 * support.size > self.p or not self.by_columns):
-            x, z = x.astype(self.dtype, copy=False), np.empty(self.n, self.dtype)
-            threads.split(lambda some: np.matmul(self.X[some], x, z[some]), self.n, ranks)
-            return z.astype(np.float64, copy=False)
-        z, XT, moves = np.zeros(self.n), self.X.T, x[support]
+        ranks, z = threads.number(self.n * support.size, self.tuning), np.zeros(self.n)
+        some_columns = self.by_columns and (self.in_runs or 4 * support.size <= self.p)
+        moves = x[support] if some_columns else self._as_read(x)
+
+        def part(some: slice) -> None:
+            if some_columns:
+                dense.add_rows(self.X.T, support, moves, z[some], some.start)
+            elif self.in_runs:
+                dense.correlate(self.X, self.rows[some], moves, z[some])
+            else:
+                z[some] = self.X[some] @ moves
+
         if support.size:
-            threads.split(
-                lambda some: dense.add_rows(XT, support, moves, z[some], some.start), self.n, ranks
-            )
+            threads.split(part, self.n, ranks)
         return z
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> DensePanel:

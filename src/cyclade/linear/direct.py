@@ -161,10 +161,6 @@ def moments_of(problem: Problem) -> Moments:
         if np.ndim(problem.design.precompute) == 2:
             G = given_products(problem.design.precompute, X, s, means, tuning)
             q = column_sums(X, s * y, tuning)
-        elif X.size <= tuning.compressed_chunk:
-            A = X - means
-            weighted = A * s[:, None]
-            G, q = weighted.T @ A, y @ weighted
         else:
             G, q = products(X, y, s, means, tuning)
         return Moments(G, q, float(s @ (y * y)), means, target_mean, tuning)

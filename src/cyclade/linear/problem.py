@@ -145,6 +145,8 @@ class Problem:
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         if not self.fit_intercept:
             return total
+        if self.loss.quadratic and self.offset.ndim == 1:  # φ'' = 1, and weights sum to one
+            return -float(here.slopes.sum())
         z, before = here.z, np.inf
         if type(self.loss) in CODES and z.ndim == 1:  # compiled; what follows checks it
             total = best_shift(CODES[type(self.loss)], self.y, self.s, z)

@@ -27,7 +27,8 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 
 T = TypeVar("T")
 _lock = threading.Lock()
-_inside, _limits = 0, None
+_inside = 0  # fits at work in threads of this process
+_before: list[int] = []  # threads of the libraries when the first of them began
 _own = threading.local()  # how many threads the fit of this thread has
 
 
@@ -38,6 +39,11 @@ def controller() -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
+
+
+def libraries() -> list[Any]:
+    """Those that are BLAS."""
+    return [one for one in controller().lib_controllers if one.user_api == "blas"]
 
 
 @contextmanager
@@ -52,10 +58,11 @@ def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
         if entries > tuning.threaded_entries:
             yield
             return
-        global _inside, _limits
+        global _inside, _before
         with _lock:
             if _inside == 0:
-                _limits = controller().limit(limits=1, user_api="blas")
+                _before = [one.num_threads for one in libraries()]
+                set_threads([1] * len(_before))
             _inside += 1  # only now: had that failed, there would be nothing to restore
         try:
             yield
@@ -63,9 +70,14 @@ def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
             with _lock:
                 _inside -= 1
                 if _inside == 0:
-                    assert _limits is not None
-                    _limits.restore_original_limits()
-                    _limits = None
+                    set_threads(_before)
+
+
+def set_threads(numbers: list[int]) -> None:
+    """So many for each library; a limit of threadpoolctl would take 20 µs."""
+    for one, threads in zip(libraries(), numbers, strict=True):
+        if one.num_threads != threads:
+            one.set_num_threads(threads)
 
 
 def permitted() -> int:
@@ -73,10 +85,7 @@ def permitted() -> int:
     alone = threading.current_thread() is threading.main_thread() and _inside == 0
     if not alone or os.name != "posix" or multiprocessing.parent_process() is not None:
         return 1
-    libraries = [
-        int(one["num_threads"]) for one in controller().info() if one["user_api"] == "blas"
-    ]
-    return max(min([cores(), *libraries]), 1)
+    return max(min([cores(), *(int(one.num_threads) for one in libraries())]), 1)
 
 
 def cores() -> int:

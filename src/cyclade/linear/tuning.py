@@ -122,8 +122,10 @@ class Tuning:
     flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.0
 
     # Products of all columns at once (direct.py), against working sets. Measured: a path of a
-    # 442 x 10 table takes 0.9 ms instead of 20, of a 100,000 x 200 table 0.15 s instead of 2.0.
-    direct_price: float = 2.0**20  # entries read: about what the calls of a fit cost on any table
+    # 442 x 10 table takes 0.9 ms instead of 20, of a 100,000 x 200 table 0.15 s instead of 2.0; at
+    # λ_max/3 to λ_max/1000 a fit of 3,000 x 80 takes 0.7 ms instead of 0.85 to 5.5, of 10,000 x 60
+    # 1.4 instead of 1.7 to 2.5, and of 6,000 x 100 (a higher price) 1.7 instead of 1.05 to 2.6.
+    direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
@@ -226,10 +228,11 @@ class Tuning:
     max_pivots: int = 400  # changes of the support on one model
 
     # Newton steps on a sample of the rows (subproblem/sampled.py): products of fewer rows, against
-    # more steps and checks. Benchmark of a 100,000 x 200 table: 32 to 96 rows per column take the
-    # same time within 20 %; runs of 64 and 512 the same.
+    # more steps and checks. Of 32 to 192 rows per column the best are 32 for a 60,000 x 400 table,
+    # 64 for 100,000 x 200, 96 for 70,000 x 140 and 192 for 200,000 x 60, by up to 1.6 over others;
+    # runs of 64 and 512 take the same time.
     sampled_tall: float = 128.0  # rows per column that X must have
-    sampled_rows: int = 64  # per column in the sample
+    sampled_rows: tuple[int, int] = (32, 192)  # per column in the sample: at least, and at most
     sampled_run: int = 256  # neighbouring rows that are taken together: they are read faster
     sampled_rate: float = 0.5  # of the distance before: a step that leaves more was the last one
 
@@ -242,13 +245,14 @@ class Tuning:
     sweep_support: int = 2  # cycles over the support after one over all columns
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
-    # they lie, products against passes over rows, float32 against float64. 2x: 1.3
-    # (`short_column_bytes`, `mcp dense /10`). Sharing all sparse columns costs 1.5 times (`lasso
-    # sparse path`), sharing none 1.24 (`lasso a9a /100`). The limits of columns and entries bound
-    # memory; at twice or half their values no line of the sweep changes.
+    # they lie, products against passes over rows, float32 against float64. Loops over
+    # eight columns or rows (`long_run_bytes`) take 0.65 to 0.85 of the time of gemv on X of 1,000 x
+    # 10,000 to 100,000 x 200. Sharing all sparse columns costs 1.5 times (`lasso sparse path`),
+    # sharing none 1.24 (`lasso a9a /100`). The limits of columns and entries bound memory; at twice
+    # or half their values no line of the sweep changes.
     max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
-    short_column_bytes: int = 12 * 1024  # columns that are read faster one by one than by gemv
+    long_run_bytes: int = 1024  # of entries of X in a row, read faster by our loops than by gemv
     lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
     in_place_bytes: int = 2**15  # of a dense column: cycles run on longer ones where they lie
     shared_entries: float = 100.0  # per column, on average: longer columns are not copied

@@ -52,62 +52,23 @@ def gather(
 
 @reductions
 def add_rows(XT: Any, columns: Any, x: Any, z: Any, first: int) -> None:
-    """z ← z + Σ_k x_k a_{columns[k]}, four columns at a time; z may be the rows from `first` on."""
+    """z ← z + Σ_k x_k a_{columns[k]}, eight columns at a time; z may be rows from `first` on."""
     n, m = z.shape[0], columns.shape[0]
-    for k in range(0, m - m % 4, 4):
+    for k in range(0, m - m % 8, 8):
         a0, a1 = XT[columns[k], first:], XT[columns[k + 1], first:]
         a2, a3 = XT[columns[k + 2], first:], XT[columns[k + 3], first:]
+        a4, a5 = XT[columns[k + 4], first:], XT[columns[k + 5], first:]
+        a6, a7 = XT[columns[k + 6], first:], XT[columns[k + 7], first:]
         x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+        x4, x5, x6, x7 = x[k + 4], x[k + 5], x[k + 6], x[k + 7]
         for i in range(n):
-            z[i] += (a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3)
-    for k in range(m - m % 4, m):
+            z[i] += ((a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3)) + (
+                (a4[i] * x4 + a5[i] * x5) + (a6[i] * x6 + a7[i] * x7)
+            )
+    for k in range(m - m % 8, m):
         a0, x0 = XT[columns[k], first:], x[k]
         for i in range(n):
             z[i] += a0[i] * x0
-
-
-@reductions
-def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
-    """out_k = a_{columns[k]} · v."""
-    for k in range(columns.shape[0]):
-        a = XT[columns[k]]
-        s = v[0] * 0
-        for i in range(v.shape[0]):
-            s += a[i] * v[i]
-        out[k] = s
-
-
-@reductions
-def correlate_long(XT: Any, columns: Any, v: Any, out: Any) -> None:
-    """`correlate`, four columns at a time: faster where one fills a first-level cache."""
-    m = columns.shape[0]
-    for k in range(0, m - m % 4, 4):
-        a0, a1, a2, a3 = (
-            XT[columns[k]], XT[columns[k + 1]], XT[columns[k + 2]], XT[columns[k + 3]]
-        )  # fmt: skip
-        s0, s1, s2, s3 = v[0] * 0, v[0] * 0, v[0] * 0, v[0] * 0
-        for i in range(v.shape[0]):
-            s0 += a0[i] * v[i]
-            s1 += a1[i] * v[i]
-            s2 += a2[i] * v[i]
-            s3 += a3[i] * v[i]
-        out[k], out[k + 1], out[k + 2], out[k + 3] = s0, s1, s2, s3
-    for k in range(m - m % 4, m):
-        a0 = XT[columns[k]]
-        s0 = v[0] * 0
-        for i in range(v.shape[0]):
-            s0 += a0[i] * v[i]
-        out[k] = s0
-
-
-@reductions
-def norms(XT: Any, out: Any) -> None:
-    """out_j = ‖a_j‖, the columns being rows of XT."""
-    for j in range(out.shape[0]):
-        a, s = XT[j], 0.0
-        for i in range(a.shape[0]):
-            s += float(a[i]) * float(a[i])
-        out[j] = np.sqrt(s)
 
 
 @reductions
@@ -115,7 +76,7 @@ def dots(A: Any, R: Any, order: Any, b: int, g: Any) -> None:
     """g = A_B R for the eight columns at b."""
     a0, a1, a2, a3 = A[order[b]], A[order[b + 1]], A[order[b + 2]], A[order[b + 3]]
     a4, a5, a6, a7 = A[order[b + 4]], A[order[b + 5]], A[order[b + 6]], A[order[b + 7]]
-    zero = A[0, 0] * 0
+    zero = A.dtype.type(0)
     s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
     for i in range(R.shape[0]):
         r = R[i]
@@ -128,6 +89,45 @@ def dots(A: Any, R: Any, order: Any, b: int, g: Any) -> None:
         s6 += a6[i] * r
         s7 += a7[i] * r
     g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@reductions
+def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
+    """out_k = a_{columns[k]} · v, eight columns at a time."""
+    m = columns.shape[0]
+    for k in range(0, m - m % 8, 8):
+        dots(XT, v, columns, k, out[k : k + 8])
+    for k in range(m - m % 8, m):
+        a = XT[columns[k]]
+        s = v.dtype.type(0)
+        for i in range(v.shape[0]):
+            s += a[i] * v[i]
+        out[k] = s
+
+
+@reductions
+def pick(XT: Any, columns: Any, rows: Any, centred: bool, centres: Any, A: Any) -> None:
+    """A_k = a_{columns[k]} on some rows, less its mean there (zero unless `centred`)."""
+    m = rows.shape[0]
+    for k in range(columns.shape[0]):
+        a, out, mean = XT[columns[k]], A[k], 0.0
+        if centred:
+            for i in range(m):
+                mean += a[rows[i]]
+            mean /= m
+        centres[k] = mean
+        for i in range(m):
+            out[i] = a[rows[i]] - mean
+
+
+@reductions
+def norms(XT: Any, out: Any) -> None:
+    """out_j = ‖a_j‖, the columns being rows of XT."""
+    for j in range(out.shape[0]):
+        a, s = XT[j], 0.0
+        for i in range(a.shape[0]):
+            s += float(a[i]) * float(a[i])
+        out[j] = np.sqrt(s)
 
 
 @compiled

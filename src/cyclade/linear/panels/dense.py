@@ -100,7 +100,7 @@ class DensePanel:
     def correlate(self, at: Array, v: Array) -> Array:
         """a_k · v for the columns `at`."""
         out = np.empty(at.size)
-        dense.correlate(self.A, at, v.astype(self.dtype, copy=False), out)
+        dense.correlate(self.A, at, v.astype(np.float64, copy=False), out)
         return out
 
     def choose(self, order: Array) -> None:
@@ -216,7 +216,7 @@ class SharedDensePanel(DensePanel):
     def correlate(self, at: Array, v: Array) -> Array:
         out, ranks = np.empty(at.size), threads.number(at.size * v.size, self.tuning)
         threads.split(
-            lambda some: dense.correlate_long(self.X.T, at[some], v, out[some]), at.size, ranks
+            lambda some: dense.correlate(self.X.T, at[some], v, out[some]), at.size, ranks
         )
         return out
 

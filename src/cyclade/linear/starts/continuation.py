@@ -63,6 +63,10 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     if guide is not penalty:
         bent = [penalty.straighter(times) for times in tuning.straighter]
         followed += [(at, lam, tuning.straighter_distance) for at in (guide, *bent)]
+    if sampling and problem.loss.quadratic and followed:  # one model leads through all of them
+        through = [(problem.penalty.at(at), rough * stage) for at, stage, rough in followed]
+        sampled.newton_of(problem, state).step(problem, state, max_passes, through)
+        return
     for at, stage, rough in followed:
         if state.passes >= max_passes:
             break

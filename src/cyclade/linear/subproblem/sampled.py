@@ -14,18 +14,22 @@ down too little; then the next strategy of the table goes on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels.dense import pick
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import State, measure
 from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
+Stages = Sequence[tuple[BoundPenalty, float]]  # penalties, each with a distance
 
 
 def suits(problem: Problem, state: State) -> bool:
@@ -38,10 +42,14 @@ def suits(problem: Problem, state: State) -> bool:
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
     """One step, with a check of all columns at its end; whether F fell. W is not used."""
-    kept = state.kept.get("sampled")
-    if kept is None:
-        kept = state.kept["sampled"] = SampledNewton(problem)
-    return bool(kept.step(problem, state, budget))
+    return newton_of(problem, state).step(problem, state, budget)
+
+
+def newton_of(problem: Problem, state: State) -> SampledNewton:
+    """The steps of this fit."""
+    if "sampled" not in state.kept:
+        state.kept["sampled"] = SampledNewton(problem)
+    return state.kept["sampled"]  # type: ignore[no-any-return]
 
 
 class SampledNewton:
@@ -49,11 +57,15 @@ class SampledNewton:
 
     def __init__(self, problem: Problem) -> None:
         tuning, (n, p) = problem.tuning, (problem.design.n, problem.design.p)
-        self.rows = sample(n, tuning.sampled_rows * p, tuning.sampled_run)
+        # Products of the sample cost about as much as a step, which is two passes over X.
+        least, most = tuning.sampled_rows
+        many = min(max(2.0 * n / (tuning.cost.product * p), least * p), most * p)
+        self.rows = sample(n, int(many), tuning.sampled_run)
         s = problem.s[self.rows]
         self.s = s / max(float(s.sum()), np.finfo(np.float64).tiny)
         self.cols = np.empty(0, np.int64)  # with products, in order
-        self.A, self.G, self.means = np.empty((0, 0)), np.empty((0, 0)), np.empty(0)
+        self.A, self.G = np.empty((0, 0)), np.empty((0, 0))  # A by columns, about their centres
+        self.centres, self.means = np.empty(0), np.empty(0)
         self.last: tuple[BoundPenalty | None, float] = None, np.inf  # penalty and distance then
 
     def converges(self, problem: Problem, state: State) -> bool:
@@ -62,16 +74,17 @@ class SampledNewton:
         rate = problem.tuning.sampled_rate
         return penalty is not problem.penalty or state.measured.distance <= rate * distance
 
-    def step(self, problem: Problem, state: State, budget: int) -> bool:
-        """Towards the minimum of the model, as far as F falls; False if it does not."""
-        penalty, now, x, tuning = problem.penalty, state.measured, state.x, problem.tuning
+    def step(self, problem: Problem, state: State, budget: int, through: Stages = ()) -> bool:
+        """Towards the minimum of the model, as far as F falls; False if it does not.
+
+        The minimum is approached `through` those for other penalties, each to a distance.
+        """
+        penalty, x = problem.penalty, state.x
         self.form(problem, state)
-        V, self.last = self.cols, (penalty, now.distance)
-        g = now.gradient.exactly(V) - self.means * now.slope
-        gram = Gram.of(self.G, -g, x[V], V, penalty, tuning)
-        top = penalty.top if 0 < penalty.top < np.inf else np.inf
-        precision = tuning.model_precision * min(now.distance, top)
-        made = gram.minimise(precision, budget - state.passes)
+        V, self.last = self.cols, (penalty, state.measured.distance)
+        gram, g = self.model(state)
+        made = minimise(gram, through, budget - state.passes)
+        made += minimise(gram, [(penalty, self.precision(problem, state))], budget - state.passes)
         state.passes += made
         if not made:
             return False
@@ -92,6 +105,17 @@ class SampledNewton:
             self.learn(t * dx, ahead.gradient.exactly(V) - self.means * ahead.slope - g)
         return True
 
+    def model(self, state: State) -> tuple[Gram, Array]:
+        """The model at the point of `state`, and its gradient there."""
+        V, now = self.cols, state.measured
+        g = now.gradient.exactly(V) - self.means * now.slope
+        return Gram.of(self.G, -g, state.x[V], V, now.problem.penalty, now.problem.tuning), g
+
+    def precision(self, problem: Problem, state: State) -> float:
+        """The distance that a model is brought to."""
+        top = problem.penalty.top if 0 < problem.penalty.top < np.inf else np.inf
+        return float(problem.tuning.model_precision * min(state.measured.distance, top))
+
     def form(self, problem: Problem, state: State) -> None:
         """Products of the support and the columns that violate or are close to it."""
         now, limits = state.measured, problem.penalty.zero_threshold
@@ -105,21 +129,47 @@ class SampledNewton:
             if exact and 4 * np.count_nonzero(moving) > moving.size:
                 moving[:] = True  # others would come in soon, and products are made once
             self.cols = np.flatnonzero(moving)
-            self.A = part(problem.design, self.rows, self.cols)
+            self.gather(problem, np.float32)
         elif exact:
             return
         w = self.s
         if not exact:
             curvature = curvatures(problem.loss, problem.tuning, state.loss_at, 1.0, state.trust)
             w = w * curvature[self.rows]
-        A = self.A if w.min() == w.max() else self.A * np.sqrt(w)[:, None]
-        self.G, self.means = A.T @ A, np.zeros(self.cols.size)
-        self.G *= w[0] if A is self.A else 1.0
+        self.G = products(self.A, w, problem.tuning)
+        if self.A.dtype == np.float32 and not in_range(self.G.diagonal()):
+            self.gather(problem, np.float64)
+            self.G = products(self.A, w, problem.tuning)
+        self.means = np.zeros(self.cols.size)
         if problem.fit_intercept:  # minimised over first
-            sums, least = w @ self.A, problem.tuning.least_curvature * self.G.diagonal()
-            self.means = sums / float(w.sum())
-            self.G -= np.outer(sums, self.means)
+            sums, least = self.A @ w, problem.tuning.least_curvature * self.G.diagonal()
+            self.means = self.centres + sums / float(w.sum())
+            self.G -= np.outer(sums, sums / float(w.sum()))
             self.G.flat[:: self.cols.size + 1] = np.maximum(self.G.diagonal(), least)
+
+    def gather(self, problem: Problem, dtype: Any) -> None:
+        """The sample of the columns, about their means if there is an intercept.
+
+        A sample is far from exact, so that single precision takes nothing away.
+        """
+        design, cols, rows = problem.design, self.cols, self.rows
+        X, centred = design.X, problem.fit_intercept  # type: ignore[attr-defined]
+        self.centres = np.zeros(cols.size)
+        with np.errstate(over="ignore"):  # the caller looks
+            if design.by_columns:
+                self.A = np.empty((cols.size, rows.size), dtype)
+                pick(X.T, cols, rows, centred, self.centres, self.A)
+                return
+            A = np.empty((rows.size, cols.size), dtype)
+            some = slice(None) if cols.size == design.p else cols
+            step = max(problem.tuning.chunk_block // design.p, 1)
+            parts = [slice(first, first + step) for first in range(0, rows.size, step)]
+            if centred:
+                sums = (X[rows[part]].sum(axis=0, dtype=np.float64) for part in parts)
+                self.centres = sum(sums, np.zeros(design.p))[some] / rows.size
+            for part in parts:
+                A[part] = X[rows[part]][:, some] - self.centres
+            self.A = A.T
 
     def learn(self, d: Array, dg: Array) -> None:
         """Change G, as little as leaves it positive definite, to one with Gd = dg."""
@@ -127,6 +177,14 @@ class SampledNewton:
         guessed, true = float(d @ Gd), float(d @ dg)
         if guessed > 0.0 and true > 0.0:
             self.G += np.outer(dg, dg / true) - np.outer(Gd, Gd / guessed)
+
+
+def minimise(gram: Gram, stages: Stages, budget: int) -> int:
+    """Minimise a model for one penalty after another; the cycles that took."""
+    made = 0
+    for gram.penalty, distance in stages:
+        made += gram.minimise(distance, budget - made) if made < budget else 0
+    return made
 
 
 def sample(n: int, m: int, run: int) -> Array:
@@ -143,11 +201,21 @@ def sample(n: int, m: int, run: int) -> Array:
     return np.asarray((starts[:, None] + np.arange(run)).ravel())
 
 
-def part(design: Any, rows: Array, cols: Array) -> Array:
-    """These rows and columns of X, in float64."""
-    if not design.by_columns:
-        return np.asarray(design.X[rows][:, cols], np.float64)
-    out = np.empty((rows.size, cols.size), order="F")
-    for k, j in enumerate(cols):
-        out[:, k] = design.X[:, j][rows]
-    return out
+def products(A: Array, w: Array, tuning: Tuning) -> Array:
+    """A diag(w) Aᵀ in float64, from weighted copies of a few rows at a time."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if w.min() == w.max():
+            return np.asarray(float(w[0]) * (A @ A.T).astype(np.float64, copy=False))
+        G, root = np.zeros((len(A), len(A))), np.sqrt(w).astype(A.dtype)
+        rows = max(tuning.chunk_block // len(A), 256)
+        for first in range(0, w.size, rows):
+            part = A[:, first : first + rows] * root[first : first + rows]
+            G += part @ part.T
+        return G
+
+
+def in_range(squares: Array) -> bool:
+    """Whether sums of squares in single precision are neither too small nor too large for it."""
+    kind = np.finfo(np.float32)
+    least, most = float(kind.tiny) / float(kind.eps) ** 2, float(kind.max) * float(kind.eps)
+    return bool(((squares >= least) & (squares <= most)).all())
