@@ -164,7 +164,8 @@ def test_columns_that_the_strong_rule_keeps():
 
 @pytest.mark.parametrize("threshold", [0.5, 10.0], ids=["some violate", "none does"])
 @pytest.mark.parametrize("moved", [0.2, 0.0])
-def test_which_columns_are_pulled_most(threshold, moved):
+@pytest.mark.parametrize("near", [0.1, 8.0])
+def test_which_columns_are_pulled_most(threshold, moved, near):
     rng = np.random.default_rng(1)
     x = np.where(rng.random(40) < moved, rng.standard_normal(40), 0.0)
     g, zero_threshold, cols = (
@@ -172,9 +173,10 @@ def test_which_columns_are_pulled_most(threshold, moved):
         np.full(40, threshold),
         np.empty(40, np.int64),
     )
-    many, resting = pulled(x, g, zero_threshold, 0.25, cols)
+    many, resting = pulled(x, g, zero_threshold, 0.25, near, cols)
     over = np.abs(g) - zero_threshold
-    bar = 0.25 * max(over[x == 0].max(), 0.0)
+    most = max(over[x == 0].max(), 0.0)
+    bar = 0.25 * most * min(most / near, 1.0)
     np.testing.assert_array_equal(cols[:many], np.flatnonzero((x != 0) | (over > bar)))
     assert resting == ((x == 0) & (over > bar)).sum()
 

@@ -198,7 +198,8 @@ class Null:
 
     def __init__(self, problem: Problem) -> None:
         self.design = problem.design  # not the problem: a cycle would outlive the fit
-        self.loss_at = problem.shifted(problem.loss_at(problem.offset.copy()), 0.0)[0]
+        nowhere = np.zeros(problem.offset.shape[1:]) if problem.offset.ndim > 1 else 0.0
+        self.loss_at, self.c = problem.shifted(problem.loss_at(problem.offset.copy()), nowhere)
 
     @cached_property
     def scale(self) -> float:

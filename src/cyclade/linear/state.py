@@ -76,7 +76,10 @@ def begin(problem: Problem, x: Array, c: Any) -> State:
     """Start at (x, c), moved into the domain of r; the intercept is made optimal."""
     x = np.array(x, np.float64)
     problem.penalty.project(x)
-    loss_at, c = problem.settle(x, c)
+    if x.any() or np.any(c):
+        loss_at, c = problem.settle(x, c)
+    else:
+        loss_at, c = problem.null.loss_at, problem.null.c + 0.0  # a copy
     return State(x, c, loss_at, measure(problem, x, loss_at))
 
 

@@ -107,9 +107,15 @@ def derivatives(
 def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
     """The d that minimises Σ_i s_i φ(y_i, z_i + d), by Newton steps; 0 where they fail.
 
-    A step is halved until the slope has become smaller.
+    A step is halved until the slope has become smaller. Where all z_i are the same, as those of a
+    null model, the mean of y tells d.
     """
     n, total = z.shape[0], 0.0
+    low, high, mean, mass = spread(y, s, z)
+    if low == high:
+        mean /= mass
+        odds = (1.0 + mean) / (1.0 - mean) if code == LOGISTIC else mean
+        return np.log(odds) - low if 0.0 < odds < np.inf else 0.0
     at, slopes, bends = np.empty(n), np.empty(n), np.empty(n)
     e, room = np.empty(n), np.empty(n)
     slope, size, bend, d = np.inf, 0.0, 0.0, 0.0
@@ -128,6 +134,17 @@ def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
         else:
             d *= 0.5
     return 0.0
+
+
+@reductions
+def spread(y: Any, s: Any, z: Any) -> tuple[float, float, float, float]:
+    """The least and the largest z_i, Σ s_i y_i and Σ s_i."""
+    low, high, mean, mass = z[0], z[0], 0.0, 0.0
+    for i in range(z.shape[0]):
+        low, high = min(low, z[i]), max(high, z[i])
+        mean += s[i] * y[i]
+        mass += s[i]
+    return low, high, mean, mass
 
 
 @reductions
