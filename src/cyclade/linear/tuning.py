@@ -237,8 +237,8 @@ class Tuning:
 
     # Cycles over all columns (subproblem/sweeps.py), against working sets that grow step by step.
     # On 20,000 x 2,000 and sparse 200,000 x 50,000 tables at λ_max/100, two cycles over the support
-    # and a first λ of three take the fewest passes over X; one or three cycles 5 % more. Four sparse
-    # tables take 1.05 to 1.15 times as long with a `sweep_rate` of 0 or 0.1, one of them 1.4 with 0.5.
+    # and a first λ of three take the fewest passes over X; one or three cycles 5 % more. Without
+    # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times.
     sweep_rows: float = 1.0  # rows per column that X must have
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
     sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero

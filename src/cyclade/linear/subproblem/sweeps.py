@@ -15,7 +15,7 @@ or from the cycle before, zeros that were far from moving are left to the check.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Sweeps:
 
     def __init__(self, problem: Problem, state: State) -> None:
         w = weights(problem, state.loss_at, 1.0, 1.0)
-        self.panel: Any = problem.design.shared_panel(w, problem.fit_intercept)
+        self.panel = cast(Any, problem.design.shared_panel(w, problem.fit_intercept))
         self.every = self.panel.extend(np.arange(problem.design.p))
         self.slow = False
         self.seen: Array | None = None  # slopes, where cycles leave them
