@@ -48,6 +48,11 @@ class LossAt:
         return by_rows(self.s, self.u)
 
     @cached_property
+    def balance(self) -> tuple[Any, Any]:
+        """Σ_i s_i φ'_i and Σ_i |s_i φ'_i|: numbers, or (T,)."""
+        return self.slopes.sum(axis=0), np.abs(self.slopes).sum(axis=0)
+
+    @cached_property
     def second(self) -> Array:
         """φ'', whatever its sign."""
         return np.asarray(self.loss.second_derivative(self.y, self.z), np.float64)
@@ -74,7 +79,8 @@ class SquaredLossAt(LossAt):
 
         super().__init__(loss, y, s, z)
         self.u, self.slopes = np.empty_like(z), np.empty_like(z)
-        self._squares, self._along = residuals(y, z, s, self.u, self.slopes)
+        self._squares, self._along, *balance = residuals(y, z, s, self.u, self.slopes)
+        self.balance = balance[0], balance[1]
         self.value = 0.5 * self._squares
 
     def dual(self, shrink: float) -> float:

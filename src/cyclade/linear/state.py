@@ -128,7 +128,7 @@ def dual_value(now: Measured) -> float:
     problem, loss_at, slope, u, g = now.problem, now.loss_at, now.slope, now.loss_at.u, now.g
     moved, tuning = False, problem.tuning
     if problem.fit_intercept:
-        size = problem.s @ np.abs(u)
+        size = loss_at.balance[1]
         moved = bool(np.any(np.abs(slope) > tuning.rounding * size))
     if moved:
         u = balanced(u, slope, problem.s, problem.loss.target == "classes")

@@ -19,6 +19,7 @@ TO_INTEGER = 6755399441055744.0  # 1.5 · 2^52: what is added to it is rounded t
 LARGEST = 708.0  # e^t is a normal number for |t| up to this
 SHIFTS = 40  # steps and halvings of an intercept
 BALANCED = 1e-15  # of Σ|s φ'|: a smaller |Σ s φ'| is rounding
+ROUNDED = 1e-13  # the same where a step does not make it smaller
 
 
 @compiled
@@ -131,6 +132,8 @@ def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
             if not bend > 0.0:
                 return 0.0
             d = -slope / bend
+        elif abs(slope) <= ROUNDED * size:
+            return total
         else:
             d *= 0.5
     return 0.0

@@ -106,8 +106,12 @@ class SparsePanel:
         A = np.empty((0, 0), self.dtype)
         return False, A, self.data, self.rows, self.starts, self.sums, self.mass
 
+    def place(self, x: Array) -> None:
+        self.x = x.astype(self.dtype)
+
     def start(self, R: Array, x: Array) -> None:
-        self.R, self.x = np.append(R, 0.0).astype(self.dtype), x.astype(self.dtype)
+        self.R = np.append(R, 0.0).astype(self.dtype, copy=False)
+        self.place(x)
 
     def correlations(self, at: Array | None = None) -> Array:
         at = np.arange(self.cols.size) if at is None else at

@@ -66,7 +66,7 @@ class Sweeps:
         if self.seen is None or slopes is None:
             return self.every
         limits = self.panel.tuning.near * penalty.zero_threshold
-        return np.flatnonzero((self.panel.x != 0) | (np.abs(slopes) >= limits))
+        return np.asarray(np.flatnonzero((self.panel.x != 0) | (np.abs(slopes) >= limits)))
 
     def run(self, problem: Problem, state: State, goal: float, budget: int) -> None:
         """Rounds from the point of `state`, which is moved to where they end."""
