@@ -112,10 +112,9 @@ def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
     null model, the mean of y tells d.
     """
     n, total = z.shape[0], 0.0
-    low, high, mean, mass = spread(y, s, z)
+    low, high, up, down, mass = spread(y, s, z)
     if low == high:
-        mean /= mass
-        odds = (1.0 + mean) / (1.0 - mean) if code == LOGISTIC else mean
+        odds = up / (down if code == LOGISTIC else mass)
         return np.log(odds) - low if 0.0 < odds < np.inf else 0.0
     at, slopes, bends = np.empty(n), np.empty(n), np.empty(n)
     e, room = np.empty(n), np.empty(n)
@@ -140,14 +139,15 @@ def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
 
 
 @reductions
-def spread(y: Any, s: Any, z: Any) -> tuple[float, float, float, float]:
-    """The least and the largest z_i, Σ s_i y_i and Σ s_i."""
-    low, high, mean, mass = z[0], z[0], 0.0, 0.0
+def spread(y: Any, s: Any, z: Any) -> tuple[float, float, float, float, float]:
+    """The least and the largest z_i; Σ s_i y_i over y_i > 0, −Σ s_i y_i over y_i < 0; Σ s_i."""
+    low, high, up, down, mass = z[0], z[0], 0.0, 0.0, 0.0
     for i in range(z.shape[0]):
         low, high = min(low, z[i]), max(high, z[i])
-        mean += s[i] * y[i]
+        up += s[i] * max(y[i], 0.0)
+        down += s[i] * max(-y[i], 0.0)
         mass += s[i]
-    return low, high, mean, mass
+    return low, high, up, down, mass
 
 
 @reductions

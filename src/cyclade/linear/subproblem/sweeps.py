@@ -55,7 +55,7 @@ class Sweeps:
     def __init__(self, problem: Problem, state: State) -> None:
         w = weights(problem, state.loss_at, 1.0, 1.0)
         self.panel = cast(Any, problem.design.shared_panel(w, problem.fit_intercept))
-        self.every = self.panel.extend(np.arange(problem.design.p))
+        self.every: Array = self.panel.extend(np.arange(problem.design.p))
         self.slow = False
         self.seen: Array | None = None  # slopes, where cycles leave them
         if not problem.design.is_dense:
