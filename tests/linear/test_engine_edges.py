@@ -159,6 +159,37 @@ def test_by_name():
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma"])
+@pytest.mark.parametrize("at", [0.0, -1.5])
+def test_the_best_intercept_of_a_null_model_is_that_of_newton_steps(loss, at):
+    from cyclade.linear.kernels.smooth_losses import best_shift
+    from cyclade.linear.problem import CODES
+
+    rng, n = np.random.default_rng(0), 400
+    y = {"logistic": np.where(rng.random(n) < 0.2, 1.0, -1.0), "gamma": rng.gamma(2.0, 3.0, n)}
+    y, s = y.get(loss, rng.poisson(0.7, n).astype(float)), rng.random(n)
+    code, z = CODES[type(losses.get(loss))], np.full(n, at)
+    uneven = z + np.where(np.arange(n) == 0, 1e-9, 0.0)  # no closed form
+    found = best_shift(code, y, s / s.sum(), z)
+    assert found == pytest.approx(best_shift(code, y, s / s.sum(), uneven), abs=1e-8)
+    slopes = s * losses.get(loss).gradient(y, z + found)
+    assert abs(slopes.sum()) <= 1e-13 * np.abs(slopes).sum()
+    same = np.ones(n) if loss == "logistic" else np.zeros(n)
+    assert best_shift(code, same, s / s.sum(), z) == 0.0  # the best one is infinite
+
+
+def test_dual_values_of_counts_are_those_of_their_conjugates():
+    from cyclade.linear.loss_at import LossAt, loss_at
+
+    rng, n = np.random.default_rng(1), 50
+    y, s, z = rng.poisson(1.0, n).astype(float), rng.random(n) / n, rng.standard_normal(n)
+    fast = loss_at(losses.get("poisson"), y, s, z)
+    plain = LossAt(losses.get("poisson"), y, s, z)
+    for u in (fast.u, 0.3 * fast.u, np.zeros(n), -y, -y - 1.0):
+        assert fast.conjugate(u) == pytest.approx(plain.conjugate(u), rel=1e-12, abs=1e-14)
+    assert fast.balance == pytest.approx(plain.balance, rel=1e-12)
+
+
 def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
     """The loss of 50,000 rows is rounded too coarsely for a line search by values alone."""
     from cyclade.linear.api import as_problems

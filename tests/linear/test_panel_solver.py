@@ -41,6 +41,7 @@ def grown(X, y, w, centred, goes, tuning):
     at = panel_solver.places(np.unique(np.concatenate(goes)))
     slopes = -w * y
     panel_solver.start(np.zeros(design.p), slopes, float(slopes.sum()))
+    panel_solver.residual()
     return panel_solver.panel, at
 
 
@@ -88,6 +89,7 @@ def test_products_are_kept_while_a_panel_grows(storage, centred, even):
     for cols in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):
         at = panel_solver.places(cols)
         panel_solver.start(np.zeros(p), slopes, float(slopes.sum()))
+        panel_solver.residual()
         panel, order = panel_solver.panel, at[::2]
         gram.take(panel, known, order, panel.correlations(at), at)
         assert set(order) <= set(gram.columns) <= set(at)

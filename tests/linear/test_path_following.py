@@ -16,7 +16,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts import predictor
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
 # Small tables have a way of their own, which is not meant here.
 ENGINE = {"curved_price": 0.0, "curved_path_price": 0.0}
@@ -115,6 +115,57 @@ def test_products_of_pairs_of_columns(dtype):
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_of_columns_with_the_rows_they_have_entries_in(dtype):
+    rng = np.random.default_rng(2)
+    A = (rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)).astype(dtype)
+    A[:, 3] = 0.0
+    X, w = sp.csc_matrix(A), rng.random(50)
+    parts = X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32)
+    rows = sparse.by_rows(*parts, np.arange(9), 50)
+    order, new = np.array([6, 1, 3, 8]), np.array([3, 8])
+    place = np.full(9, 4, np.int32)
+    place[order] = np.arange(4)
+    G = np.full((2, 4), np.nan)
+    sparse.crossed_products(*parts, new, *rows, place, w, G)
+    A = A.astype(float)
+    np.testing.assert_allclose(G, (A[:, new].T * w) @ A[:, order], atol=1e-14)
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("centred", [True, False])
+def test_products_of_a_panel_are_the_same_in_every_way(even, centred):
+    """Column by column, from the columns by rows, and from X by rows once that has paid."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((60, 40)) * (rng.random((60, 40)) < 0.1)
+    w = np.full(60, 1 / 60) if even else rng.random(60)
+    old, new, found = np.array([5, 2]), np.array([30, 0, 17, 39]), []
+    m = w @ A / w.sum() if centred else np.zeros(40)
+    B = ((A - m) * np.sqrt(w)[:, None])[:, [5, 2, 30, 0, 17, 39]]
+    for cost in ({"put": np.inf}, {"put": 0.0, "crossing": 0.0}):
+        tuning = Tuning(cost=CostModel(**cost), shared_entries=0)
+        design = as_design(sp.csc_matrix(A), tuning=tuning)
+        panel = design.shared_panel(w, centred) if even else design.panel(np.arange(40), w, centred)
+        panel.extend(np.arange(40) if even else np.arange(0))
+        G = panel.products(old, new, panel.products(old[:0], old, np.empty((0, 0))))
+        np.testing.assert_allclose(G, B.T @ B, atol=1e-13)
+        found.append("parts" in design.by_rows.__dict__)
+    assert found == [False, True]
+
+
+def test_x_is_put_by_rows_once_that_would_have_paid():
+    design = as_design(sp.csc_matrix(np.eye(100)))
+    rows = design.by_rows
+    put = Tuning().cost.put * 100
+    assert rows.missing() == put
+    assert not rows.pay(0.0, 0.6 * put)
+    assert not rows.pay(2.0 * put, put)  # it would not have paid here
+    assert rows.pay(0.0, 0.6 * put)
+    assert len(rows.parts) == 3
+    assert rows.missing() == 0.0
+    assert rows.length == 1.0
+
+
 def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
     rng = np.random.default_rng(5)
     A = rng.standard_normal((9, 5))
@@ -164,7 +215,8 @@ def test_columns_that_the_strong_rule_keeps():
 
 @pytest.mark.parametrize("threshold", [0.5, 10.0], ids=["some violate", "none does"])
 @pytest.mark.parametrize("moved", [0.2, 0.0])
-def test_which_columns_are_pulled_most(threshold, moved):
+@pytest.mark.parametrize("near", [0.1, 8.0])
+def test_which_columns_are_pulled_most(threshold, moved, near):
     rng = np.random.default_rng(1)
     x = np.where(rng.random(40) < moved, rng.standard_normal(40), 0.0)
     g, zero_threshold, cols = (
@@ -172,9 +224,10 @@ def test_which_columns_are_pulled_most(threshold, moved):
         np.full(40, threshold),
         np.empty(40, np.int64),
     )
-    many, resting = pulled(x, g, zero_threshold, 0.25, cols)
+    many, resting = pulled(x, g, zero_threshold, 0.25, near, cols)
     over = np.abs(g) - zero_threshold
-    bar = 0.25 * max(over[x == 0].max(), 0.0)
+    most = max(over[x == 0].max(), 0.0)
+    bar = 0.25 * most * min(most / near, 1.0)
     np.testing.assert_array_equal(cols[:many], np.flatnonzero((x != 0) | (over > bar)))
     assert resting == ((x == 0) & (over > bar)).sum()
 

@@ -40,6 +40,19 @@ def begun(X, y, w, centred):
 
 
 @pytest.mark.parametrize("centred", [True, False])
+def test_cycles_over_sparse_columns_leave_the_slopes_they_met(centred):
+    X, y, w = data()
+    panel, known = begun(sp.csc_matrix(X), y, w, centred), bind(L1(0.05), X.shape[1])
+    panel.seen = np.full(X.shape[1], np.nan)
+    for j in (3, 7, 0):
+        before = panel.correlations(np.array([j]))
+        panel.choose(np.array([j]))
+        panel.cycles(known, 1, 0.0)
+        assert panel.seen[j] == pytest.approx(before[0], rel=1e-12)
+    assert np.isnan(panel.seen[[1, 2, 4]]).all()
+
+
+@pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize(
     "penalty",
     [L1(0.05), L1(0.05, positive=True), ElasticNet(0.1, 0.5), Box(-0.2, 0.3, 0.01), MCP(0.1, 3.0)],

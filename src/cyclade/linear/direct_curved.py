@@ -61,7 +61,7 @@ def solve(
             known = certified(problem, lams, *there, tol)
             if known is not None:
                 return known
-        c = float(c + means @ x)
+        c = float(c + means @ x) if x.any() else float(problem.null.c)
     asked = lams.size
     if asked == 1 and not x.any():
         lams = np.append(stages(problem, float(lams[0])), lams)

@@ -48,6 +48,11 @@ class LossAt:
         return by_rows(self.s, self.u)
 
     @cached_property
+    def balance(self) -> tuple[Any, Any]:
+        """Σ_i s_i φ'_i and Σ_i |s_i φ'_i|: numbers, or (T,)."""
+        return self.slopes.sum(axis=0), np.abs(self.slopes).sum(axis=0)
+
+    @cached_property
     def second(self) -> Array:
         """φ'', whatever its sign."""
         return np.asarray(self.loss.second_derivative(self.y, self.z), np.float64)
@@ -74,7 +79,8 @@ class SquaredLossAt(LossAt):
 
         super().__init__(loss, y, s, z)
         self.u, self.slopes = np.empty_like(z), np.empty_like(z)
-        self._squares, self._along = residuals(y, z, s, self.u, self.slopes)
+        self._squares, self._along, *balance = residuals(y, z, s, self.u, self.slopes)
+        self.balance = balance[0], balance[1]
         self.value = 0.5 * self._squares
 
     def dual(self, shrink: float) -> float:
@@ -135,12 +141,30 @@ class PoissonLossAt(LossAt):
         self.u, self.slopes = np.empty_like(z), np.empty_like(z)
         self._least = counts(y, z, self.second, s, self.u, self.slopes)
 
-    @cached_property
-    def value(self) -> float:
-        """Σ s_i (e_i − y_i z_i + y_i log y_i − y_i); the last two terms are the same at every z."""
+    @property
+    def _saturated(self) -> float:
+        """Σ s_i (y_i log y_i − y_i), the same at every z."""
         if "saturated" not in self.known:
             self.known["saturated"] = float(self.s @ (xlogx(self.y) - self.y))
-        return float(self._least + self.known["saturated"])
+        return self.known["saturated"]
+
+    @cached_property
+    def value(self) -> float:
+        """Σ s_i (e_i − y_i z_i + y_i log y_i − y_i)."""
+        return float(self._least + self._saturated)
+
+    def conjugate(self, u: Array) -> float:
+        """With a = u + y: Σ s_i (a_i log a_i − a_i) less what is the same at every u; a ≥ 0."""
+        from cyclade.linear.kernels.losses import triple
+
+        if not u.any():
+            return 0.0
+        a = u + self.y
+        if a.min() < 0.0:
+            return math.inf
+        logs = np.log(np.maximum(a, np.finfo(np.float64).tiny))
+        logs -= 1.0
+        return float(triple(self.s, a, logs)) - self._saturated
 
 
 class SoftmaxLossAt(LossAt):

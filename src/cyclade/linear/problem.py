@@ -137,8 +137,8 @@ class Problem:
     def slope(self, loss_at: LossAt) -> Any:
         """The derivative in the intercept: a number or (T,), zero where there is none."""
         if self.offset.ndim == 1:
-            return float(loss_at.slopes.sum()) if self.fit_intercept else 0.0
-        return loss_at.slopes.sum(axis=0) * float(self.fit_intercept)
+            return float(loss_at.balance[0]) if self.fit_intercept else 0.0
+        return loss_at.balance[0] * float(self.fit_intercept)
 
     def best_shift(self, here: LossAt) -> Any:
         """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton, by outputs."""
@@ -190,7 +190,7 @@ class Problem:
 
 def imbalance(loss_at: LossAt) -> tuple[Any, float]:
     """The slope in the intercept, and the largest |Σ_i s_i φ'_i| / Σ_i |s_i φ'_i| of an output."""
-    slope, size = loss_at.slopes.sum(axis=0), np.abs(loss_at.slopes).sum(axis=0)
+    slope, size = loss_at.balance
     with np.errstate(invalid="ignore"):  # too long a step may overflow: NaN is no improvement
         return slope, float(np.max(np.abs(slope) / np.maximum(size, 1e-300)))
 
@@ -200,7 +200,8 @@ class Null:
 
     def __init__(self, problem: Problem) -> None:
         self.design = problem.design  # not the problem: a cycle would outlive the fit
-        self.loss_at = problem.shifted(problem.loss_at(problem.offset.copy()), 0.0)[0]
+        nowhere = np.zeros(problem.offset.shape[1:]) if problem.offset.ndim > 1 else 0.0
+        self.loss_at, self.c = problem.shifted(problem.loss_at(problem.offset.copy()), nowhere)
 
     @cached_property
     def scale(self) -> float:

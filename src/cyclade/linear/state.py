@@ -76,7 +76,10 @@ def begin(problem: Problem, x: Array, c: Any) -> State:
     """Start at (x, c), moved into the domain of r; the intercept is made optimal."""
     x = np.array(x, np.float64)
     problem.penalty.project(x)
-    loss_at, c = problem.settle(x, c)
+    if x.any() or np.any(c):
+        loss_at, c = problem.settle(x, c)
+    else:
+        loss_at, c = problem.null.loss_at, problem.null.c + 0.0  # a copy
     return State(x, c, loss_at, measure(problem, x, loss_at))
 
 
@@ -125,7 +128,7 @@ def dual_value(now: Measured) -> float:
     problem, loss_at, slope, u, g = now.problem, now.loss_at, now.slope, now.loss_at.u, now.g
     moved, tuning = False, problem.tuning
     if problem.fit_intercept:
-        size = problem.s @ np.abs(u)
+        size = loss_at.balance[1]
         moved = bool(np.any(np.abs(slope) > tuning.rounding * size))
     if moved:
         u = balanced(u, slope, problem.s, problem.loss.target == "classes")

@@ -26,6 +26,8 @@ class CostModel:
     product: float = 1 / 16  # a multiplication within a matrix product
     product_cached: float = 1 / 4  # the same, beside cycles over columns that a cache holds
     by_rows: float = 10.0  # an entry that is put by rows and multiplied with its row
+    put: float = 5.0  # an entry that is put by rows; measured: 4.4 to 6.8
+    crossing: float = 5.0  # an entry of a row, multiplied with another entry; measured: 4 to 6
     row: float = 20.0  # of a loss and its derivatives, per row; measured for the logistic loss
 
     def check(self, design: Any) -> float:
@@ -238,11 +240,13 @@ class Tuning:
 
     # Cycles over all columns (subproblem/sweeps.py), against working sets that grow step by step.
     # On 20,000 x 2,000 and sparse 200,000 x 50,000 tables at λ_max/100, two cycles over the support
-    # and a first λ of three take the fewest passes over X; one or three cycles 5 % more.
+    # and a first λ of three take the fewest passes over X; one or three cycles 5 % more. Without
+    # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times.
     sweep_rows: float = 1.0  # rows per column that X must have
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
     sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero
-    sweep_support: int = 2  # cycles over the support after one over all columns
+    sweep_support: int = 2  # cycles over the support after one over all columns, at most
+    sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over

@@ -98,7 +98,7 @@ class DenseColumns(Columns):
 
 
 class SparseColumns(Columns):
-    """The columns by rows."""
+    """The columns where they lie, and by rows where products are formed so."""
 
     def __init__(self, X: SparseDesign, cols: Array, tuning: Tuning = DEFAULT) -> None:
         self.cols, self.n, self.centres = cols, X.n, np.zeros(cols.size)
@@ -118,8 +118,8 @@ class SparseColumns(Columns):
     def slopes(self, v: Array) -> Array:
         if v.ndim == 2:
             return np.stack([self.slopes(np.ascontiguousarray(t)) for t in v.T], axis=1)
-        out = np.empty(self.cols.size)
-        sparse.slopes_by_rows(*self.parts, v, out)
+        X, out = self.X, np.empty(self.cols.size)
+        sparse.correlate(X.data, X.rows, X.starts, self.cols, v, out)
         return out
 
     def price(self, chosen: Array) -> float:
@@ -131,15 +131,20 @@ class SparseColumns(Columns):
 
     def products(self, chosen: Array, w: Array) -> Array:
         """Column against column if they are few, else by rows: Σ_i w_i b_i b_iᵀ."""
-        G = np.empty((chosen.size, chosen.size))
-        if self.reads(chosen) < self.tuning.cost.by_rows * self.sizes[chosen].sum():
-            X, shortest = self.X, np.argsort(self.sizes[chosen], kind="stable")
-            cols = self.cols[chosen]
+        G, X, cols = np.empty((chosen.size, chosen.size)), self.X, self.cols[chosen]
+        price, entries = self.price(chosen), float(self.sizes[chosen].sum())
+        if X.by_rows.pay(2.0 * X.entries + entries * (1.0 + entries / X.n), price):
+            place = np.full(X.p, -1, np.int32)
+            place[cols] = np.arange(chosen.size)
+            sparse.weighted_products(*X.by_rows.parts, place, w, G)
+            return G
+        if price < self.tuning.cost.by_rows * entries:
+            shortest = np.argsort(self.sizes[chosen], kind="stable")
             sparse.paired_products(X.data, X.rows, X.starts, cols, shortest, 0, w, G)
             return G
-        if 2.0 * self.sizes[chosen].sum() < self.sizes.sum():  # sooner put by rows than searched
+        if 2.0 * entries < self.sizes.sum():  # sooner put by rows than searched
             every = np.arange(chosen.size, dtype=np.int32)
-            sparse.weighted_products(*self.parts_of(self.cols[chosen]), every, w, G)
+            sparse.weighted_products(*self.parts_of(cols), every, w, G)
             return G
         place = np.full(self.cols.size, -1, np.int32)
         place[chosen] = np.arange(chosen.size)
@@ -149,7 +154,7 @@ class SparseColumns(Columns):
     def combine(self, chosen: Array, x: Array) -> Array:
         if x.ndim == 2:
             return np.stack([self.combine(chosen, t) for t in x.T], axis=1)
-        every, out = np.zeros(self.cols.size), np.empty(self.n)
-        every[chosen] = x
-        sparse.combine_by_rows(*self.parts, every, out)
+        X, out = self.X, np.zeros(self.n)
+        moved = np.flatnonzero(x)
+        sparse.add_columns(X.data, X.rows, X.starts, self.cols[chosen[moved]], x[moved], out)
         return out

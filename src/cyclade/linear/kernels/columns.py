@@ -147,19 +147,22 @@ def strong(x: Any, g: Any, zero_threshold: Any, before: Any, stride: float, out:
 
 
 @compiled
-def pulled(x: Any, g: Any, zero_threshold: Any, part: float, out: Any) -> tuple[int, int]:
+def pulled(
+    x: Any, g: Any, zero_threshold: Any, part: float, near: float, out: Any
+) -> tuple[int, int]:
     """Coordinates with x_j ≠ 0, or zero with |g_j| − τ_j > part · max; how many, and zeros.
 
-    The maximum is over the zeros, and at least 0.
+    The maximum is over the zeros, and at least 0. Where it is less than `near`, the part shrinks
+    with it: nearly all of those that are left stay.
     """
     top = 0.0
     for j in range(x.shape[0]):
         if x[j] == 0.0:
             top = max(top, abs(g[j]) - zero_threshold[j])
-    many, zeros = 0, 0
+    many, zeros, least = 0, 0, part * top * min(top / near, 1.0)
     for j in range(x.shape[0]):
         zero = x[j] == 0.0
-        if not zero or abs(g[j]) - zero_threshold[j] > part * top:
+        if not zero or abs(g[j]) - zero_threshold[j] > least:
             out[many] = j
             many += 1
             zeros += zero

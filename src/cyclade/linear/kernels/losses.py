@@ -14,16 +14,18 @@ from cyclade.linear.kernels.jit import compiled, reductions
 
 
 @reductions
-def residuals(y: Any, z: Any, s: Any, u: Any, slopes: Any) -> tuple[float, float]:
-    """u = z − y and su; Σ s_i u_i² and Σ s_i u_i y_i."""
-    squares, along = 0.0, 0.0
+def residuals(y: Any, z: Any, s: Any, u: Any, slopes: Any) -> tuple[float, float, float, float]:
+    """u = z − y and su; Σ s_i u_i², Σ s_i u_i y_i, Σ s_i u_i and Σ s_i |u_i|."""
+    squares, along, total, size = 0.0, 0.0, 0.0, 0.0
     for i in range(z.shape[0]):
         d = z[i] - y[i]
         u[i] = d
         slopes[i] = s[i] * d
         squares += s[i] * d * d
         along += s[i] * d * y[i]
-    return squares, along
+        total += s[i] * d
+        size += s[i] * abs(d)
+    return squares, along, total, size
 
 
 @reductions

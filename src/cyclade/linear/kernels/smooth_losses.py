@@ -19,6 +19,7 @@ TO_INTEGER = 6755399441055744.0  # 1.5 · 2^52: what is added to it is rounded t
 LARGEST = 708.0  # e^t is a normal number for |t| up to this
 SHIFTS = 40  # steps and halvings of an intercept
 BALANCED = 1e-15  # of Σ|s φ'|: a smaller |Σ s φ'| is rounding
+ROUNDED = 1e-13  # the same where a step does not make it smaller
 
 
 @compiled
@@ -107,9 +108,14 @@ def derivatives(
 def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
     """The d that minimises Σ_i s_i φ(y_i, z_i + d), by Newton steps; 0 where they fail.
 
-    A step is halved until the slope has become smaller.
+    A step is halved until the slope has become smaller. Where all z_i are the same, as those of a
+    null model, the mean of y tells d.
     """
     n, total = z.shape[0], 0.0
+    low, high, up, down, mass = spread(y, s, z)
+    if low == high:
+        odds = up / (down if code == LOGISTIC else mass)
+        return np.log(odds) - low if 0.0 < odds < np.inf else 0.0
     at, slopes, bends = np.empty(n), np.empty(n), np.empty(n)
     e, room = np.empty(n), np.empty(n)
     slope, size, bend, d = np.inf, 0.0, 0.0, 0.0
@@ -125,9 +131,23 @@ def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
             if not bend > 0.0:
                 return 0.0
             d = -slope / bend
+        elif abs(slope) <= ROUNDED * size:
+            return total
         else:
             d *= 0.5
     return 0.0
+
+
+@reductions
+def spread(y: Any, s: Any, z: Any) -> tuple[float, float, float, float, float]:
+    """The least and the largest z_i; Σ s_i y_i over y_i > 0, −Σ s_i y_i over y_i < 0; Σ s_i."""
+    low, high, up, down, mass = z[0], z[0], 0.0, 0.0, 0.0
+    for i in range(z.shape[0]):
+        low, high = min(low, z[i]), max(high, z[i])
+        up += s[i] * max(y[i], 0.0)
+        down += s[i] * max(-y[i], 0.0)
+        mass += s[i]
+    return low, high, up, down, mass
 
 
 @reductions

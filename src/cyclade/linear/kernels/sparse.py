@@ -117,25 +117,6 @@ def weighted_products(first: Any, entry: Any, column: Any, place: Any, w: Any, G
 
 
 @compiled
-def slopes_by_rows(first: Any, entry: Any, column: Any, v: Any, out: Any) -> None:
-    """out = Σ_i v_i b_i."""
-    out[:] = 0.0
-    for i in range(v.shape[0]):
-        for e in range(first[i], first[i + 1]):
-            out[column[e]] += v[i] * entry[e]
-
-
-@compiled
-def combine_by_rows(first: Any, entry: Any, column: Any, x: Any, out: Any) -> None:
-    """out_i = b_i · x."""
-    for i in range(out.shape[0]):
-        s = 0.0
-        for e in range(first[i], first[i + 1]):
-            s += entry[e] * x[column[e]]
-        out[i] = s
-
-
-@compiled
 def paired_products(
     data: Any, rows: Any, starts: Any, columns: Any, order: Any, known: int, w: Any, G: Any
 ) -> None:
@@ -160,17 +141,41 @@ def paired_products(
 
 
 @compiled
+def crossed_products(
+    data: Any, rows: Any, starts: Any, columns: Any, first: Any, entry: Any, column: Any,
+    place: Any, w: Any, G: Any,
+) -> None:  # fmt: skip
+    """G_kl = Σ_i w_i a_{i, columns[k]} b_l: row i of X is read for every entry of a column in it.
+
+    (first, entry, column) is X by rows, and `place` says to which l its columns go; those that go
+    nowhere have the place after the last.
+    """
+    products, many = np.zeros(G.shape[1] + 1), G.shape[1]
+    for k in range(columns.shape[0]):
+        for e in range(starts[columns[k]], starts[columns[k] + 1]):
+            i = rows[e]
+            scaled = w[i] * data[e]
+            for f in range(first[i], first[i + 1]):
+                products[place[column[f]]] += scaled * entry[f]
+        for b in range(many):
+            G[k, b] = products[b]
+            products[b] = 0.0
+        products[many] = 0.0
+
+
+@compiled
 def cycles(
     data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, cols: Any,
-    order: Any, parameters: Any, w: float, max_cycles: int, tolerance: float,
+    order: Any, parameters: Any, w: float, max_cycles: int, tolerance: float, seen: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
 
-    Returns the number of cycles and the largest move of the last. `sums` holds a_j·√w where an
+    Returns the number of cycles and the largest move of the last; a_j · R before the last move of a
+    column is left in `seen`, where that has room. `sums` holds a_j·√w where an
     intercept is profiled out, else zeros; `mass` is Σ w. The number w is 1 for columns that hold
     √w; it is the weight of all rows for those that do not, and R then holds √w once more.
     """
-    done, largest, shift = 0, np.inf, float(R[R.shape[0] - 1])
+    done, largest, shift, keeps = 0, np.inf, float(R[R.shape[0] - 1]), seen.shape[0] > 0
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for k in range(order.shape[0]):
@@ -179,6 +184,8 @@ def cycles(
                 continue
             first, last = starts[j], starts[j + 1]
             g = dot(data, rows, first, last, R) + shift * sums[j]
+            if keeps:
+                seen[j] = g
             t = 1.0 / L[j]
             d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:

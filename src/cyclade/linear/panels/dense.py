@@ -87,9 +87,12 @@ class DensePanel:
         nothing = np.empty(0, self.dtype)
         return True, self.A, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64), nothing, 1.0
 
+    def place(self, x: Array) -> None:
+        self.x[: x.size] = x
+
     def start(self, R: Array, x: Array) -> None:
         self.R = R.astype(self.dtype)
-        self.x[: x.size] = x
+        self.place(x)
 
     def correlations(self, at: Array | None = None) -> Array:
         if at is None or 2 * at.size > self.cols.size:
@@ -206,8 +209,12 @@ class SharedDensePanel(DensePanel):
         self.means[columns], self.L[columns] = means, self.weight * squares
         return columns
 
+    def place(self, x: Array) -> None:
+        self.x = x.astype(np.float64)
+
     def start(self, R: Array, x: Array) -> None:
-        self.R, self.x = R * self.root, x.astype(np.float64)
+        self.R = R * self.root
+        self.place(x)
 
     def correlations(self, at: Array | None = None) -> Array:
         at = self.cols if at is None else at

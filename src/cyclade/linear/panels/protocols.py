@@ -31,6 +31,9 @@ class Panel(Protocol):
     def extend(self, columns: Array) -> Array:
         """Take more columns in, and say where they are; `start` must follow."""
 
+    def place(self, x: Array) -> None:
+        """Begin at x; `start` must follow before anything asks for R."""
+
     def start(self, R: Array, x: Array) -> None:
         """Begin at x, where the (w-centred) residual is R."""
 

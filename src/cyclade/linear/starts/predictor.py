@@ -298,7 +298,8 @@ class Predictor:
     def violating(self, problem: Problem, state: State) -> Array:
         """The support, and the columns that violate optimality most: at most about as many."""
         x, g, zero_threshold = state.x, state.measured.g, problem.penalty.zero_threshold
-        many, resting = pulled(x, g, zero_threshold, problem.tuning.entry, self.cols)
+        part, near = problem.tuning.entry, problem.penalty.top
+        many, resting = pulled(x, g, zero_threshold, part, near, self.cols)
         V, support = self.cols[:many].copy(), many - resting
         room = support + max(support, problem.tuning.entry_room)
         if many > room:

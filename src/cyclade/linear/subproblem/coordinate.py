@@ -71,7 +71,7 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
     made = solver.minimise(
         problem.penalty, at, goal, budget - state.passes,
         correlations=panel.means[at] * now.slope - now.gradient.exactly(cols),
-        once=problem.tuning.recheck * panel.entries(at) > problem.design.entries,
+        once=state.on_path or problem.tuning.recheck * panel.entries(at) > problem.design.entries,
         final=state.target,
     )  # fmt: skip
     if made:

@@ -64,11 +64,14 @@ class Gram:
         self.penalty = penalty
         new = self.lacking(panel, order)
         at = np.arange(panel.cols.size) if at is None else at
+        every, these = np.flatnonzero(self._place < 0), at[self._place[at] < 0]
+        if every.size < 1.25 * new.size:  # columns that lie in a row need no copy
+            new = every
+        elif these.size > new.size and (
+            these.size < 1.25 * new.size or panel.gram_breakeven_cycles(at, these) < 1.0
+        ):
+            new = these
         if new.size:
-            for more in (np.flatnonzero(self._place < 0), at[self._place[at] < 0]):
-                if more.size < 1.25 * new.size:  # columns that lie in a row need no copy
-                    new = more
-                    break
             self.products = panel.products(self.members, new, self.products)
             self._place[new] = np.arange(self.members.size, self.members.size + new.size)
             self.members = np.concatenate([self.members, new])

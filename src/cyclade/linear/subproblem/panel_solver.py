@@ -45,7 +45,8 @@ class PanelSolver:
         correlations : array, optional
             Those of the columns at the start, where they are known.
         once : bool
-            Return after products of columns have been used, for a check by the caller.
+            Return after products of columns have been used, for a check by the caller; R is not
+            moved then.
         final : float
             The distance that later calls will come down to, for products that are kept.
         """
@@ -55,6 +56,7 @@ class PanelSolver:
         while done < budget:
             x = panel.x[at]
             if correlations is None:
+                self.residual()
                 correlations = panel.correlations(at)
             distances = penalty.distances(cols, x, -correlations)
             worst = float(distances.max(initial=0.0))
@@ -71,16 +73,22 @@ class PanelSolver:
                 gram.take(panel, penalty, active, correlations, at)
                 polish = not forcing and int(np.count_nonzero(gram.x)) <= panel.root.size
                 done += gram.minimise(tuning.inner_part * limit, left, polish)
-                gram.give(panel)
-                if once:
+                if once:  # R is not needed any more
+                    panel.x[gram.columns] += (gram.x - gram.begun).astype(panel.x.dtype)
                     break
+                self.residual()
+                gram.give(panel)
             else:
+                self.residual()
                 panel.choose(active)
                 tolerance = (1 if forcing else 2) * tuning.inner_part * limit
                 made = self._burst(penalty, active, min(burst, left), tolerance)
                 self.spent, done, burst = self.spent + made, done + made, min(2 * burst, 32)
             correlations = None
         return done
+
+    def residual(self) -> None:
+        """Have R at the point of the panel."""
 
     def _rounding(self) -> float:
         """The distance that float32 cannot tell from zero: of a product a_j · R, as it is rounded.
@@ -90,6 +98,7 @@ class PanelSolver:
         panel = self.panel
         if panel.x.dtype == np.float64:
             return 0.0
+        self.residual()
         size = math.sqrt(float(panel.L.max(initial=0.0))) * float(np.linalg.norm(panel.R))
         return float(np.finfo(panel.x.dtype).eps) * size
 
@@ -131,14 +140,23 @@ class IncrementalPanelSolver(PanelSolver):
         super().__init__(panel, tuning)
         self._place = np.full(p, -1)
         self._root, self.mass, self._centred = np.sqrt(w), float(w.sum()), centred
+        self._slopes: tuple[Array, float] | None = None  # of the loss, until R is computed
 
     def start(self, x: Array, slopes: Array, slope: float) -> None:
         """Begin at x (of all columns), where the loss has these slopes in z, of sum `slope`."""
+        self._slopes = slopes, slope
+        self.panel.place(x[self.panel.cols])
+
+    def residual(self) -> None:
+        """Compute R where that was put off: on products of columns it may never be needed."""
+        if self._slopes is None:
+            return
+        (slopes, slope), self._slopes = self._slopes, None
         R = -slopes
         R /= self._root
         if self._centred:
             R += (slope / self.mass) * self._root
-        self.panel.start(R, x[self.panel.cols])
+        self.panel.start(R, self.panel.x[: self.panel.cols.size])
 
     def places(self, W: Array) -> Array:
         """The places of the coordinates W in the panel, which takes in those it has not."""

@@ -8,13 +8,14 @@ repeat  one cycle over all columns;
         two cycles over the support
 
 until no column moves by more than what is aimed at; then all columns are checked. The first round
-is made with a larger λ: else columns come in that leave again. Nothing is copied.
+is made with a larger λ: else columns come in that leave again. Where slopes are known, from a check
+or from the cycle before, zeros that were far from moving are left to the check. Nothing is copied.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +54,19 @@ class Sweeps:
 
     def __init__(self, problem: Problem, state: State) -> None:
         w = weights(problem, state.loss_at, 1.0, 1.0)
-        self.panel: Any = problem.design.shared_panel(w, problem.fit_intercept)
-        self.every = self.panel.extend(np.arange(problem.design.p))
+        self.panel = cast(Any, problem.design.shared_panel(w, problem.fit_intercept))
+        self.every: Array = self.panel.extend(np.arange(problem.design.p))
         self.slow = False
+        self.seen: Array | None = None  # slopes, where cycles leave them
+        if not problem.design.is_dense:
+            self.seen = self.panel.seen = np.zeros(problem.design.p)
+
+    def near(self, penalty: BoundPenalty, slopes: Array | None) -> Array:
+        """The support, and zeros that a slope is near to moving; all columns if none are known."""
+        if self.seen is None or slopes is None:
+            return self.every
+        limits = self.panel.tuning.near * penalty.zero_threshold
+        return np.asarray(np.flatnonzero((self.panel.x != 0) | (np.abs(slopes) >= limits)))
 
     def run(self, problem: Problem, state: State, goal: float, budget: int) -> None:
         """Rounds from the point of `state`, which is moved to where they end."""
@@ -63,11 +74,17 @@ class Sweeps:
         self.start(problem, state)
         tolerance, penalty = tuning.inner_part * goal, problem.penalty
         move = expected = np.inf
+        slopes: Array | None = state.measured.g
         if not before.any() and hasattr(penalty.penalty, "scaled"):
-            first = penalty.penalty.scaled(tuning.sweep_first * float(penalty.penalty.lam))
-            self.round(state, penalty.at(first), 0.0, budget)
+            first = penalty.at(
+                penalty.penalty.scaled(tuning.sweep_first * float(penalty.penalty.lam))
+            )
+            self.round(state, first, self.near(first, slopes), 0.0, budget)
+            slopes = None  # there are others since
         while state.passes < budget and not self.slow and move > tolerance and expected > goal:
-            last, move = move, self.round(state, penalty, tolerance, budget)
+            chosen = self.near(penalty, slopes)
+            last, move = move, self.round(state, penalty, chosen, tolerance, budget)
+            slopes = self.seen if np.isfinite(last) else None
             expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
             self.slow = self.products_pay(last, move, tolerance)
         state.x, state.fresh = panel.x.copy(), False
@@ -83,15 +100,17 @@ class Sweeps:
             R += (now.slope / panel.mass) * panel.root
         panel.start(R, state.x)
 
-    def round(self, state: State, penalty: BoundPenalty, tolerance: float, budget: int) -> float:
-        """A cycle over all columns, and some over the support; the largest move of the first."""
+    def round(
+        self, state: State, penalty: BoundPenalty, chosen: Array, tolerance: float, budget: int
+    ) -> float:
+        """A cycle over `chosen`, and some over the support; the largest move of the first."""
         panel, tuning = self.panel, self.panel.tuning
-        panel.choose(self.every)
+        panel.choose(chosen)
         made, largest = panel.cycles(penalty, 1, tolerance)
         left = min(tuning.sweep_support, budget - state.passes - made)
         if largest > tolerance and left > 0:
             panel.choose(np.flatnonzero(panel.x))
-            made += panel.cycles(penalty, left, tolerance)[0]
+            made += panel.cycles(penalty, left, max(tolerance, tuning.sweep_rate * largest))[0]
         state.passes += made
         return float(largest)
 
