@@ -11,10 +11,8 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
-from cyclade.linear.checkpoint import as_path
 from cyclade.linear.checks import check_weights, in_chunks
-from cyclade.linear.estimators.base import Encoded, LinearModel
-from cyclade.linear.estimators.data import Data
+from cyclade.linear.estimators.base import Data, Encoded, LinearModel
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.estimators.tables import row_parts
 from cyclade.linear.losses.base import Array
@@ -101,7 +99,7 @@ class Stochastic(LinearModel):
         for lam in grid:
             start = (found[-1].coef, found[-1].intercept) if found else (None, None)
             found.append(self._solve(data, k, data.at(float(lam)), *start))
-        return as_path(grid, found)
+        return PathResult.of(grid, found)
 
     def _take(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
         """Rows for the streams, one per separate fit."""
