@@ -16,8 +16,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from cyclade.linear.checks import check_weights, from_dask
 from cyclade.linear.chunked import as_chunks
-from cyclade.linear.chunked.chunks import Chunk, RowChunks, Sums
-from cyclade.linear.chunked.mapped import Mapped
+from cyclade.linear.chunked.chunks import Chunk, Mapped, RowChunks, Sums
 from cyclade.linear.chunked.products import Room, combine
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
