@@ -14,7 +14,6 @@ from cyclade._checks import non_negative, whole_number
 from cyclade.kept import Kept, fingerprint
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import (
-    as_data,
     as_starts,
     check_gram,
     check_lams,
@@ -22,9 +21,7 @@ from cyclade.linear.checks import (
     in_chunks,
 )
 from cyclade.linear.losses import Loss
-from cyclade.linear.panels.protocols import Design
 from cyclade.linear.results import (
-    Certificate,
     PathResult,
     Solution,
     described,
@@ -39,7 +36,6 @@ if TYPE_CHECKING:  # they load numba
     from cyclade.linear.direct import Fits
     from cyclade.linear.problem import Problem
     from cyclade.linear.starts import Start
-    from cyclade.linear.state import State
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
@@ -127,9 +123,8 @@ def solve(
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
     limits = (tol, max_passes, tuning, precompute)
     with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
-        kept = kept_at(checkpoint, [part.run(tol, penalty) for part in parts])
-        pairs = zip(parts, kept, strict=True)
-        fits = [part.fit(cold, tol, max_passes, printer(verbose), at) for part, at in pairs]
+        kept = kept_at(checkpoint, parts, tol, penalty)
+        fits = [part.fit(cold, tol, max_passes, printer(verbose), at) for part, at in kept]
     return together(fits) if separate else fits[0]
 
 
@@ -188,10 +183,9 @@ def path(
     with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
         if lams is None:
             lams = default_lams(penalty, null_gradient(parts), n_lams, lam_ratio)
-        lams, unit = check_lams(lams), penalty.scaled(1.0)
-        kept = kept_at(checkpoint, [part.run(tol, unit, lams) for part in parts])
-        pairs = zip(parts, kept, strict=True)
-        paths = [part.follow(lams, tol, max_passes, printer(verbose), at) for part, at in pairs]
+        lams = check_lams(lams)
+        kept = kept_at(checkpoint, parts, tol, penalty.scaled(1.0), lams)
+        paths = [part.follow(lams, tol, max_passes, printer(verbose), at) for part, at in kept]
     return paths_together(paths) if separate else paths[0]
 
 
@@ -257,7 +251,7 @@ class Part(NamedTuple):
         """One fit; if the start is `cold`, through easier losses where the loss needs it."""
         from cyclade.linear.starts.continuation import Continuation, Softening
         from cyclade.linear.starts.minima import Hops
-        from cyclade.linear.state import begin
+        from cyclade.linear.state import as_solution, begin
         from cyclade.linear.working_set import minimise
 
         problem, x, c = self
@@ -296,11 +290,13 @@ def follow(
     from cyclade.linear.starts.continuation import Softening
     from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
-    from cyclade.linear.state import begin
+    from cyclade.linear.state import as_solution, begin, coefficients
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    whole = at_once(problem, x, c, lams, tol, max_passes, report)
+    found = directly(problem, x, c, lams, tol, max_passes)
+    whole = None if found is None else path_of(problem, lams, found)
+    whole = whole or compressed_path(problem, x, lams, tol, max_passes, report)
     if whole is not None:
         if done is not None:
             for k in range(lams.size):
@@ -332,16 +328,6 @@ def follow(
         coefs[..., k][rows] = coef[rows]
         objectives[k], passes[k] = state.measured.objective, state.passes
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
-
-
-def at_once(
-    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
-) -> PathResult | None:
-    """The path from one compiled call or one pass over X, where either is cheap; or None."""
-    found = directly(problem, x, c, lams, tol, max_passes)
-    if found is not None:
-        return path_of(problem, lams, found)
-    return compressed_path(problem, x, lams, tol, max_passes, report)
 
 
 def directly(
@@ -415,6 +401,7 @@ def checked(
             yield [TablePart(*start) for start in starts], column.output is not None
         return
     from cyclade.linear.designs import as_design
+    from cyclade.linear.problem import as_problems
 
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     design.precompute = check_gram(precompute, design.p)
@@ -427,62 +414,12 @@ def checked(
         yield [Part(*start) for start in starts], separate
 
 
-def as_problems(
-    design: Design, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
-    coef: Any = None, tuning: Tuning = DEFAULT,
-) -> list[Problem]:  # fmt: skip
-    """One problem, or one per output where nothing joins outputs.
-
-    `data` are sample_weight, offset and fit_intercept, and `coef` a start, with as many classes.
-    """
-    from cyclade.linear.penalty_bound import bind
-    from cyclade.linear.problem import Problem
-
-    sample_weight, offset, fit_intercept = data
-    y, s, b = as_data(design.n, y, loss, sample_weight, offset)
-    outputs = None if y.ndim == 1 else int(y.shape[1])
-    if loss.target == "classes":
-        outputs = int(y.max()) + 1
-        if np.ndim(coef) == 2:
-            outputs = max(outputs, np.shape(coef)[1])  # classes that happen to be absent from y
-    if b.ndim == 2 and b.shape[1] != outputs:
-        raise ValueError(f"offset: there are {outputs or 1} outputs, got shape {b.shape}")
-    if outputs is not None and b.ndim == 1:
-        b = np.repeat(b[:, None], outputs, axis=1)
-    more = bool(fit_intercept), tuning
-    if penalties.is_separable(loss, penalty, y.ndim):
-        bound = bind(penalty, design.p)
-        columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
-        pairs = zip(*columns, strict=True)
-        return [Problem(design, yt, s, bt, loss, bound, *more) for yt, bt in pairs]
-    return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]
-
-
 def softer_than(problem: Problem) -> list[Loss]:
     """Losses to solve before the one of this problem."""
     from cyclade.linear.starts.continuation import softer
 
     loss, penalty = problem.loss, problem.penalty.penalty
     return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
-
-
-def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
-    """x by features in the precision of X, and c, in the shapes that a caller gets; not copied."""
-    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=False)
-    if problem.offset.ndim == 1:
-        return x, float(state.c)
-    c = state.c.copy()
-    if problem.loss.target == "classes" and problem.fit_intercept:
-        c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
-    return x.reshape(-1, c.size), c
-
-
-def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:
-    """What a caller gets."""
-    return Solution(
-        *coefficients(problem, state), state.measured.objective, certificate, state.passes,
-        problem.penalty.features(state.working), state.history,
-    )  # fmt: skip
 
 
 def path_of(problem: Problem, lams: Array, fits: Fits) -> PathResult:
@@ -525,9 +462,14 @@ def as_penalty(penalty: Any, lam: float | None) -> Any:
     return penalty
 
 
-def kept_at(checkpoint: Any, runs: list[str]) -> list[Kept | None]:
-    """Where each of several runs keeps what is done, if anywhere."""
+def kept_at(
+    checkpoint: Any, parts: list[Any], tol: float, penalty: Any, *lams: Array
+) -> list[tuple[Any, Kept | None]]:
+    """Each part with where it keeps what is done, if anywhere."""
     if checkpoint is None:
-        return [None] * len(runs)
-    place = os.fspath(checkpoint)
-    return [Kept(f"{place}-{k}" if len(runs) > 1 else place, run) for k, run in enumerate(runs)]
+        return [(part, None) for part in parts]
+    place, several = os.fspath(checkpoint), len(parts) > 1
+    return [
+        (part, Kept(f"{place}-{k}" if several else place, part.run(tol, penalty, *lams)))
+        for k, part in enumerate(parts)
+    ]

@@ -224,7 +224,12 @@ def as_data(
     b = np.zeros(n) if offset is None else numbers("offset", offset, np.float64)
     if b.shape[:1] != (n,) or b.ndim > 2:
         raise ValueError(f"offset: must have one entry per row of X ({n}), got shape {b.shape}")
-    return y, s / s.sum(), b
+    return plain(y), s / s.sum(), plain(b)
+
+
+def plain(array: Array) -> Array:
+    """The array, C-contiguous and writable: kernels are compiled anew for any other kind."""
+    return array if array.flags.carray else np.array(array, order="C")
 
 
 def as_starts(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cyclade.linear.loss_at import LossAt, by_rows
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
+from cyclade.linear.results import Certificate, Solution
 from cyclade.linear.screening import Gradient
 from cyclade.linear.tuning import DEFAULT
 
@@ -153,3 +154,22 @@ def balanced(u: Array, slope: Any, s: Array, classes: bool) -> Array:
     weight = np.asarray(s @ side)
     part = np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0)
     return np.asarray(u - part * side)
+
+
+def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
+    """x by features in the precision of X, and c, in the shapes that a caller gets; not copied."""
+    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=False)
+    if problem.offset.ndim == 1:
+        return x, float(state.c)
+    c = state.c.copy()
+    if problem.loss.target == "classes" and problem.fit_intercept:
+        c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
+    return x.reshape(-1, c.size), c
+
+
+def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:
+    """What a caller gets."""
+    return Solution(
+        *coefficients(problem, state), state.measured.objective, certificate, state.passes,
+        problem.penalty.features(state.working), state.history,
+    )  # fmt: skip

@@ -12,10 +12,10 @@ from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.counting import Counting
-from cyclade.linear.api import as_problems, solve
+from cyclade.linear.api import solve
 from cyclade.linear.checks import as_data
 from cyclade.linear.penalties import L1, BlockPenalty
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Problem, as_problems
 from cyclade.linear.results import Certificate, both
 from cyclade.linear.state import measure
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
