@@ -7,7 +7,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
@@ -50,13 +49,6 @@ class Stochastic(LinearModel):
     n_rows_used_: Annotated[
         int, "After `partial_fit`: rows that took part so far; others wait until a batch is full."
     ] = field(init=False)
-
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
-        X, y = super()._validated(X, y, **options)
-        if issparse(X) and not X.has_canonical_format:  # steps are from the squares of entries
-            X = X.copy()
-            X.sum_duplicates()
-        return X, y
 
     def _fit(self, data: Data) -> list[Any]:
         self._streams: list[RowStream] = []
