@@ -174,8 +174,7 @@ def path(
            [0., 0., 1.]])
     """
     loss = losses.get(loss)
-    if isinstance(penalty, str):
-        penalty = penalties.get(penalty, 1.0)
+    penalty = as_penalty(penalty, 1.0 if isinstance(penalty, str) else None)
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)

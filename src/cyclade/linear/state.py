@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.loss_at import LossAt, by_rows
+from cyclade.linear.loss_at import LossAt, balanced, by_rows
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate, Solution
@@ -139,21 +139,6 @@ def dual_value(now: Measured) -> float:
         value += shrink * float(np.sum(problem.s @ (u * problem.offset)))
     value -= problem.penalty.conjugate(g, shrink)
     return value if np.isfinite(value) else -np.inf
-
-
-def balanced(u: Array, slope: Any, s: Array, classes: bool) -> Array:
-    """The u with Σ s_i u_i = slope brought to zero by shrinking its entries of slope's sign.
-
-    Entries only move towards zero and zeros stay, so u stays in the domain of every φ*: taking
-    `slope` off all of them would leave that of a hinge, which ends at zero. Where the entries of a
-    row form probabilities, of classes, it is taken off: their sums must stay.
-    """
-    if classes:
-        return np.asarray(u - slope)
-    side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
-    weight = np.asarray(s @ side)
-    part = np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0)
-    return np.asarray(u - part * side)
 
 
 def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:

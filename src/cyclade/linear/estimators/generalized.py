@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclade._checks import non_negative
 from cyclade.linear import losses, penalties
+from cyclade.linear.api import as_penalty
 from cyclade.linear.estimators.base import TIGHT, Data, LinearModel, Regressor, Tolerance
 from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
@@ -44,13 +45,7 @@ class Pair(LinearModel):
     ] = field(default=None, kw_only=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        if isinstance(self.penalty, str):
-            return penalties.get(self.penalty, 1.0)
-        if isinstance(self.penalty, type):
-            raise ValueError(
-                f"penalty: give an object, {self.penalty.__name__}(...), not the class"
-            )
-        return self.penalty
+        return as_penalty(self.penalty, 1.0 if isinstance(self.penalty, str) else None)
 
     def _alpha(self, data: Data) -> float | None:
         if self.alpha is None:
