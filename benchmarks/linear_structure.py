@@ -26,7 +26,7 @@ from pathlib import Path
 LINEAR = Path("src/cyclade/linear")
 FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 # Features that came after the rebuild, by their modules: small, tall and sampled tables, tables in
-# chunks, checkpoints, classes.
+# chunks, classes.
 ADDED = (
     "chunked", "compression", "direct", "direct_folds", "estimators.tables",
     "kernels.block_gram", "kernels.classes", "kernels.gram_path", "panels.classes",
