@@ -2,9 +2,6 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Each worker begins with a part of the tests of its own and takes over what others have left: so
-# two hardly ever compile the same kernel at once, and fixtures of a file are made once.
-PYTEST := -m pytest -n auto --dist worksteal
 
 .PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup \
   clean docs look dist test-recipes test-wheel test-pythons test-lowest
@@ -14,7 +11,7 @@ demo: setup
 	$(BIN)/cyclade reproduce fig1 --quick --out out/demo
 
 test: setup
-	$(BIN)/python $(PYTEST)
+	$(BIN)/python -m pytest -n auto
 
 # Damaged folders, killed and interrupted commands, a full disk: everything is mended, or refused in
 # one line. Killed and hanging ranks, NaN: the others stop and name them, and the run ends as if
@@ -30,7 +27,7 @@ faults: setup
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.
 test-all: setup
-	$(BIN)/python $(PYTEST) -m ""
+	$(BIN)/python -m pytest -n auto -m ""
 
 lint: setup
 	$(BIN)/ruff check .
@@ -41,7 +38,7 @@ check: lint test
 
 # Twenty times as many random calls, good and bad, as `make test` tries.
 fuzz: setup
-	$(BIN)/python $(PYTEST) tests/fuzz --hypothesis-profile=fuzz
+	$(BIN)/python -m pytest -n auto tests/fuzz --hypothesis-profile=fuzz
 
 # The committed pages from their tables, and the numbers of the docs from the committed files.
 figures: setup
@@ -87,12 +84,12 @@ test-lowest: dist
 # The same linear models solved by peers, those included that need an environment of their own.
 test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	CYCLADE_PEERS=$(CURDIR)/.venv-bench/bin/python:$(CURDIR)/.venv-bench-adelie/bin/python \
-	  $(BIN)/python $(PYTEST) $(wildcard tests/linear/test_agreement_*.py) \
+	  $(BIN)/python -m pytest -n auto $(wildcard tests/linear/test_agreement_*.py) \
 	  tests/linear/test_estimators_sklearn.py
 
 # The recipes with Lightning, Accelerate, transformers, polars and TensorBoard; Parquet, Zarr, HDF5.
 test-recipes: .venv-recipes/.ready
-	.venv-recipes/bin/python $(PYTEST) tests/test_docs.py tests/optim/test_trainers.py \
+	.venv-recipes/bin/python -m pytest -n auto tests/test_docs.py tests/optim/test_trainers.py \
 	  tests/optim/test_launchers.py tests/linear/test_estimators_options.py \
 	  tests/linear/test_chunked_dask.py
 
