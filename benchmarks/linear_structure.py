@@ -26,9 +26,9 @@ from pathlib import Path
 LINEAR = Path("src/cyclade/linear")
 FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 # Features that came after the rebuild, by their modules: small, tall and sampled tables, tables in
-# chunks, checkpoints, classes.
+# chunks, classes.
 ADDED = (
-    "chunked", "checkpoint", "compression", "direct", "direct_folds", "estimators.tables",
+    "chunked", "compression", "direct", "direct_folds", "estimators.tables",
     "kernels.block_gram", "kernels.classes", "kernels.gram_path", "panels.classes",
     "kernels.atomics", "subproblem.classes", "subproblem.row_gram", "subproblem.sampled",
     "subproblem.sweeps",

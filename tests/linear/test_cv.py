@@ -14,8 +14,8 @@ from sklearn.model_selection import KFold, cross_val_score
 
 from cyclade import linear
 from cyclade.linear import path
-from cyclade.linear.cv import Choice
 from cyclade.linear.estimators import cross_validated
+from cyclade.linear.estimators.cross_validated import Choice
 
 CHOOSING = [
     (linear.LassoCV(), "real"),

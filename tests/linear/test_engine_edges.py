@@ -192,8 +192,8 @@ def test_dual_values_of_counts_are_those_of_their_conjugates():
 
 def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
     """The loss of 50,000 rows is rounded too coarsely for a line search by values alone."""
-    from cyclade.linear.api import as_problems
     from cyclade.linear.designs import as_design
+    from cyclade.linear.problem import as_problems
 
     rng, n = np.random.default_rng(0), 50_000
     y = np.where(rng.random(n) < 0.03, 1.0, -1.0)
@@ -208,3 +208,18 @@ def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
         shift = problem.best_shift(evaluate(np.full(n, best + off)))
         assert shift == pytest.approx(-off, rel=1e-5)
         assert len(calls) <= 4
+
+
+def test_targets_that_are_strided_or_read_only_need_no_new_kernels():
+    from cyclade.linear.kernels.curved_path import path as compiled
+
+    X, y = data()
+    y = np.where(y > 0, 1.0, -1.0)
+    fixed, strided = y.copy(), np.stack([y, y], axis=1)[:, 0]
+    fixed.flags.writeable = False
+    usual = path(X, y, "logistic", "l1", offset=y)
+    known = len(compiled.signatures)
+    for other in (fixed, strided):
+        found = path(X, other, "logistic", "l1", offset=other)
+        assert (found.at(-1).coef == usual.at(-1).coef).all()
+    assert len(compiled.signatures) == known > 0

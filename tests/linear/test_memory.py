@@ -33,7 +33,7 @@ def tall(request):
 @pytest.mark.parametrize("name", FITS)
 def test_tall_tables_are_not_copied(tall, name):
     X, y = tall
-    FITS[name](X[:300, :20].copy(order="A"), y[:300])  # compiled, loaded
+    FITS[name](X, y)  # kernels compiled and loaded, which takes memory too
     tracemalloc.start()
     try:
         FITS[name](X, y)

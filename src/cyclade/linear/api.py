@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,22 @@ from numpy.typing import NDArray
 from cyclade._checks import non_negative, whole_number
 from cyclade.kept import Kept, fingerprint
 from cyclade.linear import losses, penalties
-from cyclade.linear.checkpoint import as_path, described, resumed
 from cyclade.linear.checks import (
-    as_start,
+    as_starts,
     check_gram,
     check_lams,
-    check_weights,
     default_lams,
     in_chunks,
-    numbers,
 )
 from cyclade.linear.losses import Loss
-from cyclade.linear.panels.protocols import Design
-from cyclade.linear.results import Certificate, PathResult, Solution, paths_together, together
+from cyclade.linear.results import (
+    PathResult,
+    Solution,
+    described,
+    paths_together,
+    resumed,
+    together,
+)
 from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -33,7 +36,6 @@ if TYPE_CHECKING:  # they load numba
     from cyclade.linear.direct import Fits
     from cyclade.linear.problem import Problem
     from cyclade.linear.starts import Start
-    from cyclade.linear.state import State
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
@@ -116,42 +118,14 @@ def solve(
     True
     """
     loss, penalty = losses.get(loss), as_penalty(penalty, lam)
-    cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
-    if in_chunks(X):
-        from cyclade.linear.chunked import api
-
-        tuning = check_options(tol, max_passes, tuning)
-        return api.solve(
-            X, y, loss, penalty, data, coef, intercept, tol, max_passes, printer(verbose),
-            tuning, checkpoint,
-        )  # fmt: skip
-    if checkpoint is not None:
+    if checkpoint is not None and not in_chunks(X):
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
+    cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
     limits = (tol, max_passes, tuning, precompute)
-    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as parts:
-        fits = [fit(*part, cold, tol, max_passes, printer(verbose)) for part in parts]
-    return together(fits) if penalties.is_separable(loss, penalty, np.ndim(y)) else fits[0]
-
-
-def fit(
-    problem: Problem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
-) -> Solution:
-    """One problem from (x, c); if that is `cold`, through easier losses where the loss needs it."""
-    from cyclade.linear.starts.continuation import Continuation, Softening
-    from cyclade.linear.starts.minima import Hops
-    from cyclade.linear.state import begin
-    from cyclade.linear.working_set import minimise
-
-    found = directly(problem, x, c, None, tol, max_passes)
-    if found is not None:
-        return only(problem, found, report)
-    easier = softer_than(problem) if cold else []
-    start: Start = Softening(easier, tol, report) if easier else Continuation()
-    if not problem.penalty.convex:
-        start = Hops(start)
-    state = start.advance(problem, begin(problem, x, c), max_passes)
-    certificate = minimise(problem, state, tol, max_passes, report)
-    return as_solution(problem, state, certificate)
+    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
+        kept = kept_at(checkpoint, parts, tol, penalty)
+        fits = [part.fit(cold, tol, max_passes, printer(verbose), at) for part, at in kept]
+    return together(fits) if separate else fits[0]
 
 
 def path(
@@ -200,33 +174,18 @@ def path(
            [0., 0., 1.]])
     """
     loss = losses.get(loss)
-    if isinstance(penalty, str):
-        penalty = penalties.get(penalty, 1.0)
+    penalty = as_penalty(penalty, 1.0 if isinstance(penalty, str) else None)
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
-    if in_chunks(X):
-        from cyclade.linear.chunked import api
-
-        tuning = check_options(tol, max_passes, tuning)
-        return api.path(
-            X, y, loss, penalty, data, coef, intercept, lams, n_lams, lam_ratio, tol, max_passes,
-            printer(verbose), tuning, checkpoint,
-        )  # fmt: skip
     limits = (tol, max_passes, tuning, precompute)
-    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as parts:
+    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
         if lams is None:
-            problems = [problem for problem, _, _ in parts]
-            lams = default_lams(penalty, null_gradient(problems), n_lams, lam_ratio)
+            lams = default_lams(penalty, null_gradient(parts), n_lams, lam_ratio)
         lams = check_lams(lams)
-        paths = []
-        for k, part in enumerate(parts):
-            kept = None
-            if checkpoint is not None:
-                name = f"{os.fspath(checkpoint)}-{k}" if len(parts) > 1 else checkpoint
-                kept = Kept(name, _run_of(part[0], lams, tol))
-            paths.append(follow_on(kept, *part, lams, tol, max_passes, printer(verbose)))
-    return paths_together(paths) if penalties.is_separable(loss, penalty, np.ndim(y)) else paths[0]
+        kept = kept_at(checkpoint, parts, tol, penalty.scaled(1.0), lams)
+        paths = [part.follow(lams, tol, max_passes, printer(verbose), at) for part, at in kept]
+    return paths_together(paths) if separate else paths[0]
 
 
 def paths_on_folds(
@@ -240,10 +199,9 @@ def paths_on_folds(
     """
     from cyclade.linear import direct, direct_folds
 
-    data = (sample_weight, offset, fit_intercept)
-    limits = (tol, max_passes, None, precompute)
-    with checked(X, y, loss, penalty, data, None, None, *limits) as parts:
-        problem = parts[0][0]
+    data, limits = (sample_weight, offset, fit_intercept), (tol, max_passes, None, precompute)
+    with checked(X, y, loss, penalty, data, None, None, *limits) as (parts, _):
+        problem = parts[0].problem
         if len(parts) > 1 or not direct.suits(problem, lams.size):
             return None
         folds = direct_folds.cross_validate(problem, tests, lams, tol, max_passes)
@@ -256,44 +214,70 @@ def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
     """The smallest λ at which x = 0 is stationary, for arguments as in `path`."""
-    if in_chunks(X):
-        from cyclade.linear.chunked import api
-
-        return api.lam_max(X, y, loss, penalty, (sample_weight, offset, fit_intercept))
-    from cyclade.linear.designs import as_design
-
-    design = as_design(X)
-    problems = as_problems(design, y, loss, penalty, (sample_weight, offset, fit_intercept))
-    return float(penalty.lam_max(null_gradient(problems)))
+    with checked(X, y, loss, penalty, (sample_weight, offset, fit_intercept)) as (parts, _):
+        return float(penalty.lam_max(null_gradient(parts)))
 
 
-def null_gradient(problems: list[Problem]) -> Array:
+def null_gradient(parts: list[Any]) -> Array:
     """The gradient at x = 0 and the best intercept, of all outputs."""
-    gradients = [problem.null.gradient for problem in problems]
+    gradients = [part.null_gradient for part in parts]
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 
 
-def _run_of(problem: Problem, lams: Array, tol: float) -> str:
-    """What tells a path apart from others, X by its shape alone."""
-    return fingerprint(
-        problem.y, problem.s, problem.offset, repr(problem.loss), problem.fit_intercept, tol,
-        described(problem.penalty.penalty.scaled(1.0)), problem.design.n, problem.design.p, lams,
-    )  # fmt: skip
+class Part(NamedTuple):
+    """A problem in memory, and where its fit starts."""
 
+    problem: Problem
+    x: Array  # flat, in the order of the penalty
+    c: Any
 
-def follow_on(
-    kept: Kept | None, problem: Problem, x: Array, c: Any, lams: Array, tol: float,
-    max_passes: int, report: Report,
-) -> PathResult:  # fmt: skip
-    """`follow`, from a checkpoint where there is one."""
-    if kept is None:
-        return follow(problem, x, c, lams, tol, max_passes, report)
+    def run(self, tol: float, penalty: Any, *lams: Array) -> str:
+        """What tells a path apart from others, X by its shape alone."""
+        problem = self.problem
+        return fingerprint(
+            problem.y, problem.s, problem.offset, repr(problem.loss), problem.fit_intercept, tol,
+            described(penalty), problem.design.n, problem.design.p, *lams,
+        )  # fmt: skip
 
-    def rest(coef: Any, intercept: Any, left: Array, done: Done) -> None:
-        start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
-        follow(problem, start, intercept, left, tol, max_passes, report, done)
+    @property
+    def null_gradient(self) -> Array:
+        """At x = 0 and the best intercept, by features."""
+        return self.problem.null.gradient
 
-    return as_path(lams, resumed(kept, lams, x, c, rest))
+    def fit(
+        self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None = None
+    ) -> Solution:
+        """One fit; if the start is `cold`, through easier losses where the loss needs it."""
+        from cyclade.linear.starts.continuation import Continuation, Softening
+        from cyclade.linear.starts.minima import Hops
+        from cyclade.linear.state import as_solution, begin
+        from cyclade.linear.working_set import minimise
+
+        problem, x, c = self
+        found = directly(problem, x, c, None, tol, max_passes)
+        if found is not None:
+            return only(problem, found, report)
+        easier = softer_than(problem) if cold else []
+        start: Start = Softening(easier, tol, report) if easier else Continuation()
+        if not problem.penalty.convex:
+            start = Hops(start)
+        state = start.advance(problem, begin(problem, x, c), max_passes)
+        certificate = minimise(problem, state, tol, max_passes, report)
+        return as_solution(problem, state, certificate)
+
+    def follow(
+        self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None = None
+    ) -> PathResult:
+        """A path along decreasing λ, from a checkpoint where there is one."""
+        problem, x, c = self
+        if kept is None:
+            return follow(problem, x, c, lams, tol, max_passes, report)
+
+        def rest(coef: Any, intercept: Any, left: Array, done: Done) -> None:
+            start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
+            follow(problem, start, intercept, left, tol, max_passes, report, done)
+
+        return PathResult.of(lams, resumed(kept, lams, x, c, rest))
 
 
 def follow(
@@ -305,11 +289,13 @@ def follow(
     from cyclade.linear.starts.continuation import Softening
     from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
-    from cyclade.linear.state import begin
+    from cyclade.linear.state import as_solution, begin, coefficients
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    whole = at_once(problem, x, c, lams, tol, max_passes, report)
+    found = directly(problem, x, c, lams, tol, max_passes)
+    whole = None if found is None else path_of(problem, lams, found)
+    whole = whole or compressed_path(problem, x, lams, tol, max_passes, report)
     if whole is not None:
         if done is not None:
             for k in range(lams.size):
@@ -341,16 +327,6 @@ def follow(
         coefs[..., k][rows] = coef[rows]
         objectives[k], passes[k] = state.measured.objective, state.passes
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
-
-
-def at_once(
-    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
-) -> PathResult | None:
-    """The path from one compiled call or one pass over X, where either is cheap; or None."""
-    found = directly(problem, x, c, lams, tol, max_passes)
-    if found is not None:
-        return path_of(problem, lams, found)
-    return compressed_path(problem, x, lams, tol, max_passes, report)
 
 
 def directly(
@@ -401,59 +377,40 @@ def compressed_path(
 
 @contextmanager
 def checked(
-    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
-    intercept: Any, tol: float, max_passes: int, tuning: Tuning | None, precompute: Any = "auto",
-) -> Iterator[list[tuple[Problem, Array, Any]]]:  # fmt: skip
-    """Problems of checked arguments, each with its start (x, c); BLAS has one thread meanwhile."""
-    from cyclade.linear.designs import as_design
+    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any = None,
+    intercept: Any = None, tol: float = 1.0, max_passes: int = 1, tuning: Tuning | None = None,
+    precompute: Any = "auto",
+) -> Iterator[tuple[list[Any], bool]]:  # fmt: skip
+    """Parts to fit, from checked arguments, and whether they are outputs that nothing joins.
 
-    tuning = check_options(tol, max_passes, tuning)
-    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
-    design.precompute = check_gram(precompute, design.p)
-    with one_thread(design.entries, tuning):
-        problems = as_problems(design, y, loss, penalty, data, coef, tuning)
-        starts = as_starts(problems, coef, intercept)
-        yield [(problem, *start) for problem, start in zip(problems, starts, strict=True)]
-
-
-def check_options(tol: float, max_passes: int, tuning: Tuning | None) -> Tuning:
-    """The tuning; ValueError or TypeError unless these arguments are what they should be."""
+    BLAS has one thread meanwhile.
+    """
     non_negative("tol", tol)
     whole_number("max_passes", max_passes, 1)
     if not (tuning is None or isinstance(tuning, Tuning)):
         raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
-    return tuning or DEFAULT
+    tuning = tuning or DEFAULT
+    if in_chunks(X):
+        from cyclade.linear.chunked.api import TablePart, as_tables
 
+        with one_thread(0, tuning):
+            tables = as_tables(X, y, loss, penalty, data, coef, tuning)
+            column, p = tables[0].column, tables[0].chunks.p
+            starts = as_starts(tables, p, column.outputs, coef, intercept)
+            yield [TablePart(*start) for start in starts], column.output is not None
+        return
+    from cyclade.linear.designs import as_design
+    from cyclade.linear.problem import as_problems
 
-def as_problems(
-    design: Design, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
-    coef: Any = None, tuning: Tuning = DEFAULT,
-) -> list[Problem]:  # fmt: skip
-    """One problem, or one per output where nothing joins outputs.
-
-    `data` are sample_weight, offset and fit_intercept, and `coef` a start, with as many classes.
-    """
-    from cyclade.linear.penalty_bound import bind
-    from cyclade.linear.problem import Problem
-
-    sample_weight, offset, fit_intercept = data
-    y, s, b = as_data(design, y, loss, sample_weight, offset)
-    outputs = None if y.ndim == 1 else int(y.shape[1])
-    if loss.target == "classes":
-        outputs = int(y.max()) + 1
-        if np.ndim(coef) == 2:
-            outputs = max(outputs, np.shape(coef)[1])  # classes that happen to be absent from y
-    if b.ndim == 2 and b.shape[1] != outputs:
-        raise ValueError(f"offset: there are {outputs or 1} outputs, got shape {b.shape}")
-    if outputs is not None and b.ndim == 1:
-        b = np.repeat(b[:, None], outputs, axis=1)
-    more = bool(fit_intercept), tuning
-    if penalties.is_separable(loss, penalty, y.ndim):
-        bound = bind(penalty, design.p)
-        columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
-        pairs = zip(*columns, strict=True)
-        return [Problem(design, yt, s, bt, loss, bound, *more) for yt, bt in pairs]
-    return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]
+    design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
+    design.precompute = check_gram(precompute, design.p)
+    with one_thread(design.entries, tuning):
+        problems = as_problems(design, y, loss, penalty, data, coef, tuning)
+        offset = problems[0].offset
+        outputs = None if offset.ndim == 1 else int(offset.shape[1])
+        starts = as_starts(problems, design.p, outputs, coef, intercept)
+        separate = penalties.is_separable(loss, penalty, np.ndim(y))
+        yield [Part(*start) for start in starts], separate
 
 
 def softer_than(problem: Problem) -> list[Loss]:
@@ -462,25 +419,6 @@ def softer_than(problem: Problem) -> list[Loss]:
 
     loss, penalty = problem.loss, problem.penalty.penalty
     return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
-
-
-def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
-    """x by features in the precision of X, and c, in the shapes that a caller gets; not copied."""
-    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=False)
-    if problem.offset.ndim == 1:
-        return x, float(state.c)
-    c = state.c.copy()
-    if problem.loss.target == "classes" and problem.fit_intercept:
-        c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
-    return x.reshape(-1, c.size), c
-
-
-def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:
-    """What a caller gets."""
-    return Solution(
-        *coefficients(problem, state), state.measured.objective, certificate, state.passes,
-        problem.penalty.features(state.working), state.history,
-    )  # fmt: skip
 
 
 def path_of(problem: Problem, lams: Array, fits: Fits) -> PathResult:
@@ -523,44 +461,14 @@ def as_penalty(penalty: Any, lam: float | None) -> Any:
     return penalty
 
 
-def as_data(
-    design: Design, y: Any, loss: Loss, sample_weight: Any, offset: Any
-) -> tuple[Array, Array, Array]:
-    """Checked y, weights that sum to one, and the offset, in float64."""
-    n = design.n
-    y = np.asarray(y)
-    if y.dtype.kind not in "fiub":
-        raise ValueError(f"y: must hold real numbers, got dtype {y.dtype}")
-    if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(f"y: X has {n} rows, so y must have shape ({n},), got {y.shape}")
-    y = numbers("y", y, y.dtype if loss.target == "classes" else np.float64)
-    loss.check(y)
-    weights = check_weights(sample_weight, n, np.float64)
-    s = np.ones(n) if weights is None else weights
-    b = np.zeros(n) if offset is None else numbers("offset", offset, np.float64)
-    if b.shape[:1] != (n,) or b.ndim > 2:
-        raise ValueError(f"offset: must have one entry per row of X ({n}), got shape {b.shape}")
-    return y, s / s.sum(), b
-
-
-def as_starts(parts: list[Problem], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
-    """(x, c) for each problem, x flat in the order of its penalty; zeros where none was given."""
-    design, offset = parts[0].design, parts[0].offset
-    coef, intercept = as_start(design.p, coef, intercept)
-    separate = len(parts) > 1
-    T = len(parts) if separate else (1 if offset.ndim == 1 else offset.shape[1])
-    shape = (design.p,) if T == 1 else (design.p, T)
-    if coef is not None and coef.shape != shape and coef.size != design.p * T:
-        raise ValueError(f"coef: a start must have shape {shape}, got {coef.shape}")
-    x = np.zeros((design.p, T)) if coef is None else coef.reshape(design.p, T)
-    c = np.zeros(T)
-    if intercept is not None and parts[0].fit_intercept:
-        if intercept.size not in (1, T):
-            raise ValueError(f"intercept: there are {T} outputs, got {intercept.size} numbers")
-        c[:] = intercept.reshape(-1)
-    if offset.ndim == 2:
-        return [(parts[0].penalty.by_blocks(x), c)]
+def kept_at(
+    checkpoint: Any, parts: list[Any], tol: float, penalty: Any, *lams: Array
+) -> list[tuple[Any, Kept | None]]:
+    """Each part with where it keeps what is done, if anywhere."""
+    if checkpoint is None:
+        return [(part, None) for part in parts]
+    place, several = os.fspath(checkpoint), len(parts) > 1
     return [
-        (part.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
-        for t, part in enumerate(parts)
+        (part, Kept(f"{place}-{k}" if several else place, part.run(tol, penalty, *lams)))
+        for k, part in enumerate(parts)
     ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import as_float, require, whole_number
+
+if TYPE_CHECKING:
+    from cyclade.linear.losses import Loss
 
 Array = NDArray[Any]
 
@@ -203,3 +206,53 @@ def check_lams(lams: Any) -> Array:
     if given.ndim != 1 or given.size == 0 or not (np.isfinite(given).all() and (given > 0).all()):
         raise ValueError("lams: must be one or more positive finite numbers")
     return np.sort(given)[::-1].copy()
+
+
+def as_data(
+    n: int, y: Any, loss: Loss, sample_weight: Any, offset: Any
+) -> tuple[Array, Array, Array]:
+    """Checked y, weights that sum to one, and the offset, in float64."""
+    y = np.asarray(y)
+    if y.dtype.kind not in "fiub":
+        raise ValueError(f"y: must hold real numbers, got dtype {y.dtype}")
+    if y.ndim not in (1, 2) or len(y) != n:
+        raise ValueError(f"y: X has {n} rows, so y must have shape ({n},), got {y.shape}")
+    y = numbers("y", y, y.dtype if loss.target == "classes" else np.float64)
+    loss.check(y)
+    weights = check_weights(sample_weight, n, np.float64)
+    s = np.ones(n) if weights is None else weights
+    b = np.zeros(n) if offset is None else numbers("offset", offset, np.float64)
+    if b.shape[:1] != (n,) or b.ndim > 2:
+        raise ValueError(f"offset: must have one entry per row of X ({n}), got shape {b.shape}")
+    return plain(y), s / s.sum(), plain(b)
+
+
+def plain(array: Array) -> Array:
+    """The array, C-contiguous and writable: kernels are compiled anew for any other kind."""
+    return array if array.flags.carray else np.array(array, order="C")
+
+
+def as_starts(
+    problems: list[Any], p: int, outputs: int | None, coef: Any, intercept: Any
+) -> list[tuple[Any, Array, Any]]:
+    """Each problem with (x, c), x flat in the order of its penalty; zeros where none was given.
+
+    `outputs` is None where each of them has one.
+    """
+    coef, intercept = as_start(p, coef, intercept)
+    T = len(problems) if outputs is None else outputs
+    shape = (p,) if T == 1 else (p, T)
+    if coef is not None and coef.size != p * T:
+        raise ValueError(f"coef: a start must have shape {shape}, got {coef.shape}")
+    x = np.zeros((p, T)) if coef is None else coef.reshape(p, T)
+    c = np.zeros(T)
+    if intercept is not None and problems[0].fit_intercept:
+        if intercept.size not in (1, T):
+            raise ValueError(f"intercept: there are {T} outputs, got {intercept.size} numbers")
+        c[:] = intercept.reshape(-1)
+    if outputs is not None:
+        return [(problems[0], problems[0].penalty.by_blocks(x), c)]
+    return [
+        (problem, problem.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
+        for t, problem in enumerate(problems)
+    ]

@@ -24,6 +24,21 @@ def by_rows(s: Array, values: Array) -> Array:
     return np.asarray(s * values if values.ndim == 1 else s[:, None] * values)
 
 
+def balanced(u: Array, slope: Any, s: Array, classes: bool = False) -> Array:
+    """The u with Σ s_i u_i = slope brought to zero by shrinking its entries of slope's sign.
+
+    Entries only move towards zero and zeros stay, so u stays in the domain of every φ*: taking
+    `slope` off all of them would leave that of a hinge, which ends at zero. Where the entries of a
+    row form probabilities, of classes, it is taken off: their sums must stay.
+    """
+    if classes:
+        return np.asarray(u - slope)
+    side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
+    weight = np.asarray(s @ side)
+    part = np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0)
+    return np.asarray(u - part * side)
+
+
 class LossAt:
     """φ(y_i, z_i) and its derivatives in z at one z of shape (n,), or (n, T) for T outputs."""
 
@@ -194,20 +209,16 @@ class LossesAt:
     """The loss at several z at once, the rows of Z: what their certificates are made of.
 
     `value` holds Σ s_i φ(y_i, z_i) by rows, and `slopes` the rows sθ of the dual points θ: φ', with
-    Σ s_i θ_i brought to zero if they are to be `balanced` (as `certificate.balanced`).
+    Σ s_i θ_i brought to zero if they are to be balanced (`balance`).
     """
 
-    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balanced: bool) -> None:
+    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balance: bool) -> None:
         self.loss, self.s, self.shape = loss, s, Z.shape
         self.y = np.broadcast_to(y, Z.shape).reshape(-1)
         self.value = self.sums(loss.value(self.y, Z.reshape(-1)))
         u = np.asarray(loss.gradient(self.y, Z.reshape(-1))).reshape(Z.shape)
-        if balanced:
-            slope = (u @ s)[:, None]
-            side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
-            weight = (side @ s)[:, None]
-            u = u - np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0) * side
-        self.u, self.slopes = u, u * s
+        self.u = balanced(u.T, u @ s, s).T if balance else u
+        self.slopes = self.u * s
 
     def sums(self, values: Array) -> Array:
         """Σ s_i values_i by rows."""
@@ -222,7 +233,7 @@ class LossesAt:
 class LogisticLossesAt(LossesAt):
     """With e = exp(−|z|), two logarithms and arithmetic. Labels are the sides of a balance."""
 
-    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balanced: bool) -> None:
+    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balance: bool) -> None:
         from cyclade.linear.kernels.losses import passages
 
         e = np.abs(Z)
@@ -235,7 +246,7 @@ class LogisticLossesAt(LossesAt):
             np.empty((3, len(Z), 2)),
         )
         passages(
-            y, Z, e, np.log1p(e), s, balanced, self.a, self.slopes, self.value, self.mass,
+            y, Z, e, np.log1p(e), s, balance, self.a, self.slopes, self.value, self.mass,
             self.entropy, self.part,
         )  # fmt: skip
 
@@ -264,6 +275,6 @@ def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:
     return KINDS.get(type(loss), LossAt)(loss, y, s, z)
 
 
-def losses_at(loss: Loss, y: Array, s: Array, Z: Array, balanced: bool) -> LossesAt:
+def losses_at(loss: Loss, y: Array, s: Array, Z: Array, balance: bool) -> LossesAt:
     """The loss at the rows of Z."""
-    return MANY.get(type(loss), LossesAt)(loss, y, s, Z, balanced)
+    return MANY.get(type(loss), LossesAt)(loss, y, s, Z, balance)

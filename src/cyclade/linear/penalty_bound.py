@@ -141,26 +141,21 @@ class BoundScalar(BoundPenalty):
 
     @cached_property
     def top(self) -> float:  # type: ignore[override]
-        """The largest threshold."""
         return float(self.zero_threshold.max())
 
     @cached_property
     def scale(self) -> float:  # type: ignore[override]
-        """The largest finite threshold."""
         if math.isfinite(self.top):
             return max(self.top, 0.0)
         return float(self.zero_threshold[np.isfinite(self.zero_threshold)].max(initial=0.0))
 
     def at(self, penalty: Any) -> BoundScalar:
-        """Another penalty on the same coordinates."""
         return BoundScalar(penalty, self.blocks)
 
     def total(self, cols: Array, x: Array) -> float:
-        """Σ r_j(x_j) over the coordinates `cols`."""
         return float(self.functions["total"](self.parameters, cols, x))
 
     def distances(self, cols: Array, x: Array, g: Array) -> Array:
-        """dist(−g_j, ∂r_j(x_j)) for the coordinates `cols`."""
         out = np.empty(cols.size)
         self.functions["distances"](self.parameters, cols, x, g, self.zero_threshold, out)
         return out
@@ -198,7 +193,6 @@ class BoundScalar(BoundPenalty):
 
     @cached_property
     def has_dual(self) -> bool:  # type: ignore[override]
-        """Whether r* can be evaluated, with room around zero."""
         if not (self.shipped and self.convex):
             return False
         if self.is_norm:  # the limits are λ_j, which a table may hold once for all
@@ -263,7 +257,6 @@ class BoundBlocks(BoundPenalty):
         return out
 
     def check(self, x: Array, g: Array) -> tuple[Array, float, float, bool]:
-        """Of all blocks."""
         far = self.distances(self.numbers, x, g)
         finite = bool(np.isfinite(far).all())
         return far, float(far.max(initial=0.0)), self.total(self.numbers, x), finite
@@ -279,7 +272,6 @@ class BoundBlocks(BoundPenalty):
         )
 
     def features(self, cols: Array) -> Array:
-        """The features in these blocks, in order."""
         inside = np.zeros(self.blocks, bool)
         inside[cols] = True
         chosen = np.repeat(inside, np.diff(self.starts) // self.T)
@@ -312,13 +304,11 @@ class BoundGroups(BoundBlocks):
         self.scale = float(levels.max())
 
     def at(self, penalty: BlockPenalty) -> BoundGroups:
-        """The same blocks under another λ."""
         other = copy(self)
         other._tabulate(penalty)
         return other
 
     def total(self, cols: Array, x: Array) -> float:
-        """Σ_k λ_k‖x_k‖_2 + ν_k‖x_k‖_1."""
         return float(block_measures.total(x, self.starts, self.table, cols))
 
     def distances(self, cols: Array, x: Array, g: Array) -> Array:
@@ -354,7 +344,6 @@ class BoundEntries(BoundBlocks):
         self._count(T * np.arange(p + 1))
 
     def at(self, penalty: Any) -> BoundEntries:
-        """The same rows under another λ."""
         return BoundEntries(penalty, self.blocks, self.T)
 
     def total(self, cols: Array, x: Array) -> float:
@@ -393,7 +382,6 @@ class BoundSorted(BoundPenalty):
         self.has_dual, self.zero_threshold = self.scale > 0, NONE
 
     def at(self, penalty: Slope) -> BoundSorted:
-        """Another sequence."""
         return BoundSorted(penalty, self.blocks)
 
     def total(self, cols: Array, x: Array) -> float:

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.checks import as_data
 from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
 from cyclade.linear.panels.protocols import Design
-from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.penalties import is_separable
+from cyclade.linear.penalty_bound import BoundPenalty, bind
 from cyclade.linear.screening import Gradient, Reader
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -214,3 +216,31 @@ class Null:
     def gradient(self) -> Array:
         """In x, by features: (p,) or (p, T)."""
         return np.asarray(self.design.correlate(self.loss_at.slopes))
+
+
+def as_problems(
+    design: Design, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
+    coef: Any = None, tuning: Tuning = DEFAULT,
+) -> list[Problem]:  # fmt: skip
+    """One problem, or one per output where nothing joins outputs.
+
+    `data` are sample_weight, offset and fit_intercept, and `coef` a start, with as many classes.
+    """
+    sample_weight, offset, fit_intercept = data
+    y, s, b = as_data(design.n, y, loss, sample_weight, offset)
+    outputs = None if y.ndim == 1 else int(y.shape[1])
+    if loss.target == "classes":
+        outputs = int(y.max()) + 1
+        if np.ndim(coef) == 2:
+            outputs = max(outputs, np.shape(coef)[1])  # classes that happen to be absent from y
+    if b.ndim == 2 and b.shape[1] != outputs:
+        raise ValueError(f"offset: there are {outputs or 1} outputs, got shape {b.shape}")
+    if outputs is not None and b.ndim == 1:
+        b = np.repeat(b[:, None], outputs, axis=1)
+    more = bool(fit_intercept), tuning
+    if is_separable(loss, penalty, y.ndim):
+        bound = bind(penalty, design.p)
+        columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
+        pairs = zip(*columns, strict=True)
+        return [Problem(design, yt, s, bt, loss, bound, *more) for yt, bt in pairs]
+    return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.loss_at import LossAt, by_rows
+from cyclade.linear.loss_at import LossAt, balanced, by_rows
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
+from cyclade.linear.results import Certificate, Solution
 from cyclade.linear.screening import Gradient
 from cyclade.linear.tuning import DEFAULT
 
@@ -143,16 +144,20 @@ def dual_value(now: Measured) -> float:
     return value if np.isfinite(value) else -np.inf
 
 
-def balanced(u: Array, slope: Any, s: Array, classes: bool) -> Array:
-    """The u with Σ s_i u_i = slope brought to zero by shrinking its entries of slope's sign.
+def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
+    """x by features in the precision of X, and c, in the shapes that a caller gets; not copied."""
+    x = problem.penalty.by_features(state.x).astype(problem.design.given, copy=False)
+    if problem.offset.ndim == 1:
+        return x, float(state.c)
+    c = state.c.copy()
+    if problem.loss.target == "classes" and problem.fit_intercept:
+        c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
+    return x.reshape(-1, c.size), c
 
-    Entries only move towards zero and zeros stay, so u stays in the domain of every φ*: taking
-    `slope` off all of them would leave that of a hinge, which ends at zero. Where the entries of a
-    row form probabilities, of classes, it is taken off: their sums must stay.
-    """
-    if classes:
-        return np.asarray(u - slope)
-    side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
-    weight = np.asarray(s @ side)
-    part = np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0)
-    return np.asarray(u - part * side)
+
+def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:
+    """What a caller gets."""
+    return Solution(
+        *coefficients(problem, state), state.measured.objective, certificate, state.passes,
+        problem.penalty.features(state.working), state.history,
+    )  # fmt: skip

@@ -1,17 +1,14 @@
-"""`solve` and `path` for tables in chunks, behind those of `cyclade.linear`."""
+"""Fits and paths of tables in chunks, behind `solve` and `path` of `cyclade.linear`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.kept import Kept, fingerprint
-from cyclade.linear.checkpoint import as_path, described, resumed
-from cyclade.linear.checks import as_start, check_lams, default_lams
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
 from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
@@ -20,78 +17,78 @@ from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.results import PathResult, Solution, paths_together, together
+from cyclade.linear.results import (
+    PathResult,
+    Solution,
+    described,
+    resumed,
+)
 from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
-from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import Report
 
 Array = NDArray[Any]
 
 
-def solve(
-    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
-    intercept: Any, tol: float, max_passes: int, report: Report, tuning: Tuning,
-    checkpoint: Any = None,
-) -> Solution:  # fmt: skip
-    """One fit; arguments as `cyclade.linear.solve` has checked them."""
-    with one_thread(0, tuning):
-        tables = as_tables(X, y, loss, penalty, data, coef, tuning)
-        cold = coef is None and intercept is None
-        starts = as_starts(tables, coef, intercept)
-        fits = []
-        for k, (table, (x, c)) in enumerate(zip(tables, starts, strict=True)):
-            kept = kept_at(checkpoint, table, k, len(tables), tol, described(penalty))
-            found = None if kept is None else kept.load()
-            if found is None:
-                place = approach(table, x, c, cold, tol, max_passes, report)
-            else:
-                c = found["c"] if found["c"].ndim else float(found["c"])
-                place = begin(table, found["x"], c)
-            save = None if kept is None else keeper(kept, place)
-            certificate = minimise(table, place, tol, max_passes, report, save)
-            fits.append(as_solution(table, place, certificate))
-    return together(fits) if tables[0].column.output is not None else fits[0]
+class TablePart(NamedTuple):
+    """A table, and where its fit starts; the counterpart of `cyclade.linear.api.Part`."""
 
+    table: Table
+    x: Array  # flat, in the order of the penalty
+    c: Any
 
-def path(
-    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
-    intercept: Any, lams: Any, n_lams: int, lam_ratio: float, tol: float, max_passes: int,
-    report: Report, tuning: Tuning, checkpoint: Any = None,
-) -> PathResult:  # fmt: skip
-    """A path; arguments as `cyclade.linear.path` has checked them."""
-    with one_thread(0, tuning):
-        tables = as_tables(X, y, loss, penalty, data, coef, tuning)
-        if lams is None:
-            lams = default_lams(penalty, null_gradient(tables), n_lams, lam_ratio)
-        lams = check_lams(lams)
-        starts = as_starts(tables, coef, intercept)
-        paths = []
-        for k, (table, start) in enumerate(zip(tables, starts, strict=True)):
-            run = described(penalty.scaled(1.0)), lams
-            kept = kept_at(checkpoint, table, k, len(tables), tol, *run)
-            paths.append(follow(kept, table, *start, lams, tol, max_passes, report))
-    return paths_together(paths) if tables[0].column.output is not None else paths[0]
+    def run(self, tol: float, penalty: Any, *lams: Array) -> str:
+        """What tells a run apart from others; X is not read for it."""
+        table, seen = self.table, self.table.seen
+        return fingerprint(
+            repr(table.loss), table.fit_intercept, tol, seen.n, seen.weight, seen.some,
+            table.chunks.p, described(penalty), *lams,
+        )  # fmt: skip
 
+    @property
+    def null_gradient(self) -> Array:
+        """At x = 0 and the best intercept, by features."""
+        zero = np.zeros(self.table.chunks.p * self.table.penalty.T)
+        return np.asarray(self.table.read(zero, self.table.null.c)["g"])
 
-def lam_max(X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool]) -> float:
-    """The smallest λ at which x = 0 is stationary."""
-    from cyclade.linear.tuning import DEFAULT
+    def fit(
+        self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None
+    ) -> Solution:
+        """One fit, from a checkpoint where there is one."""
+        table, found = self.table, None if kept is None else kept.load()
+        if found is None:
+            place = approach(*self, cold, tol, max_passes, report)
+        else:
+            c = found["c"] if found["c"].ndim else float(found["c"])
+            place = begin(table, found["x"], c)
 
-    with one_thread(0):
-        tables = as_tables(X, y, loss, penalty, data, None, DEFAULT)
-        return float(penalty.lam_max(null_gradient(tables)))
+        def save() -> None:
+            if kept is not None:
+                kept.save(x=place.x, c=np.asarray(place.measured.c))
 
+        certificate = minimise(table, place, tol, max_passes, report, save)
+        return as_solution(table, place, certificate)
 
-def null_gradient(tables: list[Table]) -> Array:
-    """The gradient at x = 0 and the best intercept, by features, of all outputs."""
-    gradients = []
-    for table in tables:
-        zero = np.zeros(table.chunks.p * table.penalty.T)
-        g = table.read(zero, table.null.c)["g"]
-        gradients.append(g)
-    return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
+    def follow(
+        self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None
+    ) -> PathResult:
+        """A path along decreasing λ, from a checkpoint where there is one."""
+        table, x, c = self
+
+        def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
+            start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
+            table.screens = False
+            penalty, place = table.penalty.penalty, begin(table, start, intercept)
+            for lam in left:
+                at = table.at(penalty.scaled(float(lam)))
+                rebase(at, place)
+                place.passes, place.history, place.damping = 0, [], 1.0
+                certificate = minimise(at, place, tol, max_passes, report)
+                done(as_solution(at, place, certificate))
+                table.reads = at.reads
+
+        return PathResult.of(lams, resumed(kept, lams, x, c, rest))
 
 
 def as_tables(
@@ -124,27 +121,6 @@ def refuse_sorted(bound: Any) -> Any:
     if bound.is_sorted:
         raise ValueError("penalty: Slope is not to be had for tables in chunks; use X in memory")
     return bound
-
-
-def as_starts(tables: list[Table], coef: Any, intercept: Any) -> list[tuple[Array, Any]]:
-    """(x, c) for each table, x flat in the order of its penalty; zeros where none was given."""
-    coef, intercept = as_start(tables[0].chunks.p, coef, intercept)
-    separate = tables[0].column.output is not None
-    T, p = len(tables) if separate else tables[0].T, tables[0].chunks.p
-    if coef is not None and coef.size != p * T:
-        raise ValueError(f"coef: a start must have shape {(p, T)}, got {coef.shape}")
-    x = np.zeros((p, T)) if coef is None else coef.reshape(p, T)
-    c = np.zeros(T)
-    if intercept is not None and tables[0].fit_intercept:
-        if intercept.size not in (1, T):
-            raise ValueError(f"intercept: there are {T} outputs, got {intercept.size} numbers")
-        c[:] = intercept.reshape(-1)
-    if tables[0].column.outputs is not None:
-        return [(tables[0].penalty.by_blocks(x), c)]
-    return [
-        (table.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
-        for t, table in enumerate(tables)
-    ]
 
 
 def approach(
@@ -194,46 +170,6 @@ def approach(
         table.reads = easier.reads
     rebase(table, place)
     return place
-
-
-def kept_at(
-    checkpoint: Any, table: Table, k: int, count: int, tol: float, *more: Any
-) -> Kept | None:
-    """The checkpoint of table k of so many; what tells it apart is found without reading X."""
-    if checkpoint is None:
-        return None
-    name = f"{os.fspath(checkpoint)}-{k}" if count > 1 else checkpoint
-    seen = table.seen
-    return Kept(name, fingerprint(
-        repr(table.loss), table.fit_intercept, tol, seen.n, seen.weight, seen.some, table.chunks.p,
-        *more,
-    ))  # fmt: skip
-
-
-def keeper(kept: Kept, place: Place) -> Callable[[], None]:
-    """What writes down where a fit stands."""
-    return lambda: kept.save(x=place.x, c=np.asarray(place.measured.c))
-
-
-def follow(
-    kept: Kept | None, table: Table, x: Array, c: Any, lams: Array, tol: float, max_passes: int,
-    report: Report,
-) -> PathResult:  # fmt: skip
-    """One table along decreasing λ, from (x, c) or from a checkpoint."""
-
-    def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
-        start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
-        table.screens = False
-        penalty, place = table.penalty.penalty, begin(table, start, intercept)
-        for lam in left:
-            at = table.at(penalty.scaled(float(lam)))
-            rebase(at, place)
-            place.passes, place.history, place.damping = 0, [], 1.0
-            certificate = minimise(at, place, tol, max_passes, report)
-            done(as_solution(at, place, certificate))
-            table.reads = at.reads
-
-    return as_path(lams, resumed(kept, lams, x, c, rest))
 
 
 def as_solution(table: Table, place: Place, certificate: Any) -> Solution:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import whole_number
-from cyclade.linear.chunked.mapped import Mapped
 
 Array = NDArray[Any]
 Sums = dict[str, Any]
@@ -30,6 +29,16 @@ class Chunk(NamedTuple):
 
 
 Task = Callable[[Chunk], Sums]
+
+
+class Mapped:
+    """function(*columns) where these lie, row by row: y encoded, weights with a fold left out.
+
+    Columns are of Dask, arrays, `Mapped` themselves, or None.
+    """
+
+    def __init__(self, function: Callable[..., Any], *columns: Any) -> None:
+        self.function, self.columns = function, columns
 
 
 class Chunks(Protocol):

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.chunked.chunks import Chunk, Sums, Task, merge
-from cyclade.linear.chunked.mapped import Mapped
+from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge
 
 
 class DaskChunks:

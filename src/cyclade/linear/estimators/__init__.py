@@ -6,10 +6,10 @@ from cyclade.linear import plots
 from cyclade.linear.estimators import generalized, least_squares, likelihoods, robust, stochastic
 from cyclade.linear.estimators.base import LinearModel
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.data import CoefficientPath
 from cyclade.linear.estimators.generalized import *  # noqa: F403
 from cyclade.linear.estimators.least_squares import *  # noqa: F403
 from cyclade.linear.estimators.likelihoods import *  # noqa: F403
+from cyclade.linear.estimators.paths import CoefficientPath
 from cyclade.linear.estimators.robust import *  # noqa: F403
 from cyclade.linear.estimators.stochastic import *  # noqa: F403
 from cyclade.linear.plots import *  # noqa: F403

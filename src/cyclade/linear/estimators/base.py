@@ -1,45 +1,36 @@
 """What all linear estimators share: data in, a certified solution out, scikit-learn's manners.
 
 An estimator declares its parameters (see `declare`) and answers two questions: which loss, which
-penalty. `Regressor` and `Classifier` know targets, `Single` has one alpha, and `CrossValidated`,
-mixed in, chooses it.
+penalty. `Regressor` and `Classifier` (classifier.py) know targets, `Single` has one alpha, and
+`CrossValidated`, mixed in, chooses it.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from numbers import Integral
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from cyclade._checks import positive, require, whole_number
+from cyclade._checks import non_negative, positive, whole_number
 from cyclade.linear import Solution, solve
 from cyclade.linear import path as solve_path
-from cyclade.linear.api import lam_max
-from cyclade.linear.checkpoint import as_path
-from cyclade.linear.checks import (
-    between,
-    check_flag,
-    check_offset,
-    check_weights,
-    in_chunks,
-    numbers,
-)
-from cyclade.linear.estimators.data import CoefficientPath, Data, worst
+from cyclade.linear.checks import check_flag, check_offset, check_weights, in_chunks, numbers
 from cyclade.linear.estimators.fitted import FittedModel
+from cyclade.linear.estimators.paths import CoefficientPath, alpha_grid, largest_alpha
 from cyclade.linear.estimators.tables import some_columns, table_data
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
-from cyclade.linear.penalties import BlockPenalty
+from cyclade.linear.penalties import BlockPenalty, Box
+from cyclade.linear.results import PathResult, worst
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
 
 Tolerance = Annotated[
     float,
@@ -51,9 +42,62 @@ Tolerance = Annotated[
 # The default where steps do not end exactly, in groups and one class against the rest. Four digits
 # more take one or two Newton steps, and weights then equal repetition to scikit-learn's seven.
 TIGHT = 1e-10
-
-
 Encoded = tuple[Array, Array | None]  # targets and weights
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data that passed all checks. Each of the `targets` is a separate fit over the same X."""
+
+    X: Any
+    y: Array  # as given, for scorers
+    targets: list[Array]
+    sample_weight: Array | None
+    offset: Array | None
+    loss: Loss
+    penalty: Any  # at some λ; `at` sets it
+    groups: Array | None = None  # for splitters
+    checkpoint: str | None = None  # where a path over these data keeps what is done
+    gathered: Array | None = None  # weights on the client, for tables in chunks
+
+    @property
+    def weights(self) -> Array:
+        """Sample weights, ones where none were given."""
+        return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def client_weights(self) -> Array:
+        """The same on the client, for data that lie in chunks."""
+        return self.weights if self.gathered is None else self.gathered
+
+    def at(self, alpha: float | None) -> Any:
+        """The penalty at λ = alpha; at zero only the sign of coefficients can be constrained."""
+        if alpha == 0.0 and not isinstance(self.penalty, Box):
+            return Box(0.0 if getattr(self.penalty, "positive", False) else -np.inf, np.inf)
+        return self.penalty if alpha is None else self.penalty.scaled(alpha)
+
+    def part(self, rows: Array) -> Data:
+        """The same on some of the rows."""
+        return replace(
+            self,
+            X=rows_of(self.X, rows),
+            y=self.y[rows],
+            targets=[target[rows] for target in self.targets],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            offset=None if self.offset is None else self.offset[rows],
+        )
+
+    def offset_of(self, k: int) -> Array | None:
+        """The offset of fit k, in the shape of its predictions."""
+        if self.offset is None or self.offset.ndim == 1 or len(self.targets) == 1:
+            return self.offset
+        return self.offset[:, k]
+
+
+def rows_of(X: Any, rows: Array) -> Any:
+    """Some rows of X; dense columns that lie in a row still do so, and need no further copy."""
+    by_columns = isinstance(X, np.ndarray) and X.flags.f_contiguous
+    return X.T.take(rows, axis=1).T if by_columns else X[rows]
 
 
 class LinearModel(FittedModel):
@@ -182,7 +226,7 @@ class LinearModel(FittedModel):
         """
         model = self.__class__(**self.get_params(deep=False))
         data = model._data(X, y, sample_weight, offset)
-        grid = model._grid(data, alphas, n_alphas, alpha_ratio)
+        grid = alpha_grid(model, data, alphas, n_alphas, alpha_ratio)
         names = getattr(model, "feature_names_in_", None)
         result = CoefficientPath.of(grid, model._paths(data, grid), model._shape, names)
         if model.standardize:
@@ -223,7 +267,7 @@ class LinearModel(FittedModel):
         targets = self._separate(y, loss, penalty)
         for target in targets:
             loss.check(target)
-        offset = check_offset(offset, self._predictions(X.shape[0], targets, loss), X.dtype)
+        offset = check_offset(offset, self._predictions(len(given), targets, loss), np.float64)
         return Data(X, given, targets, weights, offset, loss, penalty)
 
     def _predictions(self, n: int, targets: list[Array], loss: Loss) -> tuple[int, ...]:
@@ -292,7 +336,7 @@ class LinearModel(FittedModel):
             return paths
         points = range(len(grid))
         return [
-            as_path(grid, [self._refitted(data, k, path.at(at)) for at in points])
+            PathResult.of(grid, [self._refitted(data, k, path.at(at)) for at in points])
             for k, path in enumerate(paths)
         ]
 
@@ -317,40 +361,6 @@ class LinearModel(FittedModel):
         fits = len(self._starts) == len(cold) and self._starts[0][0].shape == shape
         return self._starts if fits else cold
 
-    def _grid(self, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
-        """Descending alphas; one grid for all separate fits."""
-        if not hasattr(data.penalty, "scaled"):
-            name = type(data.penalty).__name__
-            raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
-        if isinstance(alphas, Integral):
-            n_alphas, alphas = int(alphas), None
-        if alphas is not None:
-            given = numbers("alphas", alphas, np.float64)
-            valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())
-            require(valid, "alphas", alphas, "one or more numbers > 0 in one list")
-            return np.ascontiguousarray(np.unique(given)[::-1])
-        count = whole_number("n_alphas", n_alphas, 1)
-        between("alpha_ratio", alpha_ratio)
-        return np.asarray(self._largest_alpha(data) * np.geomspace(1.0, alpha_ratio, count))
-
-    def _largest_alpha(self, data: Data, name: str = "alphas") -> float:
-        """The smallest alpha at which all coefficients of all separate fits are zero."""
-        if not hasattr(data.penalty, "lam_max"):
-            penalty = type(data.penalty).__name__
-            raise ValueError(f"{name} must be given: {penalty} lacks lam_max(g0)")
-        weights, intercept = data.sample_weight, self.fit_intercept
-        largest = max(
-            lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
-            for k, y in enumerate(data.targets)
-        )
-        if largest == np.inf:
-            raise ValueError(f"{name} must be given: no alpha makes all coefficients zero")
-        return largest or 1.0  # zero: all coefficients are zero at every alpha
-
-    def _default_alpha(self, data: Data) -> float:
-        """A tenth of that: relative to the data, as no number would suit all units."""
-        return 0.1 * self._largest_alpha(data, "alpha")
-
     def _warn(self, measured: str, depth: int = 1) -> None:
         """Warn whoever called the method that is `depth` calls above this one."""
         warnings.warn(
@@ -370,6 +380,61 @@ class LinearModel(FittedModel):
         return tags
 
 
-def is_block(penalty: Any) -> bool:
-    """Whether the penalty ties coefficients together."""
-    return isinstance(penalty, BlockPenalty)
+class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+    """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
+
+    _multi_output = True
+
+    def predict(self, X: Any, *, offset: Any = None) -> Array:
+        """The mean of y given X: the inverse link of Xx + c + offset."""
+        return np.asarray(self._inverse_link(self._linear(X, offset)))
+
+    def _inverse_link(self, z: Array) -> Array:
+        return z
+
+    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
+        return numbers("y", y, dtype), sample_weight
+
+    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
+        together = y.ndim == 1 or isinstance(penalty, BlockPenalty)
+        targets = [y] if together else [np.ascontiguousarray(column) for column in y.T]
+        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
+        self._one_column = y.ndim == 2 and targets[0].ndim == 1
+        return targets
+
+    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
+        if self._one_column:
+            return np.stack(coefs), np.array(intercepts)
+        coef, intercept = coefs[0], intercepts[0]
+        return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
+
+
+class Single(LinearModel):
+    """One alpha."""
+
+    alpha: Annotated[
+        float | None,
+        "float",
+        "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
+        "all coefficients are zero.",
+    ] = field(default=None, kw_only=False)
+
+    def _alpha(self, data: Data) -> float | None:
+        if self.alpha is None:
+            return 0.1 * largest_alpha(self, data, "alpha")  # no number would suit all units
+        return non_negative("alpha", self.alpha)
+
+    def _fit(self, data: Data) -> list[Any]:
+        """A number as default may be too large for the data: say so, as nobody chose it."""
+        solutions = super()._fit(data)
+        default = type(self).__dataclass_fields__["alpha"].default
+        if self.alpha == default is not None and not any(s.coef.any() for s in solutions):
+            largest = largest_alpha(self, data)
+            if default > largest:
+                warnings.warn(
+                    f"{type(self).__name__}: alpha={default:g}, the default, selects no feature; "
+                    f"alphas below {largest:.3g} do (None takes a tenth of that)",
+                    UserWarning,
+                    stacklevel=4,
+                )
+        return solutions

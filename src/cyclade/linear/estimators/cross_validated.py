@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +16,8 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from cyclade._checks import choice
 from cyclade.linear.api import paths_on_folds
 from cyclade.linear.checks import check_groups, in_chunks
-from cyclade.linear.cv import Choice
-from cyclade.linear.estimators.base import LinearModel
-from cyclade.linear.estimators.data import CoefficientPath, Data
+from cyclade.linear.estimators.base import Data, LinearModel
+from cyclade.linear.estimators.paths import CoefficientPath, alpha_grid
 from cyclade.linear.estimators.tables import table_errors, table_part
 from cyclade.linear.losses import Squared
 from cyclade.linear.losses.base import Array
@@ -164,7 +163,7 @@ class CrossValidated(LinearModel):
 
     def _fit(self, data: Data) -> list[Any]:
         choice("rule", self.rule, ("min", "1se"))
-        grid = self._grid(data, self.alphas, self.n_alphas, self.alpha_ratio)
+        grid = alpha_grid(self, data, self.alphas, self.n_alphas, self.alpha_ratio)
         folds = self._folds(data)
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
         # Folds side by side share the cores, so BLAS has one thread within each, in all they do.
@@ -317,3 +316,56 @@ def _errors(data: Data, results: list[Any]) -> Array:
         errors.append(np.array(each))
     mean = np.mean(errors, axis=0)
     return np.asarray(mean * (2.0 if isinstance(data.loss, Squared) else 1.0))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Scores of every λ on every fold, and what two rules make of them.
+
+    Attributes
+    ----------
+    lams : array of shape (L,)
+        Descending.
+    scores : array of shape (L, K)
+        On the K held-out folds; higher is better.
+    weights : array of shape (K,)
+        What the rows of each fold weigh.
+
+    Examples
+    --------
+    >>> choice = Choice(np.array([2.0, 1.0]), np.array([[1.0, 2.0], [1.0, 3.0]]), np.ones(2))
+    >>> choice.mean, choice.std
+    (array([1.5, 2. ]), array([0.5, 1. ]))
+    >>> choice.index("min"), choice.index("1se")
+    (1, 0)
+    """
+
+    lams: Array
+    scores: Array
+    weights: Array
+
+    @cached_property
+    def mean(self) -> Array:
+        """The mean score of every λ, folds weighted by their rows."""
+        return np.asarray(np.average(self.scores, axis=1, weights=self.weights))
+
+    @cached_property
+    def std(self) -> Array:
+        """The standard error of that mean, from how the folds differ."""
+        squares = (self.scores - self.mean[:, None]) ** 2
+        variance = np.average(squares, axis=1, weights=self.weights)
+        return np.asarray(np.sqrt(variance / max(self.scores.shape[1] - 1, 1)))
+
+    def index(self, rule: str) -> int:
+        """Where the λ of that rule is: "min", the best mean, or "1se", the largest near it.
+
+        Means that agree to seven digits count as equal, and the largest λ of the best is taken:
+        fits are no more exact than that, and rounding would choose among them.
+        """
+        if np.isnan(self.mean).all():
+            raise ValueError("scoring: every alpha has a fold whose score is NaN")
+        largest = np.nanmax(self.mean)
+        best = int(np.argmax(self.mean >= largest - 1e-7 * abs(largest)))
+        if rule == "min":
+            return best
+        return int(np.argmax(self.mean >= self.mean[best] - self.std[best]))

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from cyclade._checks import non_negative
 from cyclade.linear import losses, penalties
-from cyclade.linear.estimators.base import TIGHT, LinearModel, Tolerance, is_block
+from cyclade.linear.api import as_penalty
+from cyclade.linear.estimators.base import TIGHT, Data, LinearModel, Regressor, Tolerance
+from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.data import Data
-from cyclade.linear.estimators.targets import Classifier, Regressor
+from cyclade.linear.estimators.paths import largest_alpha
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
@@ -44,17 +45,12 @@ class Pair(LinearModel):
     ] = field(default=None, kw_only=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        if isinstance(self.penalty, str):
-            return penalties.get(self.penalty, 1.0)
-        if isinstance(self.penalty, type):
-            raise ValueError(
-                f"penalty: give an object, {self.penalty.__name__}(...), not the class"
-            )
-        return self.penalty
+        return as_penalty(self.penalty, 1.0 if isinstance(self.penalty, str) else None)
 
     def _alpha(self, data: Data) -> float | None:
         if self.alpha is None:
-            return self._default_alpha(data) if isinstance(self.penalty, str) else None
+            by_name = isinstance(self.penalty, str)
+            return 0.1 * largest_alpha(self, data, "alpha") if by_name else None
         if not hasattr(data.penalty, "scaled"):
             name = type(data.penalty).__name__
             raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")
@@ -127,7 +123,8 @@ class GeneralizedLinearClassifier(Classifier, Pair):
                 f"loss: {loss!r} is for numbers; a classifier needs target = 'signs' or 'classes'"
             )
         penalty = self._penalty(None, y, sample_weight)
-        if loss.target == "classes" and not (is_block(penalty) or hasattr(penalty, "kind")):
+        known = isinstance(penalty, penalties.BlockPenalty) or hasattr(penalty, "kind")
+        if loss.target == "classes" and not known:
             raise ValueError(
                 f"penalty must be 'rows' or another shipped one with {loss!r}, got {self.penalty!r}"
             )

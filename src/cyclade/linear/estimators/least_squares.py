@@ -10,10 +10,8 @@ import numpy as np
 from cyclade._checks import positive
 from cyclade.linear import penalties
 from cyclade.linear.checks import as_groups, check_gram, numbers
-from cyclade.linear.estimators.base import TIGHT, Tolerance
+from cyclade.linear.estimators.base import TIGHT, Data, Regressor, Single, Tolerance
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.data import Data
-from cyclade.linear.estimators.targets import Regressor, Single
 from cyclade.linear.losses import Loss, Squared
 from cyclade.linear.losses.base import Array
 

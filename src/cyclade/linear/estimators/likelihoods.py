@@ -8,10 +8,10 @@ import numpy as np
 
 from cyclade.linear import penalties
 from cyclade.linear.checks import check_weights, numbers
-from cyclade.linear.estimators.base import TIGHT, Tolerance
+from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
+from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.least_squares import L1Ratio, Positive
-from cyclade.linear.estimators.targets import Classifier, Regressor, Single
 from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 from cyclade.linear.losses.base import Array
 

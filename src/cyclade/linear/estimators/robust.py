@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclade._checks import choice, positive
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import between, spread
+from cyclade.linear.estimators.base import Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.targets import Regressor, Single
 from cyclade.linear.losses import Loss, Quantile
 from cyclade.linear.losses.base import Array
 

@@ -7,14 +7,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
-from cyclade.linear.checkpoint import as_path
 from cyclade.linear.checks import check_weights, in_chunks
-from cyclade.linear.estimators.base import Encoded, LinearModel
-from cyclade.linear.estimators.data import Data
+from cyclade.linear.estimators.base import Data, Encoded, LinearModel
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.estimators.tables import row_parts
 from cyclade.linear.losses.base import Array
@@ -52,13 +49,6 @@ class Stochastic(LinearModel):
     n_rows_used_: Annotated[
         int, "After `partial_fit`: rows that took part so far; others wait until a batch is full."
     ] = field(init=False)
-
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
-        X, y = super()._validated(X, y, **options)
-        if issparse(X) and not X.has_canonical_format:  # steps are from the squares of entries
-            X = X.copy()
-            X.sum_duplicates()
-        return X, y
 
     def _fit(self, data: Data) -> list[Any]:
         self._streams: list[RowStream] = []
@@ -101,7 +91,7 @@ class Stochastic(LinearModel):
         for lam in grid:
             start = (found[-1].coef, found[-1].intercept) if found else (None, None)
             found.append(self._solve(data, k, data.at(float(lam)), *start))
-        return as_path(grid, found)
+        return PathResult.of(grid, found)
 
     def _take(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
         """Rows for the streams, one per separate fit."""

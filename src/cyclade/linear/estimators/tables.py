@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from cyclade.linear.checks import check_offset, check_weights, from_dask
+from cyclade.linear.checks import check_weights, from_dask
 from cyclade.linear.chunked import as_chunks
-from cyclade.linear.chunked.chunks import Chunk, RowChunks, Sums
-from cyclade.linear.chunked.mapped import Mapped
+from cyclade.linear.chunked.chunks import Chunk, Mapped, RowChunks, Sums
 from cyclade.linear.chunked.products import Room, combine
-from cyclade.linear.estimators.data import Data
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
+
+if TYPE_CHECKING:
+    from cyclade.linear.estimators.base import Data
 
 
 def gathered(column: Any) -> Any:
@@ -67,13 +68,12 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
         rows = rows[:, 0]
     given = check_weights(gathered(sample_weight), len(rows), dtype)
     encoded, weights = model._encode(rows, given, dtype)
-    loss = model._loss(encoded, weights)
-    penalty = model._penalty(X, encoded, weights)
-    targets = model._separate(encoded, loss, penalty)
-    check_offset(gathered(offset), model._predictions(len(rows), targets, loss), dtype)
+    data: Data = model._checked(X, rows, encoded, weights, gathered(offset))
+    targets: list[Any] = data.targets
     if from_dask(y):
         targets = [
-            Mapped(encoder(model, loss, k, rows, target), y) for k, target in enumerate(targets)
+            Mapped(encoder(model, data.loss, k, rows, target), y)
+            for k, target in enumerate(targets)
         ]
     own = np.ones(len(rows)) if weights is None else weights
     if getattr(model, "class_weight", None) is None:
@@ -81,7 +81,7 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
     elif from_dask(y):
         table = compute_class_weight(model.class_weight, classes=model.classes_, y=rows)
         weights = Mapped(partial(class_weights, model.classes_, table), y, sample_weight)
-    return Data(X, rows, targets, weights, offset, loss, penalty, gathered=own)
+    return replace(data, targets=targets, sample_weight=weights, offset=offset, gathered=own)
 
 
 def encoder(model: Any, loss: Loss, k: int, rows: Array, target: Array) -> Any:

@@ -26,12 +26,12 @@ from cyclade.linear.penalties import scalar
 
 # isort: split
 from cyclade.linear.penalties import block, nonconvex, slope  # names are listed in this order
-from cyclade.linear.penalties.base import BY_NAME as BY_NAME
-from cyclade.linear.penalties.base import ScalarPenalty, ShippedScalar, get
-from cyclade.linear.penalties.base import is_separable as is_separable
 from cyclade.linear.penalties.block import *  # noqa: F403
 from cyclade.linear.penalties.nonconvex import *  # noqa: F403
 from cyclade.linear.penalties.scalar import *  # noqa: F403
+from cyclade.linear.penalties.scalar import BY_NAME as BY_NAME
+from cyclade.linear.penalties.scalar import ScalarPenalty, ShippedScalar, get
+from cyclade.linear.penalties.scalar import is_separable as is_separable
 from cyclade.linear.penalties.slope import *  # noqa: F403
 
 __all__ = ["ScalarPenalty", "ShippedScalar", "get"]

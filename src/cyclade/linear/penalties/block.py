@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cyclade.linear.penalties.base import BY_NAME, Array, AtLam, fraction, nonnegative_vector
+from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, fraction, nonnegative_vector
 from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink
@@ -244,10 +244,4 @@ def partition(owner: str, groups: int | list[Array], p: int) -> tuple[Array, Arr
     return order, np.cumsum([0] + [len(group) for group in groups])
 
 
-BY_NAME.update(
-    {
-        "group_l2": GroupL2,
-        "sparse_group": SparseGroup,
-        "rows": Rows,
-    }
-)
+BY_NAME.update({"group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows})

@@ -15,8 +15,7 @@ import numpy as np
 from cyclade import regularisers
 from cyclade._checks import above
 from cyclade.linear.penalties import formulas
-from cyclade.linear.penalties.base import BY_NAME, Array, ShippedScalar
-from cyclade.linear.penalties.scalar import L1, pull_at_zero
+from cyclade.linear.penalties.scalar import BY_NAME, L1, Array, ShippedScalar, pull_at_zero
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cyclade.linear.checks import between
-from cyclade.linear.penalties.base import BY_NAME, Array, AtLam, nonnegative_vector
+from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, nonnegative_vector
 
 __all__ = ["Slope"]
 

@@ -66,18 +66,15 @@ class Compiled(Separable):
         self.cols = [np.repeat(own[own < features.p], features.width) for own in features.sets()]
 
     def prox(self, j: int, u: Array, t: Array | float) -> Array:
-        """The minimiser over v of r^j(v) + ½ Σ_i (v_i − u_i)² / t_i."""
         out = u.copy()
         steps = np.full(1, t, u.dtype) if isinstance(t, float) else t
         self.bound.functions["proxes"](self.bound.parameters, self.cols[j], u, steps, out)
         return out
 
     def value(self, j: int, u: Array) -> float:
-        """r^j(u)."""
         return self.bound.total(self.cols[j], u)
 
     def distance(self, j: int, u: Array, g: Array) -> float:
-        """The distance from −g to ∂r^j(u); on the intercept it is |g|."""
         cols = self.cols[j]
         distances = self.bound.distances(cols, u, g)
         return math.hypot(np.linalg.norm(distances), np.linalg.norm(g[len(cols) :]))

@@ -12,9 +12,10 @@ from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.counting import Counting
-from cyclade.linear.api import as_data, as_problems, solve
+from cyclade.linear.api import solve
+from cyclade.linear.checks import as_data
 from cyclade.linear.penalties import L1, BlockPenalty
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Problem, as_problems
 from cyclade.linear.results import Certificate, both
 from cyclade.linear.state import measure
 from cyclade.linear.stochastic.oracle import Features, LinearOracle
@@ -100,7 +101,7 @@ def as_targets(
 
     T is None where z is a vector. `outputs` is the number of classes that y might not show.
     """
-    y, s, shifts = as_data(design, y, loss, sample_weight, offset)
+    y, s, shifts = as_data(design.n, y, loss, sample_weight, offset)
     if loss.target == "classes":
         outputs = max(int(y.max()) + 1, outputs or 0)
     else:

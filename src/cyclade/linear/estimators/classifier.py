@@ -1,53 +1,20 @@
-"""Regression and classification over `LinearModel`, and models with one alpha."""
+"""Classification over `LinearModel`: labels, probabilities, weights of classes."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import field
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from cyclade._checks import non_negative
-from cyclade.linear.checks import numbers
-from cyclade.linear.estimators.base import Encoded, LinearModel, is_block
-from cyclade.linear.estimators.data import Data
+from cyclade.linear.estimators.base import Encoded, LinearModel
 from cyclade.linear.estimators.fitted import shifted
 from cyclade.linear.losses import Logistic, Loss
 from cyclade.linear.losses.base import Array
-
-
-class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
-    """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
-
-    _multi_output = True
-
-    def predict(self, X: Any, *, offset: Any = None) -> Array:
-        """The mean of y given X: the inverse link of Xx + c + offset."""
-        return np.asarray(self._inverse_link(self._linear(X, offset)))
-
-    def _inverse_link(self, z: Array) -> Array:
-        return z
-
-    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
-        return numbers("y", y, dtype), sample_weight
-
-    def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
-        together = y.ndim == 1 or is_block(penalty)
-        targets = [y] if together else [np.ascontiguousarray(column) for column in y.T]
-        # y of shape (n, 1) gives predictions of that shape, though the fit is that of a vector
-        self._one_column = y.ndim == 2 and targets[0].ndim == 1
-        return targets
-
-    def _shape(self, coefs: list[Array], intercepts: list[Any]) -> tuple[Array, Any]:
-        if self._one_column:
-            return np.stack(coefs), np.array(intercepts)
-        coef, intercept = coefs[0], intercepts[0]
-        return (coef, float(intercept)) if coef.ndim == 1 else (coef.T, np.asarray(intercept))
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -135,34 +102,3 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         if coefs[0].ndim == 1:
             return np.stack(coefs), np.array(intercepts, dtype=coefs[0].dtype)
         return coefs[0].T, np.asarray(intercepts[0])
-
-
-class Single(LinearModel):
-    """One alpha."""
-
-    alpha: Annotated[
-        float | None,
-        "float",
-        "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
-        "all coefficients are zero.",
-    ] = field(default=None, kw_only=False)
-
-    def _alpha(self, data: Data) -> float | None:
-        if self.alpha is None:
-            return self._default_alpha(data)
-        return non_negative("alpha", self.alpha)
-
-    def _fit(self, data: Data) -> list[Any]:
-        """A number as default may be too large for the data: say so, as nobody chose it."""
-        solutions = super()._fit(data)
-        default = type(self).__dataclass_fields__["alpha"].default
-        if self.alpha == default is not None and not any(s.coef.any() for s in solutions):
-            largest = self._largest_alpha(data)
-            if default > largest:
-                warnings.warn(
-                    f"{type(self).__name__}: alpha={default:g}, the default, selects no feature; "
-                    f"alphas below {largest:.3g} do (None takes a tenth of that)",
-                    UserWarning,
-                    stacklevel=4,
-                )
-        return solutions
