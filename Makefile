@@ -18,11 +18,12 @@ test: setup
 # nothing had happened. Killed fits of tables and killed Dask workers: the same certificate.
 COUNTS = --csv docs/benchmarks/faults.csv
 faults: setup
+	rm -f docs/benchmarks/faults.csv
 	$(BIN)/python tests/faults/faults.py --damages 200 --kills 200 --interrupts 50 $(COUNTS)
 	$(BIN)/python tests/faults/full.py --times 50 $(COUNTS)
 	$(BIN)/python tests/faults/ranks.py --kills 200 --hangs 3 --nans 54 --damages 200 \
 	  --torchruns 3 $(COUNTS)
-	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --runs 200 --workers 5 \
+	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --runs 200 --workers 20 \
 	  --damages 200 $(COUNTS)
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.

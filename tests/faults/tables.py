@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-    found = []
+    failed = False
     kills, interrupts = "SIGKILL at a random moment", "Ctrl-C at a random moment"
     for fault, of, times, trial in (
         ("a damaged file", "checkpoints of a fit", chosen.damages, damages),
@@ -205,10 +205,11 @@ def main() -> None:
         counts: Counter[str] = Counter()
         if times:
             trial(times, chosen.seed, counts=counts)
-        found.append((fault, of, counts["tried"], counts["good"]))
-        print(f"{counts['tried']:5d} {fault}, {of}: {counts['good']} as it should be")
-    record(chosen.csv, chosen.seed, [one for one in found if one[2]])
-    raise SystemExit(1 if any(tried != good for *_, tried, good in found) else 0)
+        tried, good = counts["tried"], counts["good"]
+        failed |= tried != good
+        print(f"{tried:5d} {fault}, {of}: {good} as it should be", flush=True)
+        record(chosen.csv, chosen.seed, [(fault, of, tried, good)] if tried else [])
+    raise SystemExit(failed)
 
 
 if __name__ == "__main__":
