@@ -145,6 +145,7 @@ class Tuning:
 
     # Tables in chunks (chunked/): passes over the table against work on a chunk and on the client.
     chunk_block: int = 2**18  # entries of X that are worked on at a time: 2 MiB, a cache; safe
+    chunk_rows: int = 2**12  # at a time, at most: their vectors fit where freed memory is kept
     chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
     chunk_lengths: tuple[float, ...] = (0.5, 0.25, 1 / 16)  # of a step, tried in the same pass
     chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
