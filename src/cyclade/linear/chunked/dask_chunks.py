@@ -10,19 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from cyclade.linear.chunked.chunks import Chunk, Sums, Task, merge
 from cyclade.linear.chunked.mapped import Mapped
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 
 class DaskChunks:
     """A Dask array or dataframe, cut into chunks of whole rows, with what belongs to the rows."""
 
-    def __init__(self, X: Any, y: Any, s: Any, offset: Any, split: int) -> None:
+    def __init__(
+        self, X: Any, y: Any, s: Any, offset: Any, tuning: Tuning = DEFAULT
+    ) -> None:
         if len(X.shape) != 2:
             raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
-        self.p, self.split = int(X.shape[1]), split
+        self.p = int(X.shape[1])
+        self.split, self.inline = tuning.chunk_split, tuning.chunk_inline
         dtypes = set(X.dtypes) if hasattr(X, "dtypes") else {X.dtype}
         for dtype in dtypes:
             if getattr(dtype, "kind", "O") not in "fiub":
@@ -53,16 +58,33 @@ class DaskChunks:
         import dask
         from dask import delayed
 
-        shared = delayed(task, pure=False, traverse=False)
+        sealed: Any = Sealed(task)
+        if len(sealed.content) > self.inline:
+            sealed = delayed(sealed, pure=False, traverse=False)
         nothing = [None] * len(self.X)
         X = self.X if with_X else nothing
         rows = zip(X, *(nothing if c is None else c for c in self.columns), strict=True)
-        sums = [delayed(run, pure=False)(shared, k, *part) for k, part in enumerate(rows)]
+        sums = [delayed(run, pure=False)(sealed, k, *part) for k, part in enumerate(rows)]
         while len(sums) > 1:
             groups = [sums[k : k + self.split] for k in range(0, len(sums), self.split)]
             sums = [delayed(merge, pure=False)(group) for group in groups]
         (found,) = dask.compute(sums[0])
         return found  # type: ignore[no-any-return]
+
+
+class Sealed:
+    """A task as bytes: Dask looks into everything else, and a short one goes with every chunk.
+
+    A longer one is sent to one worker, from which the others have it: they wait for that.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.content = cloudpickle.dumps(task)
+
+    def __call__(self, chunk: Chunk) -> Sums:
+        """The sums of a chunk."""
+        task: Task = cloudpickle.loads(self.content)
+        return task(chunk)
 
 
 def run(task: Task, number: int, X: Any, y: Any, s: Any, offset: Any) -> Sums:
