@@ -100,12 +100,9 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	  --peer-python .venv-bench-adelie/bin/python $(if $(DATA),--data-dir $(DATA)) --out out/linear
 
 # Tables on Dask workers beside dask-glm, dask-ml and scikit-learn: dense, then sparse. One table.
-TABLES = PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python \
-  benchmarks/distributed_tables.py --csv docs/benchmarks/tables.csv
 bench-tables: .venv-bench-dask/.ready
-	$(TABLES)
-	$(TABLES) --sparse
-	$(TABLES) --sparse --lam 0.001
+	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py \
+	  --csv docs/benchmarks/tables.csv
 
 .venv-bench/.ready: benchmarks/linear_peers/requirements.txt
 .venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt

@@ -21,9 +21,7 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 class DaskChunks:
     """A Dask array or dataframe, cut into chunks of whole rows, with what belongs to the rows."""
 
-    def __init__(
-        self, X: Any, y: Any, s: Any, offset: Any, tuning: Tuning = DEFAULT
-    ) -> None:
+    def __init__(self, X: Any, y: Any, s: Any, offset: Any, tuning: Tuning = DEFAULT) -> None:
         if len(X.shape) != 2:
             raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
         self.p = int(X.shape[1])

@@ -154,7 +154,8 @@ def choose(table: Table, place: Place) -> Array:
     """The support, the worst violators, and zeros that are close to violating.
 
     A column that is missing costs a pass over the table, one too many a row of products. So zeros
-    come in beforehand where a pass is made anyway, and only there. Under penalties without a threshold every column is a candidate, and the worst come in.
+    come in beforehand where a pass is made anyway, and only there. Under penalties without a
+    threshold every column is a candidate, and the worst come in.
     """
     tuning, penalty, now = table.tuning, table.penalty, place.measured
     found = penalty.candidates(now.x, now.g, now.distances, tuning.chunk_near, None)

@@ -47,8 +47,9 @@ def blocks(chunk: Chunk, entries: int, rows: int) -> Iterator[tuple[slice, Any]]
         X = X.tocsr()
         data = np.asarray(X.data, np.float64)
         for part in spans(X.shape[0], rows):
-            yield part, SparseRows(
-                data, X.indices, X.indptr[part.start : part.stop + 1], X.shape[1]
+            yield (
+                part,
+                SparseRows(data, X.indices, X.indptr[part.start : part.stop + 1], X.shape[1]),
             )
         return
     if hasattr(X, "to_numpy"):  # a part of a dataframe
@@ -141,9 +142,7 @@ def _sparse_products(A: SparseRows, w: Array, old: int, cols: Array, room: Room)
     one = np.flatnonzero(cols == ONES)
     G = np.zeros((cols.size - old, cols.size))
     place = room.spread("places", A.p, cols, np.arange(cols.size), -1)
-    row_products(
-        A.data, A.indices, A.indptr, place, int(one[0]) if one.size else -1, w, old, G
-    )
+    row_products(A.data, A.indices, A.indptr, place, int(one[0]) if one.size else -1, w, old, G)
     own = G[:, old:]
     own += np.tril(own, -1).T
     return G
