@@ -26,11 +26,12 @@ class DaskChunks:
             raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
         self.p = int(X.shape[1])
         self.split, self.inline = tuning.chunk_split, tuning.chunk_inline
-        dtypes = set(X.dtypes) if hasattr(X, "dtypes") else {X.dtype}
-        for dtype in dtypes:
+        dtypes = dict(X.dtypes) if hasattr(X, "dtypes") else {None: X.dtype}
+        for name, dtype in dtypes.items():
             if getattr(dtype, "kind", "O") not in "fiub":
-                raise ValueError(f"X: its entries must be real numbers, got dtype {dtype}")
-        single = all(dtype == np.float32 for dtype in dtypes)
+                where = "" if name is None else f"; encode or drop column {name!r} (get_dummies)"
+                raise ValueError(f"X: its entries must be real numbers, got dtype {dtype}{where}")
+        single = all(dtype == np.float32 for dtype in dtypes.values())
         self.given = np.dtype(np.float32 if single else np.float64)
         if hasattr(X, "chunks") and len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})  # whole rows
@@ -124,7 +125,8 @@ def aligned(name: str, column: Any, rows: list[int] | None, count: int) -> list[
         if rows is None:
             raise ValueError(
                 f"{name}: the chunks of X have unknown sizes, so {name} must be of Dask, chunked "
-                "as X is; or call X.compute_chunk_sizes()"
+                "as X is (a column of the same dataframe); or give X with known ones: "
+                "X.compute_chunk_sizes() of an array, X.to_dask_array(lengths=True) of a dataframe"
             )
         if column.shape[:1] != (sum(rows),):
             raise ValueError(
@@ -142,5 +144,8 @@ def aligned(name: str, column: Any, rows: list[int] | None, count: int) -> list[
             column = column.rechunk({0: tuple(rows)})
     found = delayed_parts(column)
     if len(found) != count:
-        raise ValueError(f"{name}: X has {count} chunks of rows, {name} has {len(found)}")
+        raise ValueError(
+            f"{name}: X has {count} chunks of rows, {name} has {len(found)}: take both from one "
+            "dataframe, or cut them alike (repartition, rechunk)"
+        )
     return found

@@ -52,11 +52,17 @@ def blocks(chunk: Chunk, entries: int, rows: int) -> Iterator[tuple[slice, Any]]
                 SparseRows(data, X.indices, X.indptr[part.start : part.stop + 1], X.shape[1]),
             )
         return
-    if hasattr(X, "to_numpy"):  # a part of a dataframe
-        X = X.to_numpy()
-    X = np.asarray(X)
+    X = as_array(X)
     for part in spans(X.shape[0], min(max(entries // X.shape[1], 64), rows)):
         yield part, np.ascontiguousarray(X[part], np.float64)
+
+
+def as_array(X: Any) -> Array:
+    """A dense chunk, or a part of a dataframe, whose missing numbers are NaN."""
+    if hasattr(X, "to_numpy"):
+        found = X.to_numpy()
+        X = X.to_numpy(np.float64, na_value=np.nan) if found.dtype == object else found
+    return np.asarray(X)
 
 
 class Room:

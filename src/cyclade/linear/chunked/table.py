@@ -141,8 +141,13 @@ class Table:
             self.at_zero = sums
         if first:
             self.means, self.norms = sums.pop("means"), np.sqrt(sums.pop("squares"))
-            if not np.isfinite(self.norms).all():
-                raise ValueError("X: must hold finite numbers; it has NaN or infinity")
+            bad = np.flatnonzero(~np.isfinite(self.norms))
+            if bad.size:
+                raise ValueError(
+                    f"X: must hold finite numbers; it has NaN or infinity in column {bad[0]}"
+                    + (f" and {bad.size - 1} more" if bad.size > 1 else "")
+                    + ": fill or drop them (fillna, dropna, an imputer)"
+                )
         return sums
 
     def reading(self, x: Array, c: Any, sums: Sums) -> Reading:
