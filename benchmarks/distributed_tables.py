@@ -377,11 +377,11 @@ def commit() -> str:
 
 
 FEATURES = {
-    "Python, by blocks of 2 MiB": "n p / 2¹⁸",
+    "Python, by blocks of 2 MiB, at most 4,096 rows": "n p / 2¹⁸",
     "losses and dual values": "n",
     "losses along a step": "n, where there is one",
     "Xᵀu": "n p', or n p where p' > p/4",
-    "columns picked for z and for products": "n (columns of x, of the step, k₀ and 2 k₁)",
+    "columns picked for z and for products": "n (k₀ + 2 k₁), else n (columns of x and the step)",
     "means and squares of columns": "n p, in the first pass",
     "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
 }
@@ -400,10 +400,12 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
         return [n / rows, n, 0.0, 0.0, 0.0, 0.0, 0.0]
     new, old = (0 if one is None else one.size for one in (task.new, task.old))
     alive = p if task.alive is None else task.alive.size
-    moved = task.dx is not None
-    block = min(max(task.tuning.chunk_block // p, 64), rows)
+    moved, tuning = task.dx is not None, task.tuning
+    block = min(max(tuning.chunk_block // p, 64), tuning.chunk_rows, rows)
     gradient = (alive if 4 * alive < p else p) if task.gradient else 0
-    picked = task.cols.size * (1 + moved) + old + 2 * new
+    picked = old + 2 * new  # once for both, where the products have all columns of z
+    if not new or not np.isin(task.cols, task._columns()).all():
+        picked += task.cols.size
     products = new * old + (0.5 if not old else 1.0) * new * new
     return [
         n / block, n * task.gradient + 0.3 * n * (not task.gradient), n * moved, n * gradient,

@@ -38,6 +38,7 @@ NAMES = np.where(SIGNS > 0, "yes", "no")
 WEIGHTS = rng.integers(0, 3, n).astype(float)
 X = da.from_array(DENSE, chunks=(70, 3))  # rows are put together
 Y = da.from_array(REAL, chunks=100)
+SPOILT = da.from_array(np.where(np.equal(DENSE, DENSE[250, 2]), np.nan, DENSE), chunks=(70, 3))
 
 
 def same(found, inside, rel=1e-8):

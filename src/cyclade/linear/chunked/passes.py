@@ -8,6 +8,7 @@ the working set. A chunk keeps nothing: z is computed again from x, which is sho
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,17 +247,18 @@ class Pass:
         def rows(entries: Array) -> Array:
             return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
 
-        conjugate: Any = loss.conjugate  # type: ignore[attr-defined]
-        up = s * (u > 0) if u.ndim == 1 else s
-        sides, some = (up, s - up), s.min(initial=1.0) <= 0
-        out = np.zeros((2, 5))
-        for k, column in enumerate((
-            lambda: rows(u * z) - loss.value(y, z), lambda: conjugate(y, part * u),
-            lambda: conjugate(y, np.zeros_like(u)), lambda: rows(u * b), lambda: rows(u * u),
-        )):  # fmt: skip
-            if k == 3 and b is None:
-                continue
-            found = np.where(s > 0, column(), 0.0) if some else column()
+        def columns() -> Iterator[Array]:
+            conjugate: Any = loss.conjugate  # type: ignore[attr-defined]
+            yield rows(u * z) - loss.value(y, z)
+            yield conjugate(y, part * u)
+            yield conjugate(y, np.zeros_like(u))
+            yield np.zeros(len(y)) if b is None else rows(u * b)
+            yield rows(u * u)
+
+        up, empty = s * (u > 0) if u.ndim == 1 else s, s.min(initial=1.0) <= 0
+        sides, out = (up, s - up), np.empty((2, 5))
+        for k, column in enumerate(columns()):  # one at a time: they are not held together
+            found = np.where(s > 0, column, 0.0) if empty else column
             out[:, k] = [found @ side for side in sides]
         return out
 
