@@ -457,6 +457,19 @@ def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
     return costs, sum(rest for *_, rest in found) / len(lines)
 
 
+def billion(loss: str, costs: list[float]) -> dict[str, str]:
+    """What 10⁹ x 100 would take, from the constants in nanoseconds."""
+    n, p, W, count = 1e9, 100, 25, 3 if loss == "squared" else 7
+    blocks = n * p / 2**18
+    first = [blocks, n, 0.0, p * n, 0.0, p * n, 0.0]
+    later = [blocks, n, n * (loss != "squared"), p * n, 2 * W * n, 0.0, W * W / 2 * n]
+    core = 1e-9 * float(np.add(first, np.multiply(count - 1, later)) @ np.array(costs))
+    return {
+        "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
+        "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
+    }  # fmt: skip
+
+
 def model(path: Path | None, repeats: int) -> None:
     """Predicted and measured processor seconds of fits, and what a billion rows would take."""
     lines, large = [], []
@@ -477,15 +490,7 @@ def model(path: Path | None, repeats: int) -> None:
                 "ratio": f"{predicted / measured:.2f}",
             })  # fmt: skip
             print("  ".join(f"{value:>14}" for value in lines[-1].values()), flush=True)
-        n, W = 1e9, 25
-        first = np.array([n / 2e6, n, 0.0, 100 * n, 0.0, 100 * n, W * W / 2 * n])
-        later = np.array([n / 2e6, n, n, 100 * n, 4 * W * n, 0.0, W * W / 2 * n])
-        count = 3 if loss == "squared" else 8
-        core = float((first + (count - 1) * later) @ costs)
-        large.append({
-            "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
-            "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
-        })  # fmt: skip
+        large.append(billion(loss, [float(row[f"{TITLES[loss]}, ns"]) for row in table]))
         print(large[-1])
     if path:
         write(path, lines)

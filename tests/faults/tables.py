@@ -138,7 +138,9 @@ def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
     draw = random.Random(seed)
     with dask.config.set(scheduler="synchronous"):
         whole = summary(fit())
+    # On a busy machine a new worker may take longer than the 15 s after which it is given up.
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0
         ) as cluster,
