@@ -18,11 +18,12 @@ test: setup
 # nothing had happened. Killed fits of tables and killed Dask workers: the same certificate.
 COUNTS = --csv docs/benchmarks/faults.csv
 faults: setup
+	rm -f docs/benchmarks/faults.csv
 	$(BIN)/python tests/faults/faults.py --damages 200 --kills 200 --interrupts 50 $(COUNTS)
 	$(BIN)/python tests/faults/full.py --times 50 $(COUNTS)
 	$(BIN)/python tests/faults/ranks.py --kills 200 --hangs 3 --nans 54 --damages 200 \
 	  --torchruns 3 $(COUNTS)
-	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --runs 200 --workers 5 \
+	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --runs 200 --workers 20 \
 	  --damages 200 $(COUNTS)
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.
@@ -99,12 +100,9 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 	  --peer-python .venv-bench-adelie/bin/python $(if $(DATA),--data-dir $(DATA)) --out out/linear
 
 # Tables on Dask workers beside dask-glm, dask-ml and scikit-learn: dense, then sparse. One table.
-TABLES = PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python \
-  benchmarks/distributed_tables.py --csv docs/benchmarks/tables.csv
 bench-tables: .venv-bench-dask/.ready
-	$(TABLES)
-	$(TABLES) --sparse
-	$(TABLES) --sparse --lam 0.001
+	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-bench-dask/bin/python benchmarks/distributed_tables.py \
+	  --csv docs/benchmarks/tables.csv
 
 .venv-bench/.ready: benchmarks/linear_peers/requirements.txt
 .venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt

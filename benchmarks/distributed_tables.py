@@ -1,30 +1,30 @@
 """Tables on Dask workers: l1 logistic regression and Lasso beside dask-glm and dask-ml, in one run.
 
-    python benchmarks/distributed.py --tables                        # 2,000,000 x 100
-    python benchmarks/distributed.py --tables --sparse               # 500,000 x 50,000, CSR blocks
-    python benchmarks/distributed.py --tables --workers 1 2 --csv docs/benchmarks/tables.csv
+    python benchmarks/distributed.py --tables --csv docs/benchmarks/tables.csv    # all of it
+    python benchmarks/distributed.py --tables --problems sparse --workers 1
 
-Clusters of one and of several worker processes with one thread each hold the same rows in memory
-(persisted). Ours goes first, to a duality gap of 1e-6 of the null loss. A peer then runs until its
-time is up, and is timed up to the first of its iterates with F within `--within` of ours (F is
-evaluated afterwards, off the clock). Seconds of the clock and of the processors (client and
-workers) are given. dask-glm's solvers with l1 are ADMM and proximal gradient; they have no sparse
-blocks; dask-ml's estimators call them. scikit-learn, where the rows fit into its memory, runs on
-the client; bringing the rows there is not timed. Bytes are those that workers sent, to each other
-and to the client, as Dask counts them. With `--csv` lines are added to a table, which is shown
-anew: parts may be run one by one. `--model` checks the cost model of docs/scaling.md.
+Problems are 2,000,000 x 100 and a sparse 500,000 x 50,000 (CSR blocks), the latter at two λ.
+Clusters of one and of two worker processes with one thread each hold the same rows in memory
+(persisted). Ours goes first, to a duality gap of 1e-6 of the null loss. On one worker each peer
+then runs until its time is up, and is timed up to the first of its iterates with F within
+`--within` of ours (F is evaluated afterwards, off the clock). Seconds of the clock and of the
+processors (client and workers) are given. dask-glm's solvers with l1 are ADMM and proximal
+gradient; they have no sparse blocks; dask-ml's estimators call them. scikit-learn runs in a process
+of its own with all rows in its memory; making them there is not timed. Bytes are those that workers
+sent, to each other and to the client, as Dask counts them. "numbers" are the most that a chunk sent
+in an outer iteration, over p + |W|². `--model` checks the cost model of docs/scaling.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import statistics
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,30 +95,60 @@ def sent(client: Any) -> int:
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
-def objective(X: Any, y: Any, loss: str, lam: float, coef: np.ndarray, c: float) -> float:
+def loss_of(X: Any, y: np.ndarray, loss: str, coef: np.ndarray) -> float:
+    """The sum of the losses of some rows."""
+    z = np.asarray(X @ coef)
+    if loss == "squared":
+        return float(0.5 * np.sum((z - y) ** 2))
+    return float(np.sum(np.logaddexp(0.0, -y * z)))
+
+
+def objective(X: Any, y: Any, loss: str, lam: float, coef: np.ndarray) -> float:
     """F from its definition, on the workers."""
     import dask
     from dask import delayed
 
-    def part(block: Any, own: np.ndarray) -> float:
-        z = np.asarray(block @ coef) + c
-        if loss == "squared":
-            return float(0.5 * np.sum((z - own) ** 2))
-        return float(np.sum(np.logaddexp(0.0, -own * z)))
-
     parts = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True)
-    total = sum(dask.compute(*[delayed(part)(block, own) for block, own in parts]))
+    total = sum(dask.compute(*[delayed(loss_of)(block, own, loss, coef) for block, own in parts]))
     return total / X.shape[0] + lam * float(np.abs(coef).sum())
 
 
-def ours(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, float, Row]:
+class Sent:
+    """Counts the numbers that a chunk sends in every pass over X: as many as their sum has."""
+
+    def __enter__(self) -> list[int]:
+        from cyclade.linear.chunked.dask_chunks import DaskChunks
+
+        self._plain, found = DaskChunks.reduce, list[int]()
+
+        def counted(chunks: Any, task: Any, with_X: bool = True) -> Any:
+            sums = self._plain(chunks, task, with_X)
+            if with_X:
+                found.append(sum(np.size(value) for value in sums.values()))
+            return sums
+
+        DaskChunks.reduce = counted  # type: ignore[method-assign]
+        return found
+
+    def __exit__(self, *error: object) -> None:
+        from cyclade.linear.chunked.dask_chunks import DaskChunks
+
+        DaskChunks.reduce = self._plain  # type: ignore[method-assign]
+
+
+def ours(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, Row]:
     """Our fit, and what its passes say."""
     from cyclade.linear import solve
 
-    fit = solve(X, y, loss, "l1", lam=lam, fit_intercept=False)
+    with Sent() as passes:
+        fit = solve(X, y, loss, "l1", lam=lam, fit_intercept=False)
     assert fit.certificate.reached
-    last = fit.history[-1]
-    return fit.coef, 0.0, {"passes": int(last["reads"]), "W": int(last["working"])}
+    reads = [int(row["reads"]) for row in fit.history]
+    most = max(
+        sum(passes[first:last]) / (X.shape[1] + row["working"] ** 2)
+        for first, last, row in zip(reads, reads[1:], fit.history[1:], strict=False)
+    )
+    return fit.coef, {"passes": reads[-1], "numbers": f"{most:.2f}"}
 
 
 class TimeUp(Exception):
@@ -195,7 +225,7 @@ def peer(
 
     def F(k: int) -> float:
         (coef,) = dask.compute(seen.found[k])
-        return objective(X, y, loss, lam, np.ravel(np.asarray(coef, float)), 0.0)
+        return objective(X, y, loss, lam, np.ravel(np.asarray(coef, float)))
 
     low, high = -1, len(seen.marks) - 1  # the first that is good enough lies in (low, high]
     best = F(high)
@@ -213,89 +243,105 @@ def peer(
     }  # fmt: skip
 
 
-def sklearn(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, float, Row]:
-    """scikit-learn on the client, with all rows there."""
-    import dask
+def sklearn(shape: Shape, loss: str, lam: float, limit: float) -> Row:
+    """scikit-learn in a process of its own, ended when its time is up."""
+    line = [*map(str, shape[:3]), str(shape[3] or 0), loss, str(lam)]
+    child = subprocess.Popen(
+        [sys.executable, __file__, "--sklearn", *line], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()  # it has its rows
+    try:
+        said, _ = child.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        return {"seconds": limit, "cpu": limit, "F": None, "reached": "no, time was up"}
+    return dict(json.loads(said))
+
+
+def as_sklearn(n: int, p: int, chunk: int, per_row: int, loss: str, lam: float) -> None:
+    """That process: seconds, processor seconds and F."""
     from scipy import sparse
 
-    blocks = dask.compute(*X.to_delayed().ravel())
-    own = y.compute()
-    whole = sparse.vstack(blocks).tocsc() if sparse.issparse(blocks[0]) else np.vstack(blocks)
+    blocks = [rows_of(k, chunk, p, per_row or None) for k in range(n // chunk)]
+    y = np.concatenate([target_of(k, block, loss) for k, block in enumerate(blocks)])
+    X = sparse.vstack(blocks).tocsc() if per_row else np.asfortranarray(np.vstack(blocks))
+    del blocks
+    from sklearn.linear_model import Lasso, LogisticRegression
+
+    print("ready", flush=True)
     start, worked = time.perf_counter(), time.process_time()
     if loss == "squared":
-        from sklearn.linear_model import Lasso
-
-        coef = Lasso(alpha=lam, fit_intercept=False, tol=1e-5).fit(whole, own).coef_
+        coef = Lasso(alpha=lam, fit_intercept=False, tol=1e-5, copy_X=False).fit(X, y).coef_
     else:
-        from sklearn.linear_model import LogisticRegression
-
         model = LogisticRegression(
-            penalty="l1", C=1.0 / (lam * len(own)), solver="liblinear", fit_intercept=False,
-            tol=1e-4, max_iter=50,
+            penalty="l1", C=1.0 / (lam * n), solver="liblinear", fit_intercept=False, tol=1e-4,
+            max_iter=50,
         )  # fmt: skip
-        coef = model.fit(whole, own).coef_[0]
+        coef = model.fit(X, y).coef_[0]
     seconds, cpu = time.perf_counter() - start, time.process_time() - worked
-    return coef, 0.0, {"passes": None, "seconds": seconds, "cpu": cpu}
+    F = loss_of(X, y, loss, coef) / n + lam * float(np.abs(coef).sum())
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "F": F}), flush=True)
 
 
-def timed(client: Any, run: Callable[..., Any], X: Any, y: Any, loss: str, lam: float) -> Row:
-    """Seconds, bytes and F of one fit."""
+def timed(client: Any, X: Any, y: Any, loss: str, lam: float) -> Row:
+    """Seconds, bytes and F of one fit of ours."""
     before, worked, start = sent(client), processor(client), time.perf_counter()
-    coef, c, more = run(X, y, loss, lam)
-    seconds = more.pop("seconds", time.perf_counter() - start)
-    more["cpu"] = more.get("cpu", processor(client) - worked)
-    moved = sent(client) - before
-    F = objective(X, y, loss, lam, np.ravel(coef), c)
-    return {"seconds": seconds, "bytes": moved, "F": F, **more}
+    coef, more = ours(X, y, loss, lam)
+    seconds = time.perf_counter() - start
+    more |= {"cpu": processor(client) - worked, "bytes": sent(client) - before}
+    return {"seconds": seconds, "F": objective(X, y, loss, lam, np.ravel(coef)), **more}
 
 
-def world(workers: int, chosen: argparse.Namespace) -> None:
+Shape = tuple[int, int, int, int | None]  # rows, columns, rows of a chunk, entries of a sparse row
+
+
+def world(workers: int, shape: Shape, loss: str, lams: list[float], chosen: Any) -> None:
     """All contestants on a cluster of so many workers; every line is written when it is there."""
     from dask.distributed import Client, LocalCluster
 
-    n, p, per_row = (500_000, 50_000, 20) if chosen.sparse else (2_000_000, 100, None)
-    n = chosen.rows or n
+    n, p, chunk, per_row = shape
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0
         ) as cluster,
         Client(cluster) as client,
     ):
-        for loss in chosen.losses:
-            X, y = table(n, p, n // chosen.chunks, loss, per_row)
-            lam = chosen.lam
-            ours(X[: X.chunks[0][0]], y[: y.chunks[0][0]], loss, lam)  # compiles
-            runs = [timed(client, ours, X, y, loss, lam) for _ in range(chosen.repeats)]
+        X, y = table(n, p, chunk, loss, per_row)
+        ours(X, y, loss, lams[0])  # compiles
+        for lam in lams:
+            runs = [timed(client, X, y, loss, lam) for _ in range(chosen.repeats)]
             mine = runs[0]
             for name in ("seconds", "cpu"):
                 mine[name] = statistics.median(run[name] for run in runs)
-            title = TITLES[loss]
-            at = {"problem": f"{title} {n:,} x {p:,}", "λ": f"{lam:g}", "workers": str(workers)}
+            title = f"{TITLES[loss]} {n:,} x {p:,}"
+            at = {"problem": title, "λ": f"{lam:g}", "workers": str(workers)}
             add(chosen.csv, at | {"contestant": "cyclade"}, mine)
             goal = mine["F"] * (1.0 + chosen.within)
-            for name in chosen.peers:
+            for name in PEERS if chosen.peers is None else chosen.peers:
+                if workers > 1 or (per_row and name != "scikit-learn"):
+                    continue
                 if name == "scikit-learn":
-                    found = timed(client, sklearn, X, y, loss, lam)
+                    found = sklearn(shape, loss, lam, chosen.seconds)
                 else:
                     found = peer(client, name, X, y, loss, lam, goal, chosen.seconds)
                 add(chosen.csv, at | {"contestant": name}, found)
-            del X, y
+        del X, y
 
 
 KEY = ("problem", "λ", "workers", "contestant")
-LINES: dict[tuple[str, ...], dict[str, str]] = {}  # of this run, or of the file
+LINES: dict[tuple[str, ...], dict[str, str]] = {}  # of this run
 
 
 def add(path: Path | None, at: dict[str, str], found: Row) -> None:
     """One more line of the table, and all ratios anew; the file is written, if there is one."""
-    if path is not None and path.exists() and not LINES:
-        with path.open(newline="") as file:
-            LINES.update({tuple(row[k] for k in KEY): row for row in csv.DictReader(file)})
     LINES[tuple(at[k] for k in KEY)] = at | {
         "seconds": f"{found['seconds']:.2f}", "CPU s": f"{found['cpu']:.2f}",
-        "F": f"{found['F']:.9g}", "passes": str(found["passes"] or "–"),
-        "MB moved": f"{found['bytes'] / 1e6:.2f}", "commit": commit(),
-        "reached": found.get("reached", "yes"),
+        "F": "–" if found["F"] is None else f"{found['F']:.9g}",
+        "passes": str(found.get("passes") or "–"), "numbers": found.get("numbers", "–"),
+        "MB moved": f"{found['bytes'] / 1e6:.2f}" if "bytes" in found else "–",
+        "commit": commit(), "reached": found.get("reached", "yes"),
     }  # fmt: skip
     lines = [shown(LINES[key]) for key in sorted(LINES)]
     print("  ".join(f"{k} {v};" for k, v in shown(LINES[tuple(at[k] for k in KEY)]).items()),
@@ -316,7 +362,7 @@ def shown(line: dict[str, str]) -> dict[str, str]:
         "/ cyclade": over("seconds", contestant="cyclade"), "CPU s": line["CPU s"],
         "CPU / cyclade": over("CPU s", contestant="cyclade"),
         "x one worker": beside if beside == "–" else f"{1.0 / float(beside):.2f}",
-        **{k: line[k] for k in ("reached", "F", "passes", "MB moved", "commit")},
+        **{k: line[k] for k in ("reached", "F", "passes", "numbers", "MB moved", "commit")},
     }  # fmt: skip
 
 
@@ -331,11 +377,11 @@ def commit() -> str:
 
 
 FEATURES = {
-    "Python, by blocks of 2 MiB": "n p / 2¹⁸",
+    "Python, by blocks of 2 MiB, at most 4,096 rows": "n p / 2¹⁸",
     "losses and dual values": "n",
     "losses along a step": "n, where there is one",
     "Xᵀu": "n p', or n p where p' > p/4",
-    "columns picked for z and for products": "n (columns of x, of the step, k₀ and 2 k₁)",
+    "columns picked for z and for products": "n (k₀ + 2 k₁), else n (columns of x and the step)",
     "means and squares of columns": "n p, in the first pass",
     "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
 }
@@ -354,10 +400,12 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
         return [n / rows, n, 0.0, 0.0, 0.0, 0.0, 0.0]
     new, old = (0 if one is None else one.size for one in (task.new, task.old))
     alive = p if task.alive is None else task.alive.size
-    moved = task.dx is not None
-    block = min(max(task.tuning.chunk_block // p, 64), rows)
+    moved, tuning = task.dx is not None, task.tuning
+    block = min(max(tuning.chunk_block // p, 64), tuning.chunk_rows, rows)
     gradient = (alive if 4 * alive < p else p) if task.gradient else 0
-    picked = task.cols.size * (1 + moved) + old + 2 * new
+    picked = old + 2 * new  # once for both, where the products have all columns of z
+    if not new or not np.isin(task.cols, task._columns()).all():
+        picked += task.cols.size
     products = new * old + (0.5 if not old else 1.0) * new * new
     return [
         n / block, n * task.gradient + 0.3 * n * (not task.gradient), n * moved, n * gradient,
@@ -409,6 +457,19 @@ def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
     return costs, sum(rest for *_, rest in found) / len(lines)
 
 
+def billion(loss: str, costs: list[float]) -> dict[str, str]:
+    """What 10⁹ x 100 would take, from the constants in nanoseconds."""
+    n, p, W, count = 1e9, 100, 25, 3 if loss == "squared" else 7
+    blocks = n * p / 2**18
+    first = [blocks, n, 0.0, p * n, 0.0, p * n, 0.0]
+    later = [blocks, n, n * (loss != "squared"), p * n, 2 * W * n, 0.0, W * W / 2 * n]
+    core = 1e-9 * float(np.add(first, np.multiply(count - 1, later)) @ np.array(costs))
+    return {
+        "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
+        "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
+    }  # fmt: skip
+
+
 def model(path: Path | None, repeats: int) -> None:
     """Predicted and measured processor seconds of fits, and what a billion rows would take."""
     lines, large = [], []
@@ -429,15 +490,7 @@ def model(path: Path | None, repeats: int) -> None:
                 "ratio": f"{predicted / measured:.2f}",
             })  # fmt: skip
             print("  ".join(f"{value:>14}" for value in lines[-1].values()), flush=True)
-        n, W = 1e9, 25
-        first = np.array([n / 2e6, n, 0.0, 100 * n, 0.0, 100 * n, W * W / 2 * n])
-        later = np.array([n / 2e6, n, n, 100 * n, 4 * W * n, 0.0, W * W / 2 * n])
-        count = 3 if loss == "squared" else 8
-        core = float((first + (count - 1) * later) @ costs)
-        large.append({
-            "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
-            "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
-        })  # fmt: skip
+        large.append(billion(loss, [float(row[f"{TITLES[loss]}, ns"]) for row in table]))
         print(large[-1])
     if path:
         write(path, lines)
@@ -455,13 +508,18 @@ def write(path: Path, lines: list[dict[str, str]]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Run the clusters and print the table."""
+    if arguments[:1] == ["--sklearn"]:
+        *shape, loss, lam = arguments[1:]
+        n, p, chunk, per_row = map(int, shape)
+        as_sklearn(n, p, chunk, per_row, loss, float(lam))
+        return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sparse", action="store_true", help="500,000 x 50,000")
+    parser.add_argument("--problems", nargs="+", default=["dense", "sparse"])
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--chunks", type=int, default=20)
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--losses", nargs="+", default=["squared", "logistic"])
-    parser.add_argument("--lam", type=float, default=0.01)
+    parser.add_argument("--lams", nargs="+", type=float, default=None)
     parser.add_argument("--within", type=float, default=1e-4, help="of F, for peers")
     parser.add_argument("--seconds", type=float, default=60.0, help="for a peer")
     parser.add_argument("--repeats", type=int, default=3)
@@ -475,10 +533,13 @@ def main(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
     here = Path(__file__).resolve().parent  # distributed.py here would hide Dask's package
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
-    if chosen.peers is None:
-        chosen.peers = ["scikit-learn"] if chosen.sparse else PEERS
-    for workers in chosen.workers:
-        world(workers, chosen)
+    for kind in chosen.problems:
+        n, p, per_row = (500_000, 50_000, 20) if kind == "sparse" else (2_000_000, 100, None)
+        n = chosen.rows or n
+        lams = chosen.lams or ([0.01, 0.001] if kind == "sparse" else [0.01])
+        for loss in chosen.losses:
+            for workers in chosen.workers:
+                world(workers, (n, p, n // chosen.chunks, per_row), loss, lams, chosen)
 
 
 if __name__ == "__main__":

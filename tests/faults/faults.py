@@ -30,6 +30,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +405,7 @@ class Stage:
         return hits, outcome, f"{signal.Signals(by).name} {number}: {name}: {why}" if why else ""
 
 
+DAMAGED = ("a damaged file", "folders of cyclade run, tune, reproduce")
 STRIKES = {"SIGKILL": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 
 
@@ -431,7 +433,11 @@ def main() -> int:
             print(f"damage {number}: {key}: {outcome}", file=sys.stderr, flush=True)
         for key in sorted(table):
             print(f"{key:32s} {', '.join(f'{v} {k}' for k, v in sorted(table[key].items()))}")
-        found, said = [], []
+        total = sum(table.values(), Counter[str]())
+        good = total[RECOVERED] + total[REFUSED]
+        counts = partial(record, chosen.csv if chosen.only is None else None, chosen.seed)
+        counts([(*DAMAGED, total.total(), good)])
+        said = []
         for name in chosen.commands if chosen.only is None else ():
             began = time.perf_counter()
             forked(command(name, 0).line(Path(scratch) / f"timed-{name}"))
@@ -446,14 +452,13 @@ def main() -> int:
                     commands[outcome] += 1
                     failures += [why] if why else []
                     print(f"{fault}, {name}, {hits}: {outcome}", file=sys.stderr, flush=True)
-                found.append((f"{fault} at a random moment", f"cyclade {name}", hits, good))
+                counts([(f"{fault} at a random moment", f"cyclade {name}", hits, good)])
                 said.append(
                     f"{hits} {fault} of {commands.total()} {name}: {commands[RECOVERED]} ended as "
                     f"if nothing had happened, {commands.total() - commands[RECOVERED]} did not"
                 )
     for line in failures:
         print(line)
-    total = sum(table.values(), Counter[str]())
     print(
         f"{sum(total.values())} damages: {total[RECOVERED]} recovered bit for bit, "
         f"{total[REFUSED]} refused in one line, {total[SILENT]} accepted silently, "
@@ -461,10 +466,6 @@ def main() -> int:
     )
     for line in said:
         print(line)
-    good = total[RECOVERED] + total[REFUSED]
-    found.append(("a damaged file", "folders of cyclade run, tune, reproduce", total.total(), good))
-    if chosen.only is None:
-        record(chosen.csv, chosen.seed, [one for one in found if one[2]])
     return 1 if failures else 0
 
 

@@ -344,6 +344,8 @@ def main() -> int:
                     took = time.perf_counter() - begun
                     text = f"{kind} {k}: {why or 'as it should be'} ({took:.1f} s)"
                     print(text, file=sys.stderr, flush=True)
+            tried = [(*TITLES[kind], counts.total(), counts[True])] if counts else []
+            record(chosen.csv, chosen.seed, tried)
     for line in failures:
         print(line)
     words = {
@@ -355,9 +357,6 @@ def main() -> int:
     }
     for kind, counts in outcome.items():
         print(f"{sum(counts.values())} {words[kind]}: {counts[True]}, else: {counts[False]}")
-    record(chosen.csv, chosen.seed, [
-        (*TITLES[kind], counts.total(), counts[True]) for kind, counts in outcome.items() if counts
-    ])  # fmt: skip
     return 1 if failures else 0
 
 

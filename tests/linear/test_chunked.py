@@ -22,8 +22,8 @@ from cyclade.linear import (
 from cyclade.linear.chunked.chunks import Chunk, SlicedChunks
 from cyclade.linear.chunked.fit import begin, minimise, screen
 from cyclade.linear.chunked.model import Products, block_cycles
-from cyclade.linear.chunked.passes import Column, Pass
-from cyclade.linear.chunked.products import Room, products
+from cyclade.linear.chunked.passes import Column, Pass, packed
+from cyclade.linear.chunked.products import Room, blocks, products
 from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.losses import Loss, Quantile
@@ -339,8 +339,10 @@ def test_products_of_dense_and_sparse_rows_are_the_sums_they_are_named_after():
     A = np.column_stack([DENSE, np.ones(n)])
     literal = A[:, new].T @ (w[:, None] * A[:, [4, p, 7, 0]])
     for X in (DENSE, sparse.csr_matrix(DENSE)):
-        np.testing.assert_allclose(products(X, w, old, new, Room()), literal, atol=1e-12)
-        own = products(X, np.abs(w), np.empty(0, np.int64), np.array([ONES, 2, 5]), Room())
+        ((_, A_),) = blocks(Chunk(0, X, None, None, None), 2**20, n)
+        cols = np.concatenate([old, new])
+        np.testing.assert_allclose(products(A_, w, 2, cols, Room()), literal, atol=1e-12)
+        own = products(A_, np.abs(w), 0, np.array([ONES, 2, 5]), Room())
         B = A[:, [p, 2, 5]]
         np.testing.assert_allclose(own, B.T @ (np.abs(w)[:, None] * B), atol=1e-12)
 
@@ -348,11 +350,12 @@ def test_products_of_dense_and_sparse_rows_are_the_sums_they_are_named_after():
 def test_products_that_grow_are_those_formed_at_once():
     G = DENSE.T @ DENSE
     store = Products()
-    rows, cols = np.triu_indices(2)
     first, more = np.array([3, 1]), np.array([0, 5])
-    store.add(first, G[np.ix_(first, first)][rows, cols][None])
+    store.add(first, packed(G[np.ix_(first, first)][None]))
     every = np.array([3, 1, 0, 5])
-    store.add(more, G[np.ix_(more, every)][None])
+    sent = packed(G[np.ix_(more, every)][None])
+    assert sent.shape == (1, 2 * 2 + 3)  # what is symmetric goes once
+    store.add(more, sent)
     want = np.array([5, 1, 3])
     np.testing.assert_array_equal(store.of(want)[0], G[np.ix_(want, want)])
     assert list(store.lacking(np.array([1, 2, 5]))) == [2]
@@ -391,19 +394,35 @@ def minimised(H, b, x, first, last, lam):
     return x
 
 
-def test_passes_by_small_blocks_are_those_of_one():
-    """Whatever the cut into blocks and chunks, the sums are the same."""
-    y, column = TARGETS["signs"], Column(losses.get("logistic"), None)
-    cols = np.array([0, 3])
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(("loss", "outputs"), [("logistic", None), ("multinomial", 3)])
+def test_passes_by_small_blocks_are_those_of_one(store, loss, outputs):
+    """Whatever the cut into blocks and chunks, dense or sparse, the sums are the literal ones."""
+    y = TARGETS["signs" if outputs is None else "classes"]
+    column, cols, new = Column(losses.get(loss), outputs), np.array([0, 3]), np.array([ONES, 3, 8])
+    x, dx = np.array([0.1, -0.2]), np.array([0.05, 0.0])
+    if outputs is not None:
+        x, dx = np.outer(x, [1.0, 0.5, -1.0]), np.outer(dx, [0.3, 0.2, 0.1])
     sums = []
-    for entries in (2**20, 800):
-        task = Pass(
-            column, replace(DEFAULT, chunk_block=entries), cols, np.array([0.1, -0.2]), 0.3,
-            dx=np.array([0.05, 0.0]), dual=True, moments=True, new=np.array([ONES, 3, 8]),
-        )  # fmt: skip
-        sums.append(task(Chunk(0, DENSE, y, WEIGHTS, None)))
-    for name, value in sums[0].items():
-        np.testing.assert_allclose(value, sums[1][name], rtol=1e-12, atol=1e-12)
+    for entries, rows in ((2**20, n), (800, n), (2**20, 7)):
+        for held in (new, np.array([ONES, 0, 3, 8])):  # without and with all columns of x
+            task = Pass(
+                column, replace(DEFAULT, chunk_block=entries, chunk_rows=rows), cols, x, 0.3,
+                dx=dx, dual=True, moments=True, alive=np.array([1, 3, 4, 7]), new=held,
+            )  # fmt: skip
+            found = task(Chunk(0, store(DENSE), y, WEIGHTS, None))
+            if held is not new:
+                found["products"] = sums[0]["products"]
+            sums.append(found)
+    z = DENSE[:, cols] @ x + 0.3
+    u = column.loss.gradient(y, z)
+    g = DENSE.T @ (WEIGHTS * u if outputs is None else WEIGHTS[:, None] * u)
+    np.testing.assert_allclose(sums[0]["g"], g[[1, 3, 4, 7]], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums[0]["squares"], (DENSE**2).T @ WEIGHTS, rtol=1e-12)
+    np.testing.assert_allclose(sums[0]["values"][0], WEIGHTS @ column.loss.value(y, z), rtol=1e-12)
+    for other in sums[1:]:
+        for name, value in sums[0].items():
+            np.testing.assert_allclose(value, other[name], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -23,6 +25,7 @@ from cyclade.linear import (
 )  # fmt: skip
 from cyclade.linear.chunked.dask_chunks import DaskChunks
 from cyclade.linear.penalties import L1, GroupL2
+from cyclade.linear.tuning import DEFAULT
 
 da = pytest.importorskip("dask.array")
 rng = np.random.default_rng(0)
@@ -35,6 +38,7 @@ NAMES = np.where(SIGNS > 0, "yes", "no")
 WEIGHTS = rng.integers(0, 3, n).astype(float)
 X = da.from_array(DENSE, chunks=(70, 3))  # rows are put together
 Y = da.from_array(REAL, chunks=100)
+SPOILT = da.from_array(np.where(np.equal(DENSE, DENSE[250, 2]), np.nan, DENSE), chunks=(70, 3))
 
 
 def same(found, inside, rel=1e-8):
@@ -216,6 +220,11 @@ def test_streams_take_chunks():
         (lambda: solve(X, REAL[:-1], lam=0.1), "y: X has 300 rows"),
         (lambda: solve(X.astype(complex), Y, lam=0.1), "real numbers"),
         (lambda: solve(X[:, 0], Y, lam=0.1), "two dimensions"),
+        (lambda: Lasso(alpha=0.1).fit(Y, Y), "two dimensions"),
+        (
+            lambda: solve(da.where(X.map_blocks(np.equal, DENSE[250, 2]), np.nan, X), Y, lam=0.1),
+            "infinity in column 2: ",
+        ),
         (lambda: Lasso(alpha=0.1, standardize=True).fit(X, Y), "standardize must be False"),
         (lambda: LassoCV(scoring="r2", cv=2, n_alphas=2).fit(X, Y), "scoring must be None"),
     ],
@@ -223,6 +232,41 @@ def test_streams_take_chunks():
 def test_bad_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_chunks_without_rows(loss, fit_intercept):
+    y = REAL if loss == "squared" else np.sign(REAL)
+    cut = da.from_array(X.compute(), chunks=((0, 100, 0, 200, 0), -1))
+    found = solve(cut, y, loss, lam=0.05, fit_intercept=fit_intercept, tol=1e-9)
+    inside = solve(X.compute(), y, loss, lam=0.05, fit_intercept=fit_intercept, tol=1e-9)
+    assert found.objective == pytest.approx(inside.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("inline", [0, 2**20])
+def test_tasks_are_the_same_however_they_travel(inline):
+    tuning = replace(DEFAULT, chunk_inline=inline, chunk_split=2)
+    found = solve(X, np.sign(REAL), "logistic", lam=0.05, tuning=tuning)
+    np.testing.assert_array_equal(found.coef, solve(X, np.sign(REAL), "logistic", lam=0.05).coef)
+
+
+def test_dataframes_with_odd_columns():
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X.compute()[:, :3], columns=list("abc"))
+    frame["n"] = pd.array(np.arange(300) % 5, dtype="Int64")
+    y = dd.from_pandas(pd.Series(REAL), npartitions=3)
+    inside = solve(frame.to_numpy(np.float64), REAL, lam=0.05)
+    found = solve(dd.from_pandas(frame, npartitions=3), y, lam=0.05)
+    assert found.objective == pytest.approx(inside.objective, rel=1e-6)
+    for change, message in (
+        ({"n": frame["n"].where(frame["n"] > 0)}, "infinity in column 3"),
+        ({"k": pd.Categorical(["u", "v", "w"] * 100)}, "drop column 'k'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            solve(dd.from_pandas(frame.assign(**change), npartitions=3), y, lam=0.05)
+    with pytest.raises(ValueError, match="X has 2 chunks of rows, y has 3: take both from one"):
+        solve(dd.from_pandas(frame, npartitions=2), y, lam=0.05)
 
 
 def test_what_needs_rows_in_memory_says_so():

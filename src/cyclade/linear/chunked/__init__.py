@@ -17,4 +17,4 @@ def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any, tuning: Tuning = 
         return SlicedChunks(X, y, sample_weight, offset)
     from cyclade.linear.chunked.dask_chunks import DaskChunks
 
-    return DaskChunks(X, y, sample_weight, offset, tuning.chunk_split)
+    return DaskChunks(X, y, sample_weight, offset, tuning)

@@ -57,8 +57,8 @@ def merge(parts: Sequence[Sums]) -> Sums:
     >>> merge([{"n": 2, "most": 3.0, "list": [1]}, {"n": 5, "most": 1.0, "list": [2]}])
     {'n': 7, 'most': 3.0, 'list': [1, 2]}
     """
-    out = dict(parts[0])
-    for part in parts[1:]:
+    out: Sums = {}
+    for part in parts:
         for name, value in part.items():
             if name not in out:
                 out[name] = value

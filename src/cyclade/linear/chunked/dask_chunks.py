@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 
 class DaskChunks:
     """A Dask array or dataframe, cut into chunks of whole rows, with what belongs to the rows."""
 
-    def __init__(self, X: Any, y: Any, s: Any, offset: Any, split: int) -> None:
+    def __init__(self, X: Any, y: Any, s: Any, offset: Any, tuning: Tuning = DEFAULT) -> None:
         if len(X.shape) != 2:
             raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
-        self.p, self.split = int(X.shape[1]), split
-        dtypes = set(X.dtypes) if hasattr(X, "dtypes") else {X.dtype}
-        for dtype in dtypes:
+        self.p = int(X.shape[1])
+        self.split, self.inline = tuning.chunk_split, tuning.chunk_inline
+        dtypes = dict(X.dtypes) if hasattr(X, "dtypes") else {None: X.dtype}
+        for name, dtype in dtypes.items():
             if getattr(dtype, "kind", "O") not in "fiub":
-                raise ValueError(f"X: its entries must be real numbers, got dtype {dtype}")
-        single = all(dtype == np.float32 for dtype in dtypes)
+                where = "" if name is None else f"; encode or drop column {name!r} (get_dummies)"
+                raise ValueError(f"X: its entries must be real numbers, got dtype {dtype}{where}")
+        single = all(dtype == np.float32 for dtype in dtypes.values())
         self.given = np.dtype(np.float32 if single else np.float64)
         if hasattr(X, "chunks") and len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})  # whole rows
@@ -52,16 +56,33 @@ class DaskChunks:
         import dask
         from dask import delayed
 
-        shared = delayed(task, pure=False, traverse=False)
+        sealed: Any = Sealed(task)
+        if len(sealed.content) > self.inline:
+            sealed = delayed(sealed, pure=False, traverse=False)
         nothing = [None] * len(self.X)
         X = self.X if with_X else nothing
         rows = zip(X, *(nothing if c is None else c for c in self.columns), strict=True)
-        sums = [delayed(run, pure=False)(shared, k, *part) for k, part in enumerate(rows)]
+        sums = [delayed(run, pure=False)(sealed, k, *part) for k, part in enumerate(rows)]
         while len(sums) > 1:
             groups = [sums[k : k + self.split] for k in range(0, len(sums), self.split)]
             sums = [delayed(merge, pure=False)(group) for group in groups]
         (found,) = dask.compute(sums[0])
         return found  # type: ignore[no-any-return]
+
+
+class Sealed:
+    """A task as bytes: Dask looks into everything else, and a short one goes with every chunk.
+
+    A longer one is sent to one worker, from which the others have it: they wait for that.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.content = cloudpickle.dumps(task)
+
+    def __call__(self, chunk: Chunk) -> Sums:
+        """The sums of a chunk."""
+        task: Task = cloudpickle.loads(self.content)
+        return task(chunk)
 
 
 def run(task: Task, number: int, X: Any, y: Any, s: Any, offset: Any) -> Sums:
@@ -103,7 +124,8 @@ def aligned(name: str, column: Any, rows: list[int] | None, count: int) -> list[
         if rows is None:
             raise ValueError(
                 f"{name}: the chunks of X have unknown sizes, so {name} must be of Dask, chunked "
-                "as X is; or call X.compute_chunk_sizes()"
+                "as X is (a column of the same dataframe); or give X with known ones: "
+                "X.compute_chunk_sizes() of an array, X.to_dask_array(lengths=True) of a dataframe"
             )
         if column.shape[:1] != (sum(rows),):
             raise ValueError(
@@ -121,5 +143,8 @@ def aligned(name: str, column: Any, rows: list[int] | None, count: int) -> list[
             column = column.rechunk({0: tuple(rows)})
     found = delayed_parts(column)
     if len(found) != count:
-        raise ValueError(f"{name}: X has {count} chunks of rows, {name} has {len(found)}")
+        raise ValueError(
+            f"{name}: X has {count} chunks of rows, {name} has {len(found)}: take both from one "
+            "dataframe, or cut them alike (repartition, rechunk)"
+        )
     return found

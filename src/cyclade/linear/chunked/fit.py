@@ -35,8 +35,8 @@ class Place:
     working: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks
     history: list[dict[str, float]] = field(default_factory=list)
     products: Products | None = None  # at this point; for the squared loss, at any
+    known: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks of the products
     bent: bool = False  # whether these products are under φ'' as it is
-    settled: bool = False  # whether the last working set brought few new columns
     damping: float = 1.0
     trust: float = 0.1  # of a majoriser's weights, the part that replaces φ'' < 0
     true_below: float = np.inf  # distance from which on φ'' < 0 is taken as it is
@@ -52,7 +52,7 @@ class Place:
 
     def return_to(self, point: Reading) -> None:
         """Go back to a point that was passed."""
-        self.measured, self.products = point, None
+        self.measured, self.products, self.known = point, None, self.known[:0]
 
 
 def begin(table: Table, x: Array, c: Any) -> Place:
@@ -123,9 +123,8 @@ def screen(table: Table, place: Place, certificate: Certificate) -> None:
 def improve(table: Table, place: Place, target: float, scale: float, max_passes: int) -> None:
     """One working set and one model: choose, minimise, move as far as F falls."""
     now, tuning = place.measured, table.tuning
-    last, W = place.working, choose(table, place)
-    place.working, place.settled = W, np.setdiff1d(W, last).size <= W.size // 4
-    cols = model.columns_of(table, W)[0]
+    place.working = W = choose(table, place)
+    cols = wanted(table, W)
     exact, budget = table.loss.quadratic, min(tuning.chunk_cycles, max_passes - place.passes)
     tolerance = max(0.1 * target, tuning.chunk_precision * now.distance)
     if exact:
@@ -154,8 +153,9 @@ def near(table: Table, place: Place, scale: float) -> bool:
 def choose(table: Table, place: Place) -> Array:
     """The support, the worst violators, and zeros that are close to violating.
 
-    A column that is missing costs a pass over the table, one too many a row of products. Under
-    penalties without a threshold every column is a candidate, and the worst come in.
+    A column that is missing costs a pass over the table, one too many a row of products. So zeros
+    come in beforehand where a pass is made anyway, and only there. Under penalties without a
+    threshold every column is a candidate, and the worst come in.
     """
     tuning, penalty, now = table.tuning, table.penalty, place.measured
     found = penalty.candidates(now.x, now.g, now.distances, tuning.chunk_near, None)
@@ -168,20 +168,18 @@ def choose(table: Table, place: Place) -> Array:
         close = close[:0]
     if close.size > room:
         close = close[np.argpartition(-found.pull, room)[:room]]
-    W = np.concatenate([found.support, violating, close])[:most]
-    if place.products is not None:  # columns whose products are there cost nothing
-        W = np.union1d(W, place.working) if place.working.size < most else W
-    return np.sort(W)
+    needed = np.concatenate([found.support, violating])[:most]
+    if place.products is not None and np.isin(needed, place.known).all():
+        return np.sort(place.known)  # columns whose products are there cost nothing
+    return np.sort(np.concatenate([needed, close])[:most])
 
 
 def ensure(table: Table, place: Place, cols: Array, bent: bool) -> Products:
-    """Products of the columns (and of ones), with a pass for those that are lacking."""
-    ones = np.array([ONES] if table.fit_intercept else [], np.int64)
-    wanted = np.concatenate([ones, cols])
+    """Products of the columns, with a pass for those that are lacking."""
     if place.products is None or place.bent != bent:
         place.bent, place.products = bent, new_products(table)
     products = place.products
-    new = products.lacking(wanted)
+    new = products.lacking(cols)
     if new.size:
         now = place.measured
         sums = table.run(
@@ -189,6 +187,18 @@ def ensure(table: Table, place: Place, cols: Array, bent: bool) -> Products:
         )
         products.add(new, sums["products"])
     return products
+
+
+def wanted(table: Table, W: Array) -> Array:
+    """The columns of some blocks, after that of ones where there is an intercept."""
+    ones = np.array([ONES] if table.fit_intercept else [], np.int64)
+    return np.concatenate([ones, model.columns_of(table, W)[0]])
+
+
+def nonzero(table: Table, x: Array) -> Array:
+    """By blocks: whether any entry is not zero."""
+    penalty: Any = table.penalty
+    return x != 0 if penalty.is_scalar else np.asarray(penalty.occupied(x))
 
 
 def new_products(table: Table) -> Products:
@@ -210,8 +220,10 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
     r = [total(table, place.working, now.x + t * dx) for t in (0.0, 1.0, *lengths(table))]
     slope = float(now.g @ dx) + float(np.sum(now.slope * move.dc)) + r[1] - r[0]
     ask: dict[str, Any] = {}
-    if place.settled and not exact:  # the next working set is likely this one
-        ask = {"new": products.members, **weights(place, bent)}
+    moving = place.working
+    if not exact:  # the next working set is likely what this one leaves in the support
+        moving = moving[nonzero(table, np.abs(now.x) + np.abs(dx))[moving]]
+        ask = {"new": wanted(table, moving), **weights(place, bent)}
     x, c = now.x + dx, now.c + move.dc
     x[np.abs(x) < 1e-300] = 0.0
     sums = table.read(x, c, None if exact else dx, 0.0 if exact else move.dc, **ask)
@@ -227,7 +239,6 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
     place.damping = next_damping(place, place.damping, t)
     if 0.0 < t < 1.0:
         x, c = now.x + t * dx, now.c + t * move.dc
-        ask = {"new": products.members, **weights(place, bent)} if ask else {}
         sums = table.read(x, c, **ask)
     if t > 0.0:
         place.measured = table.reading(x, c, sums)
@@ -238,6 +249,9 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
         if "new" in ask and t > 0.0:
             place.products = new_products(table)
             place.products.add(ask["new"], sums["products"])
+            place.known = moving
+    else:
+        place.known = np.union1d(place.known, place.working)
 
 
 def lengths(table: Table) -> tuple[float, ...]:

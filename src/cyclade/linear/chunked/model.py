@@ -37,15 +37,12 @@ class Products:
 
     def add(self, new: Array, sent: Array) -> None:
         """Take in the products of `new` columns with all."""
-        k, q = self.members.size, self.joint
-        if not k:
-            self.G, self.members = unpacked(sent, new.size * q), new
-            return
-        m, whole, first = len(sent), (k + new.size) * q, k * q
-        G = np.empty((m, whole, whole))
-        G[:, :first, :first] = self.G
-        G[:, first:] = sent
-        G[:, :first, first:] = sent[:, :, :first].transpose(0, 2, 1)
+        q, first = self.joint, self.members.size * self.joint
+        whole = first + new.size * q
+        G = np.empty((len(sent), whole, whole))
+        G[:, :first, :first] = self.G if first else 0.0
+        G[:, first:] = unpacked(sent, new.size * q, whole)
+        G[:, :first, first:] = G[:, first:, :first].transpose(0, 2, 1)
         self.G, self.members = G, np.concatenate([self.members, new])
 
     def of(self, cols: Array) -> Array:

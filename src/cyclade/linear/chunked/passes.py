@@ -8,6 +8,7 @@ the working set. A chunk keeps nothing: z is computed again from x, which is sho
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.checks import numbers
-from cyclade.linear.chunked.chunks import Chunk, Sums
-from cyclade.linear.chunked.products import Room, blocks, combine, correlate, products
+from cyclade.linear.chunked.chunks import Chunk, Sums, merge
+from cyclade.linear.chunked.products import Room, blocks, combine, correlate, products, spans
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
@@ -45,7 +46,7 @@ class Column:
     total: float = 1.0
 
     def of(self, chunk: Chunk) -> tuple[Array, Array, Array | None]:
-        """y, s and the offset."""
+        """y, s and the offset, checked."""
         y = np.asarray(chunk.y)
         n = len(y)
         y = numbers("y", y, y.dtype if self.loss.target == "classes" else np.float64)
@@ -53,10 +54,17 @@ class Column:
         b = None if chunk.offset is None else numbers("offset", chunk.offset, np.float64)
         if s.shape != (n,) or (b is not None and b.shape[:1] != (n,)):
             raise ValueError("y, sample_weight and offset must be chunked as X is, by rows")
-        if chunk.X is not None and chunk.X.shape[0] != n:
-            raise ValueError(
-                f"y: chunk {chunk.number} of X has {chunk.X.shape[0]} rows, that of y has {n}"
-            )
+        return self._own(y, s, b)
+
+    def rows(self, chunk: Chunk, part: slice) -> tuple[Array, Array, Array | None]:
+        """The same of some rows; they were checked before (`Look`)."""
+        y = np.asarray(chunk.y[part])
+        y = y if self.loss.target == "classes" else np.asarray(y, np.float64)
+        s = np.ones(len(y)) if chunk.s is None else np.asarray(chunk.s[part], np.float64)
+        b = None if chunk.offset is None else np.asarray(chunk.offset[part], np.float64)
+        return self._own(y, s, b)
+
+    def _own(self, y: Array, s: Array, b: Array | None) -> tuple[Array, Array, Array | None]:
         if self.output is not None:
             y = np.ascontiguousarray(y[:, self.output])
             b = b[:, self.output] if b is not None and b.ndim == 2 else b
@@ -109,10 +117,14 @@ class NullPass:
 
     column: Column
     c: Any
+    tuning: Tuning
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
-        y, s, b = self.column.of(chunk)
+        parts = spans(len(chunk.y), self.tuning.chunk_rows)
+        return merge([self._block(*self.column.rows(chunk, part)) for part in parts])
+
+    def _block(self, y: Array, s: Array, b: Array | None) -> Sums:
         loss, z = self.column.loss, np.zeros(self.column.shape(len(y))) + self.c
         at = loss_at(loss, y, s, z if b is None else z + b)
         sums = {"value": at.value, "slope": at.slopes.sum(axis=0)}
@@ -150,46 +162,78 @@ class Pass:
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
-        columns, sums, room = self.column.of(chunk), Sums(), Room()
-        for rows, A in blocks(chunk, self.tuning.chunk_block):
-            y, s, b = (None if column is None else column[rows] for column in columns)
-            assert y is not None
-            assert s is not None
-            for name, value in self._block(A, y, s, b, room).items():
-                sums[name] = sums[name] + value if name in sums else value
-        return {name: self._packed(v) if name == "products" else v for name, v in sums.items()}
+        n = len(chunk.y)
+        if chunk.X.shape[0] != n:
+            raise ValueError(
+                f"y: chunk {chunk.number} of X has {chunk.X.shape[0]} rows, that of y has {n}"
+            )
+        sums, room, tuning = Sums(), Room(), self.tuning
+        cols, coefs, shared = self._coefficients(not hasattr(chunk.X, "tocsr"))
+        for part, A in blocks(chunk, tuning.chunk_block, tuning.chunk_rows):
+            y, s, b = self.column.rows(chunk, part)
+            picked = room.taken(A, cols) if shared else None
+            at = combine(A, cols, coefs, room) if picked is None else picked @ coefs
+            z, *step = np.hsplit(at, 1 if self.dx is None else 2)
+            self._block(A, y, s, b, z, step, picked, room, sums)
+        if "g" in sums and self.alive is not None and len(sums["g"]) > self.alive.size:
+            sums["g"] = sums["g"][self.alive]
+        if "products" in sums:
+            sums["products"] = packed(sums["products"])
+        return sums
 
-    def _block(self, A: Any, y: Array, s: Array, b: Array | None, room: Room) -> Sums:
+    def _coefficients(self, dense: bool) -> tuple[Array, Array, bool]:
+        """Columns, x and dx on them side by side, and whether they are those of the products.
+
+        They are if these hold all that is needed: then columns of a dense block are picked once.
+        """
+        cols, points = self.cols, [self.x] if self.dx is None else [self.x, self.dx]
+        T = self.column.outputs or 1
+        coefs = np.concatenate([one.reshape(cols.size, T) for one in points], axis=1)
+        own = self._columns()
+        if not dense or self.new is None or not np.isin(cols, own).all():
+            return cols, coefs, False
+        sorter = np.argsort(own)
+        whole = np.zeros((own.size, coefs.shape[1]))
+        whole[sorter[np.searchsorted(own, cols, sorter=sorter)]] = coefs
+        return own, whole, True
+
+    def _columns(self) -> Array:
+        """Those whose products are asked for, old ones first."""
+        known = [one for one in (self.old, self.new) if one is not None]
+        return np.concatenate(known) if known else np.empty(0, np.int64)
+
+    def _block(
+        self, A: Any, y: Array, s: Array, b: Array | None, z: Array, step: list[Array],
+        picked: Array | None, room: Room, sums: Sums,
+    ) -> None:  # fmt: skip
+        """Add the sums of some rows."""
         shape = self.column.shape(len(y))
-        z = combine(A, self.cols, self.x, room).reshape(shape) + self.c
+        z = z.reshape(shape) + self.c
         if b is not None:
             z += b
         at = loss_at(self.column.loss, y, s, z)
-        sums: Sums = {}
+        found: Sums = {}
         if self.gradient:
             values = [at.value]
-            if self.dx is not None:
-                dz = combine(A, self.cols, self.dx, room).reshape(shape) + self.dc
+            for dz in (one.reshape(shape) + self.dc for one in step):
                 values += [
                     float(s @ self.column.loss.value(y, z - (1.0 - t) * dz))
                     for t in self.tuning.chunk_lengths
                 ]
-            sums["values"] = np.array(values)
-            sums["g"] = correlate(A, at.slopes, self.alive)
-            sums["slope"] = at.slopes.sum(axis=0)
-            sums["size"] = np.abs(at.slopes).sum(axis=0)
+            found["values"] = np.array(values)
+            found["slope"] = at.slopes.sum(axis=0)
+            found["size"] = np.abs(at.slopes).sum(axis=0)
+            few = self.alive is not None and 4 * self.alive.size < A.shape[1]
+            correlate(A, at.slopes, sums, "g", self.alive if few else None)
         if self.moments:
-            sums["means"] = correlate(A, s, None)
-            squared = (
-                A.multiply(A) if hasattr(A, "multiply")
-                else np.multiply(A, A, out=room.of("columns", *A.shape))
-            )  # fmt: skip
-            sums["squares"] = correlate(squared, s, None)
+            correlate(A, s, sums, "means")
+            correlate(A, s, sums, "squares", squared=room)
         if self.dual:
-            sums["dual"] = self._dual(at, b)
+            found["dual"] = self._dual(at, b)
         if self.new is not None:
-            sums["products"] = self._products(A, at, room)
-        return sums
+            found["products"] = self._products(A, at, room, picked)
+        for name, value in found.items():
+            sums[name] = sums[name] + value if name in sums else value
 
     def _dual(self, at: LossAt, b: Array | None) -> Array:
         """By the sign of φ' (of several outputs, together): Σ s φ*(t φ') at t = 1, part, 0; then
@@ -203,60 +247,68 @@ class Pass:
         def rows(entries: Array) -> Array:
             return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
 
-        conjugate: Any = loss.conjugate  # type: ignore[attr-defined]
-        columns = np.stack([
-            rows(u * z) - loss.value(y, z), conjugate(y, part * u), conjugate(y, np.zeros_like(u)),
-            np.zeros(len(y)) if b is None else rows(u * b), rows(u * u),
-        ])  # fmt: skip
-        columns = np.where(s > 0, columns, 0.0)
-        if u.ndim == 2:
-            return np.stack([columns @ s, np.zeros(len(columns))])
-        up = u > 0
-        return np.stack([columns @ (s * up), columns @ (s * ~up)])
+        def columns() -> Iterator[Array]:
+            conjugate: Any = loss.conjugate  # type: ignore[attr-defined]
+            yield rows(u * z) - loss.value(y, z)
+            yield conjugate(y, part * u)
+            yield conjugate(y, np.zeros_like(u))
+            yield np.zeros(len(y)) if b is None else rows(u * b)
+            yield rows(u * u)
 
-    def _products(self, A: Any, at: LossAt, room: Room) -> Array:
+        up, empty = s * (u > 0) if u.ndim == 1 else s, s.min(initial=1.0) <= 0
+        sides, out = (up, s - up), np.empty((2, 5))
+        for k, column in enumerate(columns()):  # one at a time: they are not held together
+            found = np.where(s > 0, column, 0.0) if empty else column
+            out[:, k] = [found @ side for side in sides]
+        return out
+
+    def _products(self, A: Any, at: LossAt, room: Room, picked: Array | None) -> Array:
         """(m, new, old + new): one matrix, or one for each output, or one over all entries."""
         assert self.new is not None
-        old = np.empty(0, np.int64) if self.old is None else self.old
+        cols, k = self._columns(), 0 if self.old is None else self.old.size
         loss, s = self.column.loss, at.s
+
+        def of(w: Array, once: Array | None = None) -> Array:
+            return products(A, np.ascontiguousarray(w), k, cols, room, once)
+
         if loss.quadratic:
-            return products(A, s, old, self.new, room)[None]
+            return of(s, picked)[None]
         if loss.softmax:
             H = s[:, None, None] * softmax_hessians(loss.mean(at.z)) * self.damping
-            T, k, m = H.shape[1], self.new.size, self.new.size + old.size
-            G = np.empty((k, T, m, T))
+            T = H.shape[1]
+            G = np.empty((self.new.size, T, cols.size, T))
             for t in range(T):
                 for r in range(t + 1):
-                    G[:, t, :, r] = products(
-                        A, np.ascontiguousarray(H[:, t, r]), old, self.new, room
-                    )
+                    G[:, t, :, r] = of(H[:, t, r])
                     G[:, r, :, t] = G[:, t, :, r]
-            return G.reshape(1, k * T, m * T)
+            return G.reshape(1, self.new.size * T, cols.size * T)
         if self.trust is None:
             w = by_rows(s, at.second)
         else:
             w = by_rows(s, curvatures(loss, self.tuning, at, self.damping, self.trust))
-        if w.ndim == 1:
-            return products(A, w, old, self.new, room)[None]
-        return np.stack([products(A, np.ascontiguousarray(v), old, self.new, room) for v in w.T])
-
-    def _packed(self, G: Array) -> Array:
-        """Of a symmetric matrix, half is sent."""
-        if self.old is not None and self.old.size:
-            return G
-        rows, cols = np.triu_indices(G.shape[1])
-        return np.asarray(G[:, rows, cols])
+        return of(w, picked)[None] if w.ndim == 1 else np.stack([of(v) for v in w.T])
 
 
-def unpacked(G: Array, k: int) -> Array:
-    """The whole of k x k matrices whose upper halves were sent.
+def packed(G: Array) -> Array:
+    """Rows of a symmetric matrix without what stands there twice: below the diagonal.
 
-    >>> unpacked(np.array([[1.0, 2.0, 3.0]]), 2)
+    G is (m, k, K): the last k rows of matrices of K columns.
+    """
+    rows, cols = np.nonzero(np.tri(G.shape[1], G.shape[2], G.shape[2] - G.shape[1], bool))
+    return np.asarray(G[:, rows, cols])
+
+
+def unpacked(G: Array, k: int, K: int) -> Array:
+    """The last k rows of symmetric matrices with K columns, from what `packed` sent.
+
+    >>> unpacked(np.array([[1.0, 2.0, 3.0]]), 2, 2)
     array([[[1., 2.],
             [2., 3.]]])
     """
-    out = np.empty((len(G), k, k))
-    rows, cols = np.triu_indices(k)
+    rows, cols = np.nonzero(np.tri(k, K, K - k, bool))
+    out = np.empty((len(G), k, K))
     out[:, rows, cols] = G
-    out[:, cols, rows] = G
+    own = out[:, :, K - k :]
+    every, below = np.tril_indices(k, -1)
+    own[:, below, every] = own[:, every, below]
     return out

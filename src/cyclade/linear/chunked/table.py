@@ -78,6 +78,7 @@ class Table:
         self.reads = 0  # passes over X
         self.means = self.norms = np.empty(0)  # of columns, once read
         self.alive: Array | None = None  # columns that are not screened out; None: all
+        self.at_zero: Sums | None = None  # of a pass at x = 0 without an intercept
         self.screens = True  # not along a path, where the next λ needs the whole gradient
 
     def at(self, penalty: Any) -> Table:
@@ -91,7 +92,7 @@ class Table:
         other = copy(self)
         column = self.column
         other.column = Column(loss, column.outputs, column.output, column.total)
-        other.loss, other.alive = loss, None
+        other.loss, other.alive, other.at_zero = loss, None, None
         for cached in ("null", "has_dual"):
             other.__dict__.pop(cached, None)
         return other
@@ -136,10 +137,17 @@ class Table:
         sums = self.run(
             x, c, dx, dc=dc, alive=self.alive, moments=first, dual=self.has_dual, **what
         )
+        if not (self.fit_intercept or x.any()):
+            self.at_zero = sums
         if first:
             self.means, self.norms = sums.pop("means"), np.sqrt(sums.pop("squares"))
-            if not np.isfinite(self.norms).all():
-                raise ValueError("X: must hold finite numbers; it has NaN or infinity")
+            bad = np.flatnonzero(~np.isfinite(self.norms))
+            if bad.size:
+                raise ValueError(
+                    f"X: must hold finite numbers; it has NaN or infinity in column {bad[0]}"
+                    + (f" and {bad.size - 1} more" if bad.size > 1 else "")
+                    + ": fill or drop them (fillna, dropna, an imputer)"
+                )
         return sums
 
     def reading(self, x: Array, c: Any, sums: Sums) -> Reading:
@@ -163,10 +171,23 @@ class Table:
 
 
 class Null:
-    """The null model, x = 0 with the best intercept, from passes that do not read X."""
+    """The null model, x = 0 with the best intercept, from passes that do not read X.
+
+    Without an intercept a pass at x = 0 has all of it.
+    """
 
     def __init__(self, table: Table) -> None:
         self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)
+        if table.at_zero is not None and table.has_dual:
+            value, perfect = table.at_zero["values"][0], table.at_zero["dual"][:, 2].sum()
+        else:
+            sums = self._minimised(table)
+            value, perfect = sums["value"], sums.get("perfect", np.inf)
+        self.value, perfect = float(value), -float(perfect)
+        self.scale = self.value - perfect if np.isfinite(perfect) else abs(self.value)
+
+    def _minimised(self, table: Table) -> Sums:
+        """The sums at the best intercept, by Newton's method."""
         sums = self._at(table, self.c)
         for _ in range(50 if table.fit_intercept else 0):
             slope = sums["slope"]
@@ -183,13 +204,11 @@ class Null:
             sums, self.c = new, self.c + d
             if np.all(np.abs(d) <= 1e-15 * (1.0 + np.abs(self.c))):
                 break
-        self.value = float(sums["value"])
-        perfect = -float(sums.get("perfect", np.inf))
-        self.scale = self.value - perfect if np.isfinite(perfect) else abs(self.value)
+        return sums
 
     @staticmethod
     def _at(table: Table, c: Any) -> Sums:
-        return table.chunks.reduce(NullPass(table.column, c), with_X=False)
+        return table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
 
 
 def newton(bend: Any, bound: Any, slope: Any) -> Any:

@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from cyclade.linear.checks import check_weights, from_dask
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunk, Mapped, RowChunks, Sums
-from cyclade.linear.chunked.products import Room, combine
+from cyclade.linear.chunked.products import Room, as_array, combine
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
@@ -37,6 +37,8 @@ def describe(model: Any, X: Any, reset: bool = True) -> None:
     names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
     if names is not None and not all(isinstance(name, str) for name in names):
         names = None
+    if len(X.shape) != 2:
+        raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
     if reset:
         model.n_features_in_ = int(X.shape[1])
         model.__dict__.pop("feature_names_in_", None)
@@ -137,7 +139,7 @@ class Errors:
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
         y, s = np.asarray(chunk.y), np.asarray(chunk.s, np.float64)
-        X = chunk.X.to_numpy() if hasattr(chunk.X, "to_numpy") else chunk.X
+        X = chunk.X if hasattr(chunk.X, "tocsr") else as_array(chunk.X)
         values, room = [], Room()
         for k in range(self.intercepts.shape[-1]):
             z = combine(X, self.cols, self.coefs[..., k], room) + self.intercepts[..., k]
@@ -168,7 +170,7 @@ class Linear:
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The predictions of a chunk."""
-        X = chunk.X.to_numpy() if hasattr(chunk.X, "to_numpy") else chunk.X
+        X = chunk.X if hasattr(chunk.X, "tocsr") else as_array(chunk.X)
         return {"list z": [(chunk.number, np.asarray(X @ self.coef) + self.intercept)]}
 
 

@@ -70,6 +70,27 @@ def curved(H: Any, x: Any, m: int, lam: Any, slope: Any) -> None:
 
 
 @compiled
+def row_dots(data: Any, indices: Any, indptr: Any, x: Any, z: Any) -> None:
+    """z = Ax from rows, for x of shape (p, T)."""
+    for i in range(z.shape[0]):
+        for t in range(z.shape[1]):
+            total = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                total += data[e] * x[indices[e], t]
+            z[i, t] = total
+
+
+@compiled
+def add_rows(data: Any, indices: Any, indptr: Any, v: Any, squared: bool, g: Any) -> None:
+    """g += Aᵀv from rows, for v of shape (n, T); with the squares of A's entries if asked for."""
+    for i in range(v.shape[0]):
+        for e in range(indptr[i], indptr[i + 1]):
+            entry = data[e] * data[e] if squared else data[e]
+            for t in range(v.shape[1]):
+                g[indices[e], t] += entry * v[i, t]
+
+
+@compiled
 def row_products(
     data: Any, indices: Any, indptr: Any, place: Any, one: int, w: Any, old: int, G: Any
 ) -> None:
