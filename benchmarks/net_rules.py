@@ -21,10 +21,10 @@ torch's Adam with its default trains beside them, in the same batches.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +53,21 @@ class Rule:
         return self.kind if self.p == 0.5 else f"{self.kind} {self.p:.2f}"
 
 
+GRIDS: dict[str, tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]] = {
+    "clip": ((0.1, 0.2, 0.3), (0.125, 0.25, 0.5, 1.0), (0.5,)),
+    "adagrad": ((0.1, 0.2, 0.4, 0.8, 1.6), (0.25, 0.5, 1.0, 2.0, 4.0), (0.5,)),
+    "adagrad 0.33": ((0.2, 0.4, 0.8), (0.25, 0.5, 1.0, 2.0), (1 / 3,)),
+    "dog": ((1e-3, 1e-2, 3e-2), (0.1, 0.3, 1.0), (0.5,)),
+}
+"""By rule: η, c and p (for dog η is the first reach, relative to the norm of the start)."""
+
+
 def grid(kinds: list[str]) -> list[Rule]:
     """Every rule that is tried."""
     found = []
     for kind in kinds:
-        base = kind.removeprefix("spectral ")
-        if base == "clip":
-            found += [Rule(kind, *rc) for rc in itertools.product((0.1, 0.2, 0.3), (0.125, 0.25, 0.5, 1.0))]
-        elif base == "adagrad":
-            sets = itertools.product((0.1, 0.2, 0.4, 0.8, 1.6), (0.25, 0.5, 1.0, 2.0, 4.0))
-            found += [Rule(kind, *rc) for rc in sets]
-            sets = itertools.product((0.2, 0.4, 0.8), (0.25, 0.5, 1.0, 2.0))
-            found += [Rule(kind, *rc, p=1 / 3) for rc in sets]
-        else:
-            sets = itertools.product((1e-3, 1e-2, 3e-2), (0.1, 0.3, 1.0))
-            found += [Rule(kind, *rc) for rc in sets]
+        sets = itertools.product(*GRIDS[kind.removeprefix("spectral ")])
+        found += [Rule(kind.removesuffix(" 0.33"), *one) for one in sets]
     return found
 
 
@@ -81,7 +81,8 @@ class Steps:
         self._p = column(r.p for r in rules)
         kinds = [r.kind.removeprefix("spectral ") for r in rules]
         self._is = {k: like.new_tensor([a == k for a in kinds]).bool() for k in set(kinds)}
-        self._spectral = like.new_tensor([r.kind.startswith("spectral") for r in rules]).bool()
+        spectral = [r.kind.startswith("spectral") for r in rules]
+        self._spectral, self._any_spectral = like.new_tensor(spectral).bool(), any(spectral)
         self._sums = [like.new_zeros(len(rules)) for _ in blocks]
         self._x0 = [[p.clone() for p in block] for block in blocks]
         self._far = [like.new_zeros(len(rules)) for _ in blocks]
@@ -103,11 +104,11 @@ class Steps:
             torch.maximum(self._far[j], far, out=self._far[j])
             reach = torch.maximum(self._far[j], self._lr * self._norm0[j])
             t = torch.where(self._is["dog"], self._c * reach / (total.sqrt() + 1e-8), t)
-        if bool(self._spectral.any()):
+        if self._any_spectral:
             W = block[0].flatten(2)
             v = _unit(torch.bmm(W.mT, self._u[j][..., None]).squeeze(-1))
             w = torch.bmm(W, v[..., None]).squeeze(-1)
-            self._u[j] = _unit(w)
+            self._u[j].copy_(_unit(w))
             t = torch.where(self._spectral, t / w.norm(dim=1).clamp(min=1e-3), t)
         return t
 
@@ -146,7 +147,9 @@ class Copies:
             if isinstance(layer, nn.Conv2d):
                 x = self._convolved(x, block, layer)
             elif isinstance(layer, nn.Linear):
-                x = torch.baddbmm(block[1][:, None], x.expand(self.copies, *x.shape[1:]), block[0].mT)
+                x = torch.baddbmm(
+                    block[1][:, None], x.expand(self.copies, *x.shape[1:]), block[0].mT
+                )
             elif isinstance(layer, nn.Flatten):
                 x = x.flatten(2)
             elif isinstance(layer, nn.ReLU):
@@ -182,10 +185,10 @@ class Copies:
             x = self.stage(j, x, block)
         return x
 
-    def cycle(self, x: Tensor, y: Tensor, steps: Steps) -> None:
-        """Every block once."""
+    def cycle(self, x: Tensor, y: Tensor, steps: Steps) -> Tensor:
+        """Every block once; the sum of the losses before the last."""
         before = self.begun(x)
-        target = y.expand(self.copies, -1)
+        target, total = y.expand(self.copies, -1), x.new_zeros(())
         for j, block in enumerate(self.blocks):
             leaves = [p.detach().requires_grad_() for p in block]
             with torch.enable_grad():
@@ -199,6 +202,7 @@ class Copies:
             for p, g in zip(block, grads, strict=True):
                 p.sub_(t.view(-1, *[1] * (p.dim() - 1)) * g)
             before = self.stage(j, before, block)
+        return total.detach()
 
 
 # -------------------------------------------------------------------------------------------- runs
@@ -213,10 +217,13 @@ def accuracies(task: Any, data: Data, rules: list[Rule], seed: int) -> Tensor:
     copies = Copies(model, len(rules))
     steps = Steps(rules, copies.blocks)
     adam = net_defaults._step(net_defaults.METHODS["torch Adam"], model, None, x.is_cuda)
+    cycle: Any = partial(copies.cycle, steps=steps)
+    if x.is_cuda:
+        cycle = net_defaults._Captured(cycle)
     found = []
     for epoch in range(1, task.epochs[-1] + 1):
         for i in net_defaults._batches(len(x), task.batch, False, 1000 * seed + epoch, x.device):
-            copies.cycle(x[i], y[i], steps)
+            cycle(x[i], y[i])
             with torch.enable_grad():
                 adam(x[i], y[i])
         if epoch in task.epochs:
@@ -225,6 +232,7 @@ def accuracies(task: Any, data: Data, rules: list[Rule], seed: int) -> Tensor:
                 right += (copies.output(a).argmax(2) == b).float().sum(1)
             base = net_defaults._accuracy(model, x_test, y_test)
             found.append(torch.cat([right / len(x_test), x.new_tensor([base])]).cpu())
+            print(f"  seed {seed}, {epoch} epochs: Adam {base:.3f}", flush=True)
     return torch.stack(found)
 
 
@@ -235,7 +243,7 @@ def main() -> None:
     parser.add_argument("--cifar10", type=Path, metavar="FOLDER")
     parser.add_argument("--tasks", nargs="+", choices=list(net_defaults.TASKS))
     parser.add_argument("--epochs", type=int, nargs="+", help="look after these instead")
-    parser.add_argument("--rules", nargs="+", default=["clip", "adagrad", "dog", "spectral clip", "spectral adagrad"])
+    parser.add_argument("--rules", nargs="+", default=[*GRIDS, "spectral clip", "spectral adagrad"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--csv", type=Path, help="write the table")

@@ -5,15 +5,17 @@ gradient a block, the slope of the cross-entropy) and nothing else: no blocks, c
 What it takes over SGD is the price of so many calls; what SCCD takes over the loop is our own.
 
     python benchmarks/nets_by_hand.py                    # an MLP and LeNet, small batches, one core
-    python benchmarks/nets_by_hand.py --device cuda --batch 512
+    python benchmarks/nets_by_hand.py --device cuda --batch 512 --out nets-by-hand.json
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,18 +34,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--batch", type=int, default=8, help="images for LeNet (default 8)")
+    parser.add_argument("--out", type=Path, help="a JSON file; readings of other devices stay")
+    parser.add_argument("--name", help="of this reading in the file (default: the device)")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    found: dict[str, dict[str, float]] = {}
     for name, make, x, classes in (
         ("MLP", mlp, torch.randn(64, 20), 3),
         ("LeNet", nets_models.LeNet, torch.randn(options.batch, 3, 32, 32), 10),
     ):
         y = torch.randint(0, classes, (len(x),), device=options.device)
-        times = measured(make, x.to(options.device), y)
+        times = found[name] = measured(make, x.to(options.device), y)
         base = times["torch SGD"]
         print(
             name, *(f"{k}: {1e6 * t:.0f} µs ({t / base:.2f})" for k, t in times.items()), sep="  "
         )
+    if options.out is not None:
+        every = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
+        every[options.name or options.device] = {
+            "torch": torch.__version__, "batch of LeNet": options.batch, "seconds": found
+        }  # fmt: skip
+        options.out.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(make: Callable[[], nn.Module], x: Tensor, y: Tensor) -> dict[str, float]:

@@ -43,6 +43,7 @@ _RANGES: dict[str, tuple[Any, str]] = {
     "momentum": (lambda v: 0 <= v < 1, "in [0, 1)"),
     "clip_norm": (lambda v: v > 0, "positive or None"),
     "clip_total_norm": (lambda v: v > 0, "positive or None"),
+    "adagrad_norm": (lambda v: v > 0, "positive or None"),
     "damping": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
     "eps": (lambda v: 0 < v < math.inf, "positive and finite"),
     "curvature_every": (lambda v: v >= 1, "at least 1"),
@@ -54,7 +55,7 @@ def check_numbers(**given: Any) -> None:
     """Refuse numbers that make no sense, by name."""
     for name, (fits, accepted) in _RANGES.items():
         value = given[name]
-        if name.startswith("clip_") and value is None:
+        if value is None and name.endswith("_norm"):
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not fits(value):
@@ -71,6 +72,10 @@ def check_numbers(**given: Any) -> None:
         raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}")
     if given["precondition"] == "adam" and given["momentum"]:
         raise ValueError("precondition='adam' has its momentum in betas[0]: leave momentum at 0")
+    if given["precondition"] == "adam" and given["adagrad_norm"] not in (None, math.inf):
+        raise ValueError(
+            "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
+        )
 
 
 def check_model(model: Any) -> nn.Module:
