@@ -37,9 +37,9 @@ from cyclade.optim import SCCD
 
 GRIDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "clip": ((0.3,), (0.25,)),
-    "adagrad": ((0.1, 0.2, 0.4, 0.8, 1.6), (0.5, 1.0, 2.0, 4.0)),
+    "adagrad": ((0.2, 0.4, 0.8, 1.6), (0.125, 0.25, 0.5, 1.0, 2.0)),
     "spectral clip": ((0.2,), (0.5,)),
-    "spectral adagrad": ((0.1, 0.2, 0.4, 0.8), (0.5, 1.0, 2.0, 4.0)),
+    "spectral adagrad": ((0.2, 0.4, 0.8, 1.6), (0.25, 0.5, 1.0, 2.0)),
 }
 """By rule: η and c. Of clipping, what the default was before."""
 EPOCHS = {"mnist": (4, 10), "cifar10": (4, 10, 20), "cifar10-512": (10, 20), "digits": (15, 60)}

@@ -34,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--batch", type=int, default=8, help="images for LeNet (default 8)")
+    parser.add_argument("--repeats", type=int, default=40, help="of ten steps (default 40)")
     parser.add_argument("--out", type=Path, help="a JSON file; readings of other devices stay")
     parser.add_argument("--name", help="of this reading in the file (default: the device)")
     options = parser.parse_args()
@@ -44,7 +45,7 @@ def main() -> None:
         ("LeNet", nets_models.LeNet, torch.randn(options.batch, 3, 32, 32), 10),
     ):
         y = torch.randint(0, classes, (len(x),), device=options.device)
-        times = found[name] = measured(make, x.to(options.device), y)
+        times = found[name] = measured(make, x.to(options.device), y, options.repeats)
         base = times["torch SGD"]
         print(
             name, *(f"{k}: {1e6 * t:.0f} µs ({t / base:.2f})" for k, t in times.items()), sep="  "
@@ -57,7 +58,7 @@ def main() -> None:
         options.out.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
 
 
-def measured(make: Callable[[], nn.Module], x: Tensor, y: Tensor) -> dict[str, float]:
+def measured(make: Callable[[], nn.Module], x: Tensor, y: Tensor, repeats: int) -> dict[str, float]:
     """Seconds of a step of each, the first decile over runs that take turns."""
     model, other, third = (make().to(x.device) for _ in range(3))
     peer = torch.optim.SGD(model.parameters(), lr=LR)
@@ -74,7 +75,7 @@ def measured(make: Callable[[], nn.Module], x: Tensor, y: Tensor) -> dict[str, f
         "SCCD": lambda: opt.step(x, y),
     }  # fmt: skip
     found: dict[str, list[float]] = {name: [] for name in steps}
-    for repeat in range(42):
+    for repeat in range(repeats + 2):
         for name, step in steps.items():
             if x.is_cuda:
                 torch.cuda.synchronize()
