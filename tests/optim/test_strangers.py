@@ -200,6 +200,7 @@ STRANGERS: dict[str, tuple[Make, Any, Callable[[int], tuple[Any, Any]]]] = {
     "weight norm": (WeightNormed, nn.CrossEntropyLoss(), images),
     "lstm": (Tagger, nn.CrossEntropyLoss(), sentences),
     "pairs": (DualEncoder, None, pairs),
+    "pairs, a buffer replaced": (lambda: Replaced(), None, pairs),
     "unet": (UNet, deep_supervision, planes),
 }
 
@@ -277,6 +278,63 @@ def test_default_arguments_give_the_literal_cycle(name: str, training: bool) -> 
             torch.testing.assert_close(p, q, rtol=1e-4, atol=2e-5, msg=lambda m, n=n: f"{n}: {m}")
         for (n, a), b in zip(model.named_buffers(), twin.buffers(), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5, msg=lambda m, n=n: f"{n}: {m}")
+
+
+class Replaced(DualEncoder):
+    """The same with a buffer that is replaced, not written to."""
+
+    def forward(self, a: Tensor, b: Tensor) -> PairOutput:
+        u, v = (F.normalize(self.encoder(t) - self.center, dim=1) for t in (a, b))
+        if self.training:
+            self.center = (0.9 * self.center + 0.1 * u.mean(0)).detach()
+        logits = self.logit_scale.exp() * u @ v.T
+        return PairOutput(F.cross_entropy(logits, torch.arange(len(a))), logits)
+
+
+class Reentrant(nn.Module):
+    """The old kind of checkpointing, which works with ``backward()`` alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x))
+        return self.last(checkpoint(torch.tanh, x, use_reentrant=True))  # type: ignore[no-any-return]
+
+
+class Stateful(nn.Module):
+    """A hidden state that is kept as an attribute from batch to batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(6, 5), nn.Linear(5, 3)
+        self.state: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.cell(x, self.state)
+        self.state = h.detach()
+        return self.out(h)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [(Reentrant, RuntimeError, "set use_reentrant=False"),
+     (Stateful, ValueError, "forward changes state.*keeps Python state that no replay can repeat")],
+    ids=["reentrant", "stateful"],
+)  # fmt: skip
+def test_what_cannot_be_repeated_is_refused_and_nothing_moves(
+    make: Make, error: type[Exception], words: str
+) -> None:
+    torch.manual_seed(0)
+    model = make()
+    before = copy.deepcopy(model.state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opt = SCCD(model, nn.CrossEntropyLoss())
+        with pytest.raises(error, match=words):
+            opt.step(torch.randn(4, 6), torch.randint(0, 3, (4,)))
+    assert all(torch.equal(a, before[n]) for n, a in model.state_dict().items())
 
 
 def _batches(opt: Any, inputs: Any, target: Any) -> Any:
