@@ -187,7 +187,7 @@ class CycleRunner:
         self.advance_norms()
         replays = self.replays(batches, undoable=check)
         fused = () if turns is None else self.fused()  # a greedy order compares vectors
-        slopes: dict[int, Any] = {}
+        slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
         sweep = self.sweep(self.point, batches, replays, live=True, fused=fused, slopes=slopes)
         now = self.together.reduced(sweep, self.net, turns)
         lag = self.lag()

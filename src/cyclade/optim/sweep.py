@@ -60,8 +60,11 @@ class StagedSweep:
         self._cached: list[dict[int, Any]] = [
             *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
         ]
-        # For each micro-batch; both sweeps of a step have the same targets.
+        # For each micro-batch; both sweeps of a step have the same targets. Under capture they run
+        # on two streams that meet after the first block, so there the live one takes no slope: it
+        # might be one whose constants the other stream is still writing.
         self._slopes: dict[int, Callable[[Tensor], Tensor]] = {} if slopes is None else slopes
+        self._slope_at_once = slopes is None and net.m > 1  # with one block it would not pay
         self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
         self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
@@ -95,7 +98,7 @@ class StagedSweep:
             leaves, end = self._replayed(i, j)
             found: Sequence[Tensor | None] = [None] * len(leaves)
             wanted = self._live and self.loss is None  # the loss where the sweep began
-            if self._net.slope is not None and (self._net.m > 1 or not wanted):
+            if self._net.slope is not None and (self._slope_at_once or not wanted):
                 top = self._net.chain.output(end)
                 start = self._slope(i, top)
                 value = self._net.loss_of(top.detach(), batch) if wanted else None
