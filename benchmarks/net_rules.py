@@ -5,6 +5,7 @@ one included, the rules are
 
     clip     Λ_j = max(1, ‖g^j‖ / c)       (clip_norm=c)
     adagrad  Λ_j = √(1 + G_j / c²)         (adagrad_norm=c: AdaGrad-Norm by blocks)
+    both     the second, of gradients that are clipped at c/2
 
 and with "spectral" before the name Λ_j is multiplied by the spectral norm of the layer's weight.
 Each trains by itself with SCCD; torch's Adam with its default trains beside them.
@@ -37,9 +38,11 @@ from cyclade.optim import SCCD
 
 GRIDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "clip": ((0.3,), (0.25,)),
-    "adagrad": ((0.2, 0.4, 0.8, 1.6), (0.125, 0.25, 0.5, 1.0, 2.0)),
+    "adagrad": ((0.1, 0.2, 0.4, 0.8, 1.6), (0.5, 1.0, 2.0, 4.0)),
+    "both": ((0.4, 0.8), (0.5, 1.0)),
     "spectral clip": ((0.2,), (0.5,)),
-    "spectral adagrad": ((0.2, 0.4, 0.8, 1.6), (0.25, 0.5, 1.0, 2.0)),
+    "spectral adagrad": ((0.1, 0.2, 0.4, 0.8), (0.5, 1.0, 2.0, 4.0)),
+    "spectral both": ((0.8,), (1.0,)),
 }
 """By rule: η and c. Of clipping, what the default was before."""
 EPOCHS = {"mnist": (4, 10), "cifar10": (4, 10, 20), "cifar10-512": (10, 20), "digits": (15, 60)}
@@ -55,7 +58,8 @@ def method(rule: Rule) -> net_defaults.Method:
     if kind == ADAM:
         return net_defaults.METHODS[ADAM]
     options: dict[str, Any] = {"precondition": "spectral"} if kind.startswith("spectral") else {}
-    options["clip_norm" if kind.endswith("clip") else "adagrad_norm"] = c
+    options["clip_norm"] = {"clip": c, "both": c / 2}.get(kind.split()[-1], math.inf)
+    options["adagrad_norm"] = math.inf if kind.endswith("clip") else c
     return net_defaults.Method(partial(SCCD, **options), ())
 
 

@@ -19,7 +19,7 @@ from cyclade.optim.arguments import (
     check_loss,
     check_model,
     check_numbers,
-    default_clip,
+    default_norms,
     default_order,
     default_rate,
     direction,
@@ -111,8 +111,10 @@ class CyclicOptimizer(Optimizer):
         if lr is None:
             kind = {"one_block": self.one_block, "recursive": self.recursive}
             lr = default_rate(precondition, momentum, **kind)
+            clip, c = default_norms(precondition, momentum, **kind)
+            adagrad_norm = c if adagrad_norm is None else adagrad_norm
             if clip_norm is None and clip_total_norm is None:
-                clip_norm = default_clip(precondition, momentum, **kind)
+                clip_norm = clip
             self.for_short_runs = for_short_runs(precondition, momentum, **kind)
         # Infinity: never, where a default would.
         clip_norm = None if clip_norm == math.inf else clip_norm
