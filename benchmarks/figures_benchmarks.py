@@ -253,16 +253,16 @@ def net_rates() -> str:
         found = list(csv.DictReader(file))
     methods = list(dict.fromkeys(row["method"] for row in found))
     cells: dict[str, list[str]] = {}
+    defaults, best = ({row["method"] for row in found if row[key]} for key in ("default", "best"))
     for row in found:
         line = cells.setdefault(row["epochs"], [row["epochs"]])
-        if row["default"]:
+        if row["method"] in defaults:
             line.append(row["default"])
-        if row["best"]:
+        if row["method"] in best:
             line.append(f"{row['best']} (lr {row['at lr']})")
     head = ["epochs"]
     for name in methods:
-        first = next(row for row in found if row["method"] == name)
-        head += [name] * bool(first["default"]) + [f"{name}, best"] * bool(first["best"])
+        head += [name] * (name in defaults) + [f"{name}, best"] * (name in best)
     return table(head, list(cells.values()))
 
 

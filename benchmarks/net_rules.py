@@ -39,7 +39,7 @@ from cyclade.optim import SCCD
 GRIDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "clip": ((0.3,), (0.25,)),
     "adagrad": ((0.1, 0.2, 0.4, 0.8, 1.6), (0.5, 1.0, 2.0, 4.0)),
-    "both": ((0.4, 0.8), (0.5, 1.0)),
+    "both": ((0.8,), (1.0,)),
     "spectral clip": ((0.2,), (0.5,)),
     "spectral adagrad": ((0.1, 0.2, 0.4, 0.8), (0.5, 1.0, 2.0, 4.0)),
     "spectral both": ((0.8,), (1.0,)),

@@ -104,6 +104,9 @@ def norms(cls: Any, **options: Any) -> tuple[float | None, float | None]:
     clip, c = (opt.param_groups[0][name] for name in ("clip_norm", "adagrad_norm"))
     assert ("is clipped at norm" in repr(opt)) == (clip is not None)
     assert ("over its cycles, c = " in repr(opt)) == (c is not None)
+    behind = cls is SCCD and not {"lr", "momentum"} & set(options)
+    behind = behind and options.get("precondition") in (None, "spectral")
+    assert ("for the first epochs" in repr(opt)) == behind
     return clip, c
 
 
