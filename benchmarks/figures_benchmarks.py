@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import nets_bounds
 from figures_results import table
 from linear_peers.report import (
     Notes,
@@ -137,6 +138,31 @@ def kernel_ms(step: str, other: str = "") -> str:
     return f"{ms[step] / ms[other]:.2f}" if other else f"{ms[step]:.3f}"
 
 
+def kernel_least(step: str, what: str = "all") -> str:
+    """What the kernels of a step must take (nets_bounds.py): of a kind, or milliseconds of all."""
+    if what == "all":
+        return f"{nets_bounds.least(step):.2f}"
+    if what == "others":
+        return f"{1e6 * nets_bounds.LAUNCH * nets_bounds.others(step)[0]:.0f}"
+    return f"{nets_bounds.microseconds(step, what):.0f}"
+
+
+def kernel_us(step: str, words: str, key: str = "us") -> str:
+    """Microseconds (or count) of the kernels whose names match; "others": no convolutions."""
+    if words == "others":
+        count, us = nets_bounds.others(step)
+        return f"{count if key == 'count' else us:.0f}"
+    found = [r for r in nets_bounds.measured(step) if re.search(words, str(r["kernel"]))]
+    return f"{sum(float(r[key]) for r in found):.0f}"
+
+
+def by_hand(reading: str, net: str, step: str) -> str:
+    """Torch SGD steps that a step takes, of a reading in nets-by-hand.json."""
+    found = json.loads((FOLDER / "nets-by-hand.json").read_text("utf-8"))
+    times = found[reading]["seconds"][net]
+    return f"{times[step] / times['torch SGD']:.2f}"
+
+
 # ----------------------------------------------------------------------------------- deep nets
 
 
@@ -227,16 +253,16 @@ def net_rates() -> str:
         found = list(csv.DictReader(file))
     methods = list(dict.fromkeys(row["method"] for row in found))
     cells: dict[str, list[str]] = {}
+    defaults, best = ({row["method"] for row in found if row[key]} for key in ("default", "best"))
     for row in found:
         line = cells.setdefault(row["epochs"], [row["epochs"]])
-        if row["default"]:
+        if row["method"] in defaults:
             line.append(row["default"])
-        if row["best"]:
+        if row["method"] in best:
             line.append(f"{row['best']} (lr {row['at lr']})")
     head = ["epochs"]
     for name in methods:
-        first = next(row for row in found if row["method"] == name)
-        head += [name] * bool(first["default"]) + [f"{name}, best"] * bool(first["best"])
+        head += [name] * (name in defaults) + [f"{name}, best"] * (name in best)
     return table(head, list(cells.values()))
 
 
@@ -387,7 +413,8 @@ def versions(what: str) -> str:
 
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
-    "kernels": kernels, "kernel-ms": kernel_ms, "deep": deep, "deep-ms": deep_ms,
+    "kernels": kernels, "kernel-ms": kernel_ms, "kernel-least": kernel_least,
+    "kernel-us": kernel_us, "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "linear-half": linear_half,

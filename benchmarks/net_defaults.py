@@ -433,6 +433,13 @@ def _rate_rows(task: Task, found: Found) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the table; what an older one says of other methods, or in other rows, stays."""
+    if path.exists() and "test accuracy" in rows[0]:
+        with path.open(newline="") as file:
+            table = {row["test accuracy"]: row for row in csv.DictReader(file)}
+        for row in rows:
+            table[row["test accuracy"]] = {**table.get(row["test accuracy"], {}), **row}
+        rows = list(table.values())
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")

@@ -54,6 +54,7 @@ def train(
     {}, {"order": "backward"}, {"momentum": 0.9, "nesterov": True, "clip_norm": 1.0},
     {"precondition": "spectral"}, {"precondition": "adam", "eps": 1.0, "order": "forward"},
     {"precondition": "curvature", "curvature_every": 7}, {"norm": True},
+    {"adagrad_norm": 0.1}, {"adagrad_norm": 0.1, "precondition": "spectral", "clip_norm": 0.2},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("cls", ALL)
 def test_captured_equals_eager(cls: Any, options: dict[str, Any]) -> None:

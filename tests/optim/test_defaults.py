@@ -93,35 +93,36 @@ def test_the_default_rates() -> None:
         found: float = cls(net(), F.cross_entropy, **options).param_groups[0]["lr"]
         return found
 
-    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [0.3, 0.2, 1e-3]
+    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [0.8, 0.8, 1e-3]
     assert rate(SCCD, momentum=0.9) == rate(SGD, momentum=0.9) == 0.02
     assert rate(VROCCD, b=8) == pytest.approx(0.005)  # what the paper's LeNet trains with
     assert rate(VROCCD, b=8, precondition="adam") == 1e-3
 
 
-def test_default_steps_are_clipped_and_say_so() -> None:
-    def clip(cls: Any, **options: Any) -> float | None:
-        opt = cls(net(), F.cross_entropy, **options)
-        found: float | None = opt.param_groups[0]["clip_norm"]
-        assert ("is clipped at norm" in repr(opt)) == (found is not None)
-        behind = cls is SCCD and not {"lr", "momentum"} & set(options)
-        behind = behind and options.get("precondition") in (None, "spectral")
-        assert ("for the first epochs" in repr(opt)) == behind
-        return found
-
-    assert clip(SCCD) == 0.25
-    assert clip(SCCD, precondition="spectral") == clip(SCCD, momentum=0.9) == 0.5
-    assert clip(SGD) == clip(SGD, momentum=0.9) == 1.0
-    assert clip(SCCD, clip_norm=3.0) == 3.0
-    for options in (
-        {"lr": 0.1}, {"precondition": "adam"}, {"precondition": "curvature"},
-        {"clip_norm": math.inf}, {"clip_total_norm": 1.0},
-    ):  # fmt: skip
-        assert clip(SCCD, **options) is None
-    assert clip(VROCCD, b=8) is clip(SGD, lr=0.1) is None
+def norms(cls: Any, **options: Any) -> tuple[float | None, float | None]:
+    opt = cls(net(), F.cross_entropy, **options)
+    clip, c = (opt.param_groups[0][name] for name in ("clip_norm", "adagrad_norm"))
+    assert ("is clipped at norm" in repr(opt)) == (clip is not None)
+    assert ("over its cycles, c = " in repr(opt)) == (c is not None)
+    behind = cls is SCCD and not {"lr", "momentum"} & set(options)
+    behind = behind and options.get("precondition") in (None, "spectral")
+    assert ("for the first epochs" in repr(opt)) == behind
+    return clip, c
 
 
-def test_a_clipped_block_moves_by_no_more_than_lr_times_the_norm() -> None:
+def test_default_steps_are_bounded_and_say_so() -> None:
+    assert norms(SCCD) == norms(SCCD, precondition="spectral") == (0.5, 1.0)
+    assert norms(SCCD, momentum=0.9) == (0.5, None)
+    assert norms(SGD) == norms(SGD, momentum=0.9) == (1.0, None)
+    assert norms(SCCD, clip_norm=3.0) == (3.0, 1.0)
+    assert norms(SCCD, clip_norm=math.inf) == norms(SCCD, clip_total_norm=1.0) == (None, 1.0)
+    assert norms(SCCD, adagrad_norm=math.inf) == (0.5, None)
+    for options in ({"lr": 0.1}, {"precondition": "adam"}, {"precondition": "curvature"}):
+        assert norms(SCCD, **options) == (None, None)
+    assert norms(VROCCD, b=8) == norms(SGD, lr=0.1) == (None, None)
+
+
+def test_a_block_moves_by_no_more_than_lr_times_the_norm() -> None:
     x, y = digits()
     model = net()
     with torch.no_grad():
@@ -132,4 +133,4 @@ def test_a_clipped_block_moves_by_no_more_than_lr_times_the_norm() -> None:
     pairs = zip(model.parameters(), before, strict=True)
     moved = [(p.detach() - a).square().sum() for p, a in pairs]
     for k in range(0, len(moved), 2):  # weight and bias are a block
-        assert float((moved[k] + moved[k + 1]).sqrt()) <= 0.3 * 0.25 * (1 + 1e-5)
+        assert float((moved[k] + moved[k + 1]).sqrt()) <= 0.8 * 0.5 * (1 + 1e-5)

@@ -1,4 +1,5 @@
-"""Ranks on a GPU: NCCL (also captured) as a group of one; SyncBatchNorm with two gloo ranks.
+"""Ranks on a GPU: NCCL (also captured, and with FSDP2) as a group of one; SyncBatchNorm with two
+gloo ranks.
 
 They need CUDA; run this file there by itself.
 """
@@ -87,6 +88,31 @@ def test_nccl_gives_the_trajectory_of_one_process(cls: Any, capture: bool, nccl:
 def test_a_model_that_nccl_cannot_reach_is_refused(nccl: Any) -> None:
     with pytest.raises(ValueError, match=r"nccl.*cannot reduce tensors on cpu"):
         SCCD(nn.Linear(3, 2), F.mse_loss, process_group=nccl)
+
+
+@pytest.mark.parametrize("order", ["forward", "backward", "shuffled"])
+@pytest.mark.parametrize("cls", [SCCD, VROCCD])
+def test_shards_on_cuda(cls: Any, order: str, nccl: Any) -> None:
+    """FSDP2 with one rank, whose shards are whole parameters, against the plain model."""
+    from torch.distributed.fsdp import fully_shard
+
+    from cyclade.optim.sharded import ShardedSCCD, ShardedVROCCD
+
+    plain, sharded = net(), net()
+    for child in [c for c in sharded if list(c.parameters())] + [sharded]:
+        fully_shard(child)
+    options: dict[str, Any] = {"lr": 0.05, "weight_decay": 1e-3, "order": order, "seed": 3}
+    if cls is VROCCD:
+        options |= {"b": 32, "b_small": 9}
+    kind = ShardedVROCCD if cls is VROCCD else ShardedSCCD
+    mine = kind(sharded, F.cross_entropy, **options)
+    twin = cls(plain, F.cross_entropy, blocks="layers", process_group=nccl, **options)
+    for k in range(8):
+        data = batch(32 if cls is SCCD or k % 4 == 0 else 9, k)
+        close(mine.step(*data), twin.step(*data))
+        for p, q in zip(sharded.parameters(), plain.parameters(), strict=True):
+            assert p.is_cuda
+            close(p.full_tensor().detach(), q.detach())
 
 
 @pytest.mark.parametrize("name", ["SCCD", "VRO-CCD"])

@@ -47,7 +47,7 @@ def test_the_same_bits_as_vectors(cls: Any, options: dict[str, Any]) -> None:
 def test_only_plain_steps_are_fused() -> None:
     for options, expected in (
         ({}, True), ({"momentum": 0.9}, False), ({"clip_norm": 1.0}, True),
-        ({"clip_total_norm": 1.0}, False),
+        ({"clip_total_norm": 1.0}, False), ({"adagrad_norm": 0.5}, True),
         ({"precondition": "adam"}, False), ({"no_decay": "biases"}, False),
     ):  # fmt: skip
         x, y = data("cpu")
@@ -58,11 +58,15 @@ def test_only_plain_steps_are_fused() -> None:
         assert opt.runner.fused() == frozenset()  # captured steps, but the model is not on CUDA
 
 
-@pytest.mark.parametrize(("decay", "clip"), [(0.0, None), (0.01, None), (0.0, 0.1), (0.01, 100.0)])
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize(
+    "norms", [{}, {"clip_norm": 0.1}, {"clip_norm": 100.0}, {"adagrad_norm": 0.2},
+              {"adagrad_norm": 0.2, "clip_norm": 0.1}], ids=str,
+)  # fmt: skip
 @pytest.mark.parametrize("order", ["forward", "shuffled", "greedy"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_eager_steps_in_place_have_the_bits_of_vectors(
-    dtype: torch.dtype, order: str, decay: float, clip: float | None
+    dtype: torch.dtype, order: str, decay: float, norms: dict[str, float]
 ) -> None:
     found = []
     for in_place in (True, False):
@@ -73,7 +77,7 @@ def test_eager_steps_in_place_have_the_bits_of_vectors(
         x, y = torch.randn(20, 6, dtype=dtype), torch.randint(0, 3, (20,))
         opt = SCCD(
             model, F.cross_entropy, lr=0.3, weight_decay=decay, blocks="layers", order=order,
-            clip_norm=clip,
+            **norms,
         )  # fmt: skip
         for k in range(4):
             if k == 1:

@@ -14,19 +14,23 @@ from cyclade.optim.turns import Turns
 from cyclade.orders import Custom, Greedy
 
 LEARNING_RATES: dict[str | None, float] = {
-    None: 0.3, "momentum": 0.2, "one block": 0.2, "spectral": 0.2, "spectral-linear": 0.2,
+    None: 0.8, "momentum": 0.2, "one block": 0.2, "spectral": 0.8, "spectral-linear": 0.8,
     "curvature": 1.0, "adam": 1e-3,
 }  # fmt: skip
 """Rates that train small nets in the first try (`benchmarks/net_defaults.py`), by preconditioner;
 without one also by what else there is. With momentum β they are multiplied by 1 − β."""
 
+ADAGRAD_NORMS: dict[str | None, float] = {None: 1.0, "spectral": 1.0, "spectral-linear": 1.0}
+"""c in Λ_j = √(1 + G_j/c²) where no lr is given, with G_j the sum of ‖g^j‖² so far (AdaGrad-Norm by
+blocks). A net begins on a plateau, where gradients are small and the steps stay large; they fall as
+gradients, and with them noise, add up. No block moves by more than the rate times c in a cycle.
+Rates and norms are from `benchmarks/net_rules.py`."""
+
 CLIP_NORMS: dict[str | None, float] = {
-    None: 0.25, "momentum": 0.5, "one block": 1.0, "spectral": 0.5, "spectral-linear": 0.5,
+    None: 0.5, "momentum": 0.5, "one block": 1.0, "spectral": 0.5, "spectral-linear": 0.5,
 }  # fmt: skip
-"""At which norm the gradient of a block is clipped where no lr is given. A net begins on a plateau,
-which wants large steps. Later on it curves more and more, and single batches have gradients many
-times the usual ones, along which a large step destroys what was learned. Clipped, a block moves by
-at most the rate times this norm in a cycle."""
+"""At which norm the gradient of a block is clipped where no lr is given: single batches have
+gradients many times the usual ones, along which a large step destroys what was learned."""
 
 DAMPING: dict[str | None, float] = {"curvature": 10.0}
 """Λ_j = L_j + this. A net is nearly flat at its start and curves within some tens of cycles, so
@@ -43,6 +47,7 @@ _RANGES: dict[str, tuple[Any, str]] = {
     "momentum": (lambda v: 0 <= v < 1, "in [0, 1)"),
     "clip_norm": (lambda v: v > 0, "positive or None"),
     "clip_total_norm": (lambda v: v > 0, "positive or None"),
+    "adagrad_norm": (lambda v: v > 0, "positive or None"),
     "damping": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
     "eps": (lambda v: 0 < v < math.inf, "positive and finite"),
     "curvature_every": (lambda v: v >= 1, "at least 1"),
@@ -54,7 +59,7 @@ def check_numbers(**given: Any) -> None:
     """Refuse numbers that make no sense, by name."""
     for name, (fits, accepted) in _RANGES.items():
         value = given[name]
-        if name.startswith("clip_") and value is None:
+        if value is None and name.endswith("_norm"):
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not fits(value):
@@ -71,6 +76,10 @@ def check_numbers(**given: Any) -> None:
         raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}")
     if given["precondition"] == "adam" and given["momentum"]:
         raise ValueError("precondition='adam' has its momentum in betas[0]: leave momentum at 0")
+    if given["precondition"] == "adam" and given["adagrad_norm"] not in (None, math.inf):
+        raise ValueError(
+            "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
+        )
 
 
 def check_model(model: Any) -> nn.Module:
@@ -159,17 +168,18 @@ def default_rate(
     return round(rate * (1.0 - momentum), 12)  # 0.02, not 0.01999…
 
 
-def default_clip(
+def default_norms(
     precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
-) -> float | None:
-    """Where gradients are clipped when neither lr nor a clipping is given; None for nowhere.
+) -> tuple[float | None, float | None]:
+    """clip_norm and adagrad_norm where neither lr nor they are given.
 
     Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of a
-    recursive method has no such spikes.
+    recursive method has no spikes.
     """
     if recursive:
-        return None
-    return CLIP_NORMS.get(_kind(precondition, momentum, one_block=one_block))
+        return None, None
+    kind = _kind(precondition, momentum, one_block=one_block)
+    return CLIP_NORMS.get(kind), ADAGRAD_NORMS.get(kind)
 
 
 def for_short_runs(

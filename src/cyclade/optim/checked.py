@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,10 +44,9 @@ class Checked:
         """∇^j, if the loss is finite."""
         try:
             gj: Tensor = self._sweep.grad(j)
-            if self._first and not bool(torch.isfinite(self._sweep.loss)):
+            if self._first and not math.isfinite(loss := float(self._sweep.loss)):
                 raise NotFiniteError(
-                    f"the loss is {float(self._sweep.loss)}{self._blame(self._sweep)}: the step "
-                    "was not applied"
+                    f"the loss is {loss}{self._blame(self._sweep)}: the step was not applied"
                 )
             _require_finite(gj, j, self.moved)
         except BaseException:
@@ -75,9 +75,15 @@ class CheckedLag:
 def _require_finite(gj: Any, j: int, moved: bool) -> None:
     """Look at a gradient, as far as that can be done without waiting for a device."""
     tensors = gj.tensors if isinstance(gj, Pieces) else [gj] if isinstance(gj, Tensor) else []
-    if all(t.device.type != "cpu" or bool(torch.isfinite(t).all()) for t in tensors):
+    if not tensors or not tensors[0].is_cpu or all(map(_finite, tensors)):
         return
     raise NotFiniteError(
         f"the gradient of block {j} is not finite, though the loss is: it was not applied"
         + ("; blocks before it have moved" if moved else "")
     )
+
+
+def _finite(t: Tensor) -> bool:
+    """Whether all of a tensor is. A finite sum says so; another one may be an overflow."""
+    total = t.sum().item()
+    return math.isfinite(abs(total)) or bool(torch.isfinite(t).all())

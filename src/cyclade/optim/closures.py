@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.stages import randomness
-from cyclade.optim.stages.preserve import preserved_inputs, version
+from cyclade.optim.stages.preserve import preserved_inputs
 from cyclade.optim.sweep import dense
 
 
@@ -90,21 +90,23 @@ class ClosureSweep(_OnTheModel):
 class ModelReplay:
     """The loss of the model itself on one batch, again and again, as if it were called once.
 
-    Buffers move with the first live call only; random draws of the first call are repeated by all
-    later ones.
+    Buffers move with the first live call only; all later ones begin with the buffers and repeat the
+    random draws that it began with.
     """
 
     def __init__(self, net: Net, batches: Sequence[Batch]) -> None:
         self._net, self._batches = net, batches
         self._rng: randomness.RngState | None = None
         self._moved = False
-        self._before: list[tuple[Tensor, Tensor]] = []
+        self._before: list[_Buffer] = []
 
     @contextmanager
     def loss(self, live: bool) -> Iterator[Tensor]:
         """The mean loss over the batch, as a function of the model's own parameters."""
         model = self._net.model
-        own = [(b, b.detach().clone(), version(b)) for b in model.buffers()]
+        own = _buffers(model)
+        for buffer in self._before:
+            buffer.restore()
         if self._rng is None:
             self._rng = randomness.save(randomness.devices_of(list(model.parameters())))
             repeat: Any = nullcontext()
@@ -121,19 +123,40 @@ class ModelReplay:
                 terms.append(self._net.loss_of(output, batch) * batch.weight)
             yield terms[0] if len(terms) == 1 else torch.stack(terms).sum()
         if live and not self._moved:
-            self._moved = True
-            self._before = [(b, value) for b, value, _ in own]
+            self._moved, self._before = True, own
             return
-        with torch.no_grad():
-            for buffer, value, seen in own:
-                if version(buffer) != seen or not torch.equal(buffer, value):
-                    buffer.copy_(value)
+        for buffer in own:
+            buffer.restore()
 
-    @torch.no_grad()
     def undo(self) -> None:
         """Put the buffers back as they were before the first call."""
-        for buffer, value in self._before:
-            buffer.copy_(value)
+        for buffer in self._before:
+            buffer.restore()
+
+
+class _Buffer:
+    """A buffer of a module, which may write to it or replace it, with its value."""
+
+    def __init__(self, store: dict[str, Tensor | None], name: str, tensor: Tensor) -> None:
+        self._store, self._name, self._tensor = store, name, tensor
+        self._value = tensor.detach().clone()
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """As it was; batch norm moves its statistics without counting it as a write."""
+        if self._store.get(self._name) is not self._tensor:
+            self._store[self._name] = self._tensor
+        if not torch.equal(self._tensor, self._value):
+            self._tensor.copy_(self._value)
+
+
+def _buffers(model: nn.Module) -> list[_Buffer]:
+    return [
+        _Buffer(module._buffers, name, tensor)
+        for module in model.modules()
+        for name, tensor in module._buffers.items()
+        if tensor is not None
+    ]
 
 
 class ModelSweep(_OnTheModel):

@@ -34,8 +34,8 @@ from cyclade.orders import Forward
 from cyclade.regularisers import Regulariser, Zero
 
 _baked_in = itemgetter(
-    "momentum", "nesterov", "clip_norm", "clip_total_norm", "precondition", "damping", "betas",
-    "eps",
+    "momentum", "nesterov", "clip_norm", "clip_total_norm", "adagrad_norm", "precondition",
+    "damping", "betas", "eps",
 )  # fmt: skip
 """Options that a CUDA graph bakes in; lr and weight decay it reads from the device."""
 
@@ -187,7 +187,7 @@ class CycleRunner:
         self.advance_norms()
         replays = self.replays(batches, undoable=check)
         fused = () if turns is None else self.fused()  # a greedy order compares vectors
-        slopes: dict[int, Any] = {}
+        slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
         sweep = self.sweep(self.point, batches, replays, live=True, fused=fused, slopes=slopes)
         now = self.together.reduced(sweep, self.net, turns)
         lag = self.lag()
@@ -239,8 +239,8 @@ class CycleRunner:
         if not ready or not self.together.alone or self.net.whole_model:
             return frozenset()
         steps, blocks = self.steps, list(range(self.net.m))
-        if self.rule.recursive:  # what is clipped there is the estimate, known after the correction
-            blocks = [j for j in blocks if not steps.clipped(j)]
+        if self.rule.recursive:  # there it is the norm of the estimate, known after the correction
+            blocks = [j for j in blocks if not steps.by_norm(j)]
         found = ((j, steps.in_one_kernel(j)) for j in blocks)
         steps.ready = {j: step for j, step in found if step is not None}
         return frozenset(steps.ready)

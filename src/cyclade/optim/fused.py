@@ -71,10 +71,13 @@ class Estimates:
 
 
 class Step:
-    """η and 1 + η·wd of a block: two numbers on the device, or known (the second None for 1)."""
+    """η and 1 + η·wd of a block: numbers, or tensors of one (the second None for 1).
 
-    def __init__(self, rate: Any, shrink: Any) -> None:
-        self.rate, self.shrink = rate, shrink
+    With `in_place` it is made by torch's operations on lists: an eager step.
+    """
+
+    def __init__(self, rate: Any, shrink: Any, *, in_place: bool = False) -> None:
+        self.rate, self.shrink, self.in_place = rate, shrink, in_place
 
     def __mul__(self, direction: Pieces) -> _Move:
         return _Move(self, direction)
@@ -110,7 +113,7 @@ class Update:
             return
         self._done = True
         d = self._direction
-        if isinstance(self._step.rate, float):
+        if self._step.in_place:
             in_place(self._params, d.tensors, self._step, d.scale)
             return
         write = apply if kernel() is None or not self._params[0].is_cuda else launch
@@ -120,7 +123,7 @@ class Update:
 def in_place(
     params: list[Tensor], now: list[Tensor], step: Step, scale: Tensor | None = None
 ) -> None:
-    """The update of a step whose numbers are known, by torch's operations on lists."""
+    """The update of an eager step, by torch's operations on lists."""
     if scale is not None:
         now = list(torch._foreach_mul(now, scale))
     torch._foreach_sub_(params, torch._foreach_mul(now, step.rate))

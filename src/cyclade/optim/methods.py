@@ -19,15 +19,20 @@ _PARAMETERS = """
     lr, weight_decay, momentum, nesterov, maximize:
         As in `torch.optim` (lr may be a list, one per param group). Weight decay is the prox of
         (weight_decay / 2) ‖x‖². Without lr, one that trains small nets in the first try, times
-        1 − momentum: 0.3 for plain steps (0.2 with momentum, spectral norms or one block), 1e-3 for
-        Adam's, 0.005 for recursive methods. Plain and spectral steps are then clipped, see
-        `clip_norm`.
+        1 − momentum: 0.8 for plain and spectral steps (0.2 with momentum or one block), 1e-3 for
+        Adam's, 0.005 for recursive methods. Plain and spectral steps are then bounded, see
+        `clip_norm` and `adagrad_norm`.
     no_decay:
         "biases" (parameters with fewer than two dimensions) or names: they do not decay.
     clip_norm, clip_total_norm:
         Clip each block's gradient by its norm; by the norm over all blocks, each as last seen.
-        Where no lr is given, plain steps are clipped at 0.25 (0.5 with momentum or spectral norms,
-        1 with one block; infinity: never). With an lr of yours nothing is, unless you say so.
+        Where no lr is given, plain and spectral steps are clipped at 0.5 (1 with one block;
+        infinity: never). With an lr of yours nothing is, unless you say so.
+    adagrad_norm:
+        c: divide the lr of block j by √(1 + G_j/c²), with G_j the sum of ‖g^j‖² over all cycles so
+        far (AdaGrad-Norm by blocks). Where no lr is given it is 1 for spectral steps and for plain
+        ones without momentum (infinity: never); with an lr of yours there is none unless
+        you say so.
     precondition:
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
         by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for

@@ -19,7 +19,7 @@ from cyclade.optim.arguments import (
     check_loss,
     check_model,
     check_numbers,
-    default_clip,
+    default_norms,
     default_order,
     default_rate,
     direction,
@@ -77,6 +77,7 @@ class CyclicOptimizer(Optimizer):
         nesterov: bool = False,
         clip_norm: float | None = None,
         clip_total_norm: float | None = None,
+        adagrad_norm: float | None = None,
         maximize: bool = False,
         precondition: str | None = None,
         reg: Regulariser | Mapping[str, Regulariser] | None = None,
@@ -102,18 +103,22 @@ class CyclicOptimizer(Optimizer):
         check_numbers(
             weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, clip_norm=clip_norm,
             precondition=precondition, damping=damping, betas=betas, eps=eps,
-            clip_total_norm=clip_total_norm, curvature_every=curvature_every,
+            clip_total_norm=clip_total_norm, adagrad_norm=adagrad_norm,
+            curvature_every=curvature_every,
             curvature_iterations=curvature_iterations,
         )  # fmt: skip
         check_dtypes(model, precondition)
         if lr is None:
             kind = {"one_block": self.one_block, "recursive": self.recursive}
             lr = default_rate(precondition, momentum, **kind)
+            clip, c = default_norms(precondition, momentum, **kind)
+            adagrad_norm = c if adagrad_norm is None else adagrad_norm
             if clip_norm is None and clip_total_norm is None:
-                clip_norm = default_clip(precondition, momentum, **kind)
+                clip_norm = clip
             self.for_short_runs = for_short_runs(precondition, momentum, **kind)
-        if clip_norm == math.inf:  # never, where a default would clip
-            clip_norm = None
+        # Infinity: never, where a default would.
+        clip_norm = None if clip_norm == math.inf else clip_norm
+        adagrad_norm = None if adagrad_norm == math.inf else adagrad_norm
         if order is None:
             order = default_order(
                 precondition, momentum, one_block=self.one_block, recursive=self.recursive,
@@ -136,6 +141,7 @@ class CyclicOptimizer(Optimizer):
             "momentum": momentum, "nesterov": nesterov, "clip_norm": clip_norm,
             "maximize": maximize, "precondition": precondition, "damping": damping,
             "betas": tuple(betas), "eps": eps, "clip_total_norm": clip_total_norm,
+            "adagrad_norm": adagrad_norm,
         }  # fmt: skip
         sets = self._plan.groups
         groups = [
@@ -452,6 +458,8 @@ class CyclicOptimizer(Optimizer):
                 "their estimates and counters differ. Load the model alone, and start afresh"
             )
         super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        for group in self.param_groups:  # older states do not know it
+            group.setdefault("adagrad_norm", None)
         restore_dtypes(self, state_dict)
         self._turns.load(mine)
         self._rule.load(mine)

@@ -21,6 +21,7 @@ SPECTRAL = {
 
 
 CLIPS = ("clip_norm", "clip_total_norm")
+NORMS = ("clip_norm", "adagrad_norm")
 
 
 class NetSteps:
@@ -52,12 +53,11 @@ class NetSteps:
         """The direction and the step η Λ_j^{−1}."""
         if isinstance(gj, Pieces):
             self._used[j] = None
-            clip = self._settings.shared(j, "clip_norm")
-            if clip is not None:
-                gj.scale = _scale(flatten(gj.tensors), clip)
-            return gj, self.ready.pop(j, None) or self.in_one_kernel(j)
+            return gj, self._one_step(j, gj)
         used = self._used[j] = self._mask(j, now.unused.get(j))
         gj = self._clipped(j, gj)
+        if self._settings.shared(j, "adagrad_norm") is not None:
+            self._squares(j).add_(gj.norm().square())
         precondition = self._settings.shared(j, "precondition")
         if precondition == "adam":
             return self._adam.at(j, gj, used)
@@ -74,6 +74,12 @@ class NetSteps:
 
     def metric(self, j: int) -> Any:
         """Λ_j: 1, a number on the device, or a diagonal."""
+        Lambda = self._preconditioner(j)
+        if self._settings.shared(j, "adagrad_norm") is not None:
+            Lambda = Lambda * self._adagrad(j)
+        return Lambda
+
+    def _preconditioner(self, j: int) -> Any:
         precondition = self._settings.shared(j, "precondition")
         if precondition is None:
             return 1.0
@@ -97,11 +103,46 @@ class NetSteps:
         if settings.numbers is not None:
             return Step(settings.numbers.get("lr", group), settings.numbers.get("shrink", group))
         rate = settings.rate(j)
-        return Step(rate, settings.shrink(j, rate)) if isinstance(rate, float) else None
+        if not isinstance(rate, float):
+            return None
+        return Step(rate, settings.shrink(j, rate), in_place=True)
 
-    def clipped(self, j: int) -> bool:
-        """Whether the gradient of block j is clipped by its own norm."""
-        return self._settings.shared(j, "clip_norm") is not None
+    def by_norm(self, j: int) -> bool:
+        """Whether the step of block j depends on the norm of its gradient."""
+        return any(self._settings.shared(j, name) is not None for name in NORMS)
+
+    def _one_step(self, j: int, gj: Pieces) -> Step | None:
+        """The step of a block whose gradient lies in pieces; notes there how it is clipped."""
+        step = self.ready.pop(j, None) or self.in_one_kernel(j)
+        clip, c = (self._settings.shared(j, name) for name in NORMS)
+        if clip is None and c is None:
+            return step
+        flat = flatten(gj.tensors)
+        if clip is not None:
+            gj.scale = _scale(flat, clip)
+            flat = flat * gj.scale
+        if c is None or step is None:
+            return step
+        self._squares(j).add_(flat.norm().square())
+        t = step.rate / self._adagrad(j)
+        return Step(t, self._settings.shrink(j, t), in_place=step.in_place)
+
+    # ------------------------------------------------------- Λ_j by the gradients seen so far
+
+    def _squares(self, j: int) -> Tensor:
+        """G_j, the sum of ‖g^j‖² over all cycles; in float32 at least."""
+        like = self._net.block_parameters(j)[0]
+        dtype = torch.promote_types(like.real.dtype, torch.float32)
+        total: Tensor = self._slot(
+            j, "grad_squares", lambda: torch.zeros((), dtype=dtype, device=like.device)
+        )
+        return total
+
+    def _adagrad(self, j: int) -> Tensor:
+        """√(1 + G_j / c²)."""
+        c = self._settings.shared(j, "adagrad_norm")
+        root: Tensor = (1.0 + self._squares(j) / c**2).sqrt()
+        return root.to(self._net.block_parameters(j)[0].real.dtype)
 
     # ------------------------------------------------------------------------------- direction
 

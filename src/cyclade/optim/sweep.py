@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import _engine_run_backward
 
 from cyclade.optim.fused import LiveBlock, Pieces, Update, fits
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
@@ -61,8 +60,11 @@ class StagedSweep:
         self._cached: list[dict[int, Any]] = [
             *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
         ]
-        # For each micro-batch; both sweeps of a step have the same targets.
+        # For each micro-batch; both sweeps of a step have the same targets. Under capture they run
+        # on two streams that meet after the first block, so there the live one takes no slope: it
+        # might be one whose constants the other stream is still writing.
         self._slopes: dict[int, Callable[[Tensor], Tensor]] = {} if slopes is None else slopes
+        self._slope_at_once = slopes is None and net.m > 1  # with one block it would not pay
         self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
         self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
@@ -95,13 +97,16 @@ class StagedSweep:
         for i, batch in enumerate(self._batches):
             leaves, end = self._replayed(i, j)
             found: Sequence[Tensor | None] = [None] * len(leaves)
-            if self._by_slope():
+            wanted = self._live and self.loss is None  # the loss where the sweep began
+            if self._net.slope is not None and (self._slope_at_once or not wanted):
                 top = self._net.chain.output(end)
                 start = self._slope(i, top)
+                value = self._net.loss_of(top.detach(), batch) if wanted else None
             else:
                 top = self._loss(end, batch)
                 start = self._net.one(top)
                 value = top.detach()
+            if value is not None:
                 losses.append(value if batch.weight == 1.0 else value * batch.weight)
             if self._net.weigh_losses:
                 start = start * batch.weight
@@ -212,10 +217,6 @@ class StagedSweep:
         with torch.enable_grad():
             return self._net.loss(end, batch)
 
-    def _by_slope(self) -> bool:
-        """Whether to start from the slope of the loss: it has one, and its value is not wanted."""
-        return self._net.slope is not None and (self.loss is not None or not self._live)
-
     def _slope(self, i: int, output: Tensor) -> Tensor:
         """The derivative of the loss in the model's output."""
         output = output.detach()
@@ -229,20 +230,27 @@ class StagedSweep:
         return gj if scale == 1.0 else gj * scale
 
 
-def _differentiated(top: Tensor, leaves: list[Tensor], start: Tensor) -> Sequence[Tensor | None]:
-    """``torch.autograd.grad(top, leaves, start, allow_unused=True)`` without its checks.
+# Private, and so may be missing: then `torch.autograd.grad` does the same.
+_run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
 
-    They take as long as a small layer, and here there is nothing to check: `start` is a slope that
-    was computed from `top`, or the 1 of its dtype.
+
+def _differentiated(top: Tensor, leaves: list[Tensor], start: Tensor) -> Sequence[Tensor | None]:
+    """``torch.autograd.grad(top, leaves, start, allow_unused=True)``, if it can be without checks.
+
+    They take as long as a small layer (a tenth of this call on a small MLP), and here there is
+    nothing to check: `start` is a slope that was computed from `top`, or the 1 of its dtype.
     """
     if start.shape != top.shape:
         raise ValueError(
             f"the slope of the loss has shape {tuple(start.shape)}, but the model's output "
             f"{tuple(top.shape)}"
         )
-    return _engine_run_backward(
+    if _run_backward is None:
+        return torch.autograd.grad(top, leaves, start, allow_unused=True)
+    found: Sequence[Tensor | None] = _run_backward(
         (top,), (start,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
     )
+    return found
 
 
 def dense(found: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:

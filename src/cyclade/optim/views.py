@@ -65,6 +65,10 @@ def cost(opt: CyclicOptimizer) -> list[str]:
     if clips:
         norms = " or ".join(f"{clip:g}" for clip in sorted(clips))
         words.append(f"the gradient of a block is clipped at norm {norms}")
+    sums = {group["adagrad_norm"] for group in opt.param_groups} - {None}
+    if sums:
+        c = " or ".join(f"{one:g}" for one in sorted(sums))
+        words.append(f"the lr of a block is divided by √(1 + Σ‖g‖²/c²) over its cycles, c = {c}")
     if opt.for_short_runs:
         words.append(
             "default lr, for the first epochs; on longer runs momentum=0.9, precondition='adam' or "

@@ -15,7 +15,8 @@ _REGISTRIES = (
     "_backward_pre_hooks",
 )  # fmt: skip
 _HOOKS = _REGISTRIES[2:]
-_OWN = frozenset(vars(nn.Module()))
+# What torch.nn.Module has itself, and the lists of their parameters that LSTMs and GRUs renew.
+_OWN = frozenset(vars(nn.Module())) | {"_flat_weights", "_flat_weight_refs"}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 

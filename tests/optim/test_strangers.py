@@ -1,0 +1,343 @@
+"""Models written as people write them elsewhere, with default arguments, against a literal loop.
+
+Each mixes what real models mix: tied weights, weight norm, LSTMs, dict outputs, buffers that
+forward moves, frozen layers, gradient checkpointing, dropout, drop path, BatchNorm, embeddings.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.utils.checkpoint import checkpoint
+
+from cyclade.optim import SCCD
+from cyclade.optim.batches import as_inputs
+from cyclade.optim.net import own_loss
+
+
+class TinyBlock(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width), nn.Dropout(0.1)
+        )
+        self.register_buffer("mask", torch.ones(16, 16).tril().bool(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, w = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, 2, w // 2).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(w // 2)
+        scores = scores.masked_fill(~self.mask[:t, :t], float("-inf"))  # type: ignore[index]
+        x = x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, w))
+        return x + self.mlp(self.norm2(x))  # type: ignore[no-any-return]
+
+
+class TiedLM(nn.Module):
+    """Tied embeddings, checkpointed blocks, its own loss in a dict: as in transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(19, 12), nn.Embedding(16, 12)
+        self.blocks = nn.ModuleList(TinyBlock(12) for _ in range(2))
+        self.head = nn.Linear(12, 19, bias=False)
+        self.head.weight = self.wte.weight
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Any]:
+        x = self.drop(self.wte(input_ids) + self.wpe(torch.arange(input_ids.shape[1])))
+        for block in self.blocks:
+            if self.training:
+                x = checkpoint(block, x, use_reentrant=False)
+            else:
+                x = block(x)
+        logits = self.head(x)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        return {"loss": loss, "logits": logits, "past": None}
+
+
+class DropPath(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        keep = torch.rand(x.shape[0], *[1] * (x.dim() - 1)) < 0.8
+        return x * keep / 0.8
+
+
+class WeightNormed(nn.Module):
+    """Features and head as in timm: a frozen stem, weight norm, BatchNorm, drop path, a scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=1).requires_grad_(False)
+        self.conv = weight_norm(nn.Conv2d(6, 6, 3, padding=1))
+        self.bn, self.drop_path = nn.BatchNorm2d(6), DropPath()
+        self.gamma = nn.Parameter(0.5 * torch.ones(6))
+        self.head = weight_norm(nn.Linear(6, 4))
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        x = F.silu(self.stem(x))
+        return x + self.drop_path(self.gamma[:, None, None] * F.silu(self.bn(self.conv(x))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.forward_features(x)
+        return self.head(x.mean(dim=(2, 3)))  # type: ignore[no-any-return]
+
+
+class Tagger(nn.Module):
+    """An LSTM over packed sequences; labels of −100 are padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb = nn.Embedding(11, 6, padding_idx=0)
+        self.lstm = nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True, dropout=0.2)
+        self.out = nn.Linear(10, 4)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(
+            self.emb(tokens), lengths, batch_first=True, enforce_sorted=False
+        )
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        return self.out(states).transpose(1, 2)  # type: ignore[no-any-return]
+
+
+@dataclass
+class PairOutput:
+    """What a dual encoder returns."""
+
+    loss: Tensor
+    logits: Tensor
+
+
+class DualEncoder(nn.Module):
+    """One encoder for both inputs, a learned temperature, a running mean that forward moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(7, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5))
+        self.logit_scale = nn.Parameter(torch.tensor(1.0))
+        self.register_buffer("center", torch.zeros(5))
+
+    def forward(self, a: Tensor, b: Tensor) -> PairOutput:
+        u, v = (F.normalize(self.encoder(t) - self.center, dim=1) for t in (a, b))
+        if self.training:
+            with torch.no_grad():
+                self.center.mul_(0.9).add_(u.mean(0), alpha=0.1)  # type: ignore[operator]
+        logits = self.logit_scale.exp() * u @ v.T
+        return PairOutput(F.cross_entropy(logits, torch.arange(len(a))), logits)
+
+
+class UNet(nn.Module):
+    """Skips, interpolation to a size, GroupNorm, an auxiliary head, a frozen encoder layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down1 = nn.Conv2d(2, 4, 3, padding=1).requires_grad_(False)
+        self.down2 = nn.Conv2d(4, 8, 3, stride=2, padding=1)
+        self.norm = nn.GroupNorm(2, 8)
+        self.up = nn.Conv2d(12, 4, 3, padding=1)
+        self.main, self.aux = nn.Conv2d(4, 1, 1), nn.Conv2d(8, 1, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        a = F.relu(self.down1(x))
+        b = F.relu(self.norm(self.down2(a)))
+        up = F.interpolate(b, size=a.shape[-2:], mode="bilinear", align_corners=False)
+        c = F.relu(self.up(torch.cat([a, up], 1)))
+        aux = F.interpolate(self.aux(b), size=x.shape[-2:])
+        return self.main(c), aux
+
+
+def deep_supervision(out: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+    return F.mse_loss(out[0], y) + 0.4 * F.mse_loss(out[1], y)
+
+
+def tokens(k: int) -> tuple[Any, Any]:
+    torch.manual_seed(100 + k)
+    ids = torch.randint(0, 19, (4, 10))
+    return {"input_ids": ids, "labels": ids}, None
+
+
+def images(k: int) -> tuple[Any, Any]:
+    torch.manual_seed(100 + k)
+    return torch.randn(8, 3, 8, 8), torch.randint(0, 4, (8,))
+
+
+def sentences(k: int) -> tuple[Any, Any]:
+    torch.manual_seed(100 + k)
+    lengths = torch.tensor([7, 3, 5, 7])
+    ids, labels = torch.randint(1, 11, (4, 7)), torch.randint(0, 4, (4, 7))
+    late = torch.arange(7) >= lengths[:, None]
+    return (ids.masked_fill(late, 0), lengths), labels.masked_fill(late, -100)
+
+
+def pairs(k: int) -> tuple[Any, Any]:
+    torch.manual_seed(100 + k)
+    return (torch.randn(6, 7), torch.randn(6, 7)), None
+
+
+def planes(k: int) -> tuple[Any, Any]:
+    torch.manual_seed(100 + k)
+    return torch.randn(3, 2, 9, 9), torch.randn(3, 1, 9, 9)
+
+
+Make = Callable[[], nn.Module]
+STRANGERS: dict[str, tuple[Make, Any, Callable[[int], tuple[Any, Any]]]] = {
+    "tied": (TiedLM, None, tokens),
+    "weight norm": (WeightNormed, nn.CrossEntropyLoss(), images),
+    "lstm": (Tagger, nn.CrossEntropyLoss(), sentences),
+    "pairs": (DualEncoder, None, pairs),
+    "pairs, a buffer replaced": (lambda: Replaced(), None, pairs),
+    "unet": (UNet, deep_supervision, planes),
+}
+
+
+class Literal:
+    """The cycle as the paper writes it: the whole model for every block, and nothing kept.
+
+    Random numbers are the same in every turn of a cycle, and buffers move in the first alone.
+    """
+
+    def __init__(self, model: nn.Module, loss_fn: Any, blocks: list[tuple[str, ...]]) -> None:
+        self.model, self.loss_fn, self.blocks = model, loss_fn, blocks
+        self.seen = [0.0] * len(blocks)
+
+    def step(self, inputs: Any, target: Any, group: dict[str, Any]) -> float:
+        params, call = dict(self.model.named_parameters()), as_inputs(inputs)
+        drawn, first = torch.get_rng_state(), 0.0
+        before = {n: b.clone() for n, b in self.model.named_buffers()}
+        for j, names in enumerate(self.blocks):
+            torch.set_rng_state(drawn)
+            moved = {n: b.clone() for n, b in self.model.named_buffers()}
+            if j:
+                self._put(before)
+            output = self.model(*call.args, **call.kwargs)
+            loss = own_loss(output) if self.loss_fn is None else self.loss_fn(output, target)
+            if not j:
+                first, after = float(loss.detach()), torch.get_rng_state()
+            self._move(j, [params[n] for n in names], loss, group)
+            if j:
+                self._put(moved)
+        torch.set_rng_state(after)
+        return first
+
+    @torch.no_grad()
+    def _put(self, buffers: dict[str, Tensor]) -> None:
+        for name, buffer in self.model.named_buffers():
+            buffer.copy_(buffers[name])
+
+    def _move(self, j: int, block: list[Any], loss: Tensor, group: dict[str, Any]) -> None:
+        grads = torch.autograd.grad(loss, block, allow_unused=True)
+        norm = math.sqrt(sum(float(g.double().square().sum()) for g in grads if g is not None))
+        clip, c = group["clip_norm"], group["adagrad_norm"]
+        scale = 1.0 if clip is None else clip / max(norm, clip)
+        self.seen[j] += (scale * norm) ** 2
+        t = group["lr"] / (1.0 if c is None else math.sqrt(1 + self.seen[j] / c**2))
+        with torch.no_grad():
+            for p, g in zip(block, grads, strict=True):
+                if g is not None:
+                    p.sub_(t * scale * g)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("name", STRANGERS)
+def test_default_arguments_give_the_literal_cycle(name: str, training: bool) -> None:
+    make, loss_fn, batch = STRANGERS[name]
+    torch.manual_seed(0)
+    model = make().train(training)
+    twin = copy.deepcopy(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opt = SCCD(model, loss_fn)
+        opt.prepare(_batches(opt, *batch(0)))
+    literal = Literal(twin, loss_fn, [block.params for block in opt.net.blocks])
+    assert opt.net.m > 1
+    for k in range(4):
+        inputs, target = batch(k)
+        torch.manual_seed(k)
+        loss = opt.step(inputs, target)
+        state = torch.get_rng_state()
+        torch.manual_seed(k)
+        wanted = literal.step(inputs, target, opt.param_groups[0])
+        assert torch.equal(state, torch.get_rng_state())  # as many numbers were drawn
+        assert float(loss) == pytest.approx(wanted, rel=1e-4)
+        for (n, p), q in zip(model.named_parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=2e-5, msg=lambda m, n=n: f"{n}: {m}")
+        for (n, a), b in zip(model.named_buffers(), twin.buffers(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5, msg=lambda m, n=n: f"{n}: {m}")
+
+
+class Replaced(DualEncoder):
+    """The same with a buffer that is replaced, not written to."""
+
+    def forward(self, a: Tensor, b: Tensor) -> PairOutput:
+        u, v = (F.normalize(self.encoder(t) - self.center, dim=1) for t in (a, b))
+        if self.training:
+            self.center = (0.9 * self.center + 0.1 * u.mean(0)).detach()
+        logits = self.logit_scale.exp() * u @ v.T
+        return PairOutput(F.cross_entropy(logits, torch.arange(len(a))), logits)
+
+
+class Reentrant(nn.Module):
+    """The old kind of checkpointing, which works with ``backward()`` alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x))
+        return self.last(checkpoint(torch.tanh, x, use_reentrant=True))  # type: ignore[no-any-return]
+
+
+class Stateful(nn.Module):
+    """A hidden state that is kept as an attribute from batch to batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(6, 5), nn.Linear(5, 3)
+        self.state: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.cell(x, self.state)
+        self.state = h.detach()
+        return self.out(h)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [(Reentrant, RuntimeError, "set use_reentrant=False"),
+     (Stateful, ValueError, "forward changes state.*keeps Python state that no replay can repeat")],
+    ids=["reentrant", "stateful"],
+)  # fmt: skip
+def test_what_cannot_be_repeated_is_refused_and_nothing_moves(
+    make: Make, error: type[Exception], words: str
+) -> None:
+    torch.manual_seed(0)
+    model = make()
+    before = copy.deepcopy(model.state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opt = SCCD(model, nn.CrossEntropyLoss())
+        with pytest.raises(error, match=words):
+            opt.step(torch.randn(4, 6), torch.randint(0, 3, (4,)))
+    assert all(torch.equal(a, before[n]) for n, a in model.state_dict().items())
+
+
+def _batches(opt: Any, inputs: Any, target: Any) -> Any:
+    from cyclade.optim.batches import as_batches
+
+    return as_batches(inputs, target, opt._loss_fn, None)
