@@ -10,6 +10,8 @@ import numpy as np
 
 from cyclade.blocks import Point
 
+ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # relative; that of a value of F
+
 
 @dataclass
 class Seen:
@@ -79,20 +81,25 @@ class Uniform:
 
 
 class Best:
-    """The iterate with the smallest F among those where F was evaluated, x_0 included."""
+    """The iterate with the smallest F among those where F was evaluated, x_0 included.
+
+    Of iterates whose F agree to rounding it is the last: near a minimum F changes by the square of
+    the distance, and which value is smallest there is chance.
+    """
 
     needs_change = False
     name = "the best iterate seen"
 
     def __init__(self) -> None:
         self.x: Point | None = None
-        self.fun = math.inf
+        self.fun = math.inf  # the smallest F
         self.k = 0
 
     def see(self, seen: Seen) -> None:
-        """Keep x_k if F(x_k) is the smallest so far."""
-        if seen.fun < self.fun or (self.x is None and not math.isnan(seen.fun)):
-            self.x, self.fun, self.k = seen.x.copy(), seen.fun, seen.k
+        """Keep x_k if no F before it was smaller."""
+        rounding = ROUNDING * abs(self.fun) if math.isfinite(self.fun) else 0.0
+        if seen.fun <= self.fun + rounding or (self.x is None and not math.isnan(seen.fun)):
+            self.x, self.fun, self.k = seen.x.copy(), min(seen.fun, self.fun), seen.k
 
 
 def as_rule(returns: Any, deterministic: bool, rng: np.random.Generator) -> Rule:

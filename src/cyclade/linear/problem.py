@@ -163,9 +163,10 @@ class Problem:
             for _ in range(40):
                 there = self.loss_at(z + (total + d))
                 # Values of many rows are rounded too coarsely to tell small steps apart; slopes of
-                # a convex loss are not, and where those are tiny, any step is.
+                # a convex loss are not, and where those or the gain are tiny, any step is.
                 better = self.loss.convex and imbalance(there)[1] < left
-                if better or there.value <= here.value or left <= 1e-9:
+                tiny = left <= 1e-9 or np.max(np.abs(d * slope)) <= 1e-14 * abs(here.value)
+                if better or tiny or there.value <= here.value:
                     break
                 d = 0.5 * d
             else:
