@@ -82,8 +82,8 @@ def main() -> None:
             print(f"{python} [{extra}]: {problem or 'ok'} ({seconds} s)", flush=True)
             failures += bool(problem)
             if options.csv and found:
-                outcome = problem.splitlines()[0] if problem else "ok"
-                line = (found[0], versions, extra, outcome, str(count), seconds)
+                told = problem.splitlines()[0] if problem else "ok"
+                line = (found[0], versions, extra, told, str(count), seconds)
                 keep(options.csv, (*line, ", ".join(sorted(set(found[1:])))))
     sys.exit(1 if failures else 0)
 

@@ -13,6 +13,7 @@ them with mean 0 and standard deviation 1 for each gene over all 72 patients, ti
 """
 
 import lzma
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from cyclade.linear import LassoCV, MCPRegressionCV, SCADRegressionCV
 
-packed = Path(__file__).with_name("golub.int16.xz").read_bytes()
+packed = Path(sys.argv[0]).with_name("golub.int16.xz").read_bytes()
 X = np.frombuffer(lzma.decompress(packed), "<i2").reshape(72, 7129) / 100
 y = np.repeat([-1.0, 1.0, -1.0, 1.0], [27, 11, 20, 14])  # ALL, AML; the paper's test set: ALL, AML
 MODELS = {"lasso": LassoCV, "MCP": MCPRegressionCV, "SCAD": SCADRegressionCV}
