@@ -346,10 +346,17 @@ def linear(what: str, line: str = "") -> str:
 
 
 def linear_half(half: str, what: str) -> str:
-    """Of linear-HALF.csv, kinds of data in two halves: its summary, or the table."""
+    """Of linear-HALF.csv, kinds of data in two halves: summary, table, or lines that are lost."""
     records = read_csv(FOLDER / f"linear-{half}.csv")
     if what == "summary":
         return summary(records)
+    if what == "behind":
+        ratios = {
+            line.replace(f"-{half}", ""): compare(records, line)["ratio"]
+            for line in dict.fromkeys(record["line"] for record in records)
+        }
+        lost = sorted((ratio, line) for line, ratio in ratios.items() if ratio < 1)
+        return ", ".join(f"`{line}` {ratio:.2f}" for ratio, line in lost)
     rows = []
     for line in dict.fromkeys(record["line"] for record in records):
         found = compare(records, line)

@@ -31,6 +31,7 @@ NAMES = {1779: "myeloperoxidase", 1834: "CD33", 1882: "cystatin C", 2288: "adips
          2402: "azurocidin", 4847: "zyxin"}  # fmt: skip
 
 chosen = {}
+print("model  genes kept     wrong of 24     kept ever  in most splits")
 for name, Model in MODELS.items():
     wrong, chosen[name] = [], []
     for train, test in SPLITS:
@@ -40,9 +41,8 @@ for name, Model in MODELS.items():
     sizes = np.sum(chosen[name], axis=1)
     ever, often = (np.sum(np.mean(chosen[name], axis=0) > share) for share in (0, 0.5))
     print(
-        f"{name:5s} keeps {sizes.mean():4.1f} ± {sizes.std(ddof=1):3.1f} genes, "
-        f"is wrong on {np.mean(wrong):.1f} ± {np.std(wrong, ddof=1):.1f} of 24 patients; "
-        f"{ever} genes are kept at least once, {often} in more than half of the splits"
+        f"{name:6s} {sizes.mean():4.1f} ± {sizes.std(ddof=1):3.1f}     "
+        f"{np.mean(wrong):.1f} ± {np.std(wrong, ddof=1):.1f}       {ever:9d} {often:13d}"
     )
 
 # %%
