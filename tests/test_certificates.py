@@ -82,7 +82,10 @@ def test_a_tolerance_below_rounding_ends_with_a_telling_message() -> None:
     )  # fmt: skip
     assert not res.success
     assert "before the tolerance" in res.message
-    assert res.dist < 1e-10
+    assert min(res.history["dist"]) < 1e-10
+    # Returned is the smallest F, which rounding chooses: a gradient of this size hides in it.
+    smoothness = np.linalg.norm(A, 2) ** 2
+    assert res.dist < np.sqrt(2 * smoothness * np.finfo(float).eps * res.fun)
 
 
 @pytest.mark.parametrize("tol", [1e308, float("inf")])
