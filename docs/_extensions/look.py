@@ -31,7 +31,8 @@ SOME = (
     "when-not.html", "moving.html", "recipes.html", "extend/loss.html", "linear.html", "nets.html",
     "results.html", "benchmarks/linear.html", "gallery/index.html",
     "gallery/1_linear/plot_7_genes.html", "gallery/3_nets/plot_3_two_processes.html",
-    "start-function.html", "releasing.html", "api/index.html", "api/linear.html", "api/core.html", "api/generated/cyclade.minimize.html", "design.html",
+    "start-function.html", "releasing.html", "api/index.html", "api/linear.html", "api/core.html",
+    "api/generated/cyclade.minimize.html", "design.html",
 )  # fmt: skip
 WIDTHS = {1280: 900, 390: 844}
 
