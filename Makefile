@@ -67,20 +67,21 @@ dist: .venv-release/.ready
 	.venv-release/bin/python -m twine check --strict dist/*
 
 # The wheel in empty environments, extras one by one: what README says runs.
+# CSV=docs/benchmarks/wheels.csv keeps the outcomes for docs/releasing.md.
+WHEEL = $(PYTHON) tests/packaging/wheel.py dist $(if $(CSV),--csv $(CSV))
 test-wheel: dist
-	$(PYTHON) tests/packaging/wheel.py dist --constraints constraints.txt
+	$(WHEEL) --constraints constraints.txt
 
 # The same on other Pythons, with the newest versions of everything: make test-pythons PYTHONS=…
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 EXTRAS  ?= core linear dask torch experiments
 test-pythons: dist
-	$(PYTHON) tests/packaging/wheel.py dist --python $(PYTHONS) --extra $(EXTRAS)
+	$(WHEEL) --python $(PYTHONS) --extra $(EXTRAS)
 
 # The oldest versions that are allowed, on the oldest Python.
 OLDEST ?= python3.10
 test-lowest: dist
-	$(PYTHON) tests/packaging/wheel.py dist --python $(OLDEST) --extra $(EXTRAS) \
-	  --constraints constraints-lowest.txt
+	$(WHEEL) --python $(OLDEST) --extra $(EXTRAS) --constraints constraints-lowest.txt
 
 # The same linear models solved by peers, those included that need an environment of their own.
 test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready

@@ -25,6 +25,8 @@ are its arguments (in quotes where they hold spaces)::
     deep-rates gpt "adam 0" 4                            the same by learning rate, first seed
     deep-ms gpt "adam 0" shuffled forward                milliseconds of one order over another's
     linear summary, linear median, …                     of linear.csv
+    linear-both                                          linear.csv and linear-held.csv in two lines
+    wheels                                               where the wheel was installed and tried
     linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
     minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is

@@ -300,6 +300,18 @@ def _lines(name: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+def wheels() -> str:
+    """What tests/packaging/wheel.py ran: Pythons and versions down, extras across."""
+    found = {tuple(line[:3]): line for line in _lines("wheels")[1:]}
+    extras = list(dict.fromkeys(key[2] for key in found))
+    head = ["Python", "versions", *extras]
+    lines = []
+    for python, versions in dict.fromkeys(key[:2] for key in found):
+        mine = [found.get((python, versions, extra)) for extra in extras]
+        lines.append([python, versions, *(line[3] if line else "not run" for line in mine)])
+    return table(head, lines)
+
+
 # -------------------------------------------------------------------------------------- minimize
 
 
@@ -360,10 +372,17 @@ def linear(what: str, line: str = "") -> str:
 
 
 def linear_half(half: str, what: str) -> str:
-    """Of linear-HALF.csv, kinds of data in two halves: its summary, or the table."""
+    """Of linear-HALF.csv, kinds of data in two halves: summary, table, or lines that are lost."""
     records = read_csv(FOLDER / f"linear-{half}.csv")
     if what == "summary":
         return summary(records)
+    if what == "behind":
+        ratios = {
+            line.replace(f"-{half}", ""): compare(records, line)["ratio"]
+            for line in dict.fromkeys(record["line"] for record in records)
+        }
+        lost = sorted((ratio, line) for line, ratio in ratios.items() if ratio < 1)
+        return ", ".join(f"`{line}` {ratio:.2f}" for ratio, line in lost)
     rows = []
     for line in dict.fromkeys(record["line"] for record in records):
         found = compare(records, line)
@@ -374,6 +393,21 @@ def linear_half(half: str, what: str) -> str:
         ratio = f"{found['ratio']:.2f}" if best and known else "–"
         rows.append([re.sub(rf"-{half}\d*", "", line), ms, peer, ratio])
     return table(("line", "cyclade, ms", "best peer, ms", "ratio"), rows)
+
+
+def linear_both() -> str:
+    """Of linear.csv and linear-held.csv: how often and by how much the best peer is beaten."""
+    tables = {
+        "data seen while the engine was tuned": _linear(),
+        "data that nothing was tuned on": (read_csv(FOLDER / "linear-held.csv"), {}),
+    }
+    lines = []
+    for name, (records, notes) in tables.items():
+        found = measured(records, notes)
+        counts = [str(found[key]) for key in ("beside", "ahead", "well")]
+        lines.append([name, *counts, *(f"{found[key]:.2f}" for key in ("median", "least"))])
+    head = ("", "fits and paths", "Cyclade is first", "by 1.5 times or more", "median", "least")
+    return table(head, lines)
 
 
 @cache
@@ -417,7 +451,7 @@ SOURCES: dict[str, Callable[..., str]] = {
     "kernel-us": kernel_us, "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
-    "linear-half": linear_half,
+    "linear-half": linear_half, "linear-both": linear_both, "wheels": wheels,
     "minimize": minimize, "minimize-over": minimize_over,
     "csv": csv_table, "net-rates": net_rates, "cell": cell, "rows": rows, "versions": versions,
 }  # fmt: skip

@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"\.py$",
     "ignore_pattern": "|".join([r"__init__\.py", *(f"_{name}_" for name in LEFT_OUT)]),
+    "thumbnail_size": (480, 250),  # most pictures are wide
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -77,7 +78,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Cyclade"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["print.js"]
+html_js_files = ["print.js", "tables.js"]
 html_extra_path = []
 html_show_sphinx = False
 html_copy_source = False
@@ -86,7 +87,11 @@ html_theme_options = {
     "show_prev_next": False,
     "navbar_align": "left",
     "header_links_before_dropdown": 7,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {  # pages with wide tables and pictures take its room
+        "**": ["page-toc"],
+        **{page: [] for page in ("index", "choosing", "comparison", "methods", "moving")},
+        **{page: [] for page in ("when-not", "gallery/index", "api/index")},
+    },
     "footer_start": ["copyright"],
     "footer_end": [],
     "navigation_with_keys": False,

@@ -29,6 +29,12 @@ def test_it_says_which_parts_can_be_used(capsys: pytest.CaptureFixture[str]) -> 
     assert "device: " in shown
 
 
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr().err
+    assert all(f"\n    {name}" in shown for name in ("run", "reproduce", "doctor"))
+
+
 def test_what_is_missing_comes_with_the_command_that_brings_it() -> None:
     lines = report(REQUIRED).splitlines()
     at = lines.index("no   linear models")

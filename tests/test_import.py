@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def test_import_brings_in_nothing_heavy() -> None:
     code = (
@@ -22,3 +24,22 @@ def test_every_public_name_is_there_and_documented() -> None:
     for name in cyclade.__all__:
         thing = getattr(cyclade, name)
         assert name == "__version__" or thing.__doc__, name
+
+
+@pytest.mark.parametrize(
+    ("absent", "code", "extra"),
+    [
+        ("sklearn", "from cyclade.linear import Lasso", "linear"),
+        ("numba", "from cyclade.linear import Lasso", "linear"),
+        ("numba", "from cyclade.linear import solve; solve([[1.0]], [1.0], lam=0.1)", "linear"),
+        ("torch", "from cyclade.optim import SCCD", "torch"),
+        ("torch", "from cyclade.experiments import run", "experiments"),
+    ],
+)
+def test_a_missing_extra_is_named(absent: str, code: str, extra: str) -> None:
+    whole = f"import sys; sys.modules[{absent!r}] = None; {code}"
+    found = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True)
+    assert found.returncode == 1
+    last = found.stderr.strip().splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: cyclade.")
+    assert f"needs {absent}, which is not installed: pip install 'cyclade[{extra}]'" in last

@@ -30,8 +30,9 @@ SOME = (
     "index.html", "start-linear.html", "methods.html", "choosing.html", "comparison.html",
     "when-not.html", "moving.html", "recipes.html", "extend/loss.html", "linear.html", "nets.html",
     "results.html", "benchmarks/linear.html", "gallery/index.html",
-    "gallery/3_nets/plot_3_two_processes.html", "api/index.html",
-    "api/core.html", "api/generated/cyclade.minimize.html", "design.html",
+    "gallery/1_linear/plot_7_genes.html", "gallery/3_nets/plot_3_two_processes.html",
+    "start-function.html", "releasing.html", "api/index.html", "api/linear.html", "api/core.html",
+    "api/generated/cyclade.minimize.html", "design.html",
 )  # fmt: skip
 WIDTHS = {1280: 900, 390: 844}
 

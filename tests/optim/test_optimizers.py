@@ -538,6 +538,11 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+def test_parameters_in_place_of_the_model_are_answered() -> None:
+    with pytest.raises(TypeError, match=r"give the model itself, not model\.parameters\(\)"):
+        SCCD(net().parameters(), nn.CrossEntropyLoss())
+
+
 @pytest.mark.parametrize(("case", "options", "message"), ERRORS, ids=[case for case, *_ in ERRORS])
 def test_bad_arguments(case: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):

@@ -44,7 +44,7 @@ def test_exact_distance_needs_every_block():
 @pytest.mark.parametrize(
     ("reg", "error", "message"),
     [
-        (3.0, TypeError, "reg must be None, one Regulariser for all blocks, .* got float"),
+        (3.0, TypeError, "reg must be None, one Regulariser for all .* L1.* got float"),
         ("l1", TypeError, "reg must be None, .* got str"),
         (pyproximal.L1(), TypeError, r"got L1; wrap a PyProximal operator as PyProximal\(op\)"),
         ([L1(1.0)], ValueError, "reg has 1 entries for 2 blocks; give one per block"),

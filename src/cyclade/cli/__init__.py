@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if not arguments:
+        parser().print_help(sys.stderr)
+        return BAD_INPUT
     chosen = parser().parse_args(arguments)
     chosen.arguments = arguments
     try:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cyclade._extras import needs
+
 if TYPE_CHECKING:
     from cyclade.experiments.archive import find_runs, pack, unpack
     from cyclade.experiments.config import METHODS, RunConfig
@@ -71,7 +73,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    with needs(__name__, "experiments"):
+        found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = found
     return found
 

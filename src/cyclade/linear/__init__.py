@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from cyclade._extras import needs
 from cyclade.linear.api import path, solve
 from cyclade.linear.chunked.chunks import RowChunks
 from cyclade.linear.results import Certificate, PathResult, Solution
@@ -24,7 +25,8 @@ def __getattr__(name: str) -> Any:
     # `from cyclade.linear import problem` asks here first: modules must not load scikit-learn.
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    estimators = import_module("cyclade.linear.estimators")
+    with needs("cyclade.linear", "linear"):
+        estimators = import_module("cyclade.linear.estimators")
     if name in estimators.__all__:
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -32,6 +32,11 @@ class Certificate:
         The measurement.
     tolerance : float
         What it had to come under.
+
+    Examples
+    --------
+    >>> print(Certificate("gap", 9.4615e-06, 0.0029649))
+    gap 9.46e-06, within its tolerance 0.00296
     """
 
     kind: Literal["gap", "distance"]
@@ -42,6 +47,10 @@ class Certificate:
     def reached(self) -> bool:
         """Whether value ≤ tolerance."""
         return self.value <= self.tolerance
+
+    def __str__(self) -> str:
+        where = "within" if self.reached else "not within"
+        return f"{self.kind} {self.value:.3g}, {where} its tolerance {self.tolerance:.3g}"
 
 
 @dataclass

@@ -1,5 +1,10 @@
 """Cyclic optimizers for PyTorch models: exact block updates on one batch."""
 
+from cyclade._extras import needs
+
+with needs("cyclade.optim", "torch"):
+    import torch as torch
+
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.checked import NotFiniteError
 from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning

@@ -85,7 +85,8 @@ def check_numbers(**given: Any) -> None:
 def check_model(model: Any) -> nn.Module:
     """The model, out of the wrappers that torch.compile and DDP put around it."""
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
+        hint = ": give the model itself, not model.parameters()" if hasattr(model, "send") else ""
+        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}{hint}")
     while True:
         if isinstance(model, nn.parallel.DistributedDataParallel):
             inner: Any = model.module

@@ -19,8 +19,8 @@ RegulariserLike = Union[
 ]
 
 _ACCEPTED = (
-    "None, one Regulariser for all blocks, a sequence with one Regulariser or None per block, "
-    "or a dict from block names to Regularisers"
+    "None, one Regulariser for all blocks, such as L1(0.1), a sequence with one Regulariser or "
+    "None per block, or a dict from block names to Regularisers"
 )
 
 

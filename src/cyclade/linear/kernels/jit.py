@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-import numba
+from cyclade._extras import needs
+
+with needs("cyclade.linear", "linear"):
+    import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON: dict[str, Any] = {

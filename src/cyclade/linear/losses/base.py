@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._arrays import array_namespace, kind
+from cyclade._checks import meant
 
 Array = NDArray[Any]
 
@@ -173,7 +174,8 @@ def get(loss: str | Loss | Any, **parameters: Any) -> Loss:
     """
     if isinstance(loss, str):
         if loss not in BY_NAME:
-            raise ValueError(f"loss: there is no {loss!r}; the names are {', '.join(BY_NAME)}")
+            names = f"the names are {', '.join(BY_NAME)}{meant(loss, BY_NAME)}"
+            raise ValueError(f"loss: there is no {loss!r}; {names}")
         return BY_NAME[loss](**parameters)
     if parameters:
         raise ValueError(f"loss: {', '.join(parameters)} can only be given with a loss by name")
