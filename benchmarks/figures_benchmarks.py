@@ -18,6 +18,7 @@ from linear_peers.report import (
     Notes,
     Records,
     compare,
+    lines_of,
     markdown_table,
     measured,
     read_csv,
@@ -376,22 +377,20 @@ def linear_half(half: str, what: str) -> str:
     records = read_csv(FOLDER / f"linear-{half}.csv")
     if what == "summary":
         return summary(records)
+    names = {line: re.sub(rf"-{half}\d*", "", line) for line in lines_of(records)}
     if what == "behind":
-        ratios = {
-            line.replace(f"-{half}", ""): compare(records, line)["ratio"]
-            for line in dict.fromkeys(record["line"] for record in records)
-        }
+        ratios = {name: compare(records, line)["ratio"] for line, name in names.items()}
         lost = sorted((ratio, line) for line, ratio in ratios.items() if ratio < 1)
         return ", ".join(f"`{line}` {ratio:.2f}" for ratio, line in lost)
     rows = []
-    for line in dict.fromkeys(record["line"] for record in records):
+    for line, name in names.items():
         found = compare(records, line)
         best, ours = found["best"], found["ours"]
         known = ours is not None and ours["status"] == "ok"
         ms = f"{1e3 * ours['cpu_s']:.3g}" if known else "not finished"
         peer = f"{best['solver']} {1e3 * best['cpu_s']:.3g}" if best else "none"
         ratio = f"{found['ratio']:.2f}" if best and known else "–"
-        rows.append([re.sub(rf"-{half}\d*", "", line), ms, peer, ratio])
+        rows.append([name, ms, peer, ratio])
     return table(("line", "cyclade, ms", "best peer, ms", "ratio"), rows)
 
 

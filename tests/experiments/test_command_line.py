@@ -146,7 +146,7 @@ def test_help_has_an_example(command: list[str], capsys: pytest.CaptureFixture[s
     assert f"example:\n  cyclade {' '.join(command)}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [[], ["dance"], ["run"], ["data"]])
+@pytest.mark.parametrize("arguments", [["dance"], ["run"], ["data"]])
 def test_incomplete_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(arguments)
