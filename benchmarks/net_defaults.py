@@ -2,6 +2,8 @@
 
     python benchmarks/net_defaults.py                     # digits, which come with scikit-learn
     python benchmarks/net_defaults.py --mnist FILE.npz --cifar10 FOLDER --csv net-defaults.csv
+    python benchmarks/net_defaults.py --tasks digits mnist --mnist FILE.npz --csv net-peers.csv \\
+        --methods "torch Adam" SCCD "SCCD adam" "schedule_free AdamW" BAdam
     python benchmarks/net_defaults.py --tasks cifar10-whole --cifar10 FOLDER --device cuda \\
         --rates "torch SGD" SCCD --csv net-rates.csv
 
@@ -19,7 +21,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -48,12 +50,42 @@ class Method:
     torch: bool = False
 
 
+def _on_parameters(optimizer: Callable[..., Any], model: nn.Module, **options: Any) -> Any:
+    return optimizer(model.parameters(), **options)
+
+
+def _schedule_free(model: nn.Module, **options: Any) -> Any:
+    """AdamW without a schedule, at its default rate; needs `schedulefree`."""
+    from schedulefree import AdamWScheduleFree
+
+    opt = AdamWScheduleFree(model.parameters(), **options)
+    opt.train()
+    return opt
+
+
+def _badam(model: nn.Module, **options: Any) -> Any:
+    """BAdam: torch's AdamW on one layer at a time, a new one every 10 steps; needs `badam`.
+
+    Its default of 50 steps is meant for long runs: the ones here see few such blocks.
+    """
+    from badam import BlockOptimizer
+
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name, _ in model.named_parameters()))
+    return BlockOptimizer(
+        torch.optim.AdamW(model.parameters(), **options), list(model.named_parameters()),
+        [[f"{layer}."] for layer in layers], switch_block_every=10, switch_mode="ascending",
+        verbose=0,
+    )  # fmt: skip
+
+
 _PLAIN = (0.0125, 0.025, 0.05, 0.1, 0.2)
 _ADAM = (0.0005, 0.001, 0.002, 0.004)
 _RECURSIVE = (0.0025, 0.005, 0.01, 0.02)
 METHODS = {
-    "torch Adam": Method(torch.optim.Adam, (), torch=True),
-    "torch SGD": Method(torch.optim.SGD, _PLAIN, torch=True),
+    "torch Adam": Method(partial(_on_parameters, torch.optim.Adam), (), torch=True),
+    "torch SGD": Method(partial(_on_parameters, torch.optim.SGD), _PLAIN, torch=True),
+    "schedule_free AdamW": Method(_schedule_free, (), torch=True),
+    "BAdam": Method(_badam, (), torch=True),
     "SCCD": Method(SCCD, _PLAIN),
     "SCCD momentum": Method(partial(SCCD, momentum=0.9), (0.00125, 0.0025, 0.005, 0.01, 0.02)),
     "SCCD spectral": Method(partial(SCCD, precondition="spectral"), _PLAIN),
@@ -222,7 +254,8 @@ def accuracies(
             if epoch in task.epochs:
                 if not math.isfinite(float(loss)):
                     break
-                found.append(_accuracy(model, x_test, y_test))
+                with _averaged(step):
+                    found.append(_accuracy(model, x_test, y_test))
     except ArithmeticError:  # the loss is not finite, and the step was not made
         pass
     return (*found, *[math.nan] * (len(task.epochs) - len(found)))
@@ -244,7 +277,7 @@ def _batches(
 def _step(method: Method, model: nn.Module, lr: float | None, capture: bool) -> Any:
     options: dict[str, Any] = {} if lr is None else {"lr": lr}
     if method.torch:
-        model_step = _TorchStep(model, method.build(model.parameters(), **options))
+        model_step = _TorchStep(model, method.build(model, **options))
         return _Captured(model_step) if capture else model_step
     if method.recursive:
         options["b"] = 512
@@ -255,17 +288,29 @@ class _TorchStep:
     """The step users run today."""
 
     def __init__(self, model: nn.Module, opt: torch.optim.Optimizer) -> None:
-        self._model, self._opt = model, opt
+        self._model, self.opt = model, opt
         for group in opt.param_groups:
             if "capturable" in group:
                 group["capturable"] = next(model.parameters()).is_cuda
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        self._opt.zero_grad(set_to_none=True)
+        self.opt.zero_grad(set_to_none=True)
         loss = F.cross_entropy(self._model(x), y)
         loss.backward()  # type: ignore[no-untyped-call]
-        self._opt.step()
+        self.opt.step()
         return loss.detach()
+
+
+@contextmanager
+def _averaged(step: Any) -> Iterator[None]:
+    """The point that an optimizer is judged at: an average, where it has `eval` and `train`."""
+    opt = getattr(step, "opt", None)
+    if not hasattr(opt, "eval"):
+        yield
+        return
+    opt.eval()
+    yield
+    opt.train()
 
 
 class _Captured:
