@@ -14,6 +14,7 @@ which is the same up to rounding). A certificate that does not hold sends the wh
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,7 +141,7 @@ class Moments:
         size = G.diagonal()
         self.L = np.maximum(size, tuning.least_curvature * (size + means**2))
         np.maximum(self.L, np.finfo(np.float64).tiny, out=self.L)
-        self.finite = bool(np.isfinite([G.sum(), q.sum(), square]).all())
+        self.finite = all(map(math.isfinite, (G.sum(), q.sum(), square)))
 
     def residuals(self, coefs: Array) -> Residuals:
         """At several points, without X."""

@@ -56,15 +56,15 @@ def solve(
         A = np.ascontiguousarray(A)
         x = np.array(x, np.float64)
         penalty.project(x)
-        if lams.size == 1 and x.any():
+        moved, asked = bool(x.any()), lams.size
+        if moved and asked == 1:
             there = x[None].copy(), np.array([float(c)]), np.zeros(1, np.int64)
             known = certified(problem, lams, *there, tol)
             if known is not None:
                 return known
-        c = float(c + means @ x) if x.any() else float(problem.null.c)
-    asked = lams.size
-    if asked == 1 and not x.any():
-        lams = np.append(stages(problem, float(lams[0])), lams)
+        c = float(c + means @ x) if moved else float(problem.null.c)
+    if asked == 1 and not moved:
+        lams = np.concatenate((stages(problem, float(lams[0])), lams))
     coefs, intercepts = np.empty((lams.size, x.size)), np.empty(lams.size)
     passes, goals = np.empty(lams.size, np.int64), np.full(lams.size, np.inf)
     goals[-asked:] = max(tuning.curved_part * tol, 1e-15) * problem.null.scale
