@@ -101,8 +101,6 @@ class DenseDesign:
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         v, ranks = self._as_read(v), threads.number(self.entries, self.tuning)
         with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
-            if ranks == 1 and not self.in_runs:
-                return np.asarray(v @ self.X, np.float64)
             if not self.by_columns:
                 parts = [
                     slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)

@@ -102,11 +102,19 @@ def certified(
     if problem and not every:
         at = on_rows(problem, moments, coefs[-1:])
         objectives[-1:], gaps[-1:], intercepts[-1:] = judged(penalty, lams[-1:], coefs[-1:], at)
-    goals = np.maximum(tol * moments.null, 1e-15 * np.abs(objectives))
-    if not (gaps <= goals).all():
+    return accepted(coefs, intercepts, objectives, passes, gaps, tol * moments.null)
+
+
+def accepted(
+    coefs: Array, intercepts: Array, objectives: Array, passes: Array, gaps: Array, goal: float
+) -> Fits | None:
+    """The fits, if all gaps are within the goal, or within the rounding of F."""
+    certificates = [
+        Certificate("gap", gap, max(goal, 1e-15 * abs(F)))
+        for gap, F in zip(gaps.tolist(), objectives.tolist(), strict=True)
+    ]
+    if not all(certificate.reached for certificate in certificates):
         return None
-    pairs = zip(gaps.tolist(), goals.tolist(), strict=True)
-    certificates = [Certificate("gap", gap, goal) for gap, goal in pairs]
     return Fits(coefs, intercepts, objectives, certificates, passes)
 
 

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.compression import column_sums
-from cyclade.linear.direct import Fits
+from cyclade.linear.direct import Fits, accepted
 from cyclade.linear.kernels.curved_path import path
 from cyclade.linear.kernels.gram_path import bounds
 from cyclade.linear.loss_at import losses_at
 from cyclade.linear.problem import CODES, Problem
-from cyclade.linear.results import Certificate
 
 Array = NDArray[Any]
 
@@ -101,12 +100,7 @@ def certified(
     for first in range(0, lams.size, many):
         at = slice(first, first + many)
         objectives[at], gaps[at] = judged(problem, lams[at], coefs[at], intercepts[at])
-    goals = np.maximum(tol * problem.null.scale, 1e-15 * np.abs(objectives))
-    if not (gaps <= goals).all():
-        return None
-    pairs = zip(gaps.tolist(), goals.tolist(), strict=True)
-    certificates = [Certificate("gap", gap, goal) for gap, goal in pairs]
-    return Fits(coefs, intercepts, objectives, certificates, passes)
+    return accepted(coefs, intercepts, objectives, passes, gaps, tol * problem.null.scale)
 
 
 def judged(problem: Problem, lams: Array, coefs: Array, intercepts: Array) -> tuple[Array, Array]:
