@@ -201,11 +201,13 @@ def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
     (problem,) = as_problems(design, y, losses.get("logistic"), L1(0.1), (None, None, True))
     calls, evaluate = [], problem.loss_at
     problem.loss_at = lambda z: calls.append(0) or evaluate(z)
-    best = problem.best_shift(evaluate(np.zeros(n)))
+    z = np.zeros(n)
+    best = problem.shifted(z, 0.0, evaluate(z))[1]
     assert len(calls) <= 10
     for off in (1e-6, 2e-7, 1e-7, 5e-8, 2e-8):
         calls.clear()
-        shift = problem.best_shift(evaluate(np.full(n, best + off)))
+        z = np.full(n, best + off)
+        shift = problem.shifted(z, 0.0, evaluate(z))[1]
         assert shift == pytest.approx(-off, rel=1e-5)
         assert len(calls) <= 4
 

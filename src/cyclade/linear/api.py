@@ -248,15 +248,15 @@ class Part(NamedTuple):
         self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None = None
     ) -> Solution:
         """One fit; if the start is `cold`, through easier losses where the loss needs it."""
+        problem, x, c = self
+        found = directly(problem, x, c, None, tol, max_passes)
+        if found is not None:
+            return only(problem, found, report)
         from cyclade.linear.starts.continuation import Continuation, Softening
         from cyclade.linear.starts.minima import Hops
         from cyclade.linear.state import as_solution, begin
         from cyclade.linear.working_set import minimise
 
-        problem, x, c = self
-        found = directly(problem, x, c, None, tol, max_passes)
-        if found is not None:
-            return only(problem, found, report)
         easier = softer_than(problem) if cold else []
         start: Start = Softening(easier, tol, report) if easier else Continuation()
         if not problem.penalty.convex:

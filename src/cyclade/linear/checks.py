@@ -220,11 +220,11 @@ def as_data(
     y = numbers("y", y, y.dtype if loss.target == "classes" else np.float64)
     loss.check(y)
     weights = check_weights(sample_weight, n, np.float64)
-    s = np.ones(n) if weights is None else weights
+    s = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     b = np.zeros(n) if offset is None else numbers("offset", offset, np.float64)
     if b.shape[:1] != (n,) or b.ndim > 2:
         raise ValueError(f"offset: must have one entry per row of X ({n}), got shape {b.shape}")
-    return plain(y), s / s.sum(), plain(b)
+    return plain(y), s, plain(b)
 
 
 def plain(array: Array) -> Array:

@@ -115,10 +115,10 @@ def products(
     n, p = X.shape
     q = column_sums(X, s * y, tuning)
     if X.dtype == np.float64 and s.min() == s.max():
-        G = squares(X, tuning) / n
-        spread = G.diagonal() - means**2
-        if (means**2 <= tuning.stable_means * spread).all():
-            G -= np.outer(means, means)
+        G, square = squares(X, tuning), means**2
+        G /= n
+        if (square <= tuning.stable_means * (G.diagonal() - square)).all():
+            G -= means[:, None] * means
             return G, q
     G = np.zeros((p, p))
     rows = max(tuning.compressed_chunk // p, 64)

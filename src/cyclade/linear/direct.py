@@ -14,6 +14,7 @@ which is the same up to rounding). A certificate that does not hold sends the wh
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,11 +102,19 @@ def certified(
     if problem and not every:
         at = on_rows(problem, moments, coefs[-1:])
         objectives[-1:], gaps[-1:], intercepts[-1:] = judged(penalty, lams[-1:], coefs[-1:], at)
-    goals = np.maximum(tol * moments.null, 1e-15 * np.abs(objectives))
-    if not (gaps <= goals).all():
+    return accepted(coefs, intercepts, objectives, passes, gaps, tol * moments.null)
+
+
+def accepted(
+    coefs: Array, intercepts: Array, objectives: Array, passes: Array, gaps: Array, goal: float
+) -> Fits | None:
+    """The fits, if all gaps are within the goal, or within the rounding of F."""
+    certificates = [
+        Certificate("gap", gap, max(goal, 1e-15 * abs(F)))
+        for gap, F in zip(gaps.tolist(), objectives.tolist(), strict=True)
+    ]
+    if not all(certificate.reached for certificate in certificates):
         return None
-    pairs = zip(gaps.tolist(), goals.tolist(), strict=True)
-    certificates = [Certificate("gap", gap, goal) for gap, goal in pairs]
     return Fits(coefs, intercepts, objectives, certificates, passes)
 
 
@@ -140,7 +149,7 @@ class Moments:
         size = G.diagonal()
         self.L = np.maximum(size, tuning.least_curvature * (size + means**2))
         np.maximum(self.L, np.finfo(np.float64).tiny, out=self.L)
-        self.finite = bool(np.isfinite([G.sum(), q.sum(), square]).all())
+        self.finite = all(map(math.isfinite, (G.sum(), q.sum(), square)))
 
     def residuals(self, coefs: Array) -> Residuals:
         """At several points, without X."""

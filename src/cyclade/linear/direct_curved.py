@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.compression import column_sums
-from cyclade.linear.direct import Fits
+from cyclade.linear.direct import Fits, accepted
 from cyclade.linear.kernels.curved_path import path
 from cyclade.linear.kernels.gram_path import bounds
 from cyclade.linear.loss_at import losses_at
 from cyclade.linear.problem import CODES, Problem
-from cyclade.linear.results import Certificate
 
 Array = NDArray[Any]
 
@@ -56,15 +55,15 @@ def solve(
         A = np.ascontiguousarray(A)
         x = np.array(x, np.float64)
         penalty.project(x)
-        if lams.size == 1 and x.any():
+        moved, asked = bool(x.any()), lams.size
+        if moved and asked == 1:
             there = x[None].copy(), np.array([float(c)]), np.zeros(1, np.int64)
             known = certified(problem, lams, *there, tol)
             if known is not None:
                 return known
-        c = float(c + means @ x) if x.any() else float(problem.null.c)
-    asked = lams.size
-    if asked == 1 and not x.any():
-        lams = np.append(stages(problem, float(lams[0])), lams)
+        c = float(c + means @ x) if moved else float(problem.null.c)
+    if asked == 1 and not moved:
+        lams = np.concatenate((stages(problem, float(lams[0])), lams))
     coefs, intercepts = np.empty((lams.size, x.size)), np.empty(lams.size)
     passes, goals = np.empty(lams.size, np.int64), np.full(lams.size, np.inf)
     goals[-asked:] = max(tuning.curved_part * tol, 1e-15) * problem.null.scale
@@ -101,12 +100,7 @@ def certified(
     for first in range(0, lams.size, many):
         at = slice(first, first + many)
         objectives[at], gaps[at] = judged(problem, lams[at], coefs[at], intercepts[at])
-    goals = np.maximum(tol * problem.null.scale, 1e-15 * np.abs(objectives))
-    if not (gaps <= goals).all():
-        return None
-    pairs = zip(gaps.tolist(), goals.tolist(), strict=True)
-    certificates = [Certificate("gap", gap, goal) for gap, goal in pairs]
-    return Fits(coefs, intercepts, objectives, certificates, passes)
+    return accepted(coefs, intercepts, objectives, passes, gaps, tol * problem.null.scale)
 
 
 def judged(problem: Problem, lams: Array, coefs: Array, intercepts: Array) -> tuple[Array, Array]:

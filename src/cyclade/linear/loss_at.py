@@ -77,6 +77,11 @@ class LossAt:
         """Weights for which a quadratic model lies above φ; infinite where there are none."""
         return np.asarray(self.loss.majoriser(self.y, self.z), np.float64)
 
+    @cached_property
+    def perfect(self) -> float:
+        """Σ s_i min φ(y_i, ·)."""
+        return -self.conjugate(np.zeros_like(self.z))
+
     def conjugate(self, u: Array) -> float:
         """Σ s_i φ*(y_i, u_i)."""
         return float(np.sum(self.s @ np.asarray(self.loss.conjugate(self.y, u), np.float64)))  # type: ignore[attr-defined]
@@ -88,6 +93,8 @@ class LossAt:
 
 class SquaredLossAt(LossAt):
     """All from one pass over the rows, computed eagerly: always needed."""
+
+    perfect = 0.0
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.losses import residuals
@@ -105,6 +112,8 @@ class SquaredLossAt(LossAt):
 
 class LogisticLossAt(LossAt):
     """With e = exp(−|z|), all else is arithmetic and one logarithm; computed eagerly."""
+
+    perfect = 0.0
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.losses import passage

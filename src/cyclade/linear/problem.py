@@ -127,33 +127,26 @@ class Problem:
 
     def settle(self, x: Array, c: Any) -> tuple[LossAt, Any]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
-        return self.shifted(self.loss_at(self.predict(x, c)), c)
+        return self.shifted(self.predict(x, c), c)
 
-    def shifted(self, loss_at: LossAt, c: Any) -> tuple[LossAt, Any]:
-        """The loss once the intercept c, which is part of z, has been made optimal; and c then."""
-        if not self.fit_intercept:
-            return loss_at, c
-        shift = self.best_shift(loss_at)
-        return (self.loss_at(loss_at.z + shift), c + shift) if np.any(shift) else (loss_at, c)
+    def shifted(self, z: Array, c: Any, here: LossAt | None = None) -> tuple[LossAt, Any]:
+        """The loss once the intercept c, which is part of z, has been made optimal; and c then.
 
-    def slope(self, loss_at: LossAt) -> Any:
-        """The derivative in the intercept: a number or (T,), zero where there is none."""
-        if self.offset.ndim == 1:
-            return float(loss_at.balance[0]) if self.fit_intercept else 0.0
-        return loss_at.balance[0] * float(self.fit_intercept)
-
-    def best_shift(self, here: LossAt) -> Any:
-        """The d that minimises Σ s_i φ(y_i, z_i + d): safeguarded Newton, by outputs."""
+        By safeguarded Newton, by outputs. `here` is the loss at z, if it is known.
+        """
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
-        if not self.fit_intercept:
-            return total
-        if self.loss.quadratic and self.offset.ndim == 1:  # φ'' = 1, and weights sum to one
-            return -float(here.slopes.sum())
-        z, before = here.z, np.inf
-        if type(self.loss) in CODES and z.ndim == 1:  # compiled; what follows checks it
-            total = best_shift(CODES[type(self.loss)], self.y, self.s, z)
+        before = np.inf
+        if self.fit_intercept and type(self.loss) in CODES and z.ndim == 1:
+            total = best_shift(CODES[type(self.loss)], self.y, self.s, z)  # what follows checks it
             if total:
                 here, before = self.loss_at(z + total), 0.0
+        if here is None:
+            here = self.loss_at(z)
+        if not self.fit_intercept:
+            return here, c
+        if self.loss.quadratic and self.offset.ndim == 1:  # φ'' = 1, and weights sum to one
+            total = -float(here.slopes.sum())
+            return (self.loss_at(z + total), c + total) if total else (here, c)
         for _ in range(100):
             slope, left = imbalance(here)
             if left <= 1e-15 or 0.5 * before < left <= 1e-13:  # the latter is rounding
@@ -174,7 +167,15 @@ class Problem:
             here, total = there, total + d
             if np.all(np.abs(d) <= 1e-16 * (1.0 + np.abs(total))):
                 break
-        return total if self.offset.ndim == 2 else float(total)
+        if z.ndim == 1:
+            total = float(total)
+        return here, c + total if np.any(total) else c
+
+    def slope(self, loss_at: LossAt) -> Any:
+        """The derivative in the intercept: a number or (T,), zero where there is none."""
+        if self.offset.ndim == 1:
+            return float(loss_at.balance[0]) if self.fit_intercept else 0.0
+        return loss_at.balance[0] * float(self.fit_intercept)
 
     def _shift(self, here: Any, slope: Any) -> Any:
         """A Newton step of the intercept."""
@@ -194,6 +195,8 @@ class Problem:
 def imbalance(loss_at: LossAt) -> tuple[Any, float]:
     """The slope in the intercept, and the largest |Σ_i s_i φ'_i| / Σ_i |s_i φ'_i| of an output."""
     slope, size = loss_at.balance
+    if loss_at.z.ndim == 1:
+        return slope, abs(float(slope)) / max(float(size), 1e-300)
     with np.errstate(invalid="ignore"):  # too long a step may overflow: NaN is no improvement
         return slope, float(np.max(np.abs(slope) / np.maximum(size, 1e-300)))
 
@@ -204,13 +207,12 @@ class Null:
     def __init__(self, problem: Problem) -> None:
         self.design = problem.design  # not the problem: a cycle would outlive the fit
         nowhere = np.zeros(problem.offset.shape[1:]) if problem.offset.ndim > 1 else 0.0
-        self.loss_at, self.c = problem.shifted(problem.loss_at(problem.offset.copy()), nowhere)
+        self.loss_at, self.c = problem.shifted(problem.offset.copy(), nowhere)
 
     @cached_property
     def scale(self) -> float:
         """Its loss above that of a perfect fit."""
-        perfect = -self.loss_at.conjugate(np.zeros_like(self.loss_at.z))
-        value = self.loss_at.value
+        value, perfect = self.loss_at.value, self.loss_at.perfect
         return value - perfect if np.isfinite(perfect) else abs(value)
 
     @cached_property

@@ -97,7 +97,7 @@ def check(problem: Problem, state: State) -> None:
         return
     if not state.fresh:
         state.loss_at = problem.loss_at(problem.predict(state.x, state.c))
-    state.loss_at, state.c = problem.shifted(state.loss_at, state.c)
+    state.loss_at, state.c = problem.shifted(state.loss_at.z, state.c, state.loss_at)
     state.fresh = True
     state.measured = measure(problem, state.x, state.loss_at)
 

@@ -28,7 +28,7 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 T = TypeVar("T")
 _lock = threading.Lock()
 _inside = 0  # fits at work in threads of this process
-_before: list[int] = []  # threads of the libraries when the first of them began
+_before: list[tuple[Any, int]] = []  # libraries that had several threads when the first began
 _own = threading.local()  # how many threads the fit of this thread has
 
 
@@ -61,8 +61,10 @@ def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
         global _inside, _before
         with _lock:
             if _inside == 0:
-                _before = [one.num_threads for one in libraries()]
-                set_threads([1] * len(_before))
+                found = [(one, int(one.num_threads)) for one in libraries()]
+                _before = [(one, threads) for one, threads in found if threads != 1]
+                for one, _ in _before:  # a limit of threadpoolctl would take 20 µs
+                    one.set_num_threads(1)
             _inside += 1  # only now: had that failed, there would be nothing to restore
         try:
             yield
@@ -70,14 +72,8 @@ def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
             with _lock:
                 _inside -= 1
                 if _inside == 0:
-                    set_threads(_before)
-
-
-def set_threads(numbers: list[int]) -> None:
-    """So many for each library; a limit of threadpoolctl would take 20 µs."""
-    for one, threads in zip(libraries(), numbers, strict=True):
-        if one.num_threads != threads:
-            one.set_num_threads(threads)
+                    for one, threads in _before:
+                        one.set_num_threads(threads)
 
 
 def permitted() -> int:

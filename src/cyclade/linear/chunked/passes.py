@@ -136,7 +136,7 @@ class NullPass:
         with np.errstate(invalid="ignore"):  # weights of zero times infinity
             sums["bound"] = s @ at.majoriser
         if loss.convex and hasattr(loss, "conjugate"):
-            sums["perfect"] = at.conjugate(np.zeros_like(z))
+            sums["perfect"] = -at.perfect
         return sums
 
 

@@ -220,11 +220,11 @@ class _ConvexScalar(ShippedScalar):
         Infinite where no λ keeps zero. Unpenalised coordinates are left out, so g0 should be the
         gradient where those are fitted.
         """
-        if np.max(self.lower) > 0 or np.min(self.upper) < 0:
-            return math.inf
-        if self.kind == formulas.L1 and len(self._unit) == 1:  # no array for a number
+        if self.kind == formulas.L1 and len(self._unit) == 1:  # no array for a number, no bounds
             weight, pull = float(self._unit[0, 0]), float(max(np.max(g0), -np.min(g0)))
             return pull / weight if weight > 0 else 0.0
+        if np.max(self.lower) > 0 or np.min(self.upper) < 0:
+            return math.inf
         pull = pull_at_zero(g0, self.lower, self.upper)
         weights = np.broadcast_to(self.weights, pull.shape)
         pulled = (pull > 0) & (weights > 0)

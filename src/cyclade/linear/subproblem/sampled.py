@@ -98,7 +98,7 @@ class SampledNewton:
         if t == 0.0:
             return False
         new[V] = gram.x if t == 1.0 else x[V] + t * dx
-        state.loss_at, state.c = problem.shifted(there, state.c + t * shift)
+        state.loss_at, state.c = problem.shifted(there.z, state.c + t * shift, there)
         state.x, state.working, state.fresh = new, V, t == 1.0
         state.measured = ahead = measure(problem, new, state.loss_at)
         if problem.loss.quadratic:
