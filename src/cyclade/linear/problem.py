@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.checks import as_data
+from cyclade.linear.kernels.losses import level
 from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
@@ -127,7 +128,11 @@ class Problem:
 
     def settle(self, x: Array, c: Any) -> tuple[LossAt, Any]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
-        return self.shifted(self.loss_at(self.predict(x, c)), c)
+        z = self.predict(x, c)
+        if self.loss.quadratic and self.fit_intercept and z.ndim == 1:
+            c = c + level(self.y, z, self.s)
+            return self.loss_at(z), c
+        return self.shifted(self.loss_at(z), c)
 
     def shifted(self, loss_at: LossAt, c: Any) -> tuple[LossAt, Any]:
         """The loss once the intercept c, which is part of z, has been made optimal; and c then."""

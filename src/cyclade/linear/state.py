@@ -95,9 +95,10 @@ def check(problem: Problem, state: State) -> None:
     """Measure all columns at a z computed from x, with the best intercept; if anything moved."""
     if state.fresh and state.loss_at is state.measured.loss_at:
         return
-    if not state.fresh:
-        state.loss_at = problem.loss_at(problem.predict(state.x, state.c))
-    state.loss_at, state.c = problem.shifted(state.loss_at, state.c)
+    if state.fresh:
+        state.loss_at, state.c = problem.shifted(state.loss_at, state.c)
+    else:
+        state.loss_at, state.c = problem.settle(state.x, state.c)
     state.fresh = True
     state.measured = measure(problem, state.x, state.loss_at)
 

@@ -14,6 +14,17 @@ from cyclade.linear.kernels.jit import compiled, reductions
 
 
 @reductions
+def level(y: Any, z: Any, s: Any) -> float:
+    """z ← z + d with d = −Σ s_i (z_i − y_i), the best one for weights of sum one; d."""
+    d = 0.0
+    for i in range(z.shape[0]):
+        d -= s[i] * (z[i] - y[i])
+    for i in range(z.shape[0]):
+        z[i] += d
+    return d
+
+
+@reductions
 def residuals(y: Any, z: Any, s: Any, u: Any, slopes: Any) -> tuple[float, float, float, float]:
     """u = z − y and su; Σ s_i u_i², Σ s_i u_i y_i, Σ s_i u_i and Σ s_i |u_i|."""
     squares, along, total, size = 0.0, 0.0, 0.0, 0.0
