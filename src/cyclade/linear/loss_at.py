@@ -87,14 +87,14 @@ class LossAt:
 
 
 class SquaredLossAt(LossAt):
-    """All from one pass over the rows, computed eagerly: always needed."""
+    """All but u from one pass over the rows, computed eagerly: always needed."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
         from cyclade.linear.kernels.losses import residuals
 
         super().__init__(loss, y, s, z)
-        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
-        self._squares, self._along, *balance = residuals(y, z, s, self.u, self.slopes)
+        self.slopes = np.empty_like(z)
+        self._squares, self._along, *balance = residuals(y, z, s, self.slopes)
         self.balance = balance[0], balance[1]
         self.value = 0.5 * self._squares
 
