@@ -30,7 +30,7 @@ class Gradient:
     """g at one v: a column was read, or is known to be below its threshold and estimated."""
 
     def __init__(self, reader: Reader | None, v: Array, g: Array, error: float = 0.0) -> None:
-        """`error` is ‖v − c v₀ − d v₁‖ where g is an estimate, and zero where all columns were read."""
+        """`error` is ‖v − c v₀ − d v₁‖ where g is an estimate, zero where all columns were read."""
         self.reader, self.v, self.g, self.error = reader, v, g, error
         self.known = np.zeros(g.size, np.bool_) if error else None
 
@@ -96,8 +96,8 @@ class Reader:
         if not self.norms.size:
             self.norms = self.design.norms()
         g = np.empty(self.design.p)
-        last = self.v, self.g
-        error = bound_gradient(v, *last, *(self.before or last), self.rounding, g)
+        v1, g1 = self.before or (self.v, self.g)
+        error = bound_gradient(v, self.v, self.g, v1, g1, self.rounding, g)
         gradient = Gradient(self, v, g, error)
         gradient.read_undecided(x, zero_threshold)
         return gradient

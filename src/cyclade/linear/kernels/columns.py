@@ -170,9 +170,7 @@ def pulled(
 
 
 @reductions
-def bound_gradient(
-    v: Any, v0: Any, g0: Any, v1: Any, g1: Any, rounding: float, out: Any
-) -> float:
+def bound_gradient(v: Any, v0: Any, g0: Any, v1: Any, g1: Any, rounding: float, out: Any) -> float:
     """out = c g0 + d g1 for the multiple c v0 + d v1 that is nearest to v, up to rounding.
 
     ‖v − c v0 − d v1‖ comes back, and `rounding` parts of all that was added up more. A v1 that is
