@@ -117,22 +117,25 @@ class Problem:
         return at
 
     def predict(self, x: Array, c: Any, support: Array | None = None) -> Array:
-        """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""
+        """z, computed afresh, without an intercept if c is None.
+
+        `support`, if it is known, holds all columns where x is not zero.
+        """
         z = self.design.predict(self.penalty.by_features(x), support)
         z = z.reshape(self.offset.shape)
         if self.has_offset:
             z += self.offset
-        if self.fit_intercept:
+        if self.fit_intercept and c is not None:
             z += c
         return z
 
     def settle(self, x: Array, c: Any) -> tuple[LossAt, Any]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
-        z = self.predict(x, c)
-        if self.loss.quadratic and self.fit_intercept and z.ndim == 1:
-            c = c + level(self.y, z, self.s)
+        if self.loss.quadratic and self.fit_intercept and self.offset.ndim == 1:
+            z = self.predict(x, None)
+            c = level(self.y, z, self.s, float(c))
             return self.loss_at(z), c
-        return self.shifted(self.loss_at(z), c)
+        return self.shifted(self.loss_at(self.predict(x, c)), c)
 
     def shifted(self, loss_at: LossAt, c: Any) -> tuple[LossAt, Any]:
         """The loss once the intercept c, which is part of z, has been made optimal; and c then."""

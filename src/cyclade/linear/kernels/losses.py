@@ -14,14 +14,15 @@ from cyclade.linear.kernels.jit import compiled, reductions
 
 
 @reductions
-def level(y: Any, z: Any, s: Any) -> float:
-    """z ← z + d with d = −Σ s_i (z_i − y_i), the best one for weights of sum one; d."""
+def level(y: Any, z: Any, s: Any, c: float) -> float:
+    """z ← z + c with the best c for weights of sum one, from one that is near; c."""
     d = 0.0
     for i in range(z.shape[0]):
-        d -= s[i] * (z[i] - y[i])
+        d -= s[i] * (z[i] + c - y[i])
+    c += d
     for i in range(z.shape[0]):
-        z[i] += d
-    return d
+        z[i] += c
+    return c
 
 
 @reductions
