@@ -15,6 +15,7 @@ from cyclade.linear.losses import Squared
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
 from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import Problem
 from cyclade.linear.starts import continuation
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver
@@ -178,6 +179,19 @@ def test_a_look_at_squares_is_a_look_at_any_loss():
     assert quick.value == pytest.approx(plain.value, rel=1e-12)
     for shrink in (1.0, 0.3):
         assert quick.dual(shrink) == pytest.approx(plain.dual(shrink), rel=1e-11)
+
+
+def test_the_best_intercept_of_squares_is_that_of_any_loss():
+    X, y, w = data(even=False)
+    design, s, x = as_design(X), w / w.sum(), np.linspace(-1.0, 1.0, X.shape[1])
+    offset = np.linspace(0.0, 3.0, y.size)
+    problem = Problem(design, y, s, offset, Squared(), bind(L1(1.0), design.p), True)
+    quick, c = problem.settle(x, 7.0)
+    plain, d = problem.shifted(problem.predict(x, 7.0), 7.0)
+    assert c == pytest.approx(d, rel=1e-13)
+    np.testing.assert_allclose(quick.z, problem.predict(x, c), atol=1e-13)
+    assert quick.value == pytest.approx(plain.value, rel=1e-13)
+    assert abs(quick.balance[0]) <= 1e-15 * quick.balance[1]
 
 
 @pytest.mark.parametrize("weights", [False, True])

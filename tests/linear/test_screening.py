@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
 from cyclade.linear.designs import as_design
+from cyclade.linear.kernels.columns import bound_gradient
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
@@ -72,6 +73,33 @@ def test_a_smaller_threshold_lets_more_columns_be_read():
     )  # nearly all: in one pass, and later ones go by it
     assert found.known is None
     assert reader.v is found.v
+
+
+@pytest.mark.parametrize("angle", [1.0, 1e-2, 1e-4, 1e-7, 0.0])
+def test_bounds_start_from_two_gradients(angle):
+    X, rng = matrix("dense"), np.random.default_rng(4)
+    v0, across, far = rng.standard_normal((3, N))
+    v1 = 1.5 * v0 + angle * across
+    g0, g1, out = X.T @ v0, X.T @ v1, np.empty(P)
+    rounding = 1e4 * np.finfo(np.float64).eps
+    for v in (v0, v1, 3.0 * v1 - 2.0 * v0, v1 + 0.1 * angle * far, far):
+        error = bound_gradient(v, v0, g0, v1, g1, rounding, out)
+        assert (np.abs(out - X.T @ v) <= error * np.linalg.norm(X, axis=0)).all()
+        nearest = np.linalg.lstsq(np.stack([v0, v1], axis=1), v)[0]
+        least = np.linalg.norm(v - nearest @ [v0, v1])
+        assert error <= 1.01 * least + (1e-5 if angle else 1e-9) * np.linalg.norm(v)
+
+
+def test_on_a_line_only_the_support_is_read_after_two_points():
+    design, rng = as_design(matrix("dense")), np.random.default_rng(6)
+    reader, x = Reader(design, many=True), np.where(np.arange(P) < 3, 1.0, 0.0)
+    v0, v1 = rng.standard_normal((2, N))
+    for v in (v0, v1):
+        reader.read(v)
+    limits = 1.2 * np.abs(dense(matrix("dense")).T @ np.stack([v0, v1], axis=1)).max(axis=1)
+    for t in np.linspace(0.0, 1.0, 7):
+        found = reader.at((1.0 - t) * v0 + t * v1, x, limits)
+        np.testing.assert_array_equal(np.flatnonzero(found.known), [0, 1, 2])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

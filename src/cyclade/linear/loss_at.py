@@ -92,7 +92,7 @@ class LossAt:
 
 
 class SquaredLossAt(LossAt):
-    """All from one pass over the rows, computed eagerly: always needed."""
+    """All but u from one pass over the rows, computed eagerly: always needed."""
 
     perfect = 0.0
 
@@ -100,8 +100,8 @@ class SquaredLossAt(LossAt):
         from cyclade.linear.kernels.losses import residuals
 
         super().__init__(loss, y, s, z)
-        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
-        self._squares, self._along, *balance = residuals(y, z, s, self.u, self.slopes)
+        self.slopes = np.empty_like(z)
+        self._squares, self._along, *balance = residuals(y, z, s, self.slopes)
         self.balance = balance[0], balance[1]
         self.value = 0.5 * self._squares
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.checks import as_data
+from cyclade.linear.kernels.losses import level
 from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
@@ -116,17 +117,24 @@ class Problem:
         return at
 
     def predict(self, x: Array, c: Any, support: Array | None = None) -> Array:
-        """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""
+        """z, computed afresh, without an intercept if c is None.
+
+        `support`, if it is known, holds all columns where x is not zero.
+        """
         z = self.design.predict(self.penalty.by_features(x), support)
         z = z.reshape(self.offset.shape)
         if self.has_offset:
             z += self.offset
-        if self.fit_intercept:
+        if self.fit_intercept and c is not None:
             z += c
         return z
 
     def settle(self, x: Array, c: Any) -> tuple[LossAt, Any]:
         """The loss at x with the intercept that is best there, near c; and that intercept."""
+        if self.loss.quadratic and self.fit_intercept and self.offset.ndim == 1:
+            z = self.predict(x, None)
+            c = level(self.y, z, self.s, float(c))
+            return self.loss_at(z), c
         return self.shifted(self.predict(x, c), c)
 
     def shifted(self, z: Array, c: Any, here: LossAt | None = None) -> tuple[LossAt, Any]:

@@ -1,14 +1,15 @@
 """Gradients g = Xᵀv at one v after another, with columns screened out by a safe bound.
 
-A check asks of a zero coefficient whether |g_j| stays below its threshold. With the gradient at an
-earlier v₀, and with any number c,
+A check asks of a zero coefficient whether |g_j| stays below its threshold. With the gradients at
+two earlier v₀ and v₁, and with any numbers c and d,
 
-    |g_j − c a_j·v₀| = |a_j·(v − c v₀)| ≤ ‖a_j‖ ‖v − c v₀‖,
+    |g_j − c a_j·v₀ − d a_j·v₁| = |a_j·(v − c v₀ − d v₁)| ≤ ‖a_j‖ ‖v − c v₀ − d v₁‖,
 
-which is smallest for the projection c = v·v₀ / ‖v₀‖². A column for which |c a_j·v₀| and that bound
+which is smallest for the projection of v. A column for which |c a_j·v₀ + d a_j·v₁| and that bound
 together stay below the threshold is skipped: the distance from stationary and the duality gap are
-the same as if it had been read. At most λ of a path a small part of X is read. Where it would be a
-large part, all of X is read, and v₀ is replaced.
+the same as if it had been read. At most λ of a path a small part of X is read: of least squares v
+is on a line as long as the support and its signs stay, and two points tell where that goes. Where
+it would be a large part, all of X is read, v₀ replaces v₁, and v replaces v₀.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Gradient:
     """g at one v: a column was read, or is known to be below its threshold and estimated."""
 
     def __init__(self, reader: Reader | None, v: Array, g: Array, error: float = 0.0) -> None:
-        """`error` is ‖v − c v₀‖ where g is an estimate, and zero where all columns were read."""
+        """`error` is ‖v − c v₀ − d v₁‖ where g is an estimate, zero where all columns were read."""
         self.reader, self.v, self.g, self.error = reader, v, g, error
         self.known = np.zeros(g.size, np.bool_) if error else None
 
@@ -75,11 +76,14 @@ class Reader:
         self.screens = design.by_columns and (many or design.lopsided)
         self.rounding = tuning.screening_rounding * float(np.finfo(design.dtype).eps)
         self.v: Array | None = None  # v₀
+        self.before: tuple[Array, Array] | None = None  # v₁ and the gradient there
         self.g = self.norms = np.empty(0)
         self.cols = np.empty(design.p, np.int64)  # room
 
     def read(self, v: Array) -> Array:
         """Xᵀv from all columns; bounds start from it."""
+        if self.v is not None:
+            self.before = self.v, self.g
         self.v, self.g = v, self.design.correlate(v)
         return self.g.copy()  # the caller may write to it
 
@@ -92,7 +96,8 @@ class Reader:
         if not self.norms.size:
             self.norms = self.design.norms()
         g = np.empty(self.design.p)
-        error = bound_gradient(v, self.v, self.g, self.rounding, g)
+        v1, g1 = self.before or (self.v, self.g)
+        error = bound_gradient(v, self.v, self.g, v1, g1, self.rounding, g)
         gradient = Gradient(self, v, g, error)
         gradient.read_undecided(x, zero_threshold)
         return gradient

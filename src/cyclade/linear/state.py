@@ -95,9 +95,10 @@ def check(problem: Problem, state: State) -> None:
     """Measure all columns at a z computed from x, with the best intercept; if anything moved."""
     if state.fresh and state.loss_at is state.measured.loss_at:
         return
-    if not state.fresh:
-        state.loss_at = problem.loss_at(problem.predict(state.x, state.c))
-    state.loss_at, state.c = problem.shifted(state.loss_at.z, state.c, state.loss_at)
+    if state.fresh:
+        state.loss_at, state.c = problem.shifted(state.loss_at.z, state.c, state.loss_at)
+    else:
+        state.loss_at, state.c = problem.settle(state.x, state.c)
     state.fresh = True
     state.measured = measure(problem, state.x, state.loss_at)
 
@@ -115,9 +116,17 @@ def judge(problem: Problem, x: Array, loss_at: LossAt, gradient: Gradient) -> Me
         raise FloatingPointError("the gradient overflowed: X or y hold numbers that are too large")
     slope, distance = problem.slope(loss_at), largest
     if problem.fit_intercept:
-        distance = max(largest, float(np.max(np.abs(slope))))
+        one = isinstance(slope, float)
+        distance = max(largest, abs(slope) if one else float(np.abs(slope).max()))
     objective = loss_at.value + r
     return Measured(problem, loss_at, gradient, slope, distances, distance, objective)
+
+
+def exceeds(slope: Any, size: Any) -> bool:
+    """Whether |slope| is larger than `size` anywhere; of numbers NumPy would take longer."""
+    if isinstance(slope, float):
+        return bool(abs(slope) > size)
+    return bool((np.abs(slope) > size).any())
 
 
 def dual_value(now: Measured) -> float:
@@ -130,10 +139,10 @@ def dual_value(now: Measured) -> float:
     moved, tuning = False, problem.tuning
     if problem.fit_intercept:
         size = loss_at.balance[1]
-        moved = bool(np.any(np.abs(slope) > tuning.rounding * size))
+        moved = exceeds(slope, tuning.rounding * size)
     if moved:
         u = balanced(u, slope, problem.s, problem.loss.target == "classes")
-        if np.any(np.abs(slope) > tuning.imbalance * size):
+        if exceeds(slope, tuning.imbalance * size):
             g = problem.gradient(by_rows(problem.s, u), np.zeros(g.size)).g
     over = problem.penalty.excess(g)
     shrink = 1.0 if over <= 1.0 else (1.0 - tuning.rounding) / over

@@ -134,4 +134,7 @@ def split(part: Callable[[slice], Any], size: int, ranks: int) -> None:
     >>> split(print, 5, 1)
     slice(0, 5, None)
     """
-    together(lambda k: part(slice(size * k // ranks, size * (k + 1) // ranks)), ranks)
+    if ranks == 1:
+        part(slice(0, size))
+    else:
+        together(lambda k: part(slice(size * k // ranks, size * (k + 1) // ranks)), ranks)

@@ -170,20 +170,32 @@ def pulled(
 
 
 @reductions
-def bound_gradient(v: Any, v0: Any, g0: Any, rounding: float, out: Any) -> float:
-    """out = c g0 with c = v·v0 / ‖v0‖²; ‖v − c v0‖ comes back, and `rounding` parts of ‖v‖ more."""
-    along, size, whole = 0.0, 0.0, 0.0
+def bound_gradient(v: Any, v0: Any, g0: Any, v1: Any, g1: Any, rounding: float, out: Any) -> float:
+    """out = c g0 + d g1 for the multiple c v0 + d v1 that is nearest to v, up to rounding.
+
+    ‖v − c v0 − d v1‖ comes back, and `rounding` parts of all that was added up more. A v1 that is
+    nearly a multiple of v0 counts for nothing.
+    """
+    on_first, on_second, first, both, second, whole = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(v.shape[0]):
-        along += v[i] * v0[i]
-        size += v0[i] * v0[i]
+        on_first += v[i] * v0[i]
+        on_second += v[i] * v1[i]
+        first += v0[i] * v0[i]
+        both += v0[i] * v1[i]
+        second += v1[i] * v1[i]
         whole += v[i] * v[i]
-    c = along / size if size > 0.0 else 0.0
+    c, d = on_first / first if first > 0.0 else 0.0, 0.0
+    volume = first * second - both * both
+    if volume > rounding * first * second:
+        c = (second * on_first - both * on_second) / volume
+        d = (first * on_second - both * on_first) / volume
     rest = 0.0
     for i in range(v.shape[0]):
-        rest += (v[i] - c * v0[i]) ** 2
+        rest += (v[i] - c * v0[i] - d * v1[i]) ** 2
     for j in range(out.shape[0]):
-        out[j] = c * g0[j]
-    return float(np.sqrt(rest) + rounding * np.sqrt(whole) + 1e-300)
+        out[j] = c * g0[j] + d * g1[j]
+    size = np.sqrt(whole) + abs(c) * np.sqrt(first) + abs(d) * np.sqrt(second)
+    return float(np.sqrt(rest) + rounding * size + 1e-300)
 
 
 @compiled

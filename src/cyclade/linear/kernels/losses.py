@@ -14,12 +14,23 @@ from cyclade.linear.kernels.jit import compiled, reductions
 
 
 @reductions
-def residuals(y: Any, z: Any, s: Any, u: Any, slopes: Any) -> tuple[float, float, float, float]:
-    """u = z − y and su; Σ s_i u_i², Σ s_i u_i y_i, Σ s_i u_i and Σ s_i |u_i|."""
+def level(y: Any, z: Any, s: Any, c: float) -> float:
+    """z ← z + c with the best c for weights of sum one, from one that is near; c."""
+    d = 0.0
+    for i in range(z.shape[0]):
+        d -= s[i] * (z[i] + c - y[i])
+    c += d
+    for i in range(z.shape[0]):
+        z[i] += c
+    return c
+
+
+@reductions
+def residuals(y: Any, z: Any, s: Any, slopes: Any) -> tuple[float, float, float, float]:
+    """su with u = z − y; Σ s_i u_i², Σ s_i u_i y_i, Σ s_i u_i and Σ s_i |u_i|."""
     squares, along, total, size = 0.0, 0.0, 0.0, 0.0
     for i in range(z.shape[0]):
         d = z[i] - y[i]
-        u[i] = d
         slopes[i] = s[i] * d
         squares += s[i] * d * d
         along += s[i] * d * y[i]
