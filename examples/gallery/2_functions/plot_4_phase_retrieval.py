@@ -74,6 +74,7 @@ for axis, image, title in zip(
     axis.imshow(image)
     axis.set(title=title, xticks=[], yticks=[])
     axis.grid(False)
+    axis.spines[:].set_visible(False)
 axes[1, 2].semilogy(errors)
 axes[1, 2].set(title="root-mean-square error", xlabel="cycle")
 plt.show()
