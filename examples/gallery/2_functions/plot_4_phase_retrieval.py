@@ -58,13 +58,12 @@ result = minimize(
 
 errors = [np.sqrt(np.mean((picture - flower) ** 2)) for picture in pictures]
 print(result)
-print(f"{seen.size // 2 / flower.size:.0f} different intensities for each unknown")
+print(f"{seen.size / 2 / flower.size:.0f} intensities an unknown (half of them are mirror images)")
 print(f"root-mean-square error: {errors[-1]:.1e} (one step of a byte is {1 / 255:.1e})")
 
 # %%
 figure, axes = plt.subplots(2, 3, figsize=(10, 4.8))
-shown = np.log(seen[0] + 1e-3)
-shown = (shown - shown.min()) / np.ptp(shown)
+shown = np.clip(np.log10(seen[0] + 1e-4) / 5 + 0.8, 0, 1)
 for axis, image, title in zip(
     axes.flat,
     (flower, shown, noise, pictures[5], result.x),
