@@ -69,6 +69,7 @@ figure, (left, *right) = plt.subplots(1, 3, figsize=(10, 3), width_ratios=(1.5, 
 bars = left.barh(list(sizes)[::-1], list(sizes.values())[::-1], color=["C1", "0.6", "C0"])
 left.bar_label(bars, fmt="%.0f MiB", padding=4)
 left.set(xlim=(0, 1300), xticks=[])
+left.grid(False)
 both = {"coefficients": fit["coef"], "the mean 8": images[labels == 8].mean(axis=0)}
 for axis, (title, values) in zip(right, both.items(), strict=True):
     size = abs(values).max()
