@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade import L0, L1, LHalf, NonNegative, minimize
+from cyclade import L0, L1, Box, LHalf, NonNegative, minimize
 
 
 def quadratic(**options: Any) -> Any:
@@ -83,6 +83,19 @@ def test_a_tolerance_below_rounding_ends_with_a_telling_message() -> None:
     assert not res.success
     assert "before the tolerance" in res.message
     assert res.dist < 1e-10
+
+
+@pytest.mark.parametrize("asked", [{"rtol": 1e-6, "tol": None}, {"tol": float("inf")}], ids=str)
+def test_a_start_outside_the_domain_is_no_success(asked: Any) -> None:
+    """F is infinite there: a distance of infinity is no measure for those that follow."""
+    res = minimize(
+        lambda x: 0.5 * float(np.sum((x - 0.3) ** 2)), np.full(3, 5.0), jac=lambda x: x - 0.3,
+        reg=Box(0.0, 1.0), **asked,
+    )  # fmt: skip
+    assert res.success
+    assert res.cycles > 0
+    assert np.isfinite([res.fun, res.relative]).all()
+    assert ((res.x >= 0) & (res.x <= 1)).all()
 
 
 @pytest.mark.parametrize("tol", [1e308, float("inf")])

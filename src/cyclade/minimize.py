@@ -296,7 +296,7 @@ def minimize(
         x=ending.x.whole(),
         fun=at_end.fun,
         dist=at_end.dist,
-        relative=at_end.dist / (carried.history["dist"][0] or 1.0),
+        relative=at_end.dist / (carried.first_dist or 1.0),
         certificate=at_end.certificate,
         certificate_kind=arguments.certificate_kind(regs, source, sampler, evaluation_sample),
         success=ending.success,

@@ -320,7 +320,7 @@ class Runner:
         limits, now = self.limits, self._last
         if now.reached is not None and not math.isnan(seen.fun):
             raise Stop(seen.x, True, now.reached)
-        if math.isnan(seen.fun) or not limits.tolerant:
+        if not math.isfinite(seen.fun) or not limits.tolerant:
             return
         message = None
         if limits.tol is not None and math.sqrt(now.certificate) <= limits.tol:
@@ -328,8 +328,7 @@ class Runner:
                 message = f"stationary: √certificate ≤ tol = {limits.tol:g}"
         elif limits.tol is not None and self._inflation and now.dist <= limits.tol:
             message = f"stationary: dist ≤ tol = {limits.tol:g}"
-        first = self.carried.history["dist"][0]
-        if limits.rtol is not None and now.dist <= limits.rtol * first:
+        if limits.rtol is not None and now.dist <= limits.rtol * self.carried.first_dist:
             message = f"stationary: dist ≤ rtol = {limits.rtol:g} of that at x0"
         if message is None or self._may_move(seen):
             return

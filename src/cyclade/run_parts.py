@@ -74,6 +74,11 @@ class Carried:
     wall: float = 0.0  # in all
     retreats: int = 0
 
+    @property
+    def first_dist(self) -> float:
+        """dist at x0, or at the first iterate in the domain of r, where x0 is outside."""
+        return next((d for d in self.history["dist"] if math.isfinite(d)), 0.0)
+
 
 @dataclass
 class Report:

@@ -5,7 +5,7 @@ A table larger than memory
 X may be a Dask array (or dataframe): a fit reads it chunk after chunk and only sums come back.
 Here is a table of 1 GiB on disk: two million digits, each one of the 1,797 of scikit-learn with
 fresh noise on its 64 pixels. An l1 logistic regression tells whether it is an 8. The fit is done in
-a process that may allocate 512 MiB, Python and libraries included; Linux refuses it any more.
+a process that may allocate 640 MiB, Python and libraries included; Linux refuses it any more.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ try:
 except ImportError:
     sys.exit("skipped: this example needs Dask (pip install dask), and Linux")
 
-ROWS, CHUNK, LIMIT = 2**21, 2**15, 2**29  # rows, rows of a chunk, bytes
+ROWS, CHUNK, LIMIT = 2**21, 2**15, 640 * 2**20  # rows, rows of a chunk, bytes
 images, labels = load_digits(return_X_y=True)
 pick = np.random.default_rng(0).integers(0, len(images), ROWS, dtype=np.int16)
 
