@@ -243,9 +243,13 @@ class Tuning:
     # Cycles over all columns (subproblem/sweeps.py), against working sets that grow step by step.
     # On 20,000 x 2,000 and sparse 200,000 x 50,000 tables at λ_max/100, two cycles over the support
     # and a first λ of three take the fewest passes over X; one or three cycles 5 % more. Without
-    # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times.
+    # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times. With
+    # one share for all, mushrooms and w8a at λ_max/10 take 1.3 to 1.7 times as long at 0.15, and
+    # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100).
     sweep_rows: float = 1.0  # rows per column that X must have
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
+    sweep_share_apart: float = 0.1  # the same, where these columns hardly share rows:
+    sweep_entries: float = 2.0  # where they have fewer entries in a row, all of them together
     sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero
     sweep_support: int = 2  # cycles over the support after one over all columns, at most
     sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them

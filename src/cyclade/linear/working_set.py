@@ -12,7 +12,7 @@ sorted_l1    the penalty is sorted l1
 group        blocks have several entries: groups, rows of outputs or classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
-sweeps       least squares, no fewer rows than columns, and most columns will move
+sweeps       least squares, no fewer rows than columns, and many columns will move
 coordinate   any other
 """
 
@@ -155,7 +155,7 @@ STRATEGIES = (
         choose_itself, sampled.improve,
     ),
     Strategy(
-        "sweeps", "least squares, no fewer rows than columns, and most columns will move",
+        "sweeps", "least squares, no fewer rows than columns, and many columns will move",
         lambda problem, state: problem.is_tall and sweeps.suits(problem, state),
         choose_itself, sweeps.improve,
     ),

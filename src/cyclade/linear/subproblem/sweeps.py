@@ -29,7 +29,11 @@ Array = NDArray[Any]
 
 
 def suits(problem: Problem, state: State) -> bool:
-    """Whether rows are enough and most columns violate at x = 0, or it has begun so and is fast."""
+    """Whether rows are enough and many columns violate at x = 0, or it has begun so and is fast.
+
+    Columns that hardly share rows hardly move each other, and few cycles are enough. So fewer
+    columns are many where those that violate have few entries in a row between them.
+    """
     penalty, design, tuning = problem.penalty, problem.design, problem.tuning
     if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
         return False
@@ -37,8 +41,11 @@ def suits(problem: Problem, state: State) -> bool:
         return not state.kept["sweeps"].slow
     if problem.offset.ndim > 1 or not problem.is_tall or state.x.any():
         return False
-    many = np.count_nonzero(state.measured.distances) > tuning.sweep_share * design.p
-    return bool(many and design.shares(problem.s))
+    violating = np.count_nonzero(state.measured.distances)
+    in_a_row = violating / design.p * design.entries / problem.y.size
+    apart = in_a_row < tuning.sweep_entries
+    share = tuning.sweep_share_apart if apart else tuning.sweep_share
+    return bool(violating > share * design.p and design.shares(problem.s))
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
