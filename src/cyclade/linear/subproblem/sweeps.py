@@ -1,4 +1,4 @@
-"""Least squares where most columns will move: cycles over all of them, on X where it lies.
+"""Least squares where many columns will move: cycles over all of them, on X where it lies.
 
 A working set pays where few columns move. With at least as many rows as columns and a small λ, most
 columns violate optimality at x = 0, and a working set would grow towards all of them, with a check
