@@ -8,11 +8,10 @@ them. Estimators, kernels, numba and SciPy are loaded when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from cyclade._extras import needs
+from cyclade.linear import estimators
 from cyclade.linear.api import path, solve
 from cyclade.linear.chunked.chunks import RowChunks
 from cyclade.linear.results import Certificate, PathResult, Solution
@@ -22,17 +21,12 @@ __all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"
 
 def __getattr__(name: str) -> Any:
     """Estimators, from their own package."""
-    # `from cyclade.linear import problem` asks here first: modules must not load scikit-learn.
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
+    if name not in estimators.WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needs("cyclade.linear", "linear"):
-        estimators = import_module("cyclade.linear.estimators")
-    if name in estimators.__all__:
         return getattr(estimators, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """What users need, estimators included; other modules can be imported all the same."""
-    estimators = import_module("cyclade.linear.estimators")
-    return sorted([*__all__, *estimators.__all__, "losses", "penalties"])
+    return sorted([*__all__, *estimators.WHERE, "losses", "penalties"])

@@ -9,8 +9,6 @@ import numpy as np
 
 from cyclade.linear.losses.base import Array
 
-__all__ = ["CVDisplay", "PathDisplay", "plot_cv", "plot_path"]
-
 
 def _axes(ax: Any) -> Any:
     if ax is not None:

@@ -15,11 +15,6 @@ from cyclade.linear.estimators.paths import largest_alpha
 from cyclade.linear.losses import Loss
 from cyclade.linear.losses.base import Array
 
-__all__ = [
-    "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
-    "GeneralizedLinearClassifierCV",
-]  # fmt: skip
-
 LossText = Annotated[
     Any,
     "str or Loss",

@@ -15,14 +15,6 @@ from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Loss, Squared
 from cyclade.linear.losses.base import Array
 
-__all__ = [
-    "ElasticNet", "ElasticNetCV", "GroupLasso", "GroupLassoCV", "Lasso", "LassoCV",
-    "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",
-    "MultiTaskLasso", "MultiTaskLassoCV", "SCADRegression", "SCADRegressionCV",
-    "SlopeRegression", "SlopeRegressionCV", "SparseGroupLasso", "SparseGroupLassoCV",
-    "WeightedLasso", "WeightedLassoCV",
-]  # fmt: skip
-
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
 L1Ratio = Annotated[
     Any,

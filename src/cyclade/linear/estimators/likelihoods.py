@@ -15,11 +15,6 @@ from cyclade.linear.estimators.least_squares import L1Ratio, Positive
 from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 from cyclade.linear.losses.base import Array
 
-__all__ = [
-    "GammaRegressor", "GammaRegressorCV", "PoissonRegressor", "PoissonRegressorCV",
-    "SparseLogisticRegression", "SparseLogisticRegressionCV", "SparseSVC", "SparseSVCCV",
-]  # fmt: skip
-
 
 class SparseLogisticRegression(Classifier, Single):
     """Logistic regression with an l1 penalty; with more than two classes, multinomial.

@@ -13,10 +13,6 @@ from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Loss, Quantile
 from cyclade.linear.losses.base import Array
 
-__all__ = [
-    "QuantileRegression", "QuantileRegressionCV", "RobustRegression", "RobustRegressionCV",
-]  # fmt: skip
-
 LOSSES = ("huber", "cauchy", "welsch", "geman_mcclure", "tukey")
 PENALTIES = ("l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1")
 

@@ -17,8 +17,6 @@ from cyclade.linear.estimators.tables import row_parts
 from cyclade.linear.losses.base import Array
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
 
-__all__ = ["StochasticLinear", "StochasticLinearClassifier"]
-
 if TYPE_CHECKING:
     from typing_extensions import Self
 
