@@ -109,12 +109,15 @@ def compress(
 
 
 def products(
-    X: Array, y: Array, s: Array, means: Array, tuning: Tuning = DEFAULT
+    X: Array, y: Array, s: Array, means: Array, tuning: Tuning = DEFAULT, single: bool = False
 ) -> tuple[Array, Array]:
-    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0."""
+    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0.
+
+    `single` multiplies in float32, a few rows at a time, and adds these products up in float64.
+    """
     n, p = X.shape
-    q = column_sums(X, s * y, tuning)
-    if X.dtype == np.float64 and s.min() == s.max():
+    q, equal = column_sums(X, s * y, tuning), bool(s.min() == s.max())
+    if X.dtype == np.float64 and equal and not single:
         G, square = squares(X, tuning), means**2
         G /= n
         if (square <= tuning.stable_means * (G.diagonal() - square)).all():
@@ -123,9 +126,15 @@ def products(
     G = np.zeros((p, p))
     rows = max(tuning.compressed_chunk // p, 64)
     for first in range(0, n, rows):
-        part = X[first : first + rows] - means
-        part *= np.sqrt(s[first : first + rows])[:, None]
+        part = X[first : first + rows]
+        if means.any():
+            part = part - means
+        if not equal:
+            part = part * np.sqrt(s[first : first + rows])[:, None]
+        part = part.astype(np.float32 if single else np.float64, copy=False)
         G += part.T @ part
+    if equal:
+        G /= n
     return G, q
 
 

@@ -61,19 +61,34 @@ def suits(problem: Problem, fits: int) -> bool:
 def solve(problem: Problem, x: Array, lams: Array, tol: float, max_passes: int) -> Fits | None:
     """The solutions for decreasing λ, each from the one before; None if one is not certified.
 
-    The first starts from x. The penalty of the problem is taken at each λ in turn.
+    The first starts from x. The penalty of the problem is taken at each λ in turn. Products for a
+    path are formed in float32 first, unless `tol` is tight: what they say of the last solution is
+    compared with X, and if that is not good enough they are formed again.
     """
-    moments, penalty = moments_of(problem), problem.penalty
-    if not moments.finite:
-        return None
+    penalty, tuning = problem.penalty, problem.tuning
     x = np.array(x, np.float64)
     penalty.project(x)
+    many = lams.size > 1 and not measured_on_rows(problem, lams.size)
+    if many and tol >= tuning.single_tol and np.ndim(problem.design.precompute) < 2:
+        found = solve_on(moments_of(problem, single=True), problem, x, lams, tol, max_passes)
+        if found is not None:
+            return found
+    return solve_on(moments_of(problem), problem, x, lams, tol, max_passes)
+
+
+def solve_on(
+    moments: Moments, problem: Problem, x: Array, lams: Array, tol: float, max_passes: int
+) -> Fits | None:
+    """The same with given moments."""
+    penalty = problem.penalty
+    if not moments.finite:
+        return None
     if lams.size == 1 and x.any():
         there = x[None].copy(), np.zeros(1, np.int64)
         known = certified(penalty, moments, lams, *there, tol, problem)
         if known is not None:
             return known
-    coefs, passes = follow(penalty, moments, x, lams, tol, max_passes)
+    coefs, passes = follow(penalty, moments, x.copy(), lams, tol, max_passes)
     return certified(penalty, moments, lams, coefs, passes, tol, problem)
 
 
@@ -94,14 +109,17 @@ def certified(
 ) -> Fits | None:  # fmt: skip
     """The fits with their certificates, if all of those hold; measured on X if there is a problem.
 
-    Where that would cost more than the products did, only the last is.
+    Where that would cost more than the products did, only the last is; what it differs by from the
+    gap on the products is added to all others.
     """
     every = problem is not None and measured_on_rows(problem, lams.size)
     at = on_rows(problem, moments, coefs) if problem and every else moments.residuals(coefs)
     objectives, gaps, intercepts = judged(penalty, lams, coefs, at)
     if problem and not every:
         at = on_rows(problem, moments, coefs[-1:])
-        objectives[-1:], gaps[-1:], intercepts[-1:] = judged(penalty, lams[-1:], coefs[-1:], at)
+        F, gap, c = judged(penalty, lams[-1:], coefs[-1:], at)
+        gaps += abs(gap[0] - gaps[-1]) + abs(F[0] - objectives[-1])
+        objectives[-1:], gaps[-1:], intercepts[-1:] = F, gap, c
     return accepted(coefs, intercepts, objectives, passes, gaps, tol * moments.null)
 
 
@@ -159,8 +177,8 @@ class Moments:
         return Residuals(squares, along, -c, self.target_mean - coefs @ self.means)
 
 
-def moments_of(problem: Problem) -> Moments:
-    """The moments of all rows."""
+def moments_of(problem: Problem, single: bool = False) -> Moments:
+    """The moments of all rows; `single`: of products in float32."""
     X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
     y, means, target_mean = targets(problem), np.zeros(X.shape[1]), 0.0
     if problem.fit_intercept:
@@ -171,7 +189,7 @@ def moments_of(problem: Problem) -> Moments:
             G = given_products(problem.design.precompute, X, s, means, tuning)
             q = column_sums(X, s * y, tuning)
         else:
-            G, q = products(X, y, s, means, tuning)
+            G, q = products(X, y, s, means, tuning, single)
         return Moments(G, q, float(s @ (y * y)), means, target_mean, tuning)
 
 

@@ -130,6 +130,7 @@ class Tuning:
     direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
+    single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
     # Curved losses (direct_curved.py); measured on tables of 178 x 13 to 1,000 x 500 whose columns
     # are correlated: single fits above the first price, and paths above the second, take as long as
