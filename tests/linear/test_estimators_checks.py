@@ -10,7 +10,7 @@ from cyclade.linear import estimators
 
 ALL = [
     kind()
-    for kind in map(estimators.__dict__.get, estimators.__all__)
+    for kind in (getattr(estimators, name) for name in estimators.__all__)
     if isinstance(kind, type)
     and issubclass(kind, linear.LinearModel)
     and kind not in (linear.LinearModel, linear.CrossValidated)

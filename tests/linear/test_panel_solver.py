@@ -36,7 +36,7 @@ def data(even, n=30, p=21):
 def grown(X, y, w, centred, goes, tuning):
     """A panel that took its columns in one go after another, begun at zero; their places."""
     design = as_design(X, tuning=tuning)
-    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), design.p, w, centred)
+    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), design.p)
     for cols in goes:
         panel_solver.places(cols)
     at = panel_solver.places(np.unique(np.concatenate(goes)))
@@ -85,7 +85,7 @@ def test_products_are_kept_while_a_panel_grows(storage, centred, even):
     m = w @ X / w.sum() if centred else np.zeros(p)
     A = ((X - m) * np.sqrt(w)[:, None]).T
     known, design = bind(L1(0.05), p), as_design(storage(X), tuning=Tuning(shared_entries=0))
-    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), p, w, centred)
+    panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), p)
     gram, slopes = Gram(), -w * y
     for cols in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):
         at = panel_solver.places(cols)

@@ -261,7 +261,9 @@ class Part(NamedTuple):
         start: Start = Softening(easier, tol, report) if easier else Continuation()
         if not problem.penalty.convex:
             start = Hops(start)
-        state = start.advance(problem, begin(problem, x, c), max_passes)
+        state = begin(problem, x, c)
+        state.enough = tol * problem.null.scale if problem.has_dual else 0.0
+        state = start.advance(problem, state, max_passes)
         certificate = minimise(problem, state, tol, max_passes, report)
         return as_solution(problem, state, certificate)
 

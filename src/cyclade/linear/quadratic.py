@@ -80,9 +80,10 @@ def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> 
 
     A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
     """
-    least = problem.tuning.weight_floor / problem.s.size
-    w = curvatures(problem.loss, problem.tuning, loss_at, damping, trust)
-    return by_rows(np.maximum(problem.s, least), w)
+    s = np.maximum(problem.s, problem.tuning.weight_floor / problem.s.size)
+    if problem.loss.quadratic and problem.offset.ndim == 1:
+        return s
+    return by_rows(s, curvatures(problem.loss, problem.tuning, loss_at, damping, trust))
 
 
 def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float) -> Array:

@@ -45,6 +45,11 @@ class Measured:
         """D at a feasible point, −inf if there is none."""
         return dual_value(self) if self.problem.has_dual else -np.inf
 
+    @property
+    def gap(self) -> float:
+        """F − D, infinite where there is no dual."""
+        return self.objective - self.dual
+
 
 @dataclass
 class State:
@@ -58,6 +63,7 @@ class State:
     working: Array = field(default_factory=lambda: NO_COLUMNS)  # blocks of the last working set
     history: list[dict[str, float]] = field(default_factory=list)
     target: float = np.inf  # the distance that all columns will be brought to in the end
+    enough: float = 0.0  # a duality gap that ends a fit
     trust: float = DEFAULT.first_trust  # of a majoriser's weights, the part that replaces φ'' < 0
     fresh: bool = True  # whether z was computed from x and c, not carried along
     on_path: bool = False  # whether a slightly smaller λ comes next
@@ -135,19 +141,20 @@ def dual_value(now: Measured) -> float:
     With an intercept, Σ s_i θ_i = 0 is required: u is balanced first. Then it is shrunk until
     Xᵀ(sθ) lies in the domain of r*.
     """
-    problem, loss_at, slope, u, g = now.problem, now.loss_at, now.slope, now.loss_at.u, now.g
+    problem, loss_at, slope, g = now.problem, now.loss_at, now.slope, now.g
     moved, tuning = False, problem.tuning
     if problem.fit_intercept:
         size = loss_at.balance[1]
         moved = exceeds(slope, tuning.rounding * size)
     if moved:
-        u = balanced(u, slope, problem.s, problem.loss.target == "classes")
+        u = balanced(loss_at.u, slope, problem.s, problem.loss.target == "classes")
         if exceeds(slope, tuning.imbalance * size):
             g = problem.gradient(by_rows(problem.s, u), np.zeros(g.size)).g
     over = problem.penalty.excess(g)
     shrink = 1.0 if over <= 1.0 else (1.0 - tuning.rounding) / over
     value = -loss_at.conjugate(shrink * u) if moved else loss_at.dual(shrink)
     if problem.has_offset:
+        u = u if moved else loss_at.u
         value += shrink * float(np.sum(problem.s @ (u * problem.offset)))
     value -= problem.penalty.conjugate(g, shrink)
     return value if np.isfinite(value) else -np.inf

@@ -45,7 +45,7 @@ def minimise(
     stopping = Stopping(problem, state, tol, max_passes, report)
     near = problem.tuning.path_distance * stopping.scale
     rough = follows(problem, state) and state.measured.distance > near
-    while not stopping.done(state, rough or not state.fresh):
+    while rough or not stopping.done(state, not state.fresh):
         improve(problem, state, stopping.target, stopping.scale, max_passes)
         rough = False
     stopping.settle(state)
@@ -101,7 +101,8 @@ def choose(problem: Problem, state: State) -> Array:
     found = penalty.candidates(state.x, now.g, now.distances, near, state.before)
     state.before = None
     inside, violating, close = found.support.size, found.violating, found.close
-    share = int(min(tuning.share * penalty.blocks, tuning.share_most / penalty.size))
+    share = tuning.share[penalty.convex and not penalty.is_norm] * problem.design.n
+    share = int(min(share, tuning.max_gram_columns) / penalty.size)
     least = -int(-tuning.least_columns // penalty.size)
     room = max(inside, least, share - inside, found.together)
     if penalty.size > 1 or penalty.T > 1:  # each costs several columns: no more at once than needed

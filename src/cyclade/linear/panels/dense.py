@@ -94,6 +94,13 @@ class DensePanel:
         self.R = R.astype(self.dtype)
         self.place(x)
 
+    def begin(self, slopes: Array, slope: float, x: Array) -> None:
+        R = -slopes
+        R /= self.root
+        if self.centred:
+            R += (slope / self.mass) * self.root
+        self.start(R, x)
+
     def correlations(self, at: Array | None = None) -> Array:
         if at is None or 2 * at.size > self.cols.size:
             every = np.asarray(self.A[: self.cols.size] @ self.R, np.float64)
@@ -189,7 +196,8 @@ class SharedDensePanel(DensePanel):
     def __init__(self, X: Array, w: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         p = X.shape[1]
         self.X, self.centred, self.tuning, self.dtype = X, centred, tuning, X.dtype
-        self.root, self.mass, self.weight = np.sqrt(w), float(w.sum()), float(w[0])
+        self.mass, self.weight = float(w.sum()), float(w[0])
+        self.root = np.broadcast_to(np.sqrt(self.weight), w.shape)
         self.cols = np.arange(p)
         self.means, self.L, self.x = np.zeros((3, p))
         self.width = dense.AT_ONCE
@@ -214,6 +222,12 @@ class SharedDensePanel(DensePanel):
 
     def start(self, R: Array, x: Array) -> None:
         self.R = R * self.root
+        self.place(x)
+
+    def begin(self, slopes: Array, slope: float, x: Array) -> None:
+        self.R = -slopes
+        if self.centred:
+            self.R += slope / self.mass * self.weight
         self.place(x)
 
     def correlations(self, at: Array | None = None) -> Array:

@@ -26,6 +26,7 @@ class Panel(Protocol):
     cols: Array  # the coordinate each column belongs to
     root: Array  # √w
     means: Array  # of the columns under w where the panel is centred, else zeros
+    mass: float  # Σ w
     choice_is_free: bool  # whether `choose` does no work of its own
 
     def extend(self, columns: Array) -> Array:
@@ -36,6 +37,9 @@ class Panel(Protocol):
 
     def start(self, R: Array, x: Array) -> None:
         """Begin at x, where the (w-centred) residual is R."""
+
+    def begin(self, slopes: Array, slope: float, x: Array) -> None:
+        """The same where the loss has these slopes in z, of sum `slope`: R = −slopes/√w, centred."""
 
     def correlations(self, at: Array | None = None) -> Array:
         """a_j · R for every column, or those `at`: minus the gradient of the quadratic part."""

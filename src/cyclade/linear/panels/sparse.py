@@ -113,6 +113,17 @@ class SparsePanel:
         self.R = np.append(R, 0.0).astype(self.dtype, copy=False)
         self.place(x)
 
+    def begin(self, slopes: Array, slope: float, x: Array) -> None:
+        self.R = np.empty(slopes.size + 1, self.dtype)
+        self._divide(slopes, self.R[:-1])
+        self.R[-1] = slope / self.mass if self.centred else 0.0
+        self.place(x)
+
+    def _divide(self, slopes: Array, out: Array) -> None:
+        """out = −slopes/√w."""
+        np.negative(slopes, out=out, casting="same_kind")
+        out /= self._scale
+
     def correlations(self, at: Array | None = None) -> Array:
         at = np.arange(self.cols.size) if at is None else at
         return self.correlate(at, self.R) + float(self.R[-1]) * self.sums[at]
@@ -137,6 +148,8 @@ class SparsePanel:
 
     def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
         """The products against twice all entries per cycle, and about as much for k² numbers."""
+        if not new.size:
+            return 0.0
         if order.size > self.tuning.max_gram_columns:
             return np.inf
         entries = max(self.entries(order), 1.0)
@@ -217,7 +230,8 @@ class SharedPanel(SparsePanel):
         self.by_rows = by_rows or Rows(data, rows, starts, w.size, tuning)
         self.data, self.rows, self.starts, self.centred = data, rows, starts, centred
         self.dtype, self.tuning = data.dtype, tuning
-        self.root, self.mass, self.w = np.sqrt(w), float(w.sum()), float(w[0])
+        self.mass, self.w = float(w.sum()), float(w[0])
+        self.root = np.broadcast_to(np.sqrt(self.w), w.shape)
         self.cols = np.arange(p)
         self.sums, self.means, self.L = np.zeros(p), np.zeros(p), np.zeros(p)
         self.extend(columns)
@@ -236,6 +250,9 @@ class SharedPanel(SparsePanel):
 
     def start(self, R: Array, x: Array) -> None:
         super().start(R * self.root, x)
+
+    def _divide(self, slopes: Array, out: Array) -> None:
+        np.negative(slopes, out=out, casting="same_kind")
 
     def residual(self) -> Array:
         return np.asarray(self.R[:-1] / self.root + float(self.R[-1]) * self.root)

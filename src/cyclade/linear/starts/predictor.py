@@ -289,7 +289,8 @@ class Predictor:
                 break
             missed = state.measured.distance / now.penalty.top
             fresh = missed <= (tuning.predictor_distance if last else tuning.stage_distance)
-            if fresh and last:
+            close = missed <= tuning.gap_distance  # a gap costs about as much as a step saves
+            if last and (fresh or (close and state.measured.gap <= state.enough)):
                 break
             if fresh:
                 at, before, here = at + 1, here, state.loss_at.z

@@ -61,9 +61,9 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
     """One model, which is exact, on a panel that is kept from one working set to the next."""
     solver, now = state.kept.get("panel_solver"), state.measured
     if solver is None:
-        w, centred = weights(problem, state.loss_at, 1.0, 1.0), problem.fit_intercept
-        panel = problem.design.growing_panel(w, centred)
-        solver = IncrementalPanelSolver(panel, problem.design.p, w, centred, problem.tuning)
+        w = weights(problem, state.loss_at, 1.0, 1.0)
+        panel = problem.design.growing_panel(w, problem.fit_intercept)
+        solver = IncrementalPanelSolver(panel, problem.design.p, problem.tuning)
         state.kept["panel_solver"] = solver
     at, panel = solver.places(W), solver.panel
     solver.start(state.x, now.loss_at.slopes, now.slope)
@@ -79,7 +79,7 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
         dx = panel.x[at].astype(np.float64) - state.x[cols]
         state.x[cols] += dx
         if problem.fit_intercept:
-            state.c -= now.slope / solver.mass + float(panel.means[at] @ dx)
+            state.c -= now.slope / panel.mass + float(panel.means[at] @ dx)
 
 
 # --- curved losses, on products of columns ------------------------------------------------------

@@ -134,12 +134,9 @@ class PanelSolver:
 class IncrementalPanelSolver(PanelSolver):
     """For weights that never change: columns come in, none leaves, and all products are kept."""
 
-    def __init__(
-        self, panel: Panel, p: int, w: Array, centred: bool, tuning: Tuning = DEFAULT
-    ) -> None:
+    def __init__(self, panel: Panel, p: int, tuning: Tuning = DEFAULT) -> None:
         super().__init__(panel, tuning)
         self._place = np.full(p, -1)
-        self._root, self.mass, self._centred = np.sqrt(w), float(w.sum()), centred
         self._slopes: tuple[Array, float] | None = None  # of the loss, until R is computed
 
     def start(self, x: Array, slopes: Array, slope: float) -> None:
@@ -151,12 +148,8 @@ class IncrementalPanelSolver(PanelSolver):
         """Compute R where that was put off: on products of columns it may never be needed."""
         if self._slopes is None:
             return
-        (slopes, slope), self._slopes = self._slopes, None
-        R = -slopes
-        R /= self._root
-        if self._centred:
-            R += (slope / self.mass) * self._root
-        self.panel.start(R, self.panel.x[: self.panel.cols.size])
+        slopes, self._slopes = self._slopes, None
+        self.panel.begin(*slopes, self.panel.x[: self.panel.cols.size])
 
     def places(self, W: Array) -> Array:
         """The places of the coordinates W in the panel, which takes in those it has not."""

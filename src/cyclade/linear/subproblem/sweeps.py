@@ -77,11 +77,11 @@ class Sweeps:
 
     def run(self, problem: Problem, state: State, goal: float, budget: int) -> None:
         """Rounds from the point of `state`, which is moved to where they end."""
-        panel, tuning, before = self.panel, problem.tuning, state.x
-        self.start(problem, state)
+        panel, tuning, before, now = self.panel, problem.tuning, state.x, state.measured
+        panel.begin(now.loss_at.slopes, now.slope, state.x)
         tolerance, penalty = tuning.inner_part * goal, problem.penalty
         move = expected = np.inf
-        slopes: Array | None = state.measured.g
+        slopes: Array | None = now.g
         if not before.any() and hasattr(penalty.penalty, "scaled"):
             first = penalty.at(
                 penalty.penalty.scaled(tuning.sweep_first * float(penalty.penalty.lam))
@@ -91,21 +91,13 @@ class Sweeps:
         while state.passes < budget and not self.slow and move > tolerance and expected > goal:
             chosen = self.near(penalty, slopes)
             last, move = move, self.round(state, penalty, chosen, tolerance, budget)
-            slopes = self.seen if np.isfinite(last) else None
+            slopes = self.seen
             expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
             self.slow = self.products_pay(last, move, tolerance)
         state.x, state.fresh = panel.x.copy(), False
         state.working = np.flatnonzero(state.x)
         if problem.fit_intercept:
-            state.c -= state.measured.slope / panel.mass + float(panel.means @ (state.x - before))
-
-    def start(self, problem: Problem, state: State) -> None:
-        """Begin at the point that was measured last."""
-        panel, now = self.panel, state.measured
-        R = -now.loss_at.slopes / panel.root
-        if problem.fit_intercept:
-            R += (now.slope / panel.mass) * panel.root
-        panel.start(R, state.x)
+            state.c -= now.slope / panel.mass + float(panel.means @ (state.x - before))
 
     def round(
         self, state: State, penalty: BoundPenalty, chosen: Array, tolerance: float, budget: int
