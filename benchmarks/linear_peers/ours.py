@@ -9,7 +9,7 @@ import numpy as np
 from linear_peers.problems import GAMMA, L1_RATIO, Problem
 
 MODULE, NAME = "cyclade", "cyclade"
-LADDER = [10.0**-k for k in range(3, 13)]
+LADDER = [10.0**-k for k in range(1, 13)]
 
 
 def can(problem: Problem, path: bool) -> bool:

@@ -109,6 +109,50 @@ def test_a_tall_path_is_measured_on_products_but_for_the_last():
     np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-10)
 
 
+def on_products(monkeypatch):
+    """Whether each set of products was formed in float32, in the order they are formed."""
+    formed = []
+    plain = direct.moments_of
+
+    def noted(problem, single=False):
+        formed.append(single)
+        return plain(problem, single)
+
+    monkeypatch.setattr(direct, "moments_of", noted)
+    return formed
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_path_on_float32_products_is_that_of_float64(monkeypatch, fit_intercept, weighted, order):
+    X, y, rng = table(n=5_000, shift=30.0 * fit_intercept, order=order)
+    s = rng.random(5_000) if weighted else None
+    lams, formed = np.geomspace(0.5, 0.0005, 40), on_products(monkeypatch)
+    options = {"lams": lams, "sample_weight": s, "fit_intercept": fit_intercept}
+    few = Tuning(direct_measured=0.0, compressed_chunk=2**12)
+    found = path(X, y, **options, tuning=few)
+    assert formed == [True]
+    assert found.reached
+    exact = path(X, y, **options, tol=1e-12, tuning=few)
+    assert formed == [True, False]
+    np.testing.assert_allclose(found.coefs, exact.coefs, atol=1e-6)
+    # What the certificates promise is true of F, point by point.
+    gaps = np.array([certificate.value for certificate in found.certificates])
+    assert (np.abs(found.objectives - exact.objectives) <= gaps + 1e-12).all()
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25])
+def test_products_beyond_the_range_of_float32_are_formed_again(monkeypatch, scale):
+    X, y, _ = table(n=2_000)
+    formed = on_products(monkeypatch)
+    lams = scale * np.geomspace(0.5, 0.05, 20)
+    found = path(scale * X, y, lams=lams, tuning=Tuning(direct_measured=0.0))
+    assert formed == [True, False]
+    usual = path(X, y, lams=lams / scale, tuning=NEVER, tol=1e-10)
+    np.testing.assert_allclose(scale * found.coefs, usual.coefs, atol=1e-6)
+
+
 def test_constant_and_repeated_columns():
     X, y, _ = table()
     X = np.column_stack([X, np.full(60, 3.0), X[:, 0], np.zeros(60)])

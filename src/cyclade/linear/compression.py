@@ -123,16 +123,21 @@ def products(
         if (square <= tuning.stable_means * (G.diagonal() - square)).all():
             G -= means[:, None] * means
             return G, q
-    G = np.zeros((p, p))
-    rows = max(tuning.compressed_chunk // p, 64)
-    for first in range(0, n, rows):
-        part = X[first : first + rows]
-        if means.any():
-            part = part - means
-        if not equal:
-            part = part * np.sqrt(s[first : first + rows])[:, None]
-        part = part.astype(np.float32 if single else np.float64, copy=False)
-        G += part.T @ part
+    rows, ranks = max(tuning.compressed_chunk // p, 64), several(X, tuning)
+
+    def summed(rank: int) -> Array:
+        G = np.zeros((p, p))
+        for first in range(rank * rows, n, ranks * rows):
+            part = X[first : first + rows]
+            if means.any():
+                part = part - means
+            if not equal:
+                part = part * np.sqrt(s[first : first + rows])[:, None]
+            part = part.astype(np.float32 if single else np.float64, copy=False)
+            G += part.T @ part
+        return G
+
+    G = np.asarray(sum(threads.together(summed, ranks)))
     if equal:
         G /= n
     return G, q
@@ -163,9 +168,14 @@ def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tunin
     )
 
 
+def several(X: Array, tuning: Tuning) -> int:
+    """Threads for the products of all columns."""
+    return threads.number(X.size * (1 + X.shape[1] // 32), tuning)
+
+
 def squares(X: Array, tuning: Tuning = DEFAULT) -> Array:
     """XᵀX: NumPy sees that it is symmetric, and computes half."""
-    ranks = threads.number(X.size * (1 + X.shape[1] // 32), tuning)
+    ranks = several(X, tuning)
     if ranks == 1:
         return np.asarray(X.T @ X)
     some = [X[len(X) * k // ranks : len(X) * (k + 1) // ranks] for k in range(ranks)]
@@ -174,9 +184,12 @@ def squares(X: Array, tuning: Tuning = DEFAULT) -> Array:
 
 def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:
     """Xᵀv in float64, whatever X is, without a copy of all of it."""
+    p = X.shape[1]
     if X.dtype == np.float64:
-        return np.asarray(v @ X)
-    rows, out = max(tuning.compressed_chunk // X.shape[1], 64), np.zeros(X.shape[1])
+        out, ranks = np.empty(p), threads.number(X.size, tuning)
+        threads.split(lambda some: np.matmul(v, X[:, some], out=out[some]), p, ranks)
+        return out
+    rows, out = max(tuning.compressed_chunk // p, 64), np.zeros(p)
     for first in range(0, len(X), rows):
         out += v[first : first + rows] @ X[first : first + rows].astype(np.float64)
     return out

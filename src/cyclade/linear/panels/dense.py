@@ -207,9 +207,13 @@ class SharedDensePanel(DensePanel):
 
         Products of columns with huge means would be rounding: then one is visited at a time.
         """
-        means, squares = np.empty((2, columns.size))
-        dense.moments(self.X.T, columns, self.centred, means, squares)
-        n, tuning = self.root.size, self.tuning
+        (means, squares), n, tuning = np.empty((2, columns.size)), self.root.size, self.tuning
+        threads.split(
+            lambda some: dense.moments(
+                self.X.T, columns[some], self.centred, means[some], squares[some]
+            ),
+            columns.size, threads.number(columns.size * n, tuning),
+        )  # fmt: skip
         if (means**2 * n > tuning.stable_means**2 * squares).any():
             self.width = 1
         least = tuning.least_curvature * (squares + n * means**2)

@@ -39,7 +39,7 @@ class Panel(Protocol):
         """Begin at x, where the (w-centred) residual is R."""
 
     def begin(self, slopes: Array, slope: float, x: Array) -> None:
-        """The same where the loss has these slopes in z, of sum `slope`: R = −slopes/√w, centred."""
+        """The same where the loss has these slopes in z, of sum `slope`."""
 
     def correlations(self, at: Array | None = None) -> Array:
         """a_j · R for every column, or those `at`: minus the gradient of the quadratic part."""
