@@ -9,7 +9,7 @@ import numpy as np
 from linear_peers.problems import GROUP, L1_RATIO, Problem
 
 MODULE, NAME = "adelie", "adelie"
-LADDER = [10.0**-k for k in range(5, 17)]
+LADDER = [10.0**-k for k in range(1, 17)]
 _prepared: dict[str, Any] = {}
 
 

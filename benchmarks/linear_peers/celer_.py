@@ -10,7 +10,7 @@ import numpy as np
 from linear_peers.problems import L1_RATIO, Problem
 
 MODULE, NAME = "celer", "celer"
-LADDER = [10.0**-k for k in range(3, 13)]
+LADDER = [10.0**-k for k in range(1, 13)]
 
 
 def can(problem: Problem, path: bool) -> bool:

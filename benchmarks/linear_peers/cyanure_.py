@@ -10,7 +10,7 @@ import numpy as np
 from linear_peers.problems import Problem
 
 MODULE, NAME = "cyanure", "cyanure"
-LADDER = [10.0**-k for k in range(3, 10)]
+LADDER = [10.0**-k for k in range(1, 10)]
 
 
 def can(problem: Problem, path: bool) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from linear_peers.problems import Problem
 
 MODULE, NAME = "glmnet", "glmnet"
-LADDER = [10.0**-k for k in range(5, 17)]
+LADDER = [10.0**-k for k in range(1, 17)]
 
 
 def can(problem: Problem, path: bool) -> bool:

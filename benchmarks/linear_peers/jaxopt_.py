@@ -9,7 +9,7 @@ import numpy as np
 from linear_peers.problems import Problem
 
 MODULE, NAME = "jaxopt", "jaxopt"
-LADDER = [10.0**-k for k in range(3, 9)]
+LADDER = [10.0**-k for k in range(1, 9)]
 _prepared: dict[str, Any] = {}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from linear_peers.problems import L1_RATIO, Problem
 
 MODULE, NAME = "sklearn", "scikit-learn"
-LADDER = [10.0**-k for k in range(2, 13)]
+LADDER = [10.0**-k for k in range(1, 13)]
 
 
 def can(problem: Problem, path: bool) -> bool:

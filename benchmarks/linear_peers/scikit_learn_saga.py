@@ -10,7 +10,7 @@ import numpy as np
 from linear_peers.problems import Problem
 
 MODULE, NAME = "sklearn", "scikit-learn saga"
-LADDER = [10.0**-k for k in range(2, 9)]
+LADDER = [10.0**-k for k in range(1, 9)]
 
 
 def can(problem: Problem, path: bool) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from linear_peers.problems import Problem
 
 MODULE, NAME = "snapml", "snapml"
-LADDER = [10.0**-k for k in range(3, 10)]
+LADDER = [10.0**-k for k in range(1, 10)]
 
 
 def can(problem: Problem, path: bool) -> bool:
