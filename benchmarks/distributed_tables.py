@@ -401,7 +401,7 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
     new, old = (0 if one is None else one.size for one in (task.new, task.old))
     alive = p if task.alive is None else task.alive.size
     moved, tuning = task.dx is not None, task.tuning
-    block = min(max(tuning.chunk_block // p, 64), tuning.chunk_rows, rows)
+    block = min(max(tuning.block_entries // p, 64), tuning.chunk_rows, rows)
     gradient = (alive if 4 * alive < p else p) if task.gradient else 0
     picked = old + 2 * new  # once for both, where the products have all columns of z
     if not new or not np.isin(task.cols, task._columns()).all():

@@ -130,7 +130,7 @@ def test_a_path_on_float32_products_is_that_of_float64(monkeypatch, fit_intercep
     s = rng.random(5_000) if weighted else None
     lams, formed = np.geomspace(0.5, 0.0005, 40), on_products(monkeypatch)
     options = {"lams": lams, "sample_weight": s, "fit_intercept": fit_intercept}
-    few = Tuning(direct_measured=0.0, compressed_chunk=2**12)
+    few = Tuning(direct_measured=0.0, block_entries=2**12)
     found = path(X, y, **options, tuning=few)
     assert formed == [True]
     assert found.reached

@@ -374,7 +374,7 @@ def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, inte
     X, y, _ = data("logistic")
     same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
     tuning = Tuning(
-        max_columns_dense=2, max_columns_kept=2, max_columns_sparse=2, **ENGINE
+        max_columns_dense=2, max_columns_kept=2, **ENGINE
     )  # fmt: skip
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     others = counted(monkeypatch, working_set, "improve")

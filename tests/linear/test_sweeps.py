@@ -22,7 +22,7 @@ SMALL = {
     "in_place_bytes": 0,
 }  # else small tables are solved otherwise
 SWEEPS = Tuning(**SMALL)
-NEVER = Tuning(sweep_rows=np.inf, **{**SMALL, "in_place_bytes": 2**40})
+NEVER = Tuning(sweep_share=np.inf, sweep_share_apart=np.inf, **{**SMALL, "in_place_bytes": 2**40})
 
 
 def data(n=60, p=21, seed=3):
@@ -168,7 +168,7 @@ def test_other_problems_have_working_sets(monkeypatch, case):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_working_sets_of_long_columns_are_not_copied(fit_intercept):
     X, y, w = data()
-    X, tuning = np.asfortranarray(X), Tuning(sweep_rows=np.inf, **SMALL)
+    X, tuning = np.asfortranarray(X), Tuning(sweep_share=np.inf, sweep_share_apart=np.inf, **SMALL)
     assert type(as_design(X, tuning=tuning).growing_panel(w, True)) is SharedDensePanel
     assert type(as_design(X, tuning=tuning).growing_panel(w * y**2, True)) is not SharedDensePanel
     for penalty in (L1(0.01), MCP(0.05, 3.0)):

@@ -123,7 +123,7 @@ def products(
         if (square <= tuning.stable_means * (G.diagonal() - square)).all():
             G -= means[:, None] * means
             return G, q
-    rows, ranks = max(tuning.compressed_chunk // p, 64), several(X, tuning)
+    rows, ranks = max(tuning.block_entries // p, 64), several(X, tuning)
 
     def summed(rank: int) -> Array:
         G = np.zeros((p, p))
@@ -189,7 +189,7 @@ def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:
         out, ranks = np.empty(p), threads.number(X.size, tuning)
         threads.split(lambda some: np.matmul(v, X[:, some], out=out[some]), p, ranks)
         return out
-    rows, out = max(tuning.compressed_chunk // p, 64), np.zeros(p)
+    rows, out = max(tuning.block_entries // p, 64), np.zeros(p)
     for first in range(0, len(X), rows):
         out += v[first : first + rows] @ X[first : first + rows].astype(np.float64)
     return out

@@ -294,7 +294,7 @@ class SparseDesign:
     def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
         """The columns without weights; of a tall X all of them, put by rows once for all."""
         tuning = self.tuning
-        if self.p <= tuning.max_columns_sparse and self.entries < tuning.max_row_entries * self.n:
+        if self.p <= tuning.max_columns_kept and self.entries < tuning.max_row_entries * self.n:
             cols = self.cols
         return SparseColumns(self, cols, tuning)
 
@@ -304,7 +304,7 @@ class SparseDesign:
         """The same if rows have few entries in them."""
         tuning, columns = self.tuning, self.unweighted(cols, centred)
         cols = columns.cols
-        few = cols.size <= tuning.max_columns_sparse and (more or 4 * cols.size < self.n)
+        few = cols.size <= tuning.max_columns_kept and (more or 4 * cols.size < self.n)
         few &= self.reading(cols) < tuning.max_row_entries * self.n
         return columns if few else None
 

@@ -69,7 +69,7 @@ def solve(
     goals[-asked:] = max(tuning.curved_part * tol, 1e-15) * problem.null.scale
     done = path(
         A, problem.y, s, problem.offset, code, problem.fit_intercept, x, c, penalty.parameters[0],
-        penalty.penalty.unit, lams, goals, tuning.curved_precision,
+        penalty.penalty.unit, lams, goals, tuning.newton_precision,
         tuning.strong_rule_step, tuning.curved_steps, max_passes,
         coefs, intercepts, passes,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def solve(
 
 def stages(problem: Problem, lam: float) -> Array:
     """Larger λ on the way from zero to λ, with one model each: few columns come in at a time."""
-    penalty, step = problem.penalty.penalty, problem.tuning.curved_stage
+    penalty, step = problem.penalty.penalty, problem.tuning.lam_step[0]
     first = penalty.lam_max(problem.null.gradient)
     if not 0.0 < lam < step * first < np.inf:
         return np.empty(0)
@@ -96,7 +96,7 @@ def certified(
 ) -> Fits | None:
     """The fits with their certificates, measured on X, if all of those hold."""
     objectives, gaps = np.empty((2, lams.size))
-    many = max(int(problem.tuning.compressed_chunk // problem.design.n), 1)
+    many = max(int(problem.tuning.block_entries // problem.design.n), 1)
     for first in range(0, lams.size, many):
         at = slice(first, first + many)
         objectives[at], gaps[at] = judged(problem, lams[at], coefs[at], intercepts[at])

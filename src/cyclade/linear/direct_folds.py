@@ -55,7 +55,7 @@ def cross_validate(
     a0, y0 = np.zeros(X.shape[1]), 0.0
     if problem.fit_intercept:
         a0, y0 = column_sums(X, s, problem.tuning), float(s @ y)
-    chunk = max(problem.tuning.compressed_chunk // X.shape[1], 64)
+    chunk = max(problem.tuning.block_entries // X.shape[1], 64)
     inside = np.zeros(len(s), bool)
     for test in tests:
         inside[test] = True

@@ -66,7 +66,7 @@ class Problem:
     @property
     def is_tall(self) -> bool:
         """Whether X has no fewer rows than columns."""
-        return self.design.n >= self.tuning.sweep_rows * self.design.p
+        return self.design.n >= self.design.p
 
     @property
     def is_very_tall(self) -> bool:

@@ -162,7 +162,7 @@ def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT)
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
         state.trust = min(1.0, tuning.trust_step * state.trust)
-    return max(1.0, damping / tuning.damping_back) if t > 0 else tuning.damping_step * damping
+    return max(1.0, damping / tuning.damping_step) if t > 0 else tuning.damping_step * damping
 
 
 def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:

@@ -47,7 +47,6 @@ class Tuning:
 
     # `Stopping` (working_set.py): against fits that go on for ever without getting better. Guards.
     stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
-    stall_ratio: float = 0.999  # of the best certificate: a smaller value is progress
     idle_checks: int = 3  # in a row between which nothing moved
 
     # Screening (screening.py): entries of X read, against bounds computed in vain. 2x: 1.12, a
@@ -58,10 +57,10 @@ class Tuning:
 
     # Working sets (working_set.py): checks of all columns, against work on columns that stay zero.
     # 2x: `forcing_scale` 1.5 (`lasso mushrooms /10`), `forcing_blocks` 1.5 (`group leukemia /100`),
-    # `forcing` 1.4 (`logistic logit /100`), `near_room` 1.18, `least_columns` 1.13,
+    # `forcing` 1.4 (`logistic logit /100`), `room` 1.18, `least_columns` 1.13,
     # `near` 1.11.
     near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
-    near_room: int = 64  # blocks taken in so, besides as many as the support has
+    room: int = 64  # blocks that may always be taken in so, besides as many as the support has
     least_columns: int = 128  # of violating blocks that may always come in
     # An l1 solution has no more columns than X has rows, an elastic net may have. On 500 x 5,000
     # tables of correlation 0.99 it takes 0.84 of the time with 1.5 instead of 1; a Lasso 1.1 times.
@@ -79,13 +78,13 @@ class Tuning:
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
     lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
     lam_step_tall: float = 0.2  # of the λ before, where a check costs less than products
-    large_design: int = 2**20  # entries: a check of a larger X costs more than models save
+    large_design: int = 2**20  # entries: a check of a larger X costs more than models save, and
+    # exact models of groups are in float32
 
     # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
     straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
-    straighter_distance: float = 0.3  # of λ: how precisely such a penalty is solved
+    rough_distance: float = 0.3  # of λ: how precisely such a penalty is solved, and after a hop
     hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
-    hop_distance: float = 0.3  # of the other λ: how precisely that is solved, one working set
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
     same_point: float = 1e-3  # of the largest coefficient: closer points go to the same minimum
@@ -94,8 +93,7 @@ class Tuning:
     # /100`), `products_reuse` 1.17, the others 1.09 or less; without products that are kept
     # (`products_dear`), `logistic madelon path` takes 1.7 times as long.
     strong_rule_step: float = 0.8  # of the λ before: below it the strong rule takes too many
-    predictor_steps: int = 3  # models at one λ
-    final_steps: int = 8  # models at the last λ of a single fit
+    predictor_steps: int = 3  # models at one λ; as many more at the last of a single fit
     predictor_distance: float = 2e-3  # of λ: at this distance no further model is made
     stage_distance: float = 0.8  # of λ: the same at a λ on the way
     gap_distance: float = 0.02  # of λ: at this distance the gap may end a single fit
@@ -104,16 +102,13 @@ class Tuning:
     products_reuse: float = 0.2  # of the distance before: after a step that leaves more they go
     products_near: float = 0.85  # of a threshold: columns whose dear products are made for later
     entry: float = 0.25  # of the largest violation: columns with less wait for the next step
-    entry_room: int = 48  # columns that may always come in
     short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
 
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
     # 2x: 1.4 (a quantile with a window of 0.01).
-    window_narrow: float = 0.03  # of the residuals' spread: a narrower window is approached
-    window_first: float = 0.1  # of the spread: the first window is no narrower
-    window_step: float = 3.0  # from one window to the next
+    window_first: float = 0.1  # of the residuals' spread: the first window is no narrower
+    window_step: float = 3.0  # from one window to the next; one step more is not worth a stage
     window_stages: int = 20  # at most; then steps are larger; guard
-    soft_tol: float = 1e-9  # the tightest tolerance on the way
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
     weight_floor: float = 1e-10  # of the largest weight; rounding
@@ -121,8 +116,7 @@ class Tuning:
     max_doublings: int = 8  # of a step along which F goes on falling
     first_trust: float = 0.1  # of a majoriser's weights: what replaces φ'' < 0 at first
     trust_step: float = 3.0  # times as much after a step that was too long
-    damping_step: float = 8.0  # times the weights after a step that failed; safe
-    damping_back: float = 4.0  # the weights are divided by it after one that did not; safe
+    damping_step: float = 4.0  # times the weights after a step that failed, less after others; safe
     flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.0
 
     # Products of all columns at once (direct.py), against working sets. Measured: a path of a
@@ -136,31 +130,23 @@ class Tuning:
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
     # Curved losses (direct_curved.py); measured on tables of 178 x 13 to 1,000 x 500 whose columns
     # are correlated: single fits above the first price, and paths above the second, take as long as
-    # with working sets. Stages of 0.1 to 0.5 take the same time within 20 %.
+    # with working sets.
     curved_price: float = 2.0**19  # entries read: what products of all columns may cost
     curved_path_price: float = 2.0**22  # the same for a path, most of which needs few columns
     curved_part: float = 0.5  # of the tolerance, where gaps are told from terms of second order
-    curved_precision: float = 1e-3  # of its first distance, what a model is minimised to
-    curved_stage: float = 0.3  # of the λ before: a single fit goes down in such steps
     curved_steps: int = 50  # models at one λ; guard
+    newton_precision: float = 1e-3  # of its first distance, what a model on cheap products is
     fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
     # Compression of a tall X (compression.py)
     compressed_tall: float = 4.0  # rows per column that X must have
-    compressed_chunk: int = 2**19  # entries that are centred at a time: a few MiB
+    block_entries: int = 2**19  # of X that are worked on at a time: 4 MiB; half or twice: 1.03
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
     # Tables in chunks (chunked/): passes over the table against work on a chunk and on the client.
-    chunk_block: int = 2**18  # entries of X that are worked on at a time: 2 MiB, a cache; safe
     chunk_rows: int = 2**12  # at a time, at most: their vectors fit where freed memory is kept
     chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
-    chunk_lengths: tuple[float, ...] = (0.5, 0.25, 1 / 16)  # of a step, tried in the same pass
     chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
-    chunk_near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
-    chunk_room: int = 64  # columns that may always come in, besides half as many as the support
-    chunk_most: int = 2_000  # columns of a working set: its products are that many squared
-    chunk_precision: float = 1e-3  # of its first distance, what a model is minimised to
-    chunk_cycles: int = 10_000  # on one model
     chunk_split: int = 32  # sums that one task of Dask adds; 8: 7 % more time on 20 small chunks
     chunk_inline: int = 2**14  # bytes of a task that go with every chunk; 0: 7 % more time there
 
@@ -186,7 +172,6 @@ class Tuning:
     # `lasso mushrooms /10` 1.7 times and `lasso madelon /10` 1.4 times without cycles guessed ahead
     # (`cycle_rate`), `logistic leukemia /100` 1.09 times without `small_gram`.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
-    model_forcing_nonconvex: float = 0.5  # the same for a nonconvex loss: models are worth less
     max_model_cycles: int = 100  # on a model that is not exact; then expensive products are tried
     float32_models: int = 5  # of float32 columns; then z is computed from x again
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
@@ -199,10 +184,8 @@ class Tuning:
 
     # Group subproblem (subproblem/group.py): steps on one block against cycles over all. 2x:
     # `anderson_depth` 1.4 (`group leukemia /100`), `stalled_rounds` 1.13; no line of the sweep has
-    # sparse groups, or groups of more than ten columns. Without `min_single`, `group leukemia /100`
-    # makes 1.14 times as many cycles.
-    min_single: int = 2**20  # entries of a dense X: exact models of a larger one are in float32
-    group_forcing: float = 0.15  # of its first distance, what a curved model is minimised to
+    # sparse groups, or groups of more than ten columns. In float32, `group leukemia /100`, which is
+    # smaller than `large_design`, makes 1.14 times as many cycles.
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
     group_inner_steps: int = 30  # proximal steps on one sparse group, in first-level cache
     anderson_depth: int = 4  # differences combined; one extrapolation after so many cycles
@@ -210,17 +193,15 @@ class Tuning:
 
     # Classes (subproblem/classes.py): products of all columns and classes against cycles.
     class_forcing: float = 0.001  # of the distance W is brought to otherwise: models are Newton's
-    max_class_products: int = 2_000  # columns times classes whose products are formed
+    max_products: int = 2_000  # columns times classes whose products are formed at every step
 
     # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
-    # 1.09; `stalled_splits` is a guard.
+    # 1.09.
     cluster_cycles: int = 5  # between two proximal steps
-    stalled_splits: int = 100  # proximal steps in a row without a distance lower by 10 %
 
     # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
     # `pivot_near` 1.5 (`cauchy a9a /10`), `pivot_cycles`, `pivot_distance` and
-    # `true_hessian_distance` 1.2 (`cauchy outliers /10`); `pivot_cycles_near` acts on no line of
-    # the sweep; `pivot_steps` and `max_pivots` are guards.
+    # `true_hessian_distance` 1.2 (`cauchy outliers /10`); `pivot_steps`, `max_pivots`: guards.
     pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
     pivot_cycles_near: float = 400.0  # the same near the minimum
     pivot_distance: float = 0.3  # of λ: near the minimum
@@ -249,7 +230,6 @@ class Tuning:
     # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times. With
     # one share for all, mushrooms and w8a at λ_max/10 take 1.3 to 1.7 times as long at 0.15, and
     # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100).
-    sweep_rows: float = 1.0  # rows per column that X must have
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
     sweep_share_apart: float = 0.1  # the same, where these columns hardly share rows:
     sweep_entries: float = 2.0  # where they have fewer entries in a row, all of them together
@@ -272,8 +252,7 @@ class Tuning:
     least_curvature: float = 1e-12  # of a column's uncentred norm: constant columns keep a step
     max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many
     max_columns_dense: int = 96  # columns whose products under changing weights are formed
-    max_columns_kept: int = 1_000  # the same of all columns of a tall X, for several models
-    max_columns_sparse: int = 1_000  # the same of sparse columns
+    max_columns_kept: int = 1_000  # the same of all columns of a tall X, and of sparse columns
     max_row_entries: float = 40.0  # per row, on average, in such sparse columns
 
 

@@ -110,7 +110,7 @@ def choose(problem: Problem, state: State) -> Array:
     if violating.size > room:
         violating = violating[np.argpartition(-found.violation, room)[:room]]
         close = NO_COLUMNS  # worse ones are left out
-    room = inside + tuning.near_room
+    room = inside + tuning.room
     if close.size > room:
         close = close[np.argpartition(-found.pull, room)[:room]]
     return np.sort(np.concatenate([found.support, violating, close]), kind="stable")  # of runs
@@ -218,7 +218,7 @@ class Stopping:
         if state.passes >= self.max_passes or self._idle == tuning.idle_checks:
             return True
         lower = now.objective < self._lowest - self._precision * abs(now.objective)
-        better = lower or value < tuning.stall_ratio * self._best
+        better = lower or value < tuning.stall_drop * self._best
         self._stalled = 0 if better else self._stalled + 1
         self._best, self._lowest = min(self._best, value), min(self._lowest, now.objective)
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.

@@ -161,7 +161,7 @@ def approach(
         stages = [(guide.scaled(at), at, rough) for at in lams_between(largest, lam, step)]
     if bent:
         straighter = [penalty.straighter(times) for times in tuning.straighter]
-        stages += [(at, lam, tuning.straighter_distance) for at in (guide, *straighter)]
+        stages += [(at, lam, tuning.rough_distance) for at in (guide, *straighter)]
     for at, stage, far in stages:
         easier = table.at(at)
         rebase(easier, place)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear.chunked import model
 from cyclade.linear.chunked.model import Move, Products
+from cyclade.linear.chunked.passes import SHORTER
 from cyclade.linear.chunked.table import Reading, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.quadratic import next_damping
@@ -125,10 +126,10 @@ def improve(table: Table, place: Place, target: float, scale: float, max_passes:
     now, tuning = place.measured, table.tuning
     place.working = W = choose(table, place)
     cols = wanted(table, W)
-    exact, budget = table.loss.quadratic, min(tuning.chunk_cycles, max_passes - place.passes)
-    tolerance = max(0.1 * target, tuning.chunk_precision * now.distance)
+    exact, budget = table.loss.quadratic, max_passes - place.passes
+    tolerance = max(0.1 * target, tuning.newton_precision * now.distance)
     if exact:
-        tolerance = min(0.01 * target, tuning.chunk_precision * now.distance)
+        tolerance = min(0.01 * target, tuning.newton_precision * now.distance)
     bent = near(table, place, scale)
     move: Move | None = None
     while move is None:
@@ -158,10 +159,10 @@ def choose(table: Table, place: Place) -> Array:
     threshold every column is a candidate, and the worst come in.
     """
     tuning, penalty, now = table.tuning, table.penalty, place.measured
-    found = penalty.candidates(now.x, now.g, now.distances, tuning.chunk_near, None)
+    found = penalty.candidates(now.x, now.g, now.distances, tuning.near, None)
     inside, size = found.support.size, max(penalty.size, 1.0)
-    room = max(inside // 2, int(tuning.chunk_room / size), 1)
-    most = max(int(tuning.chunk_most / size), inside + 1)
+    room = max(inside // 2, int(tuning.room / size), 1)
+    most = max(int(tuning.max_products / size), inside + 1)
     violating, close = found.violating, found.close
     if violating.size > 2 * room:
         violating = violating[np.argpartition(-found.violation, 2 * room)[: 2 * room]]
@@ -217,7 +218,7 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
     assert products is not None
     dx = np.zeros_like(now.x)
     dx[move.entries] = move.dx
-    r = [total(table, place.working, now.x + t * dx) for t in (0.0, 1.0, *lengths(table))]
+    r = [total(table, place.working, now.x + t * dx) for t in (0.0, 1.0, *SHORTER)]
     slope = float(now.g @ dx) + float(np.sum(now.slope * move.dc)) + r[1] - r[0]
     ask: dict[str, Any] = {}
     moving = place.working
@@ -229,7 +230,7 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
     sums = table.read(x, c, None if exact else dx, 0.0 if exact else move.dc, **ask)
     F, t = now.value + r[0], 0.0
     values = sums["values"]
-    for k, length in enumerate((1.0, *lengths(table))[: values.size]):
+    for k, length in enumerate((1.0, *SHORTER)[: values.size]):
         armijo = 1e-4 * length * min(slope, 0.0)
         if values[k] + r[k + 1] <= F + armijo + 1e-13 * abs(F):
             t = length
@@ -252,11 +253,6 @@ def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> 
             place.known = moving
     else:
         place.known = np.union1d(place.known, place.working)
-
-
-def lengths(table: Table) -> tuple[float, ...]:
-    """The shorter steps that are tried in the same pass."""
-    return table.tuning.chunk_lengths
 
 
 def total(table: Table, W: Array, x: Array) -> float:

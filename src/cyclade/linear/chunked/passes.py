@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from cyclade.linear.checks import numbers
 from cyclade.linear.chunked.chunks import Chunk, Sums, merge
 from cyclade.linear.chunked.products import Room, blocks, combine, correlate, products, spans
+from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
+SHORTER = LENGTHS[1:]  # parts of a step that are tried in the same pass
 
 
 def softmax_hessians(p: Array) -> Array:
@@ -169,7 +171,7 @@ class Pass:
             )
         sums, room, tuning = Sums(), Room(), self.tuning
         cols, coefs, shared = self._coefficients(not hasattr(chunk.X, "tocsr"))
-        for part, A in blocks(chunk, tuning.chunk_block, tuning.chunk_rows):
+        for part, A in blocks(chunk, tuning.block_entries, tuning.chunk_rows):
             y, s, b = self.column.rows(chunk, part)
             picked = room.taken(A, cols) if shared else None
             at = combine(A, cols, coefs, room) if picked is None else picked @ coefs
@@ -217,8 +219,7 @@ class Pass:
             values = [at.value]
             for dz in (one.reshape(shape) + self.dc for one in step):
                 values += [
-                    float(s @ self.column.loss.value(y, z - (1.0 - t) * dz))
-                    for t in self.tuning.chunk_lengths
+                    float(s @ self.column.loss.value(y, z - (1.0 - t) * dz)) for t in SHORTER
                 ]
             found["values"] = np.array(values)
             found["slope"] = at.slopes.sum(axis=0)

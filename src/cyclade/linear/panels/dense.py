@@ -29,7 +29,7 @@ def gather(
     if X.flags.f_contiguous:
         dense.gather(X.T, columns, w, root, centred, A, means, L)
         return
-    most = max(DEFAULT.compressed_chunk // len(X), 8)
+    most = max(DEFAULT.block_entries // len(X), 8)
     for first in range(0, columns.size, most):
         some = slice(first, first + most)
         XT = np.ascontiguousarray(X[:, columns[some]].T)
@@ -272,7 +272,7 @@ class SharedDensePanel(DensePanel):
         self.extend(new[self.L[new] == 0.0])
         k, order = old.size, np.concatenate([old, new])
         means, n = self.means[order][:, None], self.root.size
-        rows = max(self.tuning.chunk_block // order.size, 256)
+        rows = max(self.tuning.block_entries // order.size, 256)
         ranks = threads.number(order.size * n, self.tuning)
 
         def part(rank: int) -> Array:

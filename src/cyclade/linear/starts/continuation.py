@@ -62,7 +62,7 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     followed = [(guide.scaled(stage), stage, rough) for stage in stages]
     if guide is not penalty:
         bent = [penalty.straighter(times) for times in tuning.straighter]
-        followed += [(at, lam, tuning.straighter_distance) for at in (guide, *bent)]
+        followed += [(at, lam, tuning.rough_distance) for at in (guide, *bent)]
     if sampling and problem.loss.quadratic and followed:  # one model leads through all of them
         through = [(problem.penalty.at(at), rough * stage) for at, stage, rough in followed]
         sampled.newton_of(problem, state).step(problem, state, max_passes, through)
@@ -95,7 +95,7 @@ class Softening:
             if left > 0:
                 at = problem.with_loss(loss)
                 easier = Continuation().advance(at, begin(at, x, c), left)
-                minimise(at, easier, max(self.tol, problem.tuning.soft_tol), left, self.report)
+                minimise(at, easier, self.tol, left, self.report)
                 x, c, passes = easier.x, easier.c, passes + easier.passes
         start = begin(problem, x, c)
         start.passes = passes
@@ -126,7 +126,7 @@ def softer(
         residuals = residuals - np.median(residuals, axis=0)
     spread = float(np.median(np.abs(residuals)))
     ratio = tuning.window_first * spread / width
-    if not tuning.window_first / tuning.window_narrow < ratio < np.inf:
+    if not tuning.window_step < ratio < np.inf:
         return []
     stages = int(np.ceil(np.log(ratio) / np.log(tuning.window_step)))
     most = tuning.window_stages

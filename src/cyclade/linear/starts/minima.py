@@ -78,7 +78,7 @@ class Hops:
                 continue
             other = fork(state)
             rebase(away, other)
-            improve(away, other, problem.tuning.hop_distance * lam, lam, max_passes)
+            improve(away, other, problem.tuning.rough_distance * lam, lam, max_passes)
             if not same(other.x, state.x, problem.tuning):
                 near(problem, other, max_passes)
                 lower = other.measured.objective < state.measured.objective
@@ -101,7 +101,7 @@ def leads_back(problem: Problem, state: State, away: Problem, max_passes: int) -
         return False
     gram, here = model.model(state)[0], [(problem.penalty, model.precision(problem, state))]
     sampled.minimise(gram, here, max_passes)
-    begun, far = gram.x.copy(), problem.tuning.hop_distance * float(away.penalty.penalty.lam)
+    begun, far = gram.x.copy(), problem.tuning.rough_distance * float(away.penalty.penalty.lam)
     sampled.minimise(gram, [(away.penalty, far), *here], max_passes)
     return same(gram.x, begun, problem.tuning)
 

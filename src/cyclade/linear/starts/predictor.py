@@ -274,7 +274,7 @@ class Predictor:
         came, curvature = state.loss_at, state.loss_at.second
         tuning = problem.tuning
         precision = 3.0 * tuning.model_precision
-        for _ in range(tuning.predictor_steps * len(easier) + tuning.final_steps):
+        for _ in range(tuning.predictor_steps * (len(stages) + 1)):
             now, last, loss_at = stages[at], at == len(easier), state.loss_at
             if not fresh:
                 curvature = on_the_way_back(tuning, loss_at, came, curvature)
@@ -302,7 +302,7 @@ class Predictor:
         part, near = problem.tuning.entry, problem.penalty.top
         many, resting = pulled(x, g, zero_threshold, part, near, self.cols)
         V, support = self.cols[:many].copy(), many - resting
-        room = support + max(support, problem.tuning.entry_room)
+        room = support + max(support, problem.tuning.room)
         if many > room:
             over = np.where(x[V] != 0.0, np.inf, np.abs(g[V]) - zero_threshold[V])
             V = np.sort(V[np.argpartition(-over, room)[:room]])

@@ -283,7 +283,7 @@ def candidates(problem: Problem, state: State) -> Array:
     tuning, limits, size = problem.tuning, problem.penalty.zero_threshold, np.abs(state.measured.g)
     support = np.flatnonzero(state.x)
     close = np.flatnonzero((state.x == 0) & (size > tuning.pivot_near * limits))
-    room = max(tuning.near_room, support.size)
+    room = max(tuning.room, support.size)
     if close.size > room:
         with np.errstate(divide="ignore"):
             part = size[close] / limits[close]

@@ -161,7 +161,7 @@ def minimise_model(
 def minimise_models(problem: Problem, state: State, W: Array, goal: float, budget: int) -> None:
     """Models on panels of their own; Newton steps once a support has settled."""
     tuning, damping, spent, wait, models = problem.tuning, 1.0, 0, 1, 0
-    forcing = tuning.model_forcing if problem.loss.convex else tuning.model_forcing_nonconvex
+    forcing = tuning.model_forcing
     single = problem.design.dtype == np.float32  # rounding of z adds up from model to model
     while state.passes < budget and not (single and models == tuning.float32_models):
         V, models = moving_columns(problem, state, W, goal, forcing), models + 1

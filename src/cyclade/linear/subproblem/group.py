@@ -44,7 +44,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
     state.working = W
     tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
     make: Callable[..., BlockModel] = Cycles
-    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_class_products:
+    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_products:
         # Such models are Newton's, and cheap beside a check.
         make, goal = Products, max(state.target, tuning.class_forcing * goal)
     while state.passes < budget:
@@ -115,7 +115,7 @@ class Cycles:
     def minimise(self, goal: float, budget: int) -> int:
         """To the goal if the model is exact, else to a part of the first distance."""
         if not self.exact:
-            goal = max(self.tuning.group_forcing * self.distance, 0.5 * goal)
+            goal = max(self.tuning.model_forcing * self.distance, 0.5 * goal)
         return self.descent.run(
             self.W, goal, budget, self.far, trust=self.exact, bursts=self.bursts
         )
@@ -160,7 +160,7 @@ def block_panel(problem: Problem, here: Any, model: Model | None, damping: float
     if penalty.T == 1 and not penalty.entrywise:
         # An exact model starts from a measured gradient: single precision is enough. It saves
         # time where columns come from main memory, and costs cycles that rounding makes in vain.
-        large = design.entries > problem.tuning.min_single
+        large = design.entries > problem.tuning.large_design
         single = model.exact and design.is_dense and large
         dtype = np.float32 if single else design.dtype
         columns = design.panel(NO_COLUMNS, model.w.reshape(-1), centred, dtype)

@@ -162,7 +162,7 @@ class SampledNewton:
                 return
             A = np.empty((rows.size, cols.size), dtype)
             some = slice(None) if cols.size == design.p else cols
-            step = max(problem.tuning.chunk_block // design.p, 1)
+            step = max(problem.tuning.block_entries // design.p, 1)
             parts = [slice(first, first + step) for first in range(0, rows.size, step)]
             if centred:
                 sums = (X[rows[part]].sum(axis=0, dtype=np.float64) for part in parts)
@@ -207,7 +207,7 @@ def products(A: Array, w: Array, tuning: Tuning) -> Array:
         if w.min() == w.max():
             return np.asarray(float(w[0]) * (A @ A.T).astype(np.float64, copy=False))
         G, root = np.zeros((len(A), len(A))), np.sqrt(w).astype(A.dtype)
-        rows = max(tuning.chunk_block // len(A), 256)
+        rows = max(tuning.block_entries // len(A), 256)
         for first in range(0, w.size, rows):
             part = A[:, first : first + rows] * root[first : first + rows]
             G += part @ part.T

@@ -104,7 +104,7 @@ class Descent:
             stalled = 0 if distance < self.tuning.stall_drop * best else stalled + 1
             best = min(best, distance)
             # Stalled at rounding level: the check of all columns decides.
-            if distance <= goal or stalled == self.tuning.stalled_splits:
+            if distance <= goal or stalled == self.tuning.stalled_checks:
                 break
             x = self.split(x, pull)
             few = min(self.tuning.cluster_cycles, budget - passes)
