@@ -60,7 +60,7 @@ class Tuning:
     # `forcing` 1.4 (`logistic logit /100`), `room` 1.18, `least_columns` 1.13,
     # `near` 1.11.
     near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
-    room: int = 64  # blocks that may always be taken in so, besides as many as the support has
+    room: int = 48  # blocks that may always be taken in so, besides as many as the support has
     least_columns: int = 128  # of violating blocks that may always come in
     # An l1 solution has no more columns than X has rows, an elastic net may have. On 500 x 5,000
     # tables of correlation 0.99 it takes 0.84 of the time with 1.5 instead of 1; a Lasso 1.1 times.
@@ -77,7 +77,7 @@ class Tuning:
     direct_lam: float = 0.05  # of λ_max: a convex fit at a larger λ starts at zero at once
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
     lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
-    lam_step_tall: float = 0.2  # of the λ before, where a check costs less than products
+    lam_step_tall: float = 0.1  # of the λ before, where a check costs less than products
     large_design: int = 2**20  # entries: a check of a larger X costs more than models save, and
     # exact models of groups are in float32
 
@@ -93,7 +93,7 @@ class Tuning:
     # /100`), `products_reuse` 1.17, the others 1.09 or less; without products that are kept
     # (`products_dear`), `logistic madelon path` takes 1.7 times as long.
     strong_rule_step: float = 0.8  # of the λ before: below it the strong rule takes too many
-    predictor_steps: int = 3  # models at one λ; as many more at the last of a single fit
+    predictor_steps: int = 3  # models at one λ; three times as many at the last of a single fit
     predictor_distance: float = 2e-3  # of λ: at this distance no further model is made
     stage_distance: float = 0.8  # of λ: the same at a λ on the way
     gap_distance: float = 0.02  # of λ: at this distance the gap may end a single fit

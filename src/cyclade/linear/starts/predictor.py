@@ -274,7 +274,7 @@ class Predictor:
         came, curvature = state.loss_at, state.loss_at.second
         tuning = problem.tuning
         precision = 3.0 * tuning.model_precision
-        for _ in range(tuning.predictor_steps * (len(stages) + 1)):
+        for _ in range(tuning.predictor_steps * (len(stages) + 2)):
             now, last, loss_at = stages[at], at == len(easier), state.loss_at
             if not fresh:
                 curvature = on_the_way_back(tuning, loss_at, came, curvature)
