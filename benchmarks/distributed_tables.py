@@ -377,12 +377,12 @@ def commit() -> str:
 
 
 FEATURES = {
-    "Python, by blocks of 2 MiB, at most 4,096 rows": "n p / 2¹⁸",
+    "Python, by blocks of 4 MiB, at most 4,096 rows": "n p / 2¹⁹, or n / 4,096",
     "losses and dual values": "n",
     "losses along a step": "n, where there is one",
-    "Xᵀu": "n p', or n p where p' > p/4",
+    "Xᵀu": "n p', or n p where p' > p/32",
     "columns picked for z and for products": "n (k₀ + 2 k₁), else n (columns of x and the step)",
-    "means and squares of columns": "n p, in the first pass",
+    "squares of columns": "n p, in the first pass, with an intercept or p > 1,000",
     "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
 }
 """What a pass costs, and what each term counts: see docs/scaling.md."""
@@ -402,14 +402,14 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
     alive = p if task.alive is None else task.alive.size
     moved, tuning = task.dx is not None, task.tuning
     block = min(max(tuning.block_entries // p, 64), tuning.chunk_rows, rows)
-    gradient = (alive if 4 * alive < p else p) if task.gradient else 0
+    gradient = (alive if 32 * alive < p else p) if task.gradient else 0
     picked = old + 2 * new  # once for both, where the products have all columns of z
     if not new or not np.isin(task.cols, task._columns()).all():
         picked += task.cols.size
     products = new * old + (0.5 if not old else 1.0) * new * new
     return [
         n / block, n * task.gradient + 0.3 * n * (not task.gradient), n * moved, n * gradient,
-        n * picked, n * p * task.moments, n * products,
+        n * picked, n * p * task.squares, n * products,
     ]  # fmt: skip
 
 
@@ -460,8 +460,8 @@ def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
 def billion(loss: str, costs: list[float]) -> dict[str, str]:
     """What 10⁹ x 100 would take, from the constants in nanoseconds."""
     n, p, W, count = 1e9, 100, 25, 3 if loss == "squared" else 7
-    blocks = n * p / 2**18
-    first = [blocks, n, 0.0, p * n, 0.0, p * n, 0.0]
+    blocks = n / 2**12
+    first = [blocks, n, 0.0, p * n, 0.0, 0.0, 0.0]
     later = [blocks, n, n * (loss != "squared"), p * n, 2 * W * n, 0.0, W * W / 2 * n]
     core = 1e-9 * float(np.add(first, np.multiply(count - 1, later)) @ np.array(costs))
     return {
@@ -516,7 +516,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", nargs="+", default=["dense", "sparse"])
     parser.add_argument("--rows", type=int, default=None)
-    parser.add_argument("--chunks", type=int, default=20)
+    parser.add_argument("--chunks", type=int, default=10, help="of 160 MB where X is dense")
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--losses", nargs="+", default=["squared", "logistic"])
     parser.add_argument("--lams", nargs="+", type=float, default=None)

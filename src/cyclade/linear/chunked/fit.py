@@ -105,7 +105,7 @@ def screen(table: Table, place: Place, certificate: Certificate) -> None:
     without it has the same minimum, so gaps of one are gaps of the other.
     """
     penalty, now = table.penalty, place.measured
-    if not (table.screens and table.has_dual and penalty.is_norm):
+    if not (table.screens and table.norms.size and table.has_dual and penalty.is_norm):
         return
     if not np.isfinite(table.loss.bound):
         return

@@ -155,7 +155,7 @@ class Pass:
     dc: Any = 0.0
     gradient: bool = True
     alive: Array | None = None  # the columns of the gradient; None: all
-    moments: bool = False  # whether means and squares of columns are summed
+    squares: bool = False  # whether squares of columns are summed
     dual: bool = False
     old: Array | None = None  # products of the columns `new` with `old` and `new`
     new: Array | None = None
@@ -224,10 +224,9 @@ class Pass:
             found["values"] = np.array(values)
             found["slope"] = at.slopes.sum(axis=0)
             found["size"] = np.abs(at.slopes).sum(axis=0)
-            few = self.alive is not None and 4 * self.alive.size < A.shape[1]
+            few = self.alive is not None and 32 * self.alive.size < A.shape[1]  # cache lines
             correlate(A, at.slopes, sums, "g", self.alive if few else None)
-        if self.moments:
-            correlate(A, s, sums, "means")
+        if self.squares:
             correlate(A, s, sums, "squares", squared=room)
         if self.dual:
             found["dual"] = self._dual(at, b)

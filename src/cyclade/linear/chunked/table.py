@@ -76,7 +76,7 @@ class Table:
         self.loss, self.fit_intercept, self.tuning = column.loss, fit_intercept, tuning
         self.dtype = np.dtype(np.float64)  # that is worked in
         self.reads = 0  # passes over X
-        self.means = self.norms = np.empty(0)  # of columns, once read
+        self.norms = np.empty(0)  # of columns, once read
         self.alive: Array | None = None  # columns that are not screened out; None: all
         self.at_zero: Sums | None = None  # of a pass at x = 0 without an intercept
         self.screens = True  # not along a path, where the next λ needs the whole gradient
@@ -132,23 +132,34 @@ class Table:
         return self.chunks.reduce(task)
 
     def read(self, x: Array, c: Any, dx: Array | None = None, dc: Any = 0.0, **what: Any) -> Sums:
-        """A pass with the gradient, and with means and squares of columns if it is the first."""
-        first = not self.norms.size
+        """A pass with the gradient, and with norms of columns if they are needed and not known."""
+        unknown = self.needs_norms and not self.norms.size
         sums = self.run(
-            x, c, dx, dc=dc, alive=self.alive, moments=first, dual=self.has_dual, **what
+            x, c, dx, dc=dc, alive=self.alive, squares=unknown, dual=self.has_dual, **what
         )
         if not (self.fit_intercept or x.any()):
             self.at_zero = sums
-        if first:
-            self.means, self.norms = sums.pop("means"), np.sqrt(sums.pop("squares"))
-            bad = np.flatnonzero(~np.isfinite(self.norms))
-            if bad.size:
-                raise ValueError(
-                    f"X: must hold finite numbers; it has NaN or infinity in column {bad[0]}"
-                    + (f" and {bad.size - 1} more" if bad.size > 1 else "")
-                    + ": fill or drop them (fillna, dropna, an imputer)"
-                )
+        if unknown:
+            self.norms = np.sqrt(sums.pop("squares"))
+        if not np.isfinite(self.norms if unknown else sums["g"]).all():
+            self._refuse(x, c)
         return sums
+
+    @property
+    def needs_norms(self) -> bool:
+        """For dual points that an intercept moves, and to screen: in a long gradient that pays."""
+        long = self.chunks.p > self.tuning.max_columns_kept
+        return self.has_dual and (self.fit_intercept or long)
+
+    def _refuse(self, x: Array, c: Any) -> None:
+        """Raise ValueError if X has NaN or infinity, with the first column that has."""
+        bad = np.flatnonzero(~np.isfinite(self.run(x, c, gradient=False, squares=True)["squares"]))
+        if bad.size:
+            raise ValueError(
+                f"X: must hold finite numbers; it has NaN or infinity in column {bad[0]}"
+                + (f" and {bad.size - 1} more" if bad.size > 1 else "")
+                + ": fill or drop them (fillna, dropna, an imputer)"
+            )
 
     def reading(self, x: Array, c: Any, sums: Sums) -> Reading:
         """What a pass at (x, c) says."""
