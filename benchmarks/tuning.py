@@ -25,7 +25,7 @@ import numpy as np
 
 from cyclade.linear import losses, path, penalties, solve
 from cyclade.linear.tuning import CostModel, Tuning
-from linear_peers import ours, problems
+from linear_peers import kinds, ours, problems
 from linear_peers.problems import SYNTHETIC, Problem
 
 FIELDS = ("constant", "value", "variant", "lines", "median", "slowest", "fastest", "line")
@@ -43,15 +43,26 @@ LINES = (
     ("group", "a9a", "10"), ("mcp", "dense", "10"), ("mcp", "leukemia_allaml", "path"),
     ("mcp", "a9a", "100"), ("cauchy", "leukemia_allaml", "100"), ("cauchy", "a9a", "10"),
     ("cauchy", "outliers", "10"),
+    ("lasso", "tall-tuned", "100"), ("lasso", "tall-tuned", "path"), ("mcp", "tall-tuned", "10"),
+    ("huber", "tall-tuned", "10"), ("lasso+1", "square-tuned", "100"),
+    ("lasso+1", "small-tuned", "path"), ("logistic+1", "smalllabels-tuned", "path"),
+    ("logistic", "tfidf-tuned", "100"), ("logistic", "counts-tuned", "1000"),
+    ("logistic+1", "onehot-tuned", "100"), ("lasso+1", "onehot-tuned", "path"),
+    ("poisson+1", "events-tuned", "100"), ("lasso", "large-tuned", "100"),
+    ("enet", "near-tuned", "100"), ("lasso", "genes-tuned", "100"),
 )  # fmt: skip
 
 
 def cases(data_dir: Path | None) -> Iterator[tuple[str, Case]]:
     """Fits and paths by name."""
     for kind, data, place in LINES:
-        if data not in SYNTHETIC and data_dir is None:
+        if data in SYNTHETIC:
+            X, y = problems.synthetic(data)
+        elif data_dir is None:
             continue
-        X, y = problems.synthetic(data) if data in SYNTHETIC else problems.table(data, data_dir)
+        else:
+            make = kinds.generate if "-" in data else problems.table
+            X, y = make(data, data_dir)
         problem = Problem(kind, X, y)
         yield f"{kind} {data} {'/' if place != 'path' else ''}{place}", case(problem, place)
     rng = np.random.default_rng(0)
@@ -77,13 +88,19 @@ def case(problem: Problem, place: str) -> Case:
     if place == "path":
         lams = problem.lams()
         return lambda tuning: path(
-            problem.X, problem.y, loss, r(problem, 1.0), lams=lams, fit_intercept=False,
-            tol=1e-6, tuning=tuning,
+            problem.X, problem.y, loss, r(problem, 1.0), lams=lams, tol=1e-6, tuning=tuning,
+            fit_intercept=problem.intercept,
         ).coefs  # fmt: skip
     penalty = r(problem, problem.lam_max / float(place))
     return lambda tuning: (
         solve(
-            problem.X, problem.y, loss, penalty, fit_intercept=False, tol=1e-6, tuning=tuning
+            problem.X,
+            problem.y,
+            loss,
+            penalty,
+            tol=1e-6,
+            tuning=tuning,
+            fit_intercept=problem.intercept,
         ).coef
     )
 

@@ -142,7 +142,7 @@ def test_products_of_a_panel_are_the_same_in_every_way(even, centred):
     old, new, found = np.array([5, 2]), np.array([30, 0, 17, 39]), []
     m = w @ A / w.sum() if centred else np.zeros(40)
     B = ((A - m) * np.sqrt(w)[:, None])[:, [5, 2, 30, 0, 17, 39]]
-    for cost in ({"put": np.inf}, {"put": 0.0, "crossing": 0.0}):
+    for cost in ({"crossing": np.inf}, {"crossing": 0.0}):
         tuning = Tuning(cost=CostModel(**cost), shared_entries=0)
         design = as_design(sp.csc_matrix(A), tuning=tuning)
         panel = design.shared_panel(w, centred) if even else design.panel(np.arange(40), w, centred)
@@ -156,7 +156,7 @@ def test_products_of_a_panel_are_the_same_in_every_way(even, centred):
 def test_x_is_put_by_rows_once_that_would_have_paid():
     design = as_design(sp.csc_matrix(np.eye(100)))
     rows = design.by_rows
-    put = Tuning().cost.put * 100
+    put = Tuning().cost.crossing * 100
     assert rows.missing() == put
     assert not rows.pay(0.0, 0.6 * put)
     assert not rows.pay(2.0 * put, put)  # it would not have paid here

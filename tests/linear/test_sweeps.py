@@ -165,6 +165,21 @@ def test_other_problems_have_working_sets(monkeypatch, case):
     assert not made
 
 
+@pytest.mark.parametrize(("entries", "swept"), [(3, True), (60, False)])
+def test_fewer_columns_are_many_where_they_hardly_share_rows(monkeypatch, entries, swept):
+    """A quarter of the columns violates; with 3 entries each that is less than one in a row."""
+    rng = np.random.default_rng(0)
+    n, p = 400, 200
+    rows = np.concatenate([rng.choice(n, entries, replace=False) for _ in range(p)])
+    values, starts = rng.standard_normal(p * entries), np.arange(0, p * entries + 1, entries)
+    X = sp.csc_matrix((values, rows, starts), (n, p))
+    y = rng.standard_normal(n)
+    pull = np.abs(X.T @ y) / n
+    made = counted(monkeypatch)
+    solve(X, y, "squared", L1(float(np.quantile(pull, 0.75))), fit_intercept=False, tuning=SWEEPS)
+    assert bool(made) is swept
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_working_sets_of_long_columns_are_not_copied(fit_intercept):
     X, y, w = data()

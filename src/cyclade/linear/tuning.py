@@ -21,13 +21,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CostModel:
-    """What work costs, in entries of X read: for choices between two ways to the same numbers."""
+    """What work costs, in entries of X read: for choices between two ways to the same numbers.
+
+    2x: `product` 2.0 (`logistic leukemia path`), `product_cached` 1.8 (`logistic madelon /10`),
+    `by_rows` 1.28, `row` 1.14, `crossing` 1.07.
+    """
 
     product: float = 1 / 16  # a multiplication within a matrix product
     product_cached: float = 1 / 4  # the same, beside cycles over columns that a cache holds
     by_rows: float = 10.0  # an entry that is put by rows and multiplied with its row
-    put: float = 5.0  # an entry that is put by rows; measured: 4.4 to 6.8
-    crossing: float = 5.0  # an entry of a row, multiplied with another entry; measured: 4 to 6
+    crossing: float = 5.0  # one that is put by rows, or multiplied there with another: 4 to 6.8
     row: float = 20.0  # of a loss and its derivatives, per row; measured for the logistic loss
 
     def check(self, design: Any) -> float:
@@ -49,16 +52,16 @@ class Tuning:
     stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
     idle_checks: int = 3  # in a row between which nothing moved
 
-    # Screening (screening.py): entries of X read, against bounds computed in vain. 2x: 1.12, a
-    # margin of 1 or more 1.3 (`logistic a9a path`).
+    # Screening (screening.py): entries of X read, against bounds computed in vain. 2x: 1.17
+    # (`lasso dense path`).
     screening_margin: float = 0.9  # of a threshold: a column is skipped if |g_j| is surely less
     screening_read: float = 0.4  # of all entries: instead of reading more, all of X is read
     screening_rounding: float = 1e4  # units in the last place; rounding of a product with X
 
     # Working sets (working_set.py): checks of all columns, against work on columns that stay zero.
-    # 2x: `forcing_scale` 1.5 (`lasso mushrooms /10`), `forcing_blocks` 1.5 (`group leukemia /100`),
-    # `forcing` 1.4 (`logistic logit /100`), `room` 1.18, `least_columns` 1.13,
-    # `near` 1.11.
+    # 2x: `forcing_scale` 1.7 (`lasso mushrooms /10`), `forcing` 1.6 (`logistic logit /100`),
+    # `forcing_blocks` 1.34 (`group leukemia /100`), `share` 1.26 (`enet near /100`), `room` 1.13,
+    # `least_columns` 1.12, `near` 1.09, `path_distance` 1.03.
     near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
     room: int = 48  # blocks that may always be taken in so, besides as many as the support has
     least_columns: int = 128  # of violating blocks that may always come in
@@ -72,8 +75,9 @@ class Tuning:
     # of points that the next λ would start badly from.
     path_distance: float = 1e-3  # of λ: on a path of least squares each λ is brought this near
 
-    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. 2x: 1.33
-    # (`cauchy a9a /10`); without `large_design`, `logistic logit /10` takes 1.15 times as long.
+    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. 2x:
+    # `lam_step` 1.37 (`enet near /100`), `lam_step_nonconvex` 1.2, the others 1.13 or less; without
+    # `large_design`, `logistic logit /10` takes 1.15 times as long.
     direct_lam: float = 0.05  # of λ_max: a convex fit at a larger λ starts at zero at once
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
     lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
@@ -82,6 +86,7 @@ class Tuning:
     # exact models of groups are in float32
 
     # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
+    # 2x: `hops` 1.2, `companion_step` 1.19 in time.
     straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
     rough_distance: float = 0.3  # of λ: how precisely such a penalty is solved, and after a hop
     hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
@@ -89,9 +94,10 @@ class Tuning:
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
     same_point: float = 1e-3  # of the largest coefficient: closer points go to the same minimum
 
-    # Starts along a path: models of the loss, against working sets. 2x: `entry` 1.23 (`logistic w8a
-    # /100`), `products_reuse` 1.17, the others 1.09 or less; without products that are kept
-    # (`products_dear`), `logistic madelon path` takes 1.7 times as long.
+    # Starts along a path: models of the loss, against working sets. 2x: `entry` 1.9 (`logistic
+    # counts /1000`), `products_near` 1.6 and `predictor_distance` 1.35 (`logistic madelon path`),
+    # `stage_distance` 1.16, `model_precision` 1.15, the others 1.09 or less; without products that
+    # are kept (`products_dear`), `logistic madelon path` takes 1.7 times as long.
     strong_rule_step: float = 0.8  # of the λ before: below it the strong rule takes too many
     predictor_steps: int = 3  # models at one λ; three times as many at the last of a single fit
     predictor_distance: float = 2e-3  # of λ: at this distance no further model is made
@@ -105,7 +111,7 @@ class Tuning:
     short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
 
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
-    # 2x: 1.4 (a quantile with a window of 0.01).
+    # 2x: 1.6 (a quantile with a window of 0.01).
     window_first: float = 0.1  # of the residuals' spread: the first window is no narrower
     window_step: float = 3.0  # from one window to the next; one step more is not worth a stage
     window_stages: int = 20  # at most; then steps are larger; guard
@@ -117,7 +123,7 @@ class Tuning:
     first_trust: float = 0.1  # of a majoriser's weights: what replaces φ'' < 0 at first
     trust_step: float = 3.0  # times as much after a step that was too long
     damping_step: float = 4.0  # times the weights after a step that failed, less after others; safe
-    flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.0
+    flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.06
 
     # Products of all columns at once (direct.py), against working sets. Measured: a path of a
     # 442 x 10 table takes 0.9 ms instead of 20, of a 100,000 x 200 table 0.15 s instead of 2.0; at
@@ -156,7 +162,7 @@ class Tuning:
     threaded_rows: int = 2**14  # of columns that threads share: 10 µs, against 1 µs for meeting
 
     # Every subproblem (subproblem/): cycles on W, against checks of it. 2x: `active_part` 1.6
-    # (`lasso mushrooms /10`).
+    # (`lasso mushrooms /10`), `inner_part` 1.24 (`logistic madelon /10`).
     inner_part: float = 0.3  # of the distance aimed at: smaller moves end a burst of cycles
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
     stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
@@ -167,10 +173,11 @@ class Tuning:
 
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py): models
     # against cycles on each of them; products of columns and factors against cycles. 2x:
-    # `small_gram` 1.7 (a quantile), `first_burst` 1.6 (`lasso mushrooms /10`), `model_forcing`
-    # 1.28, the others 1.16 or less. Dense paths take 1.27 times as long without bordered factors,
-    # `lasso mushrooms /10` 1.7 times and `lasso madelon /10` 1.4 times without cycles guessed ahead
-    # (`cycle_rate`), `logistic leukemia /100` 1.09 times without `small_gram`.
+    # `first_burst` 1.9 (`lasso mushrooms /10`), `small_gram` 1.75 (a quantile), `gram_at_once` 1.43
+    # (`logistic madelon /10`), `model_forcing` 1.37 (`logistic logit /100`), `max_model_cycles`
+    # 1.2, others 1.12 or less. Dense paths take 1.33 times as long without bordered factors, `lasso
+    # mushrooms /10` 1.7 times and `lasso madelon /10` 1.4 times without cycles guessed ahead
+    # (`cycle_rate`), `lasso mushrooms /100` 1.2 times without `recheck`.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
     max_model_cycles: int = 100  # on a model that is not exact; then expensive products are tried
     float32_models: int = 5  # of float32 columns; then z is computed from x again
@@ -183,7 +190,7 @@ class Tuning:
     max_bordered: float = 1 / 24  # of the columns of a factor that may have changed
 
     # Group subproblem (subproblem/group.py): steps on one block against cycles over all. 2x:
-    # `anderson_depth` 1.4 (`group leukemia /100`), `stalled_rounds` 1.13; no line of the sweep has
+    # `anderson_depth` 1.4 (`group leukemia /100`), `stalled_rounds` 1.15; no line of the sweep has
     # sparse groups, or groups of more than ten columns. In float32, `group leukemia /100`, which is
     # smaller than `large_design`, makes 1.14 times as many cycles.
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
@@ -196,12 +203,12 @@ class Tuning:
     max_products: int = 2_000  # columns times classes whose products are formed at every step
 
     # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
-    # 1.09.
+    # 1.1.
     cluster_cycles: int = 5  # between two proximal steps
 
     # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
-    # `pivot_near` 1.5 (`cauchy a9a /10`), `pivot_cycles`, `pivot_distance` and
-    # `true_hessian_distance` 1.2 (`cauchy outliers /10`); `pivot_steps`, `max_pivots`: guards.
+    # `pivot_near` 1.38 (`cauchy a9a /10`), `pivot_cycles` 1.24 and `pivot_distance` 1.19 (`cauchy
+    # outliers /10`), `pivot_burst` 1.12; `pivot_steps`, `max_pivots`: guards.
     pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
     pivot_cycles_near: float = 400.0  # the same near the minimum
     pivot_distance: float = 0.3  # of λ: near the minimum
@@ -241,8 +248,9 @@ class Tuning:
     # they lie, products against passes over rows, float32 against float64. Loops over
     # eight columns or rows (`long_run_bytes`) take 0.65 to 0.85 of the time of gemv on X of 1,000 x
     # 10,000 to 100,000 x 200. Sharing all sparse columns costs 1.5 times (`lasso sparse path`),
-    # sharing none 1.24 (`lasso a9a /100`). The limits of columns and entries bound memory; at twice
-    # or half their values no line of the sweep changes.
+    # sharing none 1.24 (`lasso a9a /100`). 2x: `max_row_entries` 1.6 (`logistic counts /1000`),
+    # `max_columns_kept` 1.24 (`logistic tfidf /100`), `max_columns_dense` 1.12, the others 1.04 or
+    # less.
     max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
     long_run_bytes: int = 1024  # of entries of X in a row, read faster by our loops than by gemv

@@ -38,7 +38,7 @@ class Rows:
 
     def missing(self) -> float:
         """What is left to pay, in entries read."""
-        return 0.0 if "parts" in self.__dict__ else self.tuning.cost.put * self.X[0].size
+        return 0.0 if "parts" in self.__dict__ else self.tuning.cost.crossing * self.X[0].size
 
     def crossing(self, entries: float) -> float:
         """The price of the products of columns with so many entries, with any others."""

@@ -51,7 +51,7 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     sweeping = problem.is_tall and sweeps.suits(problem, state)
     if easy and (sampling or sweeping):  # these take all columns at once
         return
-    if guide is penalty and warm_start(problem, state, max_passes):
+    if guide is penalty and not problem.loss.quadratic and warm_start(problem, state, max_passes):
         return
     largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
     if not 0 < lam < largest < math.inf or (easy and lam > tuning.direct_lam * largest):
