@@ -116,7 +116,8 @@ def code(path: str) -> str:
         module, _, holder = module.rpartition(".")
         found = getattr(getattr(importlib.import_module(module), holder), name)
     if key:
-        found = found[None if key == "none]" else key.rstrip("]")]
+        entry = key.rstrip("]")
+        found = found[int(entry) if entry.isdigit() else None if entry == "none" else entry]
     return f"{found:,}" if isinstance(found, int) else f"{found:g}"
 
 

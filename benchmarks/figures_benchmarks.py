@@ -381,7 +381,7 @@ def linear_half(half: str, what: str) -> str:
     if what == "behind":
         ratios = {name: compare(records, line)["ratio"] for line, name in names.items()}
         lost = sorted((ratio, line) for line, ratio in ratios.items() if ratio < 1)
-        return ", ".join(f"`{line}` {ratio:.2f}" for ratio, line in lost)
+        return ", ".join(f"`{line}` {ratio:.2f}" for ratio, line in lost) or "none"
     rows = []
     for line, name in names.items():
         found = compare(records, line)

@@ -25,12 +25,12 @@ from pathlib import Path
 
 LINEAR = Path("src/cyclade/linear")
 FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
-# Features that came after the rebuild, by their modules: small, tall and sampled tables, tables in
-# chunks, classes.
+# Features that came after the rebuild, by their modules: small, tall and sampled tables, several λ
+# at once, tables in chunks, classes.
 ADDED = (
-    "chunked", "compression", "direct", "direct_folds", "estimators.tables",
-    "kernels.block_gram", "kernels.classes", "kernels.gram_path", "panels.classes",
-    "kernels.atomics", "subproblem.classes", "subproblem.row_gram", "subproblem.sampled",
+    "chunked", "compression", "direct", "direct_curved", "direct_folds", "estimators.tables",
+    "kernels.atomics", "kernels.block_gram", "kernels.curved_path", "kernels.gram_path",
+    "kernels.smooth_losses", "starts.segments", "subproblem.classes", "subproblem.sampled",
     "subproblem.sweeps",
 )  # fmt: skip
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*$")

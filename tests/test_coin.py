@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cyclade.experiments.draws import Coins
-from cyclade.linear.stochastic.draws import Queue
+from cyclade.linear.stochastic.setup import Queue
 from cyclade.optim.batches import PageBatchSampler
 from cyclade.samplers import ALL, Page, coin, page_defaults
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+FORMAT = 2  # of what callers store: files of another one are those of another run
 
 
 def fingerprint(*parts: Any) -> str:
@@ -51,7 +52,7 @@ class Kept:
     """
 
     def __init__(self, place: str | os.PathLike[str], run: str) -> None:
-        self.path, self.run = Path(place), fingerprint(run)
+        self.path, self.run = Path(place), fingerprint(run, FORMAT)
         self.before = self.path.with_name(self.path.name + ".before")
 
     def save(self, **arrays: Any) -> None:
@@ -82,8 +83,8 @@ class Kept:
         run, _, content = body.partition(b"\n")
         if run != self.run.encode():
             raise ValueError(
-                f"checkpoint: {path} belongs to other data or arguments; name another file, or "
-                "remove it"
+                f"checkpoint: {path} belongs to other data or arguments, or to another "
+                "version; name another file, or remove it"
             )
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             return {name: found[name] for name in found.files}

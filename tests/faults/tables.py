@@ -47,9 +47,10 @@ def table(rows: int = 6000, chunk: int = 1000) -> tuple[Any, Any]:
     return da.from_array(X, chunks=(chunk, -1)), da.from_array(y, chunks=chunk)
 
 
-def fit(checkpoint: Path | None = None) -> Solution:
-    """The fit that is killed."""
-    return solve(*table(), "logistic", lam=0.01, tol=1e-10, checkpoint=checkpoint)
+def fit(checkpoint: Path | None = None, persisted: bool = False) -> Solution:
+    """The fit that is killed; with its rows in the memory of workers, if asked."""
+    X, y = dask.persist(*table()) if persisted else table()
+    return solve(X, y, "logistic", lam=0.01, tol=1e-10, checkpoint=checkpoint)
 
 
 def summary(found: Solution) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def strikes(times: int, seed: int, by: int, body: Body, counts: Counter[str]) ->
 
 
 def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
-    """Kill one of two worker processes while a fit runs."""
+    """Kill one of two worker processes while a fit runs; every other has its rows on them."""
     from dask.distributed import Client, LocalCluster
 
     draw = random.Random(seed)
@@ -148,14 +149,14 @@ def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
     ):
         fit()
         while counts["tried"] < times:
-            pids = running(cluster, client)
+            pids, persisted = running(cluster, client), counts["tried"] % 2 == 1
             start = time.perf_counter()
-            fit()
+            fit(persisted=persisted)
             delay = draw.random() * (time.perf_counter() - start)
             victim = draw.choice(pids)
             killer = threading.Timer(delay, os.kill, (victim, signal.SIGKILL))
             killer.start()
-            found = fit()
+            found = fit(persisted=persisted)
             late = killer.is_alive()
             killer.join()
             running(cluster, client, without=victim)

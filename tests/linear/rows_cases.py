@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
 from cyclade.linear.losses import get
-from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.oracle import Features, LinearOracle, by_blocks
 from cyclade.linear.stochastic.steps import exact
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.callables import CallableOracle, Jacobian

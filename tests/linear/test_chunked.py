@@ -22,8 +22,9 @@ from cyclade.linear import (
 from cyclade.linear.chunked.chunks import Chunk, SlicedChunks
 from cyclade.linear.chunked.fit import begin, minimise, screen
 from cyclade.linear.chunked.model import Products, block_cycles
-from cyclade.linear.chunked.passes import Column, Pass, packed
+from cyclade.linear.chunked.passes import Column, NullPass, Pass, packed
 from cyclade.linear.chunked.products import Room, blocks, products
+from cyclade.linear.chunked.start import opening
 from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.losses import Loss, Quantile
@@ -228,6 +229,109 @@ def test_a_start_is_taken_and_left_untouched():
     np.testing.assert_array_equal(coef, first.coef)
 
 
+GUESSING = replace(DEFAULT, chunk_guess=50)
+
+
+def large(loss, rows=2000):
+    """Of each 500 of the rows 50 are fitted beforehand."""
+    draw = np.random.default_rng(5)
+    X = draw.standard_normal((rows, 15)) * (draw.random((rows, 15)) < 0.5)
+    z = X[:, :4] @ np.array([1.0, -1.0, 0.5, 0.3])
+    if loss == "poisson":
+        return X, draw.poisson(np.exp(0.5 * z)).astype(float)
+    return X, np.where(z + draw.logistic(size=rows) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "poisson"])
+@pytest.mark.parametrize("penalty", [L1(0.02), GroupL2(0.02, 3)], ids=["l1", "groups"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_matrix])
+def test_guessed_starts_lead_to_the_same(loss, penalty, fit_intercept, store):
+    X, y = large(loss)
+    weights = np.random.default_rng(1).integers(0, 3, 2000).astype(float)
+    options = {"fit_intercept": fit_intercept, "sample_weight": weights, "tol": 1e-7}
+    rows = RowChunks(store(X), rows=500)
+    plain = solve(rows, y, loss, penalty, **options)
+    found = solve(rows, y, loss, penalty, tuning=GUESSING, **options)
+    assert found.certificate.reached
+    assert found.certificate.tolerance == pytest.approx(plain.certificate.tolerance, rel=1e-9)
+    assert found.objective == pytest.approx(plain.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "poisson"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_guessed_starts_save_passes(loss, fit_intercept):
+    X, y = large(loss, 40_000)
+    plain, found = (
+        solve(RowChunks(X, rows=10_000), y, loss, L1(0.02), fit_intercept=fit_intercept,
+              tuning=replace(DEFAULT, chunk_guess=guess))
+        for guess in (10_000, 1_000)
+    )  # fmt: skip
+    assert found.objective == pytest.approx(plain.objective, rel=1e-5)
+    assert found.history[-1]["reads"] < plain.history[-1]["reads"]
+
+
+@pytest.mark.parametrize("spoil", ["sorted", "no weights", "offsets", "uneven"])
+def test_bad_guesses_do_no_harm(spoil):
+    X, y = large("logistic")
+    options, order, rows = {"tol": 1e-9}, np.arange(2000), 500
+    if spoil == "sorted":  # a chunk has one label, or nearly
+        order = np.argsort(y, kind="stable")
+    elif spoil == "no weights":
+        options["sample_weight"] = np.repeat([0.0, 1.0, 1.0, 1.0], 500)
+    elif spoil == "offsets":
+        options["offset"] = np.repeat([-30.0, 30.0, 0.0, 0.0], 500)
+    else:  # the last chunk makes no guess
+        rows = 600
+    inside = solve(X[order], y[order], "logistic", L1(0.02), **options)
+    found = solve(RowChunks(X[order], rows=rows), y[order], "logistic", L1(0.02), tuning=GUESSING,
+                  **options)  # fmt: skip
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(inside.objective, rel=1e-8)
+
+
+def test_guesses_leave_errors_to_passes():
+    X, y = large("logistic")
+    spoilt = X.copy()
+    spoilt[[0, 3], [2, 5]] = np.nan  # one of them in the sample
+    with pytest.raises(ValueError, match="infinity in column 2 and 1 more"):
+        solve(RowChunks(spoilt, rows=500), y, "logistic", L1(0.02), tuning=GUESSING)
+    with pytest.raises(ValueError, match="offset: there are 1 outputs"):
+        solve(RowChunks(X, rows=500), y, "logistic", L1(0.02), offset=np.zeros((2000, 2)),
+              tuning=GUESSING)  # fmt: skip
+
+
+def test_the_null_model_of_a_guess_is_that_of_a_pass():
+    X, y = large("logistic")
+    chunks = SlicedChunks(RowChunks(X, rows=500), y, None, None)
+    loss = losses.get("logistic")
+    first = opening(chunks, loss, L1(0.02), True, GUESSING)
+    seen = Seen(chunks, loss, GUESSING, first)
+    sums = seen.null(loss)
+    column = Column(loss, None, None, seen.weight)
+    literal = chunks.reduce(NullPass(column, 0.0, GUESSING), with_X=False)
+    assert sums.keys() == literal.keys()
+    for name, value in literal.items():
+        np.testing.assert_allclose(sums[name], value, rtol=1e-12, atol=1e-15)
+    assert seen.null(losses.get("poisson")) is None
+
+
+@pytest.mark.parametrize("loss", ["poisson", "logistic"])
+def test_steps_that_overshoot_are_shortened(loss):
+    """From a start far away: F falls all the way, and a pass is made for every length tried."""
+    X, y = large(loss)
+    far = np.full(15, 3.0)
+    chunks = Counted(RowChunks(X, rows=500), y, None, None)
+    table = table_of(chunks, loss, L1(0.02))
+    place = begin(table, far, 0.0)
+    certificate = minimise(table, place, 1e-9, 10_000, lambda row: None)
+    values = [row["objective"] for row in place.history]
+    assert certificate.reached
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(values))
+    inside = solve(X, y, loss, L1(0.02), tol=1e-10)
+    assert place.measured.objective == pytest.approx(inside.objective, rel=1e-8)
+
+
 def test_one_iteration_is_one_pass_once_the_working_set_has_settled():
     found = both(TARGETS["signs"], "logistic", L1(0.03), tol=1e-12)
     reads = [row["reads"] for row in found.history]
@@ -400,15 +504,15 @@ def test_passes_by_small_blocks_are_those_of_one(store, loss, outputs):
     """Whatever the cut into blocks and chunks, dense or sparse, the sums are the literal ones."""
     y = TARGETS["signs" if outputs is None else "classes"]
     column, cols, new = Column(losses.get(loss), outputs), np.array([0, 3]), np.array([ONES, 3, 8])
-    x, dx = np.array([0.1, -0.2]), np.array([0.05, 0.0])
+    x = np.array([0.1, -0.2])
     if outputs is not None:
-        x, dx = np.outer(x, [1.0, 0.5, -1.0]), np.outer(dx, [0.3, 0.2, 0.1])
+        x = np.outer(x, [1.0, 0.5, -1.0])
     sums = []
     for entries, rows in ((2**20, n), (800, n), (2**20, 7)):
         for held in (new, np.array([ONES, 0, 3, 8])):  # without and with all columns of x
             task = Pass(
                 column, replace(DEFAULT, block_entries=entries, chunk_rows=rows), cols, x, 0.3,
-                dx=dx, dual=True, squares=True, alive=np.array([1, 3, 4, 7]), new=held,
+                dual=True, sides=True, squares=True, alive=np.array([1, 3, 4, 7]), new=held,
             )  # fmt: skip
             found = task(Chunk(0, store(DENSE), y, WEIGHTS, None))
             if held is not new:
@@ -419,7 +523,7 @@ def test_passes_by_small_blocks_are_those_of_one(store, loss, outputs):
     g = DENSE.T @ (WEIGHTS * u if outputs is None else WEIGHTS[:, None] * u)
     np.testing.assert_allclose(sums[0]["g"], g[[1, 3, 4, 7]], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sums[0]["squares"], (DENSE**2).T @ WEIGHTS, rtol=1e-12)
-    np.testing.assert_allclose(sums[0]["values"][0], WEIGHTS @ column.loss.value(y, z), rtol=1e-12)
+    np.testing.assert_allclose(sums[0]["value"], WEIGHTS @ column.loss.value(y, z), rtol=1e-12)
     for other in sums[1:]:
         for name, value in sums[0].items():
             np.testing.assert_allclose(value, other[name], rtol=1e-12, atol=1e-12)

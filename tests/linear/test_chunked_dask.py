@@ -149,6 +149,33 @@ def test_a_client_and_no_copy_of_X_on_it(monkeypatch):
     same(found, solve(X.compute(), y.compute(), lam=0.1, tol=1e-9))
 
 
+@pytest.mark.filterwarnings("ignore")  # of ports and of slow machines
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chunks_in_the_memory_of_a_worker_share_a_task(threads):
+    distributed = pytest.importorskip("dask.distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=threads, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        lazy = da.from_array(DENSE, chunks=(50, p))
+        workers = sorted(client.scheduler_info()["workers"])
+        halves = [client.persist(lazy[:200], workers=workers[0]),
+                  client.persist(lazy[200:], workers=workers[1])]  # fmt: skip
+        kept = client.persist(da.concatenate(halves))
+        distributed.wait(kept)
+        assert DaskChunks(lazy, REAL, None, None).groups == [[k] for k in range(6)]
+        groups = sorted(DaskChunks(kept, REAL, None, None).groups)
+        assert groups == ([[0, 1, 2, 3], [4, 5]] if threads == 1 else [[0, 2], [1, 3], [4], [5]])
+        small = replace(DEFAULT, chunk_group_bytes=8 * 50 * p * 2)
+        if threads == 1:
+            cut = sorted(DaskChunks(kept, REAL, None, None, small).groups)
+            assert cut == [[0, 2], [1, 3], [4, 5]]
+        found, alone = (solve(rows, REAL, lam=0.05, tol=1e-9) for rows in (kept, lazy))
+    np.testing.assert_allclose(found.coef, alone.coef, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("table", ["dask", "rows"])
 @pytest.mark.parametrize(
     ("model", "y"),

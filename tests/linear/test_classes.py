@@ -11,9 +11,9 @@ from sklearn.datasets import load_iris
 from cyclade.linear import SparseLogisticRegressionCV, path, solve
 from cyclade.linear.api import lam_max
 from cyclade.linear.designs import DenseDesign, SparseDesign
-from cyclade.linear.kernels import classes
+from cyclade.linear.kernels import losses as kernels
 from cyclade.linear.losses import Multinomial
-from cyclade.linear.panels.group import ClassPanel
+from cyclade.linear.panels.group import OutputPanel
 from cyclade.linear.penalties import L1, ElasticNet, Rows
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.classes import RowGram
@@ -40,7 +40,7 @@ def test_diagonal_lies_above_the_hessian(scale):
     rng = np.random.default_rng(0)
     p, s = probabilities(50, 6, rng, scale), rng.random(50)
     found = np.empty(p.shape)
-    classes.bounds(p, s, found)
+    kernels.bounds(p, s, found)
     np.testing.assert_allclose(found, s[:, None] * bounds(p), rtol=1e-12, atol=1e-15)
     pairs = zip(bounds(p), hessians(p), strict=True)
     least = [np.linalg.eigvalsh(np.diag(d) - H)[0] for d, H in pairs]
@@ -76,7 +76,7 @@ def test_cycles_are_the_literal_ones(storage, intercept, entrywise):
             low, high = (mid, high) if np.linalg.norm(v / (D + lam / mid)) > mid else (low, mid)
         return v / (D + lam / mid)
 
-    panel = ClassPanel(design, p, s, intercept, penalty)
+    panel = OutputPanel(design, s[:, None] * p, intercept, penalty, p)
     panel.include(np.arange(k))
     panel.start(-g_z, x.reshape(-1).copy())
     panel.choose(np.arange(k))

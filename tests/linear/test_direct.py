@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import direct, path, solve
+from cyclade.linear import compression, direct, path, solve, threads
 from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
@@ -15,7 +15,7 @@ from cyclade.linear.state import begin
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import Stopping
 
-NEVER = Tuning(direct_price=0.0, direct_per_fit=0.0)
+NEVER = Tuning(direct_price=0.0, direct_passes=(0.0, 0.0), direct_per_fit=0.0)
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
     "ridge": ElasticNet(1.0, 0.0), "weighted": WeightedL1(1.0, np.linspace(0.5, 2.0, 8)),
@@ -187,14 +187,90 @@ def test_float32_tables_and_several_outputs():
 
 
 def test_which_problems_it_suits():
-    def suits(n, p, fits):
-        X = np.empty((n, p))  # not read
+    def suits(n, p, fits, order="F", tol=1e-6):
+        X = np.empty((n, p), order=order)  # not read
         y = np.empty(n)
         problem = Problem(as_design(X), y, y, np.zeros(n), Squared(), bind(L1(1.0), p), True)
-        return direct.suits(problem, fits)
+        return direct.suits(problem, fits, tol)
 
     assert suits(500, 30, 1)
     assert suits(100_000, 200, 100)
+    assert suits(100_000, 100, 1)
     assert not suits(100_000, 200, 1)  # a sample of the rows does
+    assert suits(100_000, 200, 1, "C")
+    assert not suits(10_000, 100, 1)
+    assert not suits(100_000, 100, 1, tol=1e-3)  # few steps are enough
+    assert suits(100_000, 135, 1)
+    assert not suits(100_000, 135, 1, tol=1e-10)  # products in float64
     assert not suits(50, 60, 100)
     assert not suits(20_000, 2_000, 10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("centred", [False, True])
+def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, centred):
+    X, y, rng = table(n=3_000, shift=5.0, order=order)
+    X = X.astype(dtype)
+    s = rng.random(3_000) if weighted else np.ones(3_000)
+    s /= s.sum()
+    y -= s @ y
+    few = Tuning(block_entries=2**10, threaded_work=0)
+    with threads.allowed(2):
+        G, q, means = compression.products_in_single(X, s * y, s, centred, few)
+    wide = X.astype(np.float64)
+    np.testing.assert_allclose(means, s @ wide if centred else 0.0, rtol=1e-13)
+    A = wide - means
+    np.testing.assert_allclose(G, (A * s[:, None]).T @ A, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(q, (s * y) @ A, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("lam", [0.3, 0.001])
+def test_single_fits_of_very_tall_tables_are_made_so(monkeypatch, order, lam):
+    X, y, _ = table(n=5_000, shift=30.0, order=order)
+    formed = on_products(monkeypatch)
+    found = solve(X, y, "squared", L1(lam), tuning=Tuning(direct_price=0.0))
+    assert formed == [True]
+    assert found.certificate.reached
+    exact = solve(X, y, "squared", L1(lam), tol=1e-12, tuning=NEVER)
+    np.testing.assert_allclose(found.coef, exact.coef, atol=1e-4)
+    assert found.objective - exact.objective <= found.certificate.value + 1e-13
+    for other in ({"n": 900}, {"n": 5_000, "p": 24}):  # not so tall, too many columns
+        X, y, _ = table(**other)
+        solve(X, y, "squared", L1(lam), tuning=Tuning(direct_price=0.0, direct_passes=(0.05, 0.05)))
+    assert formed == [True]
+
+
+def test_gaps_on_rough_products_are_no_smaller_than_those_on_the_rows():
+    X, y, _ = table()
+    tuning, lams = Tuning(direct_measured=0.0), np.array([0.4, 0.2, 0.1])
+    problem = Problem(
+        as_design(X, tuning=tuning), y, np.full(60, 1 / 60), np.zeros(60), Squared(),
+        bind(L1(0.1), 8), False, tuning,
+    )  # fmt: skip
+    x = solve(X, y, penalty=L1(0.1), fit_intercept=False).coef
+    coefs = np.array([10.0, 5.0, 1.0])[:, None] * x  # the largest first, where errors count most
+    rough = direct.moments_of(problem)
+    on_rows = direct.judged(problem.penalty, lams, coefs, direct.on_rows(problem, rough, coefs))[1]
+    rough.G *= 1.0 - 1e-3
+    passes = np.zeros(3, np.int64)
+    fits = direct.certified(problem.penalty, rough, lams, coefs, passes, np.inf, problem)
+    gaps = np.array([certificate.value for certificate in fits.certificates])
+    plain = direct.judged(problem.penalty, lams, coefs, rough.residuals(coefs))[1]
+    assert (plain[:2] < on_rows[:2]).all()
+    assert (gaps >= on_rows).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_too_large_for_float32_are_worked_on_in_float64_without_a_word(order):
+    X, y, _ = table(n=3_000, order=order)
+    large, s = 1e30 * X, np.full(3_000, 1 / 3_000)
+    few = Tuning(block_entries=2**10, threaded_work=0)
+    with threads.allowed(2):  # warnings are errors, in threads of ours too
+        G, _, _ = compression.products_in_single(large, s * y, s, False, few)
+        found = solve(large, y, penalty=L1(1e29), tuning=few)
+    assert not np.isfinite(G).all()
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(solve(X, y, penalty=L1(0.1)).objective, rel=1e-6)

@@ -9,10 +9,10 @@ from curved_twin import newton_path
 from cyclade.linear import direct_curved, losses, path, solve
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import curved_path, smooth_losses
-from cyclade.linear.loss_at import LossAt, LossesAt, loss_at, losses_at
+from cyclade.linear.loss_at import LossAt, loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import CODES, Problem
 from cyclade.linear.state import measure
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -47,7 +47,7 @@ def problem_of(loss, X, y, s, offset, penalty, fit_intercept=True):
 def points(loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step, goals, steps):
     """The points of the kernel, its models minimised as far as rounding lets them."""
     coefs, intercepts = np.empty((lams.size, X.shape[1])), np.empty(lams.size)
-    code = direct_curved.CODES[type(LOSSES[loss])]
+    code = CODES[type(LOSSES[loss])]
     curved_path.path(
         np.ascontiguousarray(X.T), y, s, offset, code, fit_intercept, np.zeros(X.shape[1]), 0.0,
         penalty.kind, penalty.unit, lams, np.full(lams.size, goals), 1e-13, strong_step, steps,
@@ -136,21 +136,6 @@ def test_the_poisson_loss_at_a_point_is_the_general_one():
     assert loss_at(losses.Poisson(), y, s, z + 800.0).value == np.inf
 
 
-@pytest.mark.parametrize("balanced", [False, True])
-def test_the_logistic_loss_at_many_points_is_the_general_one(balanced):
-    rng = np.random.default_rng(0)
-    y, s, Z = np.sign(rng.standard_normal(30)), rng.random(30), 4.0 * rng.standard_normal((5, 30))
-    shrink = np.array([1.0, 1.0, 0.99, 0.5, 0.1])
-    fast = losses_at(losses.Logistic(), y, s, Z, balanced)
-    slow = LossesAt(losses.Logistic(), y, s, Z, balanced)
-    assert type(fast) is not LossesAt
-    np.testing.assert_allclose(fast.value, slow.value, rtol=1e-13)
-    np.testing.assert_allclose(fast.slopes, slow.slopes, atol=1e-15)
-    np.testing.assert_allclose(fast.dual(shrink), slow.dual(shrink), rtol=1e-12)
-    if balanced:
-        np.testing.assert_allclose(fast.slopes.sum(axis=1), 0.0, atol=1e-14)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_derivatives_are_those_of_the_losses(loss):
     rng = np.random.default_rng(0)
@@ -158,7 +143,7 @@ def test_derivatives_are_those_of_the_losses(loss):
     s, z = rng.random(100), 30.0 * rng.standard_normal(100)
     slopes, bends, e, room = np.empty((4, 100))
     compiled = smooth_losses.derivatives.py_func
-    compiled(direct_curved.CODES[type(LOSSES[loss])], y, s, z, slopes, bends, e, room)
+    compiled(CODES[type(LOSSES[loss])], y, s, z, slopes, bends, e, room)
     np.testing.assert_allclose(slopes, s * LOSSES[loss].gradient(y, z), rtol=1e-13, atol=1e-16)
     np.testing.assert_allclose(bends, s * LOSSES[loss].curvature(y, z), rtol=1e-13, atol=1e-300)
 
@@ -187,15 +172,61 @@ def test_single_fits_and_starts():
 
 
 def test_stages_go_down_to_the_lambda_of_a_single_fit():
-    X, y, _ = table("logistic")
-    problem = problem_of("logistic", X, y, np.ones(60), np.zeros(60), PENALTIES["l1"])
-    top = problem.penalty.penalty.lam_max(problem.null.gradient)
-    found = direct_curved.stages(problem, top / 100)
-    step = np.append(found[1:], top / 100) / found
-    assert found[0] < top
-    np.testing.assert_allclose(step, found[0] / top)
+    stages = curved_path.stages.py_func
+    found = stages(2.0, 0.02, 0.3)
+    step = np.append(found[1:], 0.02) / found
+    assert found[0] < 2.0
+    np.testing.assert_allclose(step, found[0] / 2.0)
     assert 0.3 <= step[0] < 0.6
-    assert not direct_curved.stages(problem, 0.9 * top).size
+    assert not stages(2.0, 1.8, 0.3).size
+    assert not stages(np.inf, 1.0, 0.3).size
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_the_largest_lambda_is_that_of_the_penalty(name):
+    penalty, g = PENALTIES[name], np.random.default_rng(0).standard_normal(8)
+    found = curved_path.largest_lam.py_func(penalty.kind, penalty.unit, g)
+    expected = penalty.lam_max(g) if name != "ridge" else 0.0  # no stages, as for infinity
+    assert found == pytest.approx(expected, rel=1e-14)
+    away = Box(np.linspace(-0.3, 0.4, 8), 1.0, lam=1.0)  # zero is forbidden
+    assert curved_path.largest_lam.py_func(away.kind, away.unit, g) == np.inf
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_values_and_conjugates_are_those_of_the_losses(loss):
+    _, y, rng = table(loss, n=100)
+    s, z, code = rng.random(100), 3.0 * rng.standard_normal(100), CODES[type(LOSSES[loss])]
+    s[3] = 0.0
+    slopes, bends, e, a, logs, more, room = np.empty((7, 100))
+    smooth_losses.derivatives.py_func(code, y, s, z, slopes, bends, e, room)
+    found = smooth_losses.loss.py_func(code, y, s, z, e, a, logs, room)
+    assert found == pytest.approx(s @ LOSSES[loss].value(y, z), rel=1e-14)
+    for shrink in (1.0, 0.9, 0.3):
+        expected = s @ LOSSES[loss].conjugate(y, shrink * LOSSES[loss].gradient(y, z))
+        found = smooth_losses.loss_conjugate.py_func(
+            code, y, s, slopes, shrink, a, logs, more, room
+        )
+        assert found == pytest.approx(expected, rel=1e-13)
+    outside = smooth_losses.loss_conjugate.py_func(
+        code, y, s, -50.0 * slopes + s, 1.0, a, logs, more, room
+    )
+    assert outside == np.inf
+
+
+def test_logarithms():
+    t = np.concatenate([np.geomspace(1e-300, 1e300, 10_001), np.linspace(0.5, 2.0, 10_001), [0.0]])
+    out, room = np.empty((2, t.size))
+    smooth_losses.logarithms(t, out, room)
+    np.testing.assert_allclose(out[:-1], np.log(t[:-1]), rtol=5e-16, atol=1e-300)
+    assert out[-1] == pytest.approx(np.log(2.3e-308))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_without_a_null_model_goes_to_the_engine(loss):
+    X, y, _ = table(loss)
+    y[:] = {"logistic": 1.0, "poisson": 0.0, "gamma": np.inf}[loss]
+    problem = problem_of(loss, X, y, np.ones(60), np.zeros(60), PENALTIES["l1"])
+    assert direct_curved.solve(problem, np.zeros(8), 0.0, np.array([0.1]), 1e-3, 100) is None
 
 
 def test_separable_classes_and_constant_columns():

@@ -213,7 +213,7 @@ def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
 
 
 def test_targets_that_are_strided_or_read_only_need_no_new_kernels():
-    from cyclade.linear.kernels.curved_path import path as compiled
+    from cyclade.linear.kernels.curved_path import fit as compiled
 
     X, y = data()
     y = np.where(y > 0, 1.0, -1.0)

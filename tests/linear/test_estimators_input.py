@@ -30,7 +30,7 @@ def test_alpha_must_be_a_number(alpha):
 
 def test_every_estimator_checks_alpha_in_one_place():
     owners = {model._alpha.__func__.__qualname__ for model, _ in CASES.values()}
-    assert owners == {"Single._alpha", "Pair._alpha"}
+    assert owners == {"LinearModel._alpha"}
 
 
 @pytest.mark.parametrize(

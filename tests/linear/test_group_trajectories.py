@@ -211,7 +211,7 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
     D = [np.array([W[:, t] @ B[t][:, j] ** 2 for t in range(3)]) for j in range(p)]
     slow = literal([list(range(3 * j, 3 * j + 3)) for j in range(p)], gradient, prox, Fixed(D),
                    x0.reshape(-1))  # fmt: skip
-    panel = OutputPanel(stored(A, storage), W, intercept, reg.entrywise, reg.parameters)
+    panel = OutputPanel(stored(A, storage), W, intercept, reg)
     for (x, R), theirs in zip(run(panel, reg, x0, target - at(x0), W), slow, strict=True):
         np.testing.assert_allclose(x, theirs, atol=1e-10)
         np.testing.assert_array_equal(x == 0, theirs == 0)

@@ -24,8 +24,7 @@ from cyclade.linear.penalties import (
     WeightedL1,
 )  # fmt: skip
 from cyclade.linear.reference import run
-from cyclade.linear.stochastic.oracle import Features
-from cyclade.linear.stochastic.separable import by_blocks
+from cyclade.linear.stochastic.oracle import Features, by_blocks
 
 
 def test_weighted_lasso_by_hand() -> None:

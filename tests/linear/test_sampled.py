@@ -15,7 +15,11 @@ from cyclade.linear.starts import minima
 from cyclade.linear.subproblem.sampled import SampledNewton, sample
 from cyclade.linear.tuning import Tuning
 
-NO_PRODUCTS = {"direct_price": 0.0, "curved_price": 0.0}  # of all columns
+NO_PRODUCTS = {
+    "direct_price": 0.0,
+    "direct_passes": (0.0, 0.0),
+    "curved_price": 0.0,
+}  # of all columns
 NEVER = Tuning(sampled_tall=np.inf, **NO_PRODUCTS)
 SOME = Tuning(sampled_rows=(16, 16), sampled_run=8, **NO_PRODUCTS)
 
@@ -85,9 +89,7 @@ def test_rows_of_huge_leverage_are_left_to_cycles(monkeypatch):
     X, y, _ = table()
     X[1000:1003] *= 3e3 * np.sign(X[1000:1003])
     made = sampled_steps(monkeypatch)
-    found = solve(
-        X, y, "squared", L1(0.1), tol=1e-9, tuning=Tuning(sampled_rows=(16, 16), direct_price=0.0)
-    )
+    found = solve(X, y, "squared", L1(0.1), tol=1e-9, tuning=SOME)
     assert 1 <= len(made) <= 4
     exact = solve(X, y, "squared", L1(0.1), tol=1e-9, tuning=NEVER)
     assert found.certificate.reached

@@ -15,11 +15,9 @@ from rows_cases import Case, function
 from cyclade import reference
 from cyclade.core import iterate, start
 from cyclade.linear.penalties import L1, GroupL2
-from cyclade.linear.stochastic.draws import EarlyRefresh
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
-from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.separable import by_blocks
-from cyclade.linear.stochastic.setup import null_intercept
+from cyclade.linear.stochastic.oracle import Features, LinearOracle, by_blocks
+from cyclade.linear.stochastic.setup import EarlyRefresh, null_intercept
 from cyclade.linear.stochastic.steps import RowSteps, diagonal, falling
 from cyclade.linear.stochastic.sweep import Rows
 from cyclade.methods import as_method, make_sampler

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,6 +14,8 @@ from cyclade.linear.losses import Squared
 from cyclade.linear.panels.dense import SharedDensePanel
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import Problem, as_problems
+from cyclade.linear.state import begin
 from cyclade.linear.subproblem import sweeps
 from cyclade.linear.tuning import Tuning
 
@@ -19,10 +23,11 @@ CYCLES = 12
 SMALL = {
     "direct_price": 0.0,
     "sampled_tall": np.inf,
-    "in_place_bytes": 0,
+    "in_place_bytes": (0, 0),
 }  # else small tables are solved otherwise
 SWEEPS = Tuning(**SMALL)
-NEVER = Tuning(sweep_share=np.inf, sweep_share_apart=np.inf, **{**SMALL, "in_place_bytes": 2**40})
+COPIED = {**SMALL, "in_place_bytes": (2**40, 2**40)}
+NEVER = Tuning(sweep_share=np.inf, sweep_share_apart=np.inf, **COPIED)
 
 
 def data(n=60, p=21, seed=3):
@@ -40,9 +45,49 @@ def begun(X, y, w, centred):
 
 
 @pytest.mark.parametrize("centred", [True, False])
-def test_cycles_over_sparse_columns_leave_the_slopes_they_met(centred):
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_norms_that_wait_until_a_column_moves_change_nothing(centred, kind):
     X, y, w = data()
-    panel, known = begun(sp.csc_matrix(X), y, w, centred), bind(L1(0.05), X.shape[1])
+    known, columns = bind(L1(0.05), X.shape[1]), sp.csc_matrix(X.astype(kind))
+    before, later = begun(columns, y, w, centred), as_design(columns).shared_panel(w, centred)
+    later.start(np.sqrt(w) * (y - (w @ y) * centred), np.zeros(X.shape[1]))
+    for panel in (before, later):
+        panel.prepare(panel.cols)
+        panel.choose(panel.cols)
+        panel.cycles(known, CYCLES, 0.0)
+    np.testing.assert_array_equal(before.x, later.x)
+    moved = before.x != 0
+    np.testing.assert_allclose(later.L[moved], before.L[moved], rtol=1e-6)
+    assert centred or not later.L[~moved].all()
+
+
+def test_zeros_come_along_the_further_columns_have_moved():
+    X, y, w = data()
+    problem = Problem(
+        as_design(sp.csc_matrix(X)), y, w, np.zeros(y.size), Squared(), bind(L1(0.1), X.shape[1]),
+        False,
+    )  # fmt: skip
+    sweep, penalty = (
+        sweeps.Sweeps(problem, begin(problem, np.zeros(X.shape[1]), 0.0)),
+        problem.penalty,
+    )
+    sweep.panel.place(np.zeros(X.shape[1]))
+    slopes = np.linspace(0.0, 0.099, X.shape[1])
+    tuning, sizes = problem.tuning, []
+    for move in (0.0, 0.1, 0.2, 0.5):
+        near = sweep.near(penalty, slopes, move)
+        limit = min(tuning.near * 0.1, 0.1 - tuning.sweep_reach[0] * move)
+        np.testing.assert_array_equal(near, np.flatnonzero(slopes >= limit))
+        sizes.append(near.size)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == X.shape[1]
+
+
+@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+@pytest.mark.parametrize("centred", [True, False])
+def test_cycles_leave_the_slopes_they_met(storage, centred):
+    X, y, w = data()
+    panel, known = begun(storage(X), y, w, centred), bind(L1(0.05), X.shape[1])
     panel.seen = np.full(X.shape[1], np.nan)
     for j in (3, 7, 0):
         before = panel.correlations(np.array([j]))
@@ -119,7 +164,7 @@ def counted(monkeypatch):
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
 @pytest.mark.parametrize(
     "penalty",
     [L1(0.003), L1(0.003, positive=True), ElasticNet(0.005, 0.5),
@@ -161,7 +206,8 @@ def test_other_problems_have_working_sets(monkeypatch, case):
     if case == "path":
         path(X, y, "squared", penalty, lams=[0.01, 0.003], tuning=SWEEPS)
     else:
-        solve(X, y, "squared", penalty, sample_weight=weights, tuning=SWEEPS)
+        tuning = replace(SWEEPS, max_turned=0)  # a copy of X would pay
+        solve(X, y, "squared", penalty, sample_weight=weights, tuning=tuning)
     assert not made
 
 
@@ -195,3 +241,16 @@ def test_working_sets_of_long_columns_are_not_copied(fit_intercept):
         )
         assert found.objective == pytest.approx(exact.objective, rel=1e-9)
         np.testing.assert_allclose(found.coef, exact.coef, atol=1e-4)
+
+
+def test_zeros_that_a_move_may_reach_stay_in_a_cycle():
+    """Of sparse columns, which hardly share rows, only those near their threshold do."""
+    slopes = np.array([0.9, 0.6, 0.6, 0.2])
+    for storage, chosen in ((np.asfortranarray, [0, 1, 2, 3]), (sp.csc_matrix, [0, 3])):
+        X, y, _ = data(p=4)
+        (problem,) = as_problems(as_design(storage(X)), y, Squared(), L1(1.0), (None, None, True))
+        swept = sweeps.Sweeps(problem, begin(problem, np.zeros(4), 0.0))
+        swept.panel.x = np.array([0.0, 0.0, 0.0, 1.0])
+        np.testing.assert_array_equal(swept.near(problem.penalty, slopes), [0, 3])
+        np.testing.assert_array_equal(swept.near(problem.penalty, slopes, 0.5), chosen)
+        np.testing.assert_array_equal(swept.near(problem.penalty, None), np.arange(4))

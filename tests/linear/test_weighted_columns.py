@@ -35,6 +35,8 @@ def test_columns_without_weights(storage, dtype):
     at, w, x = columns.cols, rng.random(len(X)), rng.standard_normal(2)
     A, tolerance = X[:, at].astype(float), 1e-10 if dtype is np.float64 else 1e-3
     np.testing.assert_allclose(columns.slopes(w), A.T @ w, atol=tolerance)
+    some = np.array([2, 0])
+    np.testing.assert_allclose(columns.slopes(w, some), (A.T @ w)[some], atol=tolerance)
     B = A[:, chosen]
     for d in (w, w - 0.5):  # of both signs
         np.testing.assert_allclose(columns.products(chosen, d), (B.T * d) @ B, atol=tolerance)

@@ -117,12 +117,12 @@ def solve(
     >>> fit.certificate.reached
     True
     """
-    loss, penalty = losses.get(loss), as_penalty(penalty, lam)
+    loss, penalty = losses.get(loss), penalties.get(penalty, lam)
     if checkpoint is not None and not in_chunks(X):
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
     limits = (tol, max_passes, tuning, precompute)
-    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
+    with checked(X, y, loss, penalty, data, coef, intercept, *limits, cold) as (parts, separate):
         kept = kept_at(checkpoint, parts, tol, penalty)
         fits = [part.fit(cold, tol, max_passes, printer(verbose), at) for part, at in kept]
     return together(fits) if separate else fits[0]
@@ -174,7 +174,7 @@ def path(
            [0., 0., 1.]])
     """
     loss = losses.get(loss)
-    penalty = as_penalty(penalty, 1.0 if isinstance(penalty, str) else None)
+    penalty = penalties.get(penalty, 1.0 if isinstance(penalty, str) else None)
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
@@ -202,7 +202,7 @@ def paths_on_folds(
     data, limits = (sample_weight, offset, fit_intercept), (tol, max_passes, None, precompute)
     with checked(X, y, loss, penalty, data, None, None, *limits) as (parts, _):
         problem = parts[0].problem
-        if len(parts) > 1 or not direct.suits(problem, lams.size):
+        if len(parts) > 1 or not direct.suits(problem, lams.size, tol):
             return None
         folds = direct_folds.cross_validate(problem, tests, lams, tol, max_passes)
         if folds is None:
@@ -287,10 +287,11 @@ def follow(
     done: Done | None = None,
 ) -> PathResult:  # fmt: skip
     """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
-    from cyclade.linear.screening import Reader
+    from cyclade.linear.problem import Reader
     from cyclade.linear.starts.continuation import Softening
     from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
+    from cyclade.linear.starts.segments import Segments
     from cyclade.linear.state import as_solution, begin, coefficients
     from cyclade.linear.working_set import minimise
 
@@ -315,9 +316,20 @@ def follow(
     # By rows of p: few coordinates are ever nonzero, and memory that stays zero is never touched.
     coefs = np.zeros((problem.design.p, *shape, lams.size), problem.design.given)
     intercepts, objectives = np.zeros((*shape, lams.size)), np.zeros(lams.size)
-    certificates, passes = [], np.zeros(lams.size, np.int64)
-    for k, lam in enumerate(lams):
-        problem = problem.at(penalty.scaled(float(lam)))
+    certificates, passes, k = [], np.zeros(lams.size, np.int64), 0
+    segments = Segments(problem)
+    while k < lams.size:
+        solved = segments.ahead(problem, state, lams[k:], tol, max_passes)
+        if solved is not None:
+            some = slice(k, k + len(solved.coefs))
+            coefs[solved.cols, some] = solved.coefs.T
+            intercepts[some], objectives[some] = solved.intercepts, solved.objectives
+            passes[some], k = solved.passes, some.stop
+            certificates += solved.certificates
+            if done is not None:
+                for at in range(len(solved.coefs)):
+                    done(solved.solution(at, problem.design.p))
+        problem = problem.at(penalty.scaled(float(lams[k])))
         state.passes, state.history = 0, []
         for start in starts:
             state = start.advance(problem, state, max_passes)
@@ -327,7 +339,7 @@ def follow(
         coef, intercepts[..., k] = coefficients(problem, state)
         rows = np.flatnonzero(coef != 0 if coef.ndim == 1 else coef.any(axis=1))
         coefs[..., k][rows] = coef[rows]
-        objectives[k], passes[k] = state.measured.objective, state.passes
+        objectives[k], passes[k], k = state.measured.objective, state.passes, k + 1
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
 
 
@@ -341,7 +353,7 @@ def directly(
     if problem.loss.quadratic:
         from cyclade.linear import direct
 
-        suits = direct.suits(problem, grid.size)
+        suits = direct.suits(problem, grid.size, tol)
         return direct.solve(problem, x, grid, tol, max_passes) if suits else None
     from cyclade.linear import direct_curved
 
@@ -381,11 +393,11 @@ def compressed_path(
 def checked(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any = None,
     intercept: Any = None, tol: float = 1.0, max_passes: int = 1, tuning: Tuning | None = None,
-    precompute: Any = "auto",
+    precompute: Any = "auto", cold: bool = False,
 ) -> Iterator[tuple[list[Any], bool]]:  # fmt: skip
     """Parts to fit, from checked arguments, and whether they are outputs that nothing joins.
 
-    BLAS has one thread meanwhile.
+    BLAS has one thread meanwhile. `cold` says that one fit is to be made, from no start.
     """
     non_negative("tol", tol)
     whole_number("max_passes", max_passes, 1)
@@ -396,7 +408,7 @@ def checked(
         from cyclade.linear.chunked.api import TablePart, as_tables
 
         with one_thread(0, tuning):
-            tables = as_tables(X, y, loss, penalty, data, coef, tuning)
+            tables = as_tables(X, y, loss, penalty, data, coef, tuning, cold)
             column, p = tables[0].column, tables[0].chunks.p
             starts = as_starts(tables, p, column.outputs, coef, intercept)
             yield [TablePart(*start) for start in starts], column.output is not None
@@ -448,19 +460,6 @@ def printer(verbose: bool) -> Any:
             print("  ".join(f"{name} {value:.6g}" for name, value in row.items()))
 
     return show
-
-
-def as_penalty(penalty: Any, lam: float | None) -> Any:
-    """A penalty by name and λ, or the object itself."""
-    if isinstance(penalty, str):
-        if lam is None:
-            raise ValueError(f"lam: penalty {penalty!r} by name needs a λ, such as lam=0.1")
-        return penalties.get(penalty, lam)
-    if lam is not None:
-        raise ValueError("lam: it can only be given with a penalty by name")
-    if isinstance(penalty, type):
-        raise ValueError(f"penalty: give an object, {penalty.__name__}(...), not the class")
-    return penalty
 
 
 def kept_at(

@@ -20,7 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import threads
+from cyclade.linear.checks import plain
 from cyclade.linear.designs import as_design
+from cyclade.linear.kernels.dense import centre_columns, centre_rows
+from cyclade.linear.kernels.gram_path import centre_products
 from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -91,7 +94,7 @@ def compress(
     centred = y - target_mean
     square = float(s @ centred**2)
     with np.errstate(over="ignore", invalid="ignore"):
-        G, q = products(X, centred, s, means, tuning)
+        G, q = products(X, s * centred, s, means, tuning)
     if not (np.isfinite(G).all() and np.isfinite(q).all()):
         return None
     scale = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
@@ -108,20 +111,54 @@ def compress(
     return Compressed(root * R, root * t, constant, means, target_mean, 0.5 * square)
 
 
-def products(
-    X: Array, y: Array, s: Array, means: Array, tuning: Tuning = DEFAULT, single: bool = False
-) -> tuple[Array, Array]:
-    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0.
+def products_in_single(
+    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT
+) -> tuple[Array, Array, Array]:
+    """G and q as `products` has them, and ā (zeros unless `centred`), in one reading of X.
 
-    `single` multiplies in float32, a few rows at a time, and adds these products up in float64.
+    Products are formed in float32, of a few rows at a time about a point near their mean, and added
+    up in float64; all other sums are in float64.
     """
     n, p = X.shape
-    q, equal = column_sums(X, s * y, tuning), bool(s.min() == s.max())
-    if X.dtype == np.float64 and equal and not single:
-        G, square = squares(X, tuning), means**2
-        G /= n
-        if (square <= tuning.stable_means * (G.diagonal() - square)).all():
-            G -= means[:, None] * means
+    centres = np.zeros(p)
+    if centred:
+        centres = X[np.linspace(0, n - 1, 256).astype(np.int64)].mean(axis=0, dtype=np.float64)
+    by_columns = bool(X.flags.f_contiguous)
+    rows, ranks = max(tuning.block_entries // p, 64), several(X, tuning)
+    root = np.sqrt(s)
+
+    def summed(rank: int) -> tuple[Array, Array, Array]:
+        G, sums, dots = np.zeros((p, p)), np.zeros(p), np.zeros(p)
+        for first in range(rank * rows, n, ranks * rows):
+            at = slice(first, min(first + rows, n))
+            weights = s[at], root[at], sy[at]
+            shape = p, at.stop - first
+            A = np.empty(shape if by_columns else shape[::-1], np.float32)
+            if by_columns:
+                centre_columns(X.T, first, centres, *weights, A, sums, dots)
+            else:
+                centre_rows(X, first, centres, *weights, A, sums, dots)
+            with np.errstate(over="ignore", invalid="ignore"):  # set by thread; the caller looks
+                G += A @ A.T if by_columns else A.T @ A
+        return G, sums, dots
+
+    found = zip(*threads.together(summed, ranks), strict=True)
+    G, means, q = (np.asarray(sum(parts)) for parts in found)
+    if centred:
+        G -= np.outer(means, means)
+        return G, q, centres + means
+    return G, q, centres
+
+
+def products(
+    X: Array, sy: Array, s: Array, means: Array, tuning: Tuning = DEFAULT
+) -> tuple[Array, Array]:
+    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0."""
+    n, p = X.shape
+    q, equal = column_sums(X, sy, tuning), bool(s.min() == s.max())
+    if X.dtype == np.float64 and equal:
+        G = squares(X, tuning)
+        if centre_products(G, means, n, tuning.stable_means):
             return G, q
     rows, ranks = max(tuning.block_entries // p, 64), several(X, tuning)
 
@@ -133,7 +170,7 @@ def products(
                 part = part - means
             if not equal:
                 part = part * np.sqrt(s[first : first + rows])[:, None]
-            part = part.astype(np.float32 if single else np.float64, copy=False)
+            part = part.astype(np.float64, copy=False)
             G += part.T @ part
         return G
 
@@ -158,9 +195,9 @@ def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tunin
     found, size = G[np.ix_(some, some)], np.sqrt(np.outer(raw.diagonal(), raw.diagonal()))
     rounding = np.sqrt(eps) * size
     if (np.abs(found - raw) <= rounding).all():
-        return np.asarray(G - np.outer(means, means))
+        return plain(G - np.outer(means, means))
     if (np.abs(found - raw + np.outer(m, m)) <= rounding).all():
-        return np.asarray(G)
+        return plain(G)
     raise ValueError(
         "precompute: the matrix given is not that of X: it must be X.T @ X, of X as it is or of "
         "its centred columns (with sample_weight, X.T @ diag(w) @ X for weights that sum to the "

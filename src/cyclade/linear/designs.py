@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cyclade.linear import threads
 from cyclade.linear.checks import in_chunks
-from cyclade.linear.kernels import classes, dense, sparse
+from cyclade.linear.kernels import dense, sparse
+from cyclade.linear.kernels.rows import weighted_dots
 from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import Rows, SharedPanel, SparsePanel
@@ -70,9 +71,13 @@ class DenseDesign:
     @cached_property
     def storage(self) -> tuple[bool, Array, Array, Array, Array]:
         """(dense, A, data, rows, at) as in `kernels.storage`; A is a copy if X is by rows."""
-        XT = self.X.T if self.by_columns else np.ascontiguousarray(self.X.T)
         nothing = np.empty(0, self.dtype)
-        return True, XT, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64)
+        return True, self.turned.T, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64)
+
+    @cached_property
+    def turned(self) -> Array:
+        """X by columns: a copy if X is by rows."""
+        return np.asfortranarray(self.X)
 
     @cached_property
     def cols(self) -> Array:
@@ -177,12 +182,15 @@ class DenseDesign:
         """The columns of X itself if all rows weigh the same and columns are long."""
         return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
 
-    def shares(self, w: Array) -> bool:
-        long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes
-        return bool(long and self.by_columns and w.min() == w.max())
+    def shares(self, w: Array, every: bool = False) -> bool:
+        by_columns = self.by_columns or "turned" in self.__dict__
+        small = self.dtype == np.float64 and self.entries <= self.tuning.max_turned
+        by_columns |= every and small
+        long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes[self.p > self.n]
+        return bool(long and by_columns and w.min() == w.max())
 
     def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
-        return SharedDensePanel(self.X, w, centred, self.tuning)
+        return SharedDensePanel(self.turned, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
         return DenseColumns(self.X, cols, centred, self.tuning)
@@ -233,8 +241,8 @@ class SparseDesign:
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one pass reads X once
-            out = np.empty((self.p, v.shape[1]))
-            classes.correlations(*self.storage, np.zeros(self.p), self.cols, v, out)
+            out, sums = np.empty((self.p, v.shape[1])), np.zeros((self.p, v.shape[1]))
+            weighted_dots(*self.storage, self.cols, np.vstack([v, sums[:1]]), sums, out)
             return out
         return self.correlate_some(self.cols, v)
 
@@ -284,7 +292,7 @@ class SparseDesign:
             return self.panel(NONE, w, centred)
         return self.shared_panel(w, centred)
 
-    def shares(self, w: Array) -> bool:
+    def shares(self, w: Array, every: bool = False) -> bool:
         return bool(w.min() == w.max())
 
     def shared_panel(self, w: Array, centred: bool) -> SharedPanel:

@@ -20,13 +20,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.compression import column_sums, given_products, products
-from cyclade.linear.kernels.gram_path import bounds, path
+from cyclade.linear.compression import (
+    column_sums,
+    given_products,
+    products,
+    products_in_single,
+)
+from cyclade.linear.kernels.gram_path import (
+    bounds,
+    centre_targets,
+    curvatures,
+    path,
+    residuals,
+)
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
+TINY = float(np.finfo(np.float64).tiny)
 
 
 class Fits(NamedTuple):
@@ -39,8 +51,8 @@ class Fits(NamedTuple):
     passes: Array
 
 
-def suits(problem: Problem, fits: int) -> bool:
-    """Whether products of all columns are possible, and cheap beside that many fits."""
+def suits(problem: Problem, fits: int, tol: float) -> bool:
+    """Whether products of all columns are possible, and cheap beside that many fits to `tol`."""
     design, penalty, tuning = problem.design, problem.penalty, problem.tuning
     if not (problem.loss.quadratic and design.is_dense and problem.offset.ndim == 1):
         return False
@@ -54,22 +66,31 @@ def suits(problem: Problem, fits: int) -> bool:
         return True
     if p > tuning.max_columns_kept:
         return False
-    many = fits > 1 and price <= tuning.direct_per_fit * fits * n * p
-    return many or price <= tuning.direct_price
+    if price <= tuning.direct_price:
+        return True
+    if fits > 1:
+        return price <= tuning.direct_per_fit * fits * n * p
+    passes = tuning.direct_passes[not design.by_columns] * math.log(1.0 / max(tol, 1e-16))
+    if tol < tuning.single_tol:
+        price *= 2.0  # float64
+    return problem.is_very_tall and price <= passes * n * p
 
 
 def solve(problem: Problem, x: Array, lams: Array, tol: float, max_passes: int) -> Fits | None:
     """The solutions for decreasing λ, each from the one before; None if one is not certified.
 
-    The first starts from x. The penalty of the problem is taken at each λ in turn. Products for a
-    path are formed in float32 first, unless `tol` is tight: what they say of the last solution is
+    The first starts from x. The penalty of the problem is taken at each λ in turn. Products of many
+    rows are formed in float32 first, unless `tol` is tight: what they say of the last solution is
     compared with X, and if that is not good enough they are formed again.
     """
     penalty, tuning = problem.penalty, problem.tuning
     x = np.array(x, np.float64)
     penalty.project(x)
-    many = lams.size > 1 and not measured_on_rows(problem, lams.size)
-    if many and tol >= tuning.single_tol and np.ndim(problem.design.precompute) < 2:
+    n, p, asked = problem.design.n, problem.design.p, problem.design.precompute
+    many = tuning.cost.product * n * p * p > tuning.direct_price
+    if lams.size > 1:
+        many = not measured_on_rows(problem, lams.size)
+    if many and tol >= tuning.single_tol and np.ndim(asked) < 2:
         found = solve_on(moments_of(problem, single=True), problem, x, lams, tol, max_passes)
         if found is not None:
             return found
@@ -110,7 +131,7 @@ def certified(
     """The fits with their certificates, if all of those hold; measured on X if there is a problem.
 
     Where that would cost more than the products did, only the last is; what it differs by from the
-    gap on the products is added to all others.
+    gap on the products is added to all others, more of it where x is larger.
     """
     every = problem is not None and measured_on_rows(problem, lams.size)
     at = on_rows(problem, moments, coefs) if problem and every else moments.residuals(coefs)
@@ -118,7 +139,10 @@ def certified(
     if problem and not every:
         at = on_rows(problem, moments, coefs[-1:])
         F, gap, c = judged(penalty, lams[-1:], coefs[-1:], at)
-        gaps += abs(gap[0] - gaps[-1]) + abs(F[0] - objectives[-1])
+        # Errors of G, relative to the norms of columns, count in xᵀGx: the larger x, the more.
+        size = np.abs(coefs) @ np.sqrt(np.maximum(moments.G.diagonal(), 0.0))
+        worse = np.maximum(size / max(float(size[-1]), TINY), 1.0) ** 2
+        gaps += worse * (abs(gap[0] - gaps[-1]) + abs(F[0] - objectives[-1]))
         objectives[-1:], gaps[-1:], intercepts[-1:] = F, gap, c
     return accepted(coefs, intercepts, objectives, passes, gaps, tol * moments.null)
 
@@ -164,10 +188,10 @@ class Moments:
         """`square` is Σ s (y − ȳ)²."""
         self.G, self.q, self.square, self.null = G, q, square, 0.5 * square
         self.means, self.target_mean = means, target_mean
-        size = G.diagonal()
-        self.L = np.maximum(size, tuning.least_curvature * (size + means**2))
-        np.maximum(self.L, np.finfo(np.float64).tiny, out=self.L)
-        self.finite = all(map(math.isfinite, (G.sum(), q.sum(), square)))
+        self.L = np.empty(q.size)
+        self.finite = math.isfinite(
+            curvatures(G, q, means, tuning.least_curvature, self.L) + square
+        )
 
     def residuals(self, coefs: Array) -> Residuals:
         """At several points, without X."""
@@ -180,17 +204,19 @@ class Moments:
 def moments_of(problem: Problem, single: bool = False) -> Moments:
     """The moments of all rows; `single`: of products in float32."""
     X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
-    y, means, target_mean = targets(problem), np.zeros(X.shape[1]), 0.0
-    if problem.fit_intercept:
-        means, target_mean = column_sums(X, s, tuning), float(s @ y)
-        y = y - target_mean
+    sy, centred = np.empty(s.size), problem.fit_intercept
+    target_mean, square = centre_targets(targets(problem), s, centred, sy)
     with np.errstate(over="ignore", invalid="ignore"):
+        if single:
+            G, q, means = products_in_single(X, sy, s, centred, tuning)
+            return Moments(G, q, square, means, target_mean, tuning)
+        means = column_sums(X, s, tuning) if centred else np.zeros(X.shape[1])
         if np.ndim(problem.design.precompute) == 2:
             G = given_products(problem.design.precompute, X, s, means, tuning)
-            q = column_sums(X, s * y, tuning)
+            q = column_sums(X, sy, tuning)
         else:
-            G, q = products(X, y, s, means, tuning, single)
-        return Moments(G, q, float(s @ (y * y)), means, target_mean, tuning)
+            G, q = products(X, sy, s, means, tuning)
+        return Moments(G, q, square, means, target_mean, tuning)
 
 
 def targets(problem: Problem) -> Array:
@@ -207,15 +233,13 @@ def measured_on_rows(problem: Problem, points: int) -> bool:
 
 def on_rows(problem: Problem, moments: Moments, coefs: Array) -> Residuals:
     """The residuals and gradients at several points, from the rows of X."""
-    design, s, y = problem.design, problem.s, targets(problem) - moments.target_mean
+    design, count = problem.design, len(coefs)
     X = design.X  # type: ignore[attr-defined]
-    U = design.predict(coefs[0])[None] if len(coefs) == 1 else coefs @ X.T
-    U -= y
-    intercepts = np.zeros(len(coefs))
-    if problem.fit_intercept:
-        shift = U @ s
-        U -= shift[:, None]
-        intercepts = moments.target_mean - shift
-    su = U * s
-    g = design.correlate(su[0])[None] if len(coefs) == 1 else su @ X
-    return Residuals(np.einsum("ki,ki->k", su, U), su @ y, g, intercepts)
+    U = design.predict(coefs[0])[None] if count == 1 else coefs @ X.T
+    squares, along, intercepts = np.empty((3, count))
+    residuals(
+        U, targets(problem), problem.s, moments.target_mean, problem.fit_intercept, squares, along,
+        intercepts,
+    )  # fmt: skip
+    g = design.correlate(U[0])[None] if count == 1 else U @ X
+    return Residuals(squares, along, g, intercepts)

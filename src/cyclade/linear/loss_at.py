@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.losses import Logistic, Loss, Poisson, Squared
-from cyclade.linear.losses.labels import xlogx
+from cyclade.linear.kernels import losses as kernels
+from cyclade.linear.losses import Logistic, Loss, Poisson, Squared, xlogx
 
 Array = NDArray[Any]
 
@@ -33,7 +33,7 @@ def balanced(u: Array, slope: Any, s: Array, classes: bool = False) -> Array:
     """
     if classes:
         return np.asarray(u - slope)
-    side = np.where(slope > 0, np.maximum(u, 0.0), np.minimum(u, 0.0))
+    side = u * (u * slope > 0)
     weight = np.asarray(s @ side)
     part = np.divide(slope, weight, out=np.zeros_like(weight), where=weight != 0)
     return np.asarray(u - part * side)
@@ -97,11 +97,9 @@ class SquaredLossAt(LossAt):
     perfect = 0.0
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        from cyclade.linear.kernels.losses import residuals
-
         super().__init__(loss, y, s, z)
         self.slopes = np.empty_like(z)
-        self._squares, self._along, *balance = residuals(y, z, s, self.slopes)
+        self._squares, self._along, *balance = kernels.residuals(y, z, s, self.slopes)
         self.balance = balance[0], balance[1]
         self.value = 0.5 * self._squares
 
@@ -116,14 +114,12 @@ class LogisticLossAt(LossAt):
     perfect = 0.0
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        from cyclade.linear.kernels.losses import passage
-
         super().__init__(loss, y, s, z)
         e = np.abs(z)
         np.negative(e, out=e)
         self.e = np.exp(e, out=e)
         self.u, self.slopes = np.empty_like(z), np.empty_like(z)
-        self._sums = passage(y, z, self.e, np.log1p(e), s, self.u, self.slopes)
+        self._sums = kernels.passage(y, z, self.e, np.log1p(e), s, self.u, self.slopes)
         self.value = self._sums[0]  # Σ s_i (log(1 + e_i) − min(y_i z_i, 0))
 
     def dual(self, shrink: float) -> float:
@@ -132,38 +128,29 @@ class LogisticLossAt(LossAt):
         With a = |u|, φ*(u) = a log a + (1 − a) log(1 − a) = uz − φ. Where θ has shrunk, log a and
         the sums with it are known already; one logarithm is left, of 1 − shrink · a.
         """
-        from cyclade.linear.kernels.losses import remainder, triple
-
         value, mass, margins, entropy = self._sums
         if shrink == 1.0:
             return value + margins
-        rest = np.empty_like(self.z)
-        remainder(self.u, shrink, rest)
+        rest = 1.0 - shrink * np.abs(self.u)
         with np.errstate(divide="ignore", invalid="ignore"):  # shrink near 1: the caller looks
-            other = float(triple(self.s, rest, np.log(rest)))
+            other = float((self.s * rest) @ np.log(rest))
         return -shrink * (mass * math.log(shrink) + entropy) - other
 
     @cached_property
     def second(self) -> Array:
         """p (1 − p) = e / (1 + e)²."""
-        from cyclade.linear.kernels.losses import curvature
-
-        out = np.empty_like(self.z)
-        curvature(self.e, out)
-        return out
+        q = 1.0 / (1.0 + self.e)
+        return np.asarray(self.e * q * q)
 
 
 class PoissonLossAt(LossAt):
     """With e = exp(z), all else is arithmetic."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        from cyclade.linear.kernels.losses import counts
-
         super().__init__(loss, y, s, z)
         with np.errstate(over="ignore"):  # a line search turns back from inf
             self.second = np.exp(z)
-        self.u, self.slopes = np.empty_like(z), np.empty_like(z)
-        self._least = counts(y, z, self.second, s, self.u, self.slopes)
+        self.u = self.second - y
 
     @property
     def _saturated(self) -> float:
@@ -175,12 +162,10 @@ class PoissonLossAt(LossAt):
     @cached_property
     def value(self) -> float:
         """Σ s_i (e_i − y_i z_i + y_i log y_i − y_i)."""
-        return float(self._least + self._saturated)
+        return float(self.s @ (self.second - self.y * self.z)) + self._saturated
 
     def conjugate(self, u: Array) -> float:
         """With a = u + y: Σ s_i (a_i log a_i − a_i) less what is the same at every u; a ≥ 0."""
-        from cyclade.linear.kernels.losses import triple
-
         if not u.any():
             return 0.0
         a = u + self.y
@@ -188,90 +173,28 @@ class PoissonLossAt(LossAt):
             return math.inf
         logs = np.log(np.maximum(a, np.finfo(np.float64).tiny))
         logs -= 1.0
-        return float(triple(self.s, a, logs)) - self._saturated
+        return float((self.s * a) @ logs) - self._saturated
 
 
 class SoftmaxLossAt(LossAt):
     """With e = exp(z − max z), all else is arithmetic and one logarithm a row; z is (n, T)."""
 
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        from cyclade.linear.kernels.classes import lowered, probabilities, summed
-
         super().__init__(loss, y, s, z)
-        low = np.empty(z.shape)
-        lowered(z, low)
+        low = z - z.max(axis=1, keepdims=True)  # so that no exponential overflows
         self.p, total = np.exp(low), np.empty(s.size)
         self.u, self.slopes = np.empty(z.shape), np.empty(z.shape)
-        probabilities(y, self.p, s, self.u, self.slopes, total)
-        self.value = float(summed(y, low, np.log(total), s))
+        kernels.probabilities(y, self.p, s, self.u, self.slopes, total)
+        self.own = np.arange(s.size), y.astype(np.int64)
+        self.value = float(s @ (np.log(total) - low[self.own]))
 
     def dual(self, shrink: float) -> float:
         """−Σ s_i φ*(y_i, θ_i) at θ = shrink · u, φ* the entropy of θ + e_y."""
-        from cyclade.linear.kernels.classes import entropies, shrunk
-
-        q = np.empty(self.z.shape)
-        shrunk(self.y, self.u, shrink, q)
-        return -float(entropies(q, np.log(np.maximum(q, np.finfo(np.float64).tiny)), self.s))
+        q = shrink * self.u
+        q[self.own] += 1.0
+        return -float(self.s @ xlogx(q).sum(axis=1))
 
 
-class LossesAt:
-    """The loss at several z at once, the rows of Z: what their certificates are made of.
-
-    `value` holds Σ s_i φ(y_i, z_i) by rows, and `slopes` the rows sθ of the dual points θ: φ', with
-    Σ s_i θ_i brought to zero if they are to be balanced (`balance`).
-    """
-
-    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balance: bool) -> None:
-        self.loss, self.s, self.shape = loss, s, Z.shape
-        self.y = np.broadcast_to(y, Z.shape).reshape(-1)
-        self.value = self.sums(loss.value(self.y, Z.reshape(-1)))
-        u = np.asarray(loss.gradient(self.y, Z.reshape(-1))).reshape(Z.shape)
-        self.u = balanced(u.T, u @ s, s).T if balance else u
-        self.slopes = self.u * s
-
-    def sums(self, values: Array) -> Array:
-        """Σ s_i values_i by rows."""
-        return np.asarray(np.asarray(values).reshape(self.shape) @ self.s)
-
-    def dual(self, shrink: Array) -> Array:
-        """−Σ s_i φ*(y_i, shrink · θ_i) by rows."""
-        theta = (shrink[:, None] * self.u).reshape(-1)
-        return -self.sums(self.loss.conjugate(self.y, theta))  # type: ignore[attr-defined]
-
-
-class LogisticLossesAt(LossesAt):
-    """With e = exp(−|z|), two logarithms and arithmetic. Labels are the sides of a balance."""
-
-    def __init__(self, loss: Loss, y: Array, s: Array, Z: Array, balance: bool) -> None:
-        from cyclade.linear.kernels.losses import passages
-
-        e = np.abs(Z)
-        np.negative(e, out=e)
-        np.exp(e, out=e)
-        self.s, self.y = s, y
-        self.a, self.slopes = np.empty_like(Z), np.empty_like(Z)
-        self.value, (self.mass, self.entropy, self.part) = (
-            np.empty(len(Z)),
-            np.empty((3, len(Z), 2)),
-        )
-        passages(
-            y, Z, e, np.log1p(e), s, balance, self.a, self.slopes, self.value, self.mass,
-            self.entropy, self.part,
-        )  # fmt: skip
-
-    def dual(self, shrink: Array) -> Array:
-        """−Σ s_i [a log a + (1 − a) log(1 − a)] with a = |θ|: a part of |φ'|, one per label."""
-        from cyclade.linear.kernels.losses import remainders, triples
-
-        part = self.part * shrink[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):  # parts near 0 and 1: the caller looks
-            own = part * (self.mass * np.log(part) + self.entropy)
-            rest = np.empty_like(self.a)
-            remainders(self.y, self.a, part, rest)
-            return np.asarray(-own.sum(axis=1) - triples(self.s, rest, np.log(rest)))
-
-
-MANY: dict[type, type[LossesAt]] = {Logistic: LogisticLossesAt}
 KINDS: dict[type, type[LossAt]] = {
     Squared: SquaredLossAt, Logistic: LogisticLossAt, Poisson: PoissonLossAt,
 }  # fmt: skip
@@ -282,8 +205,3 @@ def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:
     if z.ndim == 2:
         return (SoftmaxLossAt if loss.softmax else LossAt)(loss, y, s, z)
     return KINDS.get(type(loss), LossAt)(loss, y, s, z)
-
-
-def losses_at(loss: Loss, y: Array, s: Array, Z: Array, balance: bool) -> LossesAt:
-    """The loss at the rows of Z."""
-    return MANY.get(type(loss), LossesAt)(loss, y, s, Z, balance)

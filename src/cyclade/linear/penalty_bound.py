@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import block_measures, columns
+from cyclade.linear.kernels import columns, group
 from cyclade.linear.kernels.penalties import SHIPPED, compiled_for, numbers_of
 from cyclade.linear.kernels.sorted_l1 import dual_norm, pool, sorted_residuals
 from cyclade.linear.penalties import BlockPenalty, Rows, Slope, formulas
@@ -253,7 +253,7 @@ class BoundBlocks(BoundPenalty):
     def occupied(self, x: Array) -> Array:
         """Which blocks are not zero."""
         out = np.empty(self.blocks, bool)
-        block_measures.occupied(x.reshape(-1), self.starts, out)
+        group.occupied(x.reshape(-1), self.starts, out)
         return out
 
     def check(self, x: Array, g: Array) -> tuple[Array, float, float, bool]:
@@ -309,18 +309,18 @@ class BoundGroups(BoundBlocks):
         return other
 
     def total(self, cols: Array, x: Array) -> float:
-        return float(block_measures.total(x, self.starts, self.table, cols))
+        return float(group.total(x, self.starts, self.table, cols))
 
     def distances(self, cols: Array, x: Array, g: Array) -> Array:
         """In the Euclidean norm."""
         out = np.empty(cols.size)
-        block_measures.distances(x, g, self.starts, self.table, cols, out)
+        group.distances(x, g, self.starts, self.table, cols, out)
         return out
 
     def excess(self, g: Array) -> float:
         """The dual norm: r is linear in λ, so this is λ_max(g)/λ."""
         if self.rotated:
-            return float(block_measures.largest_norm(g, self.starts, self.table))
+            return float(group.largest_norm(g, self.starts, self.table))
         return float(self.penalty.lam_max(self.by_features(g)) / self.penalty.lam)
 
 
@@ -348,14 +348,12 @@ class BoundEntries(BoundBlocks):
 
     def total(self, cols: Array, x: Array) -> float:
         """Σ_jt r_j(x_jt) over the rows j."""
-        return float(block_measures.entry_total(self.parameters, x.reshape(-1, self.T), cols))
+        return float(group.entry_total(self.parameters, x.reshape(-1, self.T), cols))
 
     def distances(self, cols: Array, x: Array, g: Array) -> Array:
         """The largest of an entry, for each of the rows."""
         out, shape = np.empty(cols.size), (-1, self.T)
-        block_measures.entry_distances(
-            self.parameters, x.reshape(shape), g.reshape(shape), cols, out
-        )
+        group.entry_distances(self.parameters, x.reshape(shape), g.reshape(shape), cols, out)
         return out
 
     def excess(self, g: Array) -> float:

@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array
 
 
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
+def _begin(display: Any, ax: Any, of: str) -> Any:
+    """The axes that a display draws on, alpha falling from left to right."""
+    if ax is None:
+        import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+        ax = plt.subplots(layout="constrained")[1]
+    display.ax_, display.figure_ = ax, ax.figure
+    ax.set_xscale("log")
+    ax.invert_xaxis()
+    ax.set(xlabel="alpha", ylabel=of)
+    return ax
 
 
 @dataclass
@@ -53,8 +58,7 @@ class PathDisplay:
         **style
             For Matplotlib's `plot`.
         """
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
+        ax = _begin(self, ax, "coefficient")
         path, coefs = self.path, np.asarray(self.path.coefs)
         outputs = coefs if coefs.ndim == 3 else coefs[None]
         self.lines_ = []
@@ -68,15 +72,12 @@ class PathDisplay:
                 text = name if rank is not None and k == 0 else None
                 color = (others or f"C{j % 10}") if rank is None else f"C{rank % 10}"
                 options = {"color": color, "label": text, "zorder": 2 + (text is not None), **style}
-                self.lines_ += self.ax_.plot(path.alphas, curves[j], **options)
-        self.ax_.set_xscale("log")
-        self.ax_.invert_xaxis()
-        self.ax_.axhline(0.0, color="black", linewidth=0.5)
+                self.lines_ += ax.plot(path.alphas, curves[j], **options)
+        ax.axhline(0.0, color="black", linewidth=0.5)
         if alpha is not None:
-            self.ax_.axvline(alpha, color="black", linestyle="--", linewidth=1.0)
-        self.ax_.set(xlabel="alpha", ylabel="coefficient")
+            ax.axvline(alpha, color="black", linestyle="--", linewidth=1.0)
         if any(size[list(ranks)]):
-            self.ax_.legend(fontsize="small", title="feature", loc="best")
+            ax.legend(fontsize="small", title="feature", loc="best")
         return self
 
 
@@ -108,26 +109,17 @@ class CVDisplay:
 
     def plot(self, ax: Any = None, **style: Any) -> CVDisplay:
         """Draw on `ax`, or on a new figure; `style` is for Matplotlib's `plot`."""
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
-        (self.line_,) = self.ax_.plot(self.alphas, self.mean, **{"label": "mean", **style})
+        ax = _begin(self, ax, self.name)
+        (self.line_,) = ax.plot(self.alphas, self.mean, **{"label": "mean", **style})
         low, high = self.mean - self.std, self.mean + self.std
-        color = self.line_.get_color()
-        self.ax_.fill_between(
-            self.alphas, low, high, alpha=0.25, color=color, label="one standard error"
-        )
-        for value, line, text in [
-            (self.alpha_min, "--", "best"),
-            (self.alpha_1se, ":", "within one standard error"),
-        ]:
-            self.ax_.axvline(
-                value, color="black", linestyle=line, linewidth=1.0, label=f"{text}: {value:.3g}"
-            )
-        self.ax_.set_xscale("log")
-        self.ax_.invert_xaxis()
-        self.ax_.set(xlabel="alpha", ylabel=self.name)
+        shade = {"alpha": 0.25, "color": self.line_.get_color(), "label": "one standard error"}
+        ax.fill_between(self.alphas, low, high, **shade)
+        choices = {"best": self.alpha_min, "within one standard error": self.alpha_1se}
+        for (text, value), line in zip(choices.items(), ("--", ":"), strict=True):
+            label = f"{text}: {value:.3g}"
+            ax.axvline(value, color="black", linestyle=line, linewidth=1.0, label=label)
         clear = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}  # lines may lie below
-        self.ax_.legend(fontsize="small", **clear)
+        ax.legend(fontsize="small", **clear)
         return self
 
 

@@ -76,14 +76,12 @@ class Model:
 
 
 def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> Array:
-    """s times `curvatures`, in the shape of z; not zero anywhere.
-
-    A weight of zero would leave a row's z without a place in R; a tiny one does no harm.
-    """
-    s = np.maximum(problem.s, problem.tuning.weight_floor / problem.s.size)
+    """s times `curvatures`, in the shape of z; not zero anywhere."""
     if problem.loss.quadratic and problem.offset.ndim == 1:
-        return s
-    return by_rows(s, curvatures(problem.loss, problem.tuning, loss_at, damping, trust))
+        return problem.weights
+    return by_rows(
+        problem.weights, curvatures(problem.loss, problem.tuning, loss_at, damping, trust)
+    )
 
 
 def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float) -> Array:
@@ -180,13 +178,13 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
         return None
     columns = problem.design.unweighted(S, problem.fit_intercept)
     at = np.searchsorted(columns.cols, S)
-    downhill = np.append(-columns.slopes(model.slopes)[at] - slope, -model.slopes.sum())
+    downhill = np.append(-columns.slopes(model.slopes, at) - slope, -model.slopes.sum())
     if float(np.abs(downhill[:k]).max()) <= eps:
         return None
     for second in (model.second(), model.w):
         H = columns.products(at, second)
         H.flat[:: k + 1] += bend + problem.tuning.newton_ridge * np.abs(H.diagonal())
-        border, corner = columns.slopes(second)[at], float(second.sum())
+        border, corner = columns.slopes(second, at), float(second.sum())
         step = solve_positive(H, border, corner, downhill, problem.fit_intercept)
         if step is not None:
             break

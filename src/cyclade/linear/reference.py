@@ -16,8 +16,7 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
 from cyclade.linear.penalties import BlockPenalty
-from cyclade.linear.stochastic.oracle import Features, LinearOracle
-from cyclade.linear.stochastic.separable import Separable, by_blocks
+from cyclade.linear.stochastic.oracle import Features, LinearOracle, Separable, by_blocks
 from cyclade.linear.stochastic.steps import exact
 from cyclade.orders import as_order
 from cyclade.samplers import ALL, Full
@@ -83,7 +82,8 @@ def cycles(
     dtype = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
     p = X.shape[1]
     if blocks is None:
-        blocks = _groups(penalty, p)
+        grouped = isinstance(penalty, BlockPenalty)
+        blocks = [block.tolist() for block in penalty.blocks(p)] if grouped else "coordinates"
     features = Features(p, blocks, fit_intercept=fit_intercept, outputs=outputs, dtype=dtype)
     oracle = LinearOracle(
         X, np.asarray(y), loss, features, sample_weight=_array(sample_weight, dtype),
@@ -104,25 +104,15 @@ def run(X: Any, y: Any, loss: Any, penalty: Any, *, K: int, **options: Any) -> l
     return list(islice(cycles(X, y, loss, penalty, **options), K + 1))
 
 
-def _groups(penalty: Any, p: int) -> Any:
-    if not isinstance(penalty, BlockPenalty):
-        return "coordinates"
-    order, starts = penalty.partition(p)
-    return [part.tolist() for part in np.split(order, starts[1:-1])]
-
-
 def _array(values: Any, dtype: Any) -> Array | None:
     return None if values is None else np.asarray(values, dtype)
 
 
 def _seen(k: int, x: Any, oracle: LinearOracle, features: Features, r: Separable) -> Iterate:
     """The iterate, with F and dist(∂F, 0) from a freshly computed z."""
-    coef, c = features.read(x)
     at = oracle.sweep(x.copy(), ALL)
     blocks = range(features.layout.m)
     objective = at.value() + sum(r.value(j, x.get(j)) for j in blocks)
     squares = sum(r.distance(j, x.get(j), at.grad(j)) ** 2 for j in blocks)
-    intercept: Any = 0.0
-    if c is not None:
-        intercept = float(c[0]) if features.outputs is None else c.copy()
-    return Iterate(k, coef.copy(), intercept, float(objective), float(np.sqrt(squares)))
+    found = features.fitted(x, features.dtype)
+    return Iterate(k, *found, float(objective), float(np.sqrt(squares)))

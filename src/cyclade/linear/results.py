@@ -122,7 +122,7 @@ class PathResult:
     def at(self, k: int) -> Solution:
         """The k-th solution, with all the passes that led there."""
         return Solution(
-            np.ascontiguousarray(self.coefs[..., k]), self.intercepts[..., k],
+            np.ascontiguousarray(self.coefs[..., k]), self.intercepts.T[k],
             float(self.objectives[k]), self.certificates[k], int(self.passes[: k + 1].sum()),
         )  # fmt: skip
 
@@ -186,42 +186,24 @@ def resumed(kept: Kept | None, lams: Array, x: Any, c: Any, follow: Follow) -> l
     `x` and `c` are where the first λ starts from; `done` takes each solution when it is there.
     """
     fits: list[Solution] = []
-    if kept is not None and (found := kept.load()) is not None:
-        fits = unpack(found)
+    found = None if kept is None else kept.load()
+    if found is not None:
+        rows = found.pop("certificate_rows")
+        certificates = [
+            Certificate("gap" if gap else "distance", *at) for *at, gap in rows.tolist()
+        ]
+        path = PathResult(lams[: len(rows)], certificates=certificates, **found)
+        fits = [replace(path.at(k), passes=int(path.passes[k])) for k in range(len(rows))]
         x, c = fits[-1].coef, fits[-1].intercept
 
     def done(fit: Solution) -> None:
         fits.append(replace(fit, coef=fit.coef.copy()))  # the fit goes on in the same array
         if kept is not None:
-            kept.save(**pack(fits))
+            arrays = vars(PathResult.of(lams[: len(fits)], fits))
+            del arrays["lams"]
+            rows = [(at.value, at.tolerance, at.kind == "gap") for at in arrays.pop("certificates")]
+            kept.save(certificate_rows=np.array(rows), **arrays)
 
     if len(fits) < lams.size:
         follow(x, c, lams[len(fits) :], done)
     return fits
-
-
-def pack(fits: list[Solution]) -> dict[str, Array]:
-    """Solutions as arrays."""
-    return {
-        "coefs": np.stack([fit.coef for fit in fits]),
-        "intercepts": np.stack([np.asarray(fit.intercept) for fit in fits]),
-        "objectives": np.array([fit.objective for fit in fits]),
-        "certificates": np.array(
-            [(c.value, c.tolerance, c.kind == "gap") for c in (fit.certificate for fit in fits)]
-        ),
-        "passes": np.array([fit.passes for fit in fits]),
-    }
-
-
-def unpack(found: dict[str, Array]) -> list[Solution]:
-    """The reverse."""
-    return [
-        Solution(
-            coef, float(c) if np.ndim(c) == 0 else c, float(F),
-            Certificate("gap" if gap else "distance", float(value), float(tolerance)), int(passes),
-        )
-        for coef, c, F, (value, tolerance, gap), passes in zip(
-            found["coefs"], found["intercepts"], found["objectives"], found["certificates"],
-            found["passes"], strict=True,
-        )
-    ]  # fmt: skip

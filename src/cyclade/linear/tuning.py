@@ -52,7 +52,7 @@ class Tuning:
     stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
     idle_checks: int = 3  # in a row between which nothing moved
 
-    # Screening (screening.py): entries of X read, against bounds computed in vain. 2x: 1.17
+    # Screening (problem.py): entries of X read, against bounds computed in vain. 2x: 1.17
     # (`lasso dense path`).
     screening_margin: float = 0.9  # of a threshold: a column is skipped if |g_j| is surely less
     screening_read: float = 0.4  # of all entries: instead of reading more, all of X is read
@@ -110,6 +110,15 @@ class Tuning:
     entry: float = 0.25  # of the largest violation: columns with less wait for the next step
     short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
 
+    # Several λ of a path at once (starts/segments.py): products and cycles on them, against working
+    # sets at every λ. Without segments five one-hot tables take 1.6 to 4.4 times as long, a9a 2.8,
+    # w8a 2.2, news20 counts 1.4; with segments of two λ a 72 x 7,129 table took 1.2 times as long.
+    segment_least: int = 4  # λ of a segment; fewer are not worth its end
+    segment_entries: int = 2**19  # of X: what the calls at one λ cost, against a pass over X
+    segment_price: float = 8.0  # cycles over the columns, for each λ: what products may cost
+    segment_rounds: int = 3  # with more columns each, before a segment is made shorter
+    segment_cycles: int = 50  # at one λ: where more are needed, columns are far from orthogonal
+
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
     # 2x: 1.6 (a quantile with a window of 0.01).
     window_first: float = 0.1  # of the residuals' spread: the first window is no narrower
@@ -130,6 +139,11 @@ class Tuning:
     # λ_max/3 to λ_max/1000 a fit of 3,000 x 80 takes 0.7 ms instead of 0.85 to 5.5, of 10,000 x 60
     # 1.4 instead of 1.7 to 2.5, and of 6,000 x 100 (a higher price) 1.7 instead of 1.05 to 2.6.
     direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
+    # At λ_max/10 to λ_max/1000 a single fit of a very tall X to a tolerance of 1e-6 takes the same
+    # time on products in float32 as with steps on samples of rows at 140 columns; if X is by rows,
+    # 0.75 of it at 200, and no more were tried. Each step brings the gap down by a factor of about
+    # 20 for two passes.
+    direct_passes: tuple[float, float] = (0.7, 1.3)  # over X, per factor e of a tolerance; by rows
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
@@ -150,10 +164,14 @@ class Tuning:
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
     # Tables in chunks (chunked/): passes over the table against work on a chunk and on the client.
-    chunk_rows: int = 2**12  # at a time, at most: their vectors fit where freed memory is kept
+    chunk_rows: int = 3 * 2**10  # at a time: their vectors fit where freed memory is kept; 2x: 1.1
     chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
+    true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is there
+    chunk_guess: int = 4_000  # rows of a chunk of eight times as many that a start is guessed from
+    chunk_guess_tol: float = 1e-3  # of the null loss, what these are fitted to; below their noise
     chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
     chunk_split: int = 32  # sums that one task of Dask adds; 8: 7 % more time on 20 small chunks
+    chunk_group_bytes: int = 2**30  # of X in memory that one task works on; 0: a task for a chunk
     chunk_inline: int = 2**14  # bytes of a task that go with every chunk; 0: 7 % more time there
 
     # Threads (threads.py)
@@ -194,12 +212,11 @@ class Tuning:
     # sparse groups, or groups of more than ten columns. In float32, `group leukemia /100`, which is
     # smaller than `large_design`, makes 1.14 times as many cycles.
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
-    group_inner_steps: int = 30  # proximal steps on one sparse group, in first-level cache
+    group_inner_steps: int = 12  # proximal steps on a sparse group; 30: 1.1 to 2.4 times as long
     anderson_depth: int = 4  # differences combined; one extrapolation after so many cycles
     stalled_rounds: int = 4  # checks of W in a row without a distance lower by 10 %
 
     # Classes (subproblem/classes.py): products of all columns and classes against cycles.
-    class_forcing: float = 0.001  # of the distance W is brought to otherwise: models are Newton's
     max_products: int = 2_000  # columns times classes whose products are formed at every step
 
     # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
@@ -208,15 +225,13 @@ class Tuning:
 
     # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
     # `pivot_near` 1.38 (`cauchy a9a /10`), `pivot_cycles` 1.24 and `pivot_distance` 1.19 (`cauchy
-    # outliers /10`), `pivot_burst` 1.12; `pivot_steps`, `max_pivots`: guards.
+    # outliers /10`); `pivot_steps`, `max_pivots`: guards.
     pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
     pivot_cycles_near: float = 400.0  # the same near the minimum
     pivot_distance: float = 0.3  # of λ: near the minimum
-    true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is
     pivot_near: float = 0.95  # of its threshold: a zero with a larger |g| has its products formed
     pivot_rate: float = 0.8  # of the distance before: where more is left, products are made anew
-    pivot_burst: int = 8  # cycles before pivots, where many columns violate
-    pivot_few: int = 24  # columns that violate without cycles first: each is one pivot
+    pivot_burst: int = 8  # cycles that a step with old products costs, about
     pivot_ridges: tuple[float, ...] = (0.0, 1e-10, 1e-8)  # of the diagonal, in turn; guard
     least_trust: float = 1e-3  # of a majoriser's weights; guard
     pivot_steps: int = 20  # Newton steps before the outer loop checks progress
@@ -236,26 +251,34 @@ class Tuning:
     # and a first λ of three take the fewest passes over X; one or three cycles 5 % more. Without
     # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times. With
     # one share for all, mushrooms and w8a at λ_max/10 take 1.3 to 1.7 times as long at 0.15, and
-    # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100).
+    # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100). With
+    # `sweep_reach` 0, five such tables take 1.2 to 1.7 times as long at a tolerance of 1e-6, since
+    # the check finds columns that were left out; 0.15 helps two of them, 0.25 four, 0.5 all.
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
     sweep_share_apart: float = 0.1  # the same, where these columns hardly share rows:
     sweep_entries: float = 2.0  # where they have fewer entries in a row, all of them together
     sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero
     sweep_support: int = 2  # cycles over the support after one over all columns, at most
+    sweep_reach: tuple[float, float] = (0.35, 1.0)  # of a move: slopes change by it; sparse, dense
     sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over
     # eight columns or rows (`long_run_bytes`) take 0.65 to 0.85 of the time of gemv on X of 1,000 x
     # 10,000 to 100,000 x 200. Sharing all sparse columns costs 1.5 times (`lasso sparse path`),
-    # sharing none 1.24 (`lasso a9a /100`). 2x: `max_row_entries` 1.6 (`logistic counts /1000`),
-    # `max_columns_kept` 1.24 (`logistic tfidf /100`), `max_columns_dense` 1.12, the others 1.04 or
-    # less.
+    # sharing none 1.24 (`lasso a9a /100`). Copies of dense columns of 2,000 to 4,000 rows
+    # (`in_place_bytes` of 2**15) take 1.0 to 3.3 times as long; on 2,000 x 2,000 at λ_max/1000,
+    # where cycles are many, 0.7 to 0.85. Of a wide X working sets are a small part, and copies of
+    # them take 0.8 of the time (`lasso unseen /100`). 2x: `max_row_entries` 1.6 (`logistic counts
+    # /1000`), `max_columns_kept` 1.24 (`logistic tfidf /100`), `max_columns_dense` 1.12, the others
+    # 1.04 or less.
     max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
     long_run_bytes: int = 1024  # of entries of X in a row, read faster by our loops than by gemv
     lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
-    in_place_bytes: int = 2**15  # of a dense column: cycles run on longer ones where they lie
+    in_place_bytes: tuple[int, int] = 2**11, 2**15  # of a column that is not copied; if p > n
+    max_turned: int = 2**22  # entries of a float64 X by rows, copied by columns to be swept: on
+    # 2,000 x 500 fits then take 0.3 to 0.5 of the time, on 20,000 x 2,000 a copy takes a fit's time
     shared_entries: float = 100.0  # per column, on average: longer columns are not copied
     least_curvature: float = 1e-12  # of a column's uncentred norm: constant columns keep a step
     max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many

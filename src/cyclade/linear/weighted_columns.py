@@ -32,8 +32,8 @@ class Columns(abc.ABC):
     sizes: Array  # how many entries each has
 
     @abc.abstractmethod
-    def slopes(self, v: Array) -> Array:
-        """Aᵀv, for v (n,) or (n, m)."""
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
+        """Aᵀv, for v (n,) or (n, m); of the chosen columns, if any are named."""
 
     @abc.abstractmethod
     def products(self, chosen: Array, w: Array) -> Array:
@@ -64,8 +64,9 @@ class DenseColumns(Columns):
         self.A, ones = np.empty((cols.size, n)), np.ones(n)
         gather(X, cols, ones, ones, centred, self.A, self.centres, np.empty(cols.size))
 
-    def slopes(self, v: Array) -> Array:
-        return np.asarray(self.A @ v, np.float64)
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
+        out = np.asarray(self.A @ v, np.float64)  # to pick columns would cost more
+        return out if chosen is None else out[chosen]
 
     def _rows(self, chosen: Array) -> Array:
         """These columns; all of them, in the order they have, without a copy."""
@@ -115,11 +116,12 @@ class SparseColumns(Columns):
         """All the columns by rows."""
         return self.parts_of(self.cols)
 
-    def slopes(self, v: Array) -> Array:
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
         if v.ndim == 2:
-            return np.stack([self.slopes(np.ascontiguousarray(t)) for t in v.T], axis=1)
-        X, out = self.X, np.empty(self.cols.size)
-        sparse.correlate(X.data, X.rows, X.starts, self.cols, v, out)
+            return np.stack([self.slopes(np.ascontiguousarray(t), chosen) for t in v.T], axis=1)
+        X, cols = self.X, self.cols if chosen is None else self.cols[chosen]
+        out = np.empty(cols.size)
+        sparse.correlate(X.data, X.rows, X.starts, cols, v, out)
         return out
 
     def price(self, chosen: Array) -> float:

@@ -13,6 +13,7 @@ from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
 from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
 from cyclade.linear.chunked.passes import Column
+from cyclade.linear.chunked.start import guess, opening
 from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
@@ -93,12 +94,16 @@ class TablePart(NamedTuple):
 
 def as_tables(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
-    tuning: Tuning,
+    tuning: Tuning, cold: bool,
 ) -> list[Table]:  # fmt: skip
-    """One table, or one per output where nothing joins outputs; rows are checked in one pass."""
+    """One table, or one per output where nothing joins outputs; rows are checked in one pass.
+
+    Where a fit starts `cold`, a start may be guessed in that pass.
+    """
     sample_weight, offset, fit_intercept = data
     chunks: Chunks = as_chunks(X, y, sample_weight, offset, tuning)
-    seen = Seen(chunks, loss, tuning)
+    first = opening(chunks, loss, penalty, bool(fit_intercept), tuning) if cold else None
+    seen = Seen(chunks, loss, tuning, first)
     outputs = seen.columns
     if loss.target == "classes":
         outputs = max(seen.classes, np.shape(coef)[1] if np.ndim(coef) == 2 else 0)
@@ -126,11 +131,14 @@ def refuse_sorted(bound: Any) -> Any:
 def approach(
     table: Table, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> Place:
-    """A start: through easier losses where the loss is narrow, and down in λ where r is nonconvex.
+    """A start: guessed, through easier losses where the loss is narrow, down in λ where r is bent.
 
     The same ways as in memory (`starts/`), with one working set at each stage.
     """
     tuning, penalty = table.tuning, table.penalty.penalty
+    guessed = guess(table) if cold else None
+    if guessed is not None:
+        return guessed
     if cold:
         some = table.seen.some
         if table.column.output is not None:

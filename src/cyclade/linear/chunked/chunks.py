@@ -6,7 +6,8 @@ Nothing else is asked, so a table may lie in files, in a list of arrays or on ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -46,6 +47,7 @@ class Chunks(Protocol):
 
     p: int
     given: np.dtype[Any]  # that X came in, and results go back in
+    at_hand: int  # rows of the largest chunk, if all lie in memory; else 0
 
     def reduce(self, task: Task, with_X: bool = True) -> Sums:
         """The sums of a task over all chunks."""
@@ -67,6 +69,11 @@ def merge(parts: Sequence[Sums]) -> Sums:
             else:
                 out[name] = out[name] + value
     return out
+
+
+def summed(task: Task, chunks: Iterable[Chunk]) -> Sums:
+    """The sums of a task over some chunks, one at a time."""
+    return reduce(lambda out, part: merge([out, part]), map(task, chunks))
 
 
 class RowChunks:
@@ -156,6 +163,8 @@ class SlicedChunks:
         self.X, self.columns = X, (y, s, offset)
         self.p = X.shape[1]
         self.given = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        inside = all(isinstance(one, np.ndarray) or hasattr(one, "tocsr") for one in X.blocks)
+        self.at_hand = min(X.rows, max(one.shape[0] for one in X.blocks)) if inside else 0
 
     def parts(self, with_X: bool = True) -> Iterator[Chunk]:
         """One chunk after another."""
@@ -166,12 +175,7 @@ class SlicedChunks:
 
     def reduce(self, task: Task, with_X: bool = True) -> Sums:
         """One chunk at a time: memory is that of a chunk."""
-        out: Sums | None = None
-        for chunk in self.parts(with_X):
-            part = task(chunk)
-            out = part if out is None else merge([out, part])
-        assert out is not None
-        return out
+        return summed(task, self.parts(with_X))
 
 
 def evaluated(column: Any) -> Any:

@@ -2,18 +2,20 @@
 
 X is never brought to the client, and no worker keeps more than the chunks it works on: what a task
 reads, it reads again in the next pass (from files, or from memory where X was persisted). So a
-worker that is lost costs its chunks of one pass, which Dask runs again elsewhere.
+worker that is lost costs its chunks of one pass, which Dask runs again elsewhere. Small chunks that
+lie in the memory of one worker share a task: what Dask spends on a task is then spent once.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge
+from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge, summed
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 
@@ -40,16 +42,26 @@ class DaskChunks:
             aligned(name, column, rows, len(self.X))
             for name, column in (("y", y), ("sample_weight", s), ("offset", offset))
         ]
+        size = self.p * self.given.itemsize * (max(rows) if rows else np.inf)
+        most = int(max(tuning.chunk_group_bytes // size, 1))
+        futures = futures_of(X)
+        inside = all(part.key in futures for part in self.X)
+        self.at_hand = max(rows) if inside and rows else 0
+        self.groups = [[k] for k in range(len(self.X))]
+        if inside and most > 1:
+            self.groups = neighbours([futures[part.key] for part in self.X], most)
+
+    def _rows(self, with_X: bool = True) -> list[tuple[Any, ...]]:
+        """X, y, weights and offset of every chunk, not computed."""
+        nothing = [None] * len(self.X)
+        columns = [self.X if with_X else None, *self.columns]
+        return list(zip(*(nothing if c is None else c for c in columns), strict=True))
 
     def parts(self) -> Iterator[Chunk]:
         """One chunk after another, computed when it is asked for."""
         import dask
 
-        nothing = [None] * len(self.X)
-        rows = zip(self.X, *(nothing if c is None else c for c in self.columns), strict=True)
-        for number, part in enumerate(rows):
-            X, *own = dask.compute(*part)
-            yield Chunk(number, X, *(None if c is None else np.asarray(c) for c in own))
+        return (chunk_of(k, *dask.compute(*part)) for k, part in enumerate(self._rows()))
 
     def reduce(self, task: Task, with_X: bool = True) -> Sums:
         """One graph; it runs where Dask runs graphs now: a Client, threads or processes."""
@@ -59,15 +71,13 @@ class DaskChunks:
         sealed: Any = Sealed(task)
         if len(sealed.content) > self.inline:
             sealed = delayed(sealed, pure=False, traverse=False)
-        nothing = [None] * len(self.X)
-        X = self.X if with_X else nothing
-        rows = zip(X, *(nothing if c is None else c for c in self.columns), strict=True)
-        sums = [delayed(run, pure=False)(sealed, k, *part) for k, part in enumerate(rows)]
-        while len(sums) > 1:
+        rows, one, join = self._rows(with_X), delayed(run, pure=False), delayed(merge, pure=False)
+        sums = [one(sealed, group, *(part for k in group for part in rows[k]))
+                for group in self.groups]  # fmt: skip
+        while len(sums) > self.split:
             groups = [sums[k : k + self.split] for k in range(0, len(sums), self.split)]
-            sums = [delayed(merge, pure=False)(group) for group in groups]
-        (found,) = dask.compute(sums[0])
-        return found  # type: ignore[no-any-return]
+            sums = [join(group) for group in groups]
+        return merge(dask.compute(*sums))
 
 
 class Sealed:
@@ -85,9 +95,42 @@ class Sealed:
         return task(chunk)
 
 
-def run(task: Task, number: int, X: Any, y: Any, s: Any, offset: Any) -> Sums:
-    """A task on one chunk, whatever its parts came as."""
-    return task(Chunk(number, X, *(None if c is None else np.asarray(c) for c in (y, s, offset))))
+def run(task: Task, numbers: tuple[int, ...], *parts: Any) -> Sums:
+    """The sums of a task over some chunks, whose parts come one after another."""
+    each = len(parts) // len(numbers)
+    rows = (parts[k * each : (k + 1) * each] for k in range(len(numbers)))
+    return summed(task, map(chunk_of, numbers, *zip(*rows, strict=True)))
+
+
+def chunk_of(number: int, X: Any, *own: Any) -> Chunk:
+    """A chunk, whatever its parts came as."""
+    return Chunk(number, X, *(None if c is None else np.asarray(c) for c in own))
+
+
+def futures_of(X: Any) -> dict[Any, Any]:
+    """What of X lies on workers, by keys."""
+    distributed = sys.modules.get("distributed")  # it is there if anything does
+    return {one.key: one for one in distributed.futures_of(X)} if distributed else {}
+
+
+def neighbours(futures: list[Any], most: int) -> list[list[int]]:
+    """Numbers of chunks that one task works on: at most so many, in the memory of one worker.
+
+    A worker has at least as many groups as threads. Should it be lost, its chunks are made anew
+    wherever Dask likes, and those of a group are brought together: so a group is small.
+    """
+    sys.modules["distributed"].wait(futures)
+    client, groups, by_worker = futures[0].client, list[list[int]](), dict[str, list[int]]()
+    places, threads = client.who_has(futures), client.nthreads()
+    for k, one in enumerate(futures):
+        if places[one.key]:
+            by_worker.setdefault(min(places[one.key]), []).append(k)
+        else:  # it failed, or was lost just now
+            groups.append([k])
+    for worker, own in by_worker.items():
+        count = min(max(-(-len(own) // most), threads.get(worker, 1)), len(own))
+        groups += [own[k::count] for k in range(count)]
+    return groups
 
 
 def known_rows(X: Any) -> list[int] | None:

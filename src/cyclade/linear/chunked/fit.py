@@ -1,9 +1,9 @@
 """The outer loop over a table: measure, stop, choose, improve, as in `working_set`.
 
 A pass over the table costs far more than anything on the client. So a step is made with one: the
-pass at its end sums the losses along it, the gradient there, what a dual value needs, and the
-products of the working set for the next step. Two more kinds of passes are made where needed: the
-products of columns that have just come in, and the point that a shorter step leads to.
+pass at its end sums the loss and the gradient there, what a dual value needs, and the products of
+the working set for the next step. Two more kinds of passes are made where needed: the products of
+columns that have just come in, and the point that a shorter step leads to.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from cyclade.linear.chunked import model
 from cyclade.linear.chunked.model import Move, Products
-from cyclade.linear.chunked.passes import SHORTER
 from cyclade.linear.chunked.table import Reading, Table
 from cyclade.linear.kernels.block_gram import ONES
+from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.quadratic import next_damping
 from cyclade.linear.results import Certificate
 from cyclade.linear.working_set import Report, Stopping
@@ -56,13 +56,19 @@ class Place:
         self.measured, self.products, self.known = point, None, self.known[:0]
 
 
-def begin(table: Table, x: Array, c: Any) -> Place:
-    """Start at (x, c); at x = 0 with the best intercept."""
+def begin(table: Table, x: Array, c: Any, W: Array | None = None) -> Place:
+    """Start at (x, c), with the products of W if asked for; at x = 0 with the best intercept."""
     x = np.array(x, np.float64)
     table.penalty.project(x)
     if table.fit_intercept and not x.any():
         c = table.null.c
-    return Place(table.reading(x, c, table.read(x, c)))
+    new = None if W is None or not W.size else wanted(table, W)
+    sums = table.read(x, c, new=new)
+    place = Place(table.reading(x, c, sums))
+    if W is not None and new is not None:
+        place.products, place.known = new_products(table), W
+        place.products.add(new, sums["products"])
+    return place
 
 
 def rebase(table: Table, place: Place) -> None:
@@ -213,46 +219,61 @@ def weights(place: Place, bent: bool) -> dict[str, Any]:
 
 
 def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> None:
-    """Move by t = 1, or less if F does not fall enough (Armijo), with a pass at the end."""
+    """Move by t = 1, or less if F does not fall enough (Armijo), with a pass at the end.
+
+    Shorter steps are tried if F should fall there, going by the loss and its slope at both ends.
+    """
     now, products = place.measured, place.products
     assert products is not None
     dx = np.zeros_like(now.x)
     dx[move.entries] = move.dx
-    r = [total(table, place.working, now.x + t * dx) for t in (0.0, 1.0, *SHORTER)]
-    slope = float(now.g @ dx) + float(np.sum(now.slope * move.dc)) + r[1] - r[0]
+    r = [total(table, place.working, now.x + t * dx) for t in (0.0, *LENGTHS)]
+    down = float(now.g @ dx) + float(np.sum(now.slope * move.dc))
+    F, slope = now.value + r[0], down + r[1] - r[0]
     ask: dict[str, Any] = {}
     moving = place.working
     if not exact:  # the next working set is likely what this one leaves in the support
         moving = moving[nonzero(table, np.abs(now.x) + np.abs(dx))[moving]]
         ask = {"new": wanted(table, moving), **weights(place, bent)}
-    x, c = now.x + dx, now.c + move.dc
-    x[np.abs(x) < 1e-300] = 0.0
-    sums = table.read(x, c, None if exact else dx, 0.0 if exact else move.dc, **ask)
-    F, t = now.value + r[0], 0.0
-    values = sums["values"]
-    for k, length in enumerate((1.0, *SHORTER)[: values.size]):
-        armijo = 1e-4 * length * min(slope, 0.0)
-        if values[k] + r[k + 1] <= F + armijo + 1e-13 * abs(F):
-            t = length
-            break
-    if exact:
-        t = 1.0  # the model is F itself: what is left is rounding
-    place.damping = next_damping(place, place.damping, t)
-    if 0.0 < t < 1.0:
+
+    def falls(t: float, value: float, r: float) -> bool:
+        return value + r <= F + 1e-4 * t * min(slope, 0.0) + 1e-13 * abs(F)
+
+    reached, end = 0.0, None
+    for t, own in zip(LENGTHS, r[1:], strict=True):
+        if end is not None and not falls(t, between(t, now.value, down, *end), own):
+            continue
         x, c = now.x + t * dx, now.c + t * move.dc
+        x[np.abs(x) < 1e-300] = 0.0
         sums = table.read(x, c, **ask)
-    if t > 0.0:
-        place.measured = table.reading(x, c, sums)
+        # Where the model is F itself, what is left is rounding.
+        if exact or falls(t, float(sums["value"]), own):
+            reached, place.measured = t, table.reading(x, c, sums)
+            break
+        if t == 1.0 and np.isfinite(sums["value"]) and np.isfinite(sums["g"]).all():
+            new = table.reading(x, c, sums)
+            end = new.value, float(new.g @ dx) + float(np.sum(new.slope * move.dc))
+    place.damping = next_damping(place, place.damping, reached)
     if bent and place.measured.distance > 0.9 * now.distance:
         place.true_below = 0.3 * now.distance  # φ'' as it is led nowhere; damping leaves it alone
     if not exact:
         place.products = None
-        if "new" in ask and t > 0.0:
+        if reached > 0.0:
             place.products = new_products(table)
             place.products.add(ask["new"], sums["products"])
             place.known = moving
     else:
         place.known = np.union1d(place.known, place.working)
+
+
+def between(t: float, first: float, down: float, last: float, up: float) -> float:
+    """A function at t in [0, 1] by the cubic with its values and slopes at 0 and 1.
+
+    >>> between(0.5, 0.0, 0.0, 1.0, 3.0)  # t³
+    0.125
+    """
+    rise = last - first
+    return first + t * (down + t * (3.0 * rise - 2.0 * down - up + t * (down + up - 2.0 * rise)))
 
 
 def total(table: Table, W: Array, x: Array) -> float:

@@ -1,14 +1,13 @@
 """What is summed over the rows of a table: three tasks, each a function of one chunk.
 
 `Look` checks what belongs to the rows and reads no X; `NullPass` is the loss at one intercept, and
-reads none either; `Pass` is everything that an outer iteration needs: losses along a step, the
-gradient on the columns that are not screened out, what a dual value is made of, and the products of
-the working set. A chunk keeps nothing: z is computed again from x, which is short.
+reads none either; `Pass` is everything that an outer iteration needs: the loss, the gradient on the
+columns that are not screened out, what a dual value is made of, and the products of the working
+set. A chunk keeps nothing: z is computed again from x, which is short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +17,12 @@ from numpy.typing import NDArray
 from cyclade.linear.checks import numbers
 from cyclade.linear.chunked.chunks import Chunk, Sums, merge
 from cyclade.linear.chunked.products import Room, blocks, combine, correlate, products, spans
-from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
-SHORTER = LENGTHS[1:]  # parts of a step that are tried in the same pass
 
 
 def softmax_hessians(p: Array) -> Array:
@@ -148,15 +145,14 @@ class Pass:
 
     column: Column
     tuning: Tuning
-    cols: Array  # columns where x or dx is not zero
+    cols: Array  # columns where x is not zero
     x: Array  # there: (k,), or (k, T)
     c: Any
-    dx: Array | None = None  # the step that led here: losses are summed along it, too
-    dc: Any = 0.0
     gradient: bool = True
     alive: Array | None = None  # the columns of the gradient; None: all
     squares: bool = False  # whether squares of columns are summed
     dual: bool = False
+    sides: bool = False  # whether sums for dual values are kept apart by the sign of φ'
     old: Array | None = None  # products of the columns `new` with `old` and `new`
     new: Array | None = None
     damping: float = 1.0
@@ -174,9 +170,8 @@ class Pass:
         for part, A in blocks(chunk, tuning.block_entries, tuning.chunk_rows):
             y, s, b = self.column.rows(chunk, part)
             picked = room.taken(A, cols) if shared else None
-            at = combine(A, cols, coefs, room) if picked is None else picked @ coefs
-            z, *step = np.hsplit(at, 1 if self.dx is None else 2)
-            self._block(A, y, s, b, z, step, picked, room, sums)
+            z = combine(A, cols, coefs, room) if picked is None else picked @ coefs
+            self._block(A, y, s, b, z, picked, room, sums)
         if "g" in sums and self.alive is not None and len(sums["g"]) > self.alive.size:
             sums["g"] = sums["g"][self.alive]
         if "products" in sums:
@@ -184,14 +179,12 @@ class Pass:
         return sums
 
     def _coefficients(self, dense: bool) -> tuple[Array, Array, bool]:
-        """Columns, x and dx on them side by side, and whether they are those of the products.
+        """Columns, x on them as (k, T), and whether they are those of the products.
 
         They are if these hold all that is needed: then columns of a dense block are picked once.
         """
-        cols, points = self.cols, [self.x] if self.dx is None else [self.x, self.dx]
-        T = self.column.outputs or 1
-        coefs = np.concatenate([one.reshape(cols.size, T) for one in points], axis=1)
-        own = self._columns()
+        cols, own = self.cols, self._columns()
+        coefs = self.x.reshape(cols.size, self.column.outputs or 1)
         if not dense or self.new is None or not np.isin(cols, own).all():
             return cols, coefs, False
         sorter = np.argsort(own)
@@ -205,25 +198,19 @@ class Pass:
         return np.concatenate(known) if known else np.empty(0, np.int64)
 
     def _block(
-        self, A: Any, y: Array, s: Array, b: Array | None, z: Array, step: list[Array],
-        picked: Array | None, room: Room, sums: Sums,
+        self, A: Any, y: Array, s: Array, b: Array | None, z: Array, picked: Array | None,
+        room: Room, sums: Sums,
     ) -> None:  # fmt: skip
-        """Add the sums of some rows."""
-        shape = self.column.shape(len(y))
-        z = z.reshape(shape) + self.c
+        """Add the sums of some rows; z, without the intercept and the offset, is spent."""
+        z = z.reshape(self.column.shape(len(y)))
+        z += self.c
         if b is not None:
             z += b
         at = loss_at(self.column.loss, y, s, z)
         found: Sums = {}
         if self.gradient:
-            values = [at.value]
-            for dz in (one.reshape(shape) + self.dc for one in step):
-                values += [
-                    float(s @ self.column.loss.value(y, z - (1.0 - t) * dz)) for t in SHORTER
-                ]
-            found["values"] = np.array(values)
-            found["slope"] = at.slopes.sum(axis=0)
-            found["size"] = np.abs(at.slopes).sum(axis=0)
+            found["value"] = at.value
+            found["slope"], found["size"] = at.balance
             few = self.alive is not None and 32 * self.alive.size < A.shape[1]  # cache lines
             correlate(A, at.slopes, sums, "g", self.alive if few else None)
         if self.squares:
@@ -236,31 +223,29 @@ class Pass:
             sums[name] = sums[name] + value if name in sums else value
 
     def _dual(self, at: LossAt, b: Array | None) -> Array:
-        """By the sign of φ' (of several outputs, together): Σ s φ*(t φ') at t = 1, part, 0; then
-        Σ s φ' offset and Σ s φ'².
+        """Σ s φ*(t φ') at t = 1, part, 0; then Σ s φ' offset and Σ s φ'²: a row, or two by the sign
+        of φ' (one where there are several outputs).
 
         At t = 1 it is Σ s (φ'z − φ), by Fenchel's equality.
         """
-        loss, y, s, u, z = self.column.loss, at.y, at.s, at.u, at.z
-        part = self.tuning.chunk_dual_part
+        if at.s.min(initial=1.0) <= 0:  # they may have infinite φ*
+            kept = at.s > 0
+            at = loss_at(at.loss, at.y[kept], at.s[kept], at.z[kept])
+            b = None if b is None else b[kept]
+        if not (self.sides and at.u.ndim == 1):
+            return self._dual_row(at, b)[None]
+        up = at.u > 0
+        parts = [loss_at(at.loss, at.y[one], at.s[one], at.z[one]) for one in (up, ~up)]
+        offsets = [None if b is None else b[one] for one in (up, ~up)]
+        return np.stack([self._dual_row(*one) for one in zip(parts, offsets, strict=True)])
 
-        def rows(entries: Array) -> Array:
-            return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
-
-        def columns() -> Iterator[Array]:
-            conjugate: Any = loss.conjugate  # type: ignore[attr-defined]
-            yield rows(u * z) - loss.value(y, z)
-            yield conjugate(y, part * u)
-            yield conjugate(y, np.zeros_like(u))
-            yield np.zeros(len(y)) if b is None else rows(u * b)
-            yield rows(u * u)
-
-        up, empty = s * (u > 0) if u.ndim == 1 else s, s.min(initial=1.0) <= 0
-        sides, out = (up, s - up), np.empty((2, 5))
-        for k, column in enumerate(columns()):  # one at a time: they are not held together
-            found = np.where(s > 0, column, 0.0) if empty else column
-            out[:, k] = [found @ side for side in sides]
-        return out
+    def _dual_row(self, at: LossAt, b: Array | None) -> Array:
+        """The five sums over all rows."""
+        full = float(np.vdot(at.slopes, at.z)) - at.value
+        offset = 0.0 if b is None else float(np.vdot(at.slopes, b))
+        squares = float(np.vdot(at.slopes, at.u)) if self.sides else 0.0
+        shrunk = -at.dual(self.tuning.chunk_dual_part)
+        return np.array([full, shrunk, -at.perfect, offset, squares])
 
     def _products(self, A: Any, at: LossAt, room: Room, picked: Array | None) -> Array:
         """(m, new, old + new): one matrix, or one for each output, or one over all entries."""

@@ -123,7 +123,7 @@ def correlate(
         add_rows(A.data, A.indices, A.indptr, v.reshape(len(v), -1), squared is not None, g)
         return
     if squared is not None:
-        A = np.multiply(A, A, out=squared.of("columns", *A.shape))
+        A = np.multiply(A, A, out=squared.of("squares", *A.shape))  # "columns" may be in use
     g = np.asarray((A if cols is None else A[:, cols]).T @ v)
     sums[name] = sums[name] + g if name in sums else g
 

@@ -7,6 +7,7 @@ where rows stay where they are: the client holds x, sums, and nothing with n ent
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.chunked.chunks import Chunks, Sums
+from cyclade.linear.chunked.chunks import Chunks, Sums, Task
 from cyclade.linear.chunked.passes import Column, Look, NullPass, Pass
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
@@ -25,11 +26,18 @@ Array = NDArray[Any]
 
 
 class Seen:
-    """What `Look` found: rows, weights, outputs."""
+    """What `Look` found: rows, weights, outputs; and what a task found that looks at more."""
 
-    def __init__(self, chunks: Chunks, loss: Loss, tuning: Tuning) -> None:
-        sample = tuning.chunk_sample if hasattr(loss, "width") else 1
-        sums = chunks.reduce(Look(Column(loss, None), sample), with_X=False)
+    def __init__(
+        self, chunks: Chunks, loss: Loss, tuning: Tuning,
+        opening: Callable[[Look], Task] | None = None,
+    ) -> None:  # fmt: skip
+        look = Look(Column(loss, None), tuning.chunk_sample if hasattr(loss, "width") else 1)
+        if opening is None:
+            sums = chunks.reduce(look, with_X=False)
+        else:
+            sums = chunks.reduce(opening(look))
+        self.loss, self.sums = loss, sums
         self.n, self.weight = int(sums["n"]), float(sums["weight"])
         if self.n == 0:
             raise ValueError("X: must have at least one row and one column")
@@ -43,6 +51,13 @@ class Seen:
         self.has_offset = bool(sums["moved"])
         offset = sums["most offset"]
         self.offsets = offset[0] if offset else None  # columns of the offset
+
+    def null(self, loss: Loss) -> Sums | None:
+        """The sums of the null model of a loss without an intercept, if they are known."""
+        found = {name[5:]: v for name, v in self.sums.items() if name.startswith("null ")}
+        if loss is not self.loss or not found:
+            return None
+        return {name: value / self.weight for name, value in found.items()}
 
 
 @dataclass
@@ -62,7 +77,7 @@ class Reading:
     @property
     def value(self) -> float:
         """The loss."""
-        return float(self.sums["values"][0])
+        return float(self.sums["value"])
 
 
 class Table:
@@ -115,28 +130,24 @@ class Table:
 
     # --- passes over X --------------------------------------------------------------------------
 
-    def run(self, x: Array, c: Any, dx: Array | None = None, **what: Any) -> Sums:
+    def run(self, x: Array, c: Any, **what: Any) -> Sums:
         """One pass at (x, c); `what` else is asked for, see `Pass`."""
-        T, moved = self.column.outputs, x if dx is None else np.abs(x) + np.abs(dx)
-        by_features = self.penalty.by_features(moved).reshape(self.chunks.p, -1)
+        by_features = self.penalty.by_features(x).reshape(self.chunks.p, -1)
         cols = np.flatnonzero(by_features.any(axis=1))
-
-        def rows(values: Array) -> Array:
-            own = self.penalty.by_features(values).reshape(self.chunks.p, -1)[cols]
-            return np.ascontiguousarray(own[:, 0] if T is None else own)
-
-        task = Pass(
-            self.column, self.tuning, cols, rows(x), c, None if dx is None else rows(dx), **what
-        )
+        own = by_features[cols]
+        if self.column.outputs is None:
+            own = own[:, 0]
         self.reads += 1
+        task = Pass(self.column, self.tuning, cols, np.ascontiguousarray(own), c, **what)
         return self.chunks.reduce(task)
 
-    def read(self, x: Array, c: Any, dx: Array | None = None, dc: Any = 0.0, **what: Any) -> Sums:
+    def read(self, x: Array, c: Any, **what: Any) -> Sums:
         """A pass with the gradient, and with norms of columns if they are needed and not known."""
         unknown = self.needs_norms and not self.norms.size
         sums = self.run(
-            x, c, dx, dc=dc, alive=self.alive, squares=unknown, dual=self.has_dual, **what
-        )
+            x, c, alive=self.alive, squares=unknown, dual=self.has_dual, sides=self.fit_intercept,
+            **what,
+        )  # fmt: skip
         if not (self.fit_intercept or x.any()):
             self.at_zero = sums
         if unknown:
@@ -169,12 +180,12 @@ class Table:
             g[self.alive] = sums["g"]
         g = self.penalty.by_blocks(g)
         distances, distance, r, finite = self.penalty.check(x, g)
-        if not (finite and np.isfinite(sums["values"][0])):
+        if not (finite and np.isfinite(sums["value"])):
             raise FloatingPointError("the gradient overflowed: X or y hold numbers too large")
         slope = sums["slope"] if self.fit_intercept else 0.0 * sums["slope"]
         if self.fit_intercept:
             distance = max(distance, float(np.max(np.abs(slope))))
-        objective = float(sums["values"][0] + r)
+        objective = float(sums["value"] + r)
         found = Reading(x, c, g, slope, distances, float(distance), objective, sums)
         if self.has_dual:
             found.dual = dual_value(self, found)
@@ -190,7 +201,7 @@ class Null:
     def __init__(self, table: Table) -> None:
         self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)
         if table.at_zero is not None and table.has_dual:
-            value, perfect = table.at_zero["values"][0], table.at_zero["dual"][:, 2].sum()
+            value, perfect = table.at_zero["value"], table.at_zero["dual"][:, 2].sum()
         else:
             sums = self._minimised(table)
             value, perfect = sums["value"], sums.get("perfect", np.inf)
@@ -219,7 +230,8 @@ class Null:
 
     @staticmethod
     def _at(table: Table, c: Any) -> Sums:
-        return table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
+        known = None if np.any(c) else table.seen.null(table.loss)
+        return known or table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
 
 
 def newton(bend: Any, bound: Any, slope: Any) -> Any:
@@ -240,23 +252,23 @@ def dual_value(table: Table, now: Reading) -> float:
     known at three points of [0, φ'], so chords bound it.
     """
     sums, penalty = now.sums, table.penalty
-    up, down = sums["dual"]
-    q_up = q_down = 0.0
+    sides = sums["dual"]
+    parts = np.zeros(len(sides))
     moved = np.zeros_like(now.g)
     if table.fit_intercept and np.any(np.abs(now.slope) > 1e-13 * sums["size"]):
         if table.column.outputs is not None:
             return -np.inf  # the next model brings the slopes to zero
         q = abs(now.slope) / (0.5 * (sums["size"] + abs(now.slope)))
-        q_up, q_down = (q, 0.0) if now.slope > 0 else (0.0, q)
-        side = up if now.slope > 0 else down
-        moved = penalty.by_blocks(q * np.sqrt(side[4]) * table.norms)
+        heavier = 0 if now.slope > 0 else 1
+        parts[heavier] = q
+        moved = penalty.by_blocks(q * np.sqrt(sides[heavier][4]) * table.norms)
     g = now.g + np.copysign(moved, now.g)
     other = np.where(np.abs(now.g) < moved, -np.copysign(moved, now.g), 0.0)
     over = max(penalty.excess(g), penalty.excess(other) if moved.any() else 0.0)
     t = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
     part = table.tuning.chunk_dual_part
     value = 0.0
-    for side, q in ((up, q_up), (down, q_down)):
+    for side, q in zip(sides, parts, strict=True):
         value -= chord(side[:3], t * (1.0 - q), part)
         value += t * (1.0 - q) * float(side[3])
     value -= penalty.conjugate(g, t)

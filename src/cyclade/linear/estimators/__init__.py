@@ -8,31 +8,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-MODULES: dict[str, str] = {
-    "cyclade.linear.estimators.base": "LinearModel",
-    "cyclade.linear.estimators.cross_validated": "CrossValidated",
-    "cyclade.linear.estimators.paths": "CoefficientPath",
-    "cyclade.linear.estimators.least_squares": (
-        "ElasticNet ElasticNetCV GroupLasso GroupLassoCV Lasso LassoCV LogSumRegression "
-        "LogSumRegressionCV MCPRegression MCPRegressionCV MultiTaskLasso MultiTaskLassoCV "
-        "SCADRegression SCADRegressionCV SlopeRegression SlopeRegressionCV SparseGroupLasso "
-        "SparseGroupLassoCV WeightedLasso WeightedLassoCV"
-    ),
-    "cyclade.linear.estimators.likelihoods": (
-        "GammaRegressor GammaRegressorCV PoissonRegressor PoissonRegressorCV "
-        "SparseLogisticRegression SparseLogisticRegressionCV SparseSVC SparseSVCCV"
-    ),
-    "cyclade.linear.estimators.robust": (
-        "QuantileRegression QuantileRegressionCV RobustRegression RobustRegressionCV"
-    ),
-    "cyclade.linear.estimators.generalized": (
-        "GeneralizedLinear GeneralizedLinearCV GeneralizedLinearClassifier "
-        "GeneralizedLinearClassifierCV"
-    ),
-    "cyclade.linear.estimators.stochastic": "StochasticLinear StochasticLinearClassifier",
-    "cyclade.linear.plots": "CVDisplay PathDisplay plot_cv plot_path",
+TWINS = {  # each of these has a twin that chooses alpha, `…CV`
+    "least_squares": "ElasticNet GroupLasso Lasso LogSumRegression MCPRegression MultiTaskLasso "
+    "SCADRegression SlopeRegression SparseGroupLasso WeightedLasso",
+    "likelihoods": "GammaRegressor PoissonRegressor SparseLogisticRegression SparseSVC",
+    "robust": "QuantileRegression RobustRegression",
+    "generalized": "GeneralizedLinear GeneralizedLinearClassifier",
 }
-WHERE = {name: module for module, names in MODULES.items() for name in names.split()}
+OTHERS = {
+    "estimators.base": "LinearModel",
+    "estimators.cross_validated": "CrossValidated",
+    "estimators.fitted": "CoefficientPath",
+    "estimators.stochastic": "StochasticLinear StochasticLinearClassifier",
+    "plots": "CVDisplay PathDisplay plot_cv plot_path",
+}
+MODULES = {
+    f"estimators.{module}": f"{names} {names.replace(' ', 'CV ')}CV"
+    for module, names in TWINS.items()
+} | OTHERS
+WHERE = {
+    name: f"cyclade.linear.{module}" for module, names in MODULES.items() for name in names.split()
+}
 __all__ = list(WHERE)
 
 

@@ -1,14 +1,17 @@
 """What all linear estimators share: data in, a certified solution out, scikit-learn's manners.
 
-An estimator declares its parameters (see `declare`) and answers two questions: which loss, which
-penalty. `Regressor` and `Classifier` (classifier.py) know targets, `Single` has one alpha, and
-`CrossValidated`, mixed in, chooses it.
+An estimator declares its parameters (see `declare`), its loss and its penalty. `Regressor` and
+`Classifier` (classifier.py) know targets, `Single` has one alpha, and `CrossValidated`, mixed in,
+chooses it.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import cache
+from numbers import Integral
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,15 +20,22 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from cyclade._checks import non_negative, positive, whole_number
+from cyclade._checks import non_negative, positive, require, whole_number
 from cyclade.linear import Solution, solve
 from cyclade.linear import path as solve_path
-from cyclade.linear.checks import check_flag, check_offset, check_weights, in_chunks, numbers
-from cyclade.linear.estimators.fitted import FittedModel
-from cyclade.linear.estimators.paths import CoefficientPath, alpha_grid, largest_alpha
+from cyclade.linear.api import lam_max
+from cyclade.linear.checks import (
+    between,
+    check_flag,
+    check_gram,
+    check_offset,
+    check_weights,
+    in_chunks,
+    numbers,
+)
+from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel
 from cyclade.linear.estimators.tables import some_columns, table_data
-from cyclade.linear.losses import Loss
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array, Loss
 from cyclade.linear.penalties import BlockPenalty, Box
 from cyclade.linear.results import PathResult, worst
 
@@ -62,13 +72,10 @@ class Data:
 
     @property
     def weights(self) -> Array:
-        """Sample weights, ones where none were given."""
+        """Sample weights on the client, ones where none were given."""
+        if self.gathered is not None:
+            return self.gathered
         return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
-
-    @property
-    def client_weights(self) -> Array:
-        """The same on the client, for data that lie in chunks."""
-        return self.weights if self.gathered is None else self.gathered
 
     def at(self, alpha: float | None) -> Any:
         """The penalty at λ = alpha; at zero only the sign of coefficients can be constrained."""
@@ -100,6 +107,12 @@ def rows_of(X: Any, rows: Array) -> Any:
     return X.T.take(rows, axis=1).T if by_columns else X[rows]
 
 
+@cache
+def arguments(form: Any) -> list[str]:
+    """The arguments of a penalty besides λ."""
+    return [name for name in inspect.signature(form).parameters if name != "lam"]
+
+
 class LinearModel(FittedModel):
     """min over x, c of (1/Σ s_i) Σ s_i φ(y_i, a_i·x + c + offset_i) + r(x)."""
 
@@ -121,24 +134,30 @@ class LinearModel(FittedModel):
 
     # What a family of models says.
 
+    _phi: ClassVar[Loss]
+    _form: ClassVar[Any]  # of the penalty; arguments besides λ are parameters of that name
+    _adapts: ClassVar[bool] = False  # whether the penalty depends on the rows
     _multi_output: ClassVar[bool] = False  # whether y may have several columns
     _single_output: ClassVar[bool] = True  # whether it may have one
     _positive_only: ClassVar[bool] = False
+    _targets: ClassVar[str] = "X[:, 0] + 0.1 * rng.standard_normal(60)"  # in the twin's example
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        raise NotImplementedError
+        return self._phi
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         """The penalty, at any λ."""
-        raise NotImplementedError
-
-    def _fold_penalty(self, inside: Data) -> Any:
-        """The penalty on the training rows of a fold."""
-        return inside.penalty
+        return self._form(1.0, **{name: getattr(self, name) for name in arguments(self._form)})
 
     def _alpha(self, data: Data) -> float | None:
         """λ; None leaves the penalty as it is."""
-        raise NotImplementedError
+        if self.alpha is None:  # no number would suit all units
+            own = not isinstance(getattr(self, "penalty", ""), str)
+            return None if own else 0.1 * largest_alpha(self, data, "alpha")
+        if not hasattr(data.penalty, "scaled"):
+            name = type(data.penalty).__name__
+            raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")
+        return non_negative("alpha", self.alpha)
 
     def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
         """Targets as the loss takes them, and weights with what the classes weigh."""
@@ -262,6 +281,7 @@ class LinearModel(FittedModel):
         return X, y
 
     def _checked(self, X: Any, given: Array, y: Array, weights: Any, offset: Any) -> Data:
+        check_gram(getattr(self, "precompute", "auto"), X.shape[1])
         loss = self._loss(y, weights)
         penalty = self._penalty(X, y, weights)
         targets = self._separate(y, loss, penalty)
@@ -308,7 +328,18 @@ class LinearModel(FittedModel):
         starts = enumerate(self._warm_starts(data))
         solutions = [self._solve(data, k, penalty, *start) for k, start in starts]
         if self.relaxed:
-            return [self._refitted(data, k, found) for k, found in enumerate(solutions)]
+            solutions = [self._refitted(data, k, found) for k, found in enumerate(solutions)]
+        # A number as default may be too large for the data: say so, as nobody chose it.
+        default = type(self).__dataclass_fields__["alpha"].default
+        if self.alpha == default is not None and not any(s.coef.any() for s in solutions):
+            largest = largest_alpha(self, data)
+            if default > largest:
+                warnings.warn(
+                    f"{type(self).__name__}: alpha={default:g}, the default, selects no feature; "
+                    f"alphas below {largest:.3g} do (None takes a tenth of that)",
+                    UserWarning,
+                    stacklevel=4,
+                )
         return solutions
 
     def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Any:
@@ -419,22 +450,34 @@ class Single(LinearModel):
         "all coefficients are zero.",
     ] = field(default=None, kw_only=False)
 
-    def _alpha(self, data: Data) -> float | None:
-        if self.alpha is None:
-            return 0.1 * largest_alpha(self, data, "alpha")  # no number would suit all units
-        return non_negative("alpha", self.alpha)
 
-    def _fit(self, data: Data) -> list[Any]:
-        """A number as default may be too large for the data: say so, as nobody chose it."""
-        solutions = super()._fit(data)
-        default = type(self).__dataclass_fields__["alpha"].default
-        if self.alpha == default is not None and not any(s.coef.any() for s in solutions):
-            largest = largest_alpha(self, data)
-            if default > largest:
-                warnings.warn(
-                    f"{type(self).__name__}: alpha={default:g}, the default, selects no feature; "
-                    f"alphas below {largest:.3g} do (None takes a tenth of that)",
-                    UserWarning,
-                    stacklevel=4,
-                )
-        return solutions
+def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
+    """Descending alphas; one grid for all separate fits."""
+    if not hasattr(data.penalty, "scaled"):
+        name = type(data.penalty).__name__
+        raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
+    if isinstance(alphas, Integral):
+        n_alphas, alphas = int(alphas), None
+    if alphas is not None:
+        given = numbers("alphas", alphas, np.float64)
+        valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())
+        require(valid, "alphas", alphas, "one or more numbers > 0 in one list")
+        return np.ascontiguousarray(np.unique(given)[::-1])
+    count = whole_number("n_alphas", n_alphas, 1)
+    between("alpha_ratio", alpha_ratio)
+    return np.asarray(largest_alpha(model, data) * np.geomspace(1.0, alpha_ratio, count))
+
+
+def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
+    """The smallest alpha at which all coefficients of all separate fits are zero."""
+    if not hasattr(data.penalty, "lam_max"):
+        penalty = type(data.penalty).__name__
+        raise ValueError(f"{name} must be given: {penalty} lacks lam_max(g0)")
+    weights, intercept = data.sample_weight, model.fit_intercept
+    largest = max(
+        lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
+        for k, y in enumerate(data.targets)
+    )
+    if largest == np.inf:
+        raise ValueError(f"{name} must be given: no alpha makes all coefficients zero")
+    return largest or 1.0  # zero: all coefficients are zero at every alpha

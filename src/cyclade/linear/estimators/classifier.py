@@ -13,8 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from cyclade.linear.estimators.base import Encoded, LinearModel
 from cyclade.linear.estimators.fitted import shifted
-from cyclade.linear.losses import Logistic, Loss
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array, Logistic, Loss
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -31,6 +30,8 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     ] = None
 
     classes_: Annotated[Array, "array", "The labels."] = field(init=False)
+
+    _targets = 'np.where(X[:, 0] > 0, "yes", "no")'
 
     def decision_function(self, X: Any, *, offset: Any = None) -> Array:
         """Xx + c + offset: (n,) with two classes, else one column per class."""

@@ -1,4 +1,4 @@
-"""The choice of alpha by cross-validation: `class LassoCV(CrossValidated, Lasso)`."""
+"""The choice of alpha by cross-validation: `LassoCV = cv_of(Lasso)`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import is_classifier
+from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
 from cyclade.linear.api import paths_on_folds
 from cyclade.linear.checks import check_groups, in_chunks
-from cyclade.linear.estimators.base import Data, LinearModel
-from cyclade.linear.estimators.paths import CoefficientPath, alpha_grid
+from cyclade.linear.estimators.base import Data, LinearModel, Tolerance, alpha_grid
+from cyclade.linear.estimators.fitted import CoefficientPath
 from cyclade.linear.estimators.tables import table_errors, table_part
-from cyclade.linear.losses import Squared
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array, Squared
 from cyclade.linear.threads import one_thread
 
 if TYPE_CHECKING:
@@ -29,13 +28,7 @@ if TYPE_CHECKING:
 Fold = tuple[Array, Array]
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Scores of a fold at every alpha, and how many of the fits there missed the tolerance."""
-
-    scores: Array
-    missed: int
-    fits: int
+HeldOut = tuple[Array, list[bool]]  # scores of a fold at every alpha; which fits met the tolerance
 
 
 class CrossValidated(LinearModel):
@@ -164,23 +157,25 @@ class CrossValidated(LinearModel):
     def _fit(self, data: Data) -> list[Any]:
         choice("rule", self.rule, ("min", "1se"))
         grid = alpha_grid(self, data, self.alphas, self.n_alphas, self.alpha_ratio)
-        folds = self._folds(data)
+        folds, model = self._folds(data), copy.copy(self)
+        if np.ndim(getattr(self, "precompute", "auto")) == 2:  # those are the products of all rows
+            model.precompute = "auto"
         # Kernels let go of the interpreter lock, so that threads share X instead of copying it.
         # Folds side by side share the cores, so BLAS has one thread within each, in all they do.
         parallel = effective_n_jobs(self.n_jobs) > 1
         with one_thread(0 if parallel or in_chunks(data.X) else data.X.size):
             run = Parallel(n_jobs=self.n_jobs, prefer="threads")
-            tried = _held_out_at_once(self, data, grid, folds)
+            tried = _held_out_at_once(model, data, grid, folds)
             tried = tried or run(
-                delayed(_held_out)(self, self._kept(data, f"fold-{k}"), grid, *fold)
+                delayed(_held_out)(model, self._kept(data, f"fold-{k}"), grid, *fold)
                 for k, fold in enumerate(folds)
             )
-        missed = sum(fold.missed for fold in tried)
-        if missed:  # said here, once: warnings from threads would repeat, or be lost
-            fits = sum(fold.fits for fold in tried)
-            self._warn(f"at {missed} of {fits} fits on the {len(folds)} folds", depth=3)
-        scores = np.stack([fold.scores for fold in tried], axis=1)
-        weights = data.client_weights
+        reached = [certified for _, fits in tried for certified in fits]
+        if not all(reached):  # said here, once: warnings from threads would repeat, or be lost
+            missed = f"at {reached.count(False)} of {len(reached)} fits"
+            self._warn(f"{missed} on the {len(folds)} folds", depth=3)
+        scores = np.stack([scores for scores, _ in tried], axis=1)
+        weights = data.weights
         chosen = Choice(grid, scores, np.array([weights[test].sum() for _, test in folds]))
         best = chosen.index(self.rule)
         self.alphas_, self.alpha_ = grid, float(grid[best])
@@ -209,7 +204,7 @@ class CrossValidated(LinearModel):
             cv = max(2, min(5, int(np.unique(labels, return_counts=True)[1].max())))
         splitter = check_cv(cv, data.y, classifier=is_classifier(self))
         folds = list(splitter.split(np.zeros(len(data.y)), data.y, data.groups))
-        weights = data.client_weights
+        weights = data.weights
         for train, test in folds:
             seen = data.y[train][weights[train] > 0]
             if not len(seen) or not weights[test].any():
@@ -229,36 +224,67 @@ class CrossValidated(LinearModel):
         return plot_cv(self, ax=ax, **options)
 
 
+EXAMPLE = """
+
+Examples
+--------
+>>> import numpy as np
+>>> from cyclade.linear import {name}
+>>> rng = np.random.default_rng(0)
+>>> X = rng.standard_normal((60, 10))
+>>> y = {y}
+>>> model = {name}({options}n_alphas=20, rule="1se").fit(X, y)
+>>> model.alpha_ == model.alpha_1se_ >= model.alpha_min_
+True
+>>> model.score(X, y) > 0.5
+True
+"""
+
+
+def cv_of(estimator: type[LinearModel], more: str = "") -> Any:
+    """The twin of an estimator that chooses alpha: `LassoCV` of `Lasso`, in the same module.
+
+    Its docstring is one sentence, ended by `more`, and an example.
+    """
+    single, name = estimator.__name__, f"{estimator.__name__}CV"
+    ratio = hasattr(estimator, "l1_ratio")
+    chosen = "alpha, and `l1_ratio` where several are given," if ratio else "alpha"
+    folds = " on stratified folds" if issubclass(estimator, ClassifierMixin) else ""
+    text = f"`{single}` with {chosen} by cross-validation{folds}{more}."
+    options = "l1_ratio=[0.5, 1.0], " if ratio else ""
+    text += EXAMPLE.format(name=name, y=estimator._targets, options=options)
+    members: dict[str, Any] = {"__doc__": text, "__module__": estimator.__module__}
+    if estimator.tol != CrossValidated.tol:  # whose default would hide it
+        members |= {"__annotations__": {"tol": Tolerance}, "tol": estimator.tol}
+    return type(name, (CrossValidated, estimator), members)
+
+
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
     part = partial(table_part, data) if in_chunks(data.X) else data.part
-    inside, model = part(train), copy.copy(model)
-    if np.ndim(getattr(model, "precompute", "auto")) == 2:  # those are the products of all rows
-        model.precompute = "auto"
-    results = model._paths(replace(inside, penalty=model._fold_penalty(inside)), grid)
+    inside = part(train)
+    if model._adapts:  # to no row that is held out; a copy, as other threads use the model
+        penalty = copy.copy(model)._penalty(inside.X, inside.y, inside.sample_weight)
+        inside = replace(inside, penalty=penalty)
+    results = model._paths(inside, grid)
     scores = _scores(model, part(test), grid, results)
-    certificates = [certificate for result in results for certificate in result.certificates]
-    return HeldOut(scores, sum(not c.reached for c in certificates), len(certificates))
+    return scores, [fit.reached for result in results for fit in result.certificates]
 
 
 def _held_out_at_once(
     model: CrossValidated, data: Data, grid: Array, folds: list[Fold]
 ) -> list[HeldOut] | None:
     """The same for all folds from one pass over X, for least squares where that pays; or None."""
-    if in_chunks(data.X):
-        return None
-    ours = type(model)._fold_penalty is LinearModel._fold_penalty
-    plain = ours and model.scoring is None and not model.relaxed and len(data.targets) == 1
-    if not (plain and isinstance(data.loss, Squared) and _partition(folds, len(data.y))):
+    plain = model.scoring is None and not (model._adapts or model.relaxed or in_chunks(data.X))
+    alone = len(data.targets) == 1 and isinstance(data.loss, Squared)
+    if not (plain and alone and _partition(folds, len(data.y))):
         return None
     tests, options = [test for _, test in folds], model._options(data, 0)
     options.pop("verbose")
-    if np.ndim(options["precompute"]) == 2:  # those are the products of all rows
-        options["precompute"] = "auto"
     found = paths_on_folds(data.X, data.targets[0], data.loss, data.penalty, tests, grid, **options)
     if found is None:
         return None
-    return [HeldOut(-errors, 0, len(grid)) for _, errors in found]  # all of them are certified
+    return [(-errors, [True] * len(grid)) for _, errors in found]  # all of them are certified
 
 
 def _partition(folds: list[Fold], n: int) -> bool:
@@ -276,13 +302,12 @@ def _partition(folds: list[Fold], n: int) -> bool:
 
 def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any]) -> Array:
     """The score of every alpha on rows that were held out."""
-    if in_chunks(outside.X):
-        if model.scoring is not None:
-            raise ValueError("scoring must be None for tables in chunks")
-        twice = 2.0 if isinstance(outside.loss, Squared) else 1.0
-        return -twice * table_errors(outside, results)
+    chunked = in_chunks(outside.X)
     if model.scoring is None:
-        return -_errors(outside, results)
+        times = -2.0 if isinstance(outside.loss, Squared) else -1.0
+        return times * (table_errors if chunked else _errors)(outside, results)
+    if chunked:
+        raise ValueError("scoring must be None for tables in chunks")
     from sklearn.metrics import check_scoring
 
     path = CoefficientPath.of(grid, results, model._shape)
@@ -296,26 +321,18 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
 
 
 def _errors(data: Data, results: list[Any]) -> Array:
-    """The mean loss at every alpha, over rows and outputs; twice that for the squared loss."""
+    """The mean loss at every alpha, over rows and outputs."""
     errors = []
-    for number, (target, result) in enumerate(zip(data.targets, results, strict=True)):
-        offset = data.offset_of(number)
-        if target.ndim == 1 and result.coefs.ndim == 2:  # all alphas at once, by rows
-            Z = np.ascontiguousarray((data.X @ result.coefs).T) + result.intercepts[:, None]
-            Z = Z if offset is None else Z + offset
-            y = np.broadcast_to(target, Z.shape).reshape(-1)
-            values = data.loss.value(y, Z.reshape(-1)).reshape(Z.shape)
-            errors.append(np.average(values, axis=1, weights=data.sample_weight))
-            continue
-        each = []
-        for k in range(result.coefs.shape[-1]):
-            z = data.X @ result.coefs[..., k] + result.intercepts[..., k]
-            values = data.loss.value(target, z if offset is None else z + offset)
-            outputs = target.shape[1] if target.ndim == 2 else 1
-            each.append(np.average(values / outputs, weights=data.sample_weight))
-        errors.append(np.array(each))
-    mean = np.mean(errors, axis=0)
-    return np.asarray(mean * (2.0 if isinstance(data.loss, Squared) else 1.0))
+    for number, (y, result) in enumerate(zip(data.targets, results, strict=True)):
+        (p, *outputs, L), offset = result.coefs.shape, data.offset_of(number)
+        Z = np.moveaxis((data.X @ result.coefs.reshape(p, -1)).reshape(-1, *outputs, L), -1, 0)
+        Z = np.ascontiguousarray(Z) + np.moveaxis(result.intercepts, -1, 0)[:, None]
+        Z = Z if offset is None else Z + offset
+        y = np.broadcast_to(y, (L, *y.shape)).reshape(-1, *y.shape[1:])  # all alphas at once
+        values = data.loss.value(y, Z.reshape(-1, *outputs)).reshape(L, -1)
+        means = np.average(values, axis=1, weights=data.sample_weight)
+        errors.append(means / (y.shape[1] if y.ndim == 2 else 1))
+    return np.asarray(np.mean(errors, axis=0))
 
 
 @dataclass(frozen=True)

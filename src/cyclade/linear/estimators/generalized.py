@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Any
 
-from cyclade._checks import non_negative
 from cyclade.linear import losses, penalties
-from cyclade.linear.api import as_penalty
-from cyclade.linear.estimators.base import TIGHT, Data, LinearModel, Regressor, Tolerance
+from cyclade.linear.estimators.base import TIGHT, LinearModel, Regressor, Tolerance
 from cyclade.linear.estimators.classifier import Classifier
-from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.paths import largest_alpha
-from cyclade.linear.losses import Loss
-from cyclade.linear.losses.base import Array
+from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.losses import Array, Loss
 
 LossText = Annotated[
     Any,
@@ -40,16 +36,7 @@ class Pair(LinearModel):
     ] = field(default=None, kw_only=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return as_penalty(self.penalty, 1.0 if isinstance(self.penalty, str) else None)
-
-    def _alpha(self, data: Data) -> float | None:
-        if self.alpha is None:
-            by_name = isinstance(self.penalty, str)
-            return 0.1 * largest_alpha(self, data, "alpha") if by_name else None
-        if not hasattr(data.penalty, "scaled"):
-            name = type(data.penalty).__name__
-            raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")
-        return non_negative("alpha", self.alpha)
+        return penalties.get(self.penalty, 1.0 if isinstance(self.penalty, str) else None)
 
 
 class GeneralizedLinear(Regressor, Pair):
@@ -87,8 +74,7 @@ class GeneralizedLinear(Regressor, Pair):
         return tags
 
 
-class GeneralizedLinearCV(CrossValidated, GeneralizedLinear):
-    """`GeneralizedLinear` with alpha by cross-validation; the penalty needs `scaled(lam)`."""
+GeneralizedLinearCV = cv_of(GeneralizedLinear, "; the penalty needs `scaled(lam)`")
 
 
 class GeneralizedLinearClassifier(Classifier, Pair):
@@ -133,7 +119,4 @@ class GeneralizedLinearClassifier(Classifier, Pair):
         return type(loss).mean is not Loss.mean or "mean" in vars(loss)
 
 
-class GeneralizedLinearClassifierCV(CrossValidated, GeneralizedLinearClassifier):
-    """`GeneralizedLinearClassifier` with alpha by cross-validation on stratified folds."""
-
-    tol: Tolerance = TIGHT
+GeneralizedLinearClassifierCV = cv_of(GeneralizedLinearClassifier)

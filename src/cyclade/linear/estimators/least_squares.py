@@ -9,11 +9,10 @@ import numpy as np
 
 from cyclade._checks import positive
 from cyclade.linear import penalties
-from cyclade.linear.checks import as_groups, check_gram, numbers
-from cyclade.linear.estimators.base import TIGHT, Data, Regressor, Single, Tolerance
-from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.losses import Loss, Squared
-from cyclade.linear.losses.base import Array
+from cyclade.linear.checks import as_groups, numbers
+from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
+from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.losses import Array, Squared
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
 L1Ratio = Annotated[
@@ -41,8 +40,7 @@ UsedWeights = Annotated[Array, "array of shape (n_features,)", "The weights used
 class LeastSquares(Regressor, Single):
     """φ = ½ (z − y)²."""
 
-    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        return Squared()
+    _phi = Squared()
 
 
 class Lasso(LeastSquares):
@@ -66,25 +64,10 @@ class Lasso(LeastSquares):
     positive: Positive = False
     precompute: Precompute = "auto"
 
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        check_gram(self.precompute, X.shape[1])
-        return penalties.L1(1.0, positive=self.positive)
+    _form = penalties.L1
 
 
-class LassoCV(CrossValidated, Lasso):
-    """`Lasso` with alpha by cross-validation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cyclade.linear import LassoCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 10))
-    >>> y = X[:, 0] + 0.1 * rng.standard_normal(60)
-    >>> model = LassoCV(n_alphas=20, rule="1se").fit(X, y)
-    >>> np.flatnonzero(model.coef_)
-    array([0])
-    """
+LassoCV = cv_of(Lasso)
 
 
 class ElasticNet(LeastSquares):
@@ -105,24 +88,10 @@ class ElasticNet(LeastSquares):
     positive: Positive = False
     precompute: Precompute = "auto"
 
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        check_gram(self.precompute, X.shape[1])
-        return penalties.ElasticNet(1.0, self.l1_ratio, positive=self.positive)
+    _form = penalties.ElasticNet
 
 
-class ElasticNetCV(CrossValidated, ElasticNet):
-    """`ElasticNet` with alpha by cross-validation, and with `l1_ratio` where several are given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cyclade.linear import ElasticNetCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 10))
-    >>> y = X[:, 0] + 0.1 * rng.standard_normal(60)
-    >>> ElasticNetCV(l1_ratio=[0.1, 0.5, 1.0], alphas=20).fit(X, y).l1_ratio_
-    1.0
-    """
+ElasticNetCV = cv_of(ElasticNet)
 
 
 class WeightedLasso(LeastSquares):
@@ -149,14 +118,11 @@ class WeightedLasso(LeastSquares):
 
     weights_: UsedWeights = field(init=False)
 
+    _adapts = True
+
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         self.weights_ = self._weights(X, y, sample_weight)
         return penalties.WeightedL1(1.0, self.weights_, positive=self.positive)
-
-    def _fold_penalty(self, inside: Data) -> Any:
-        """Adaptive weights see no row that is held out."""
-        weights = self._weights(inside.X, inside.y, inside.sample_weight)
-        return penalties.WeightedL1(1.0, weights, positive=self.positive)
 
     def _weights(self, X: Any, y: Array, sample_weight: Array | None) -> Array:
         if not isinstance(self.weights, str):
@@ -190,8 +156,7 @@ class WeightedLasso(LeastSquares):
         return np.asarray(weights / np.median(weights), dtype=np.float64)
 
 
-class WeightedLassoCV(CrossValidated, WeightedLasso):
-    """`WeightedLasso` with alpha by cross-validation; each fold has adaptive weights of its own."""
+WeightedLassoCV = cv_of(WeightedLasso, "; each fold has adaptive weights of its own")
 
 
 class MCPRegression(LeastSquares):
@@ -213,12 +178,10 @@ class MCPRegression(LeastSquares):
     gamma: Annotated[float, "γ > 1; large values approach the lasso."] = 3.0
     positive: Positive = False
 
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return penalties.MCP(1.0, self.gamma, positive=self.positive)
+    _form = penalties.MCP
 
 
-class MCPRegressionCV(CrossValidated, MCPRegression):
-    """`MCPRegression` with alpha by cross-validation."""
+MCPRegressionCV = cv_of(MCPRegression)
 
 
 class SCADRegression(LeastSquares):
@@ -239,12 +202,10 @@ class SCADRegression(LeastSquares):
     gamma: Annotated[float, "γ > 2; large values approach the lasso."] = 3.7
     positive: Positive = False
 
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return penalties.SCAD(1.0, self.gamma, positive=self.positive)
+    _form = penalties.SCAD
 
 
-class SCADRegressionCV(CrossValidated, SCADRegression):
-    """`SCADRegression` with alpha by cross-validation."""
+SCADRegressionCV = cv_of(SCADRegression)
 
 
 class LogSumRegression(LeastSquares):
@@ -265,12 +226,10 @@ class LogSumRegression(LeastSquares):
     eps: Annotated[float, "ε > 0; large values approach the lasso."] = 1.0
     positive: Positive = False
 
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return penalties.LogSum(1.0, self.eps, positive=self.positive)
+    _form = penalties.LogSum
 
 
-class LogSumRegressionCV(CrossValidated, LogSumRegression):
-    """`LogSumRegression` with alpha by cross-validation."""
+LogSumRegressionCV = cv_of(LogSumRegression)
 
 
 class SlopeRegression(LeastSquares):
@@ -310,20 +269,7 @@ class SlopeRegression(LeastSquares):
         return penalty
 
 
-class SlopeRegressionCV(CrossValidated, SlopeRegression):
-    """`SlopeRegression` with alpha by cross-validation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cyclade.linear import SlopeRegressionCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 10))
-    >>> y = X[:, 0] - X[:, 1] + 0.1 * rng.standard_normal(60)
-    >>> model = SlopeRegressionCV(n_alphas=20, rule="1se").fit(X, y)
-    >>> np.flatnonzero(model.coef_)
-    array([0, 1])
-    """
+SlopeRegressionCV = cv_of(SlopeRegression)
 
 
 class GroupLasso(LeastSquares):
@@ -368,10 +314,7 @@ class GroupLasso(LeastSquares):
         return penalties.GroupL2(1.0, groups, self.group_weights)
 
 
-class GroupLassoCV(CrossValidated, GroupLasso):
-    """`GroupLasso` with alpha by cross-validation."""
-
-    tol: Tolerance = TIGHT
+GroupLassoCV = cv_of(GroupLasso)
 
 
 class SparseGroupLasso(GroupLasso):
@@ -399,10 +342,7 @@ class SparseGroupLasso(GroupLasso):
         return penalties.SparseGroup(1.0, self.l1_ratio, groups, self.group_weights)
 
 
-class SparseGroupLassoCV(CrossValidated, SparseGroupLasso):
-    """`SparseGroupLasso` with alpha by cross-validation, and `l1_ratio` where several are given."""
-
-    tol: Tolerance = TIGHT
+SparseGroupLassoCV = cv_of(SparseGroupLasso)
 
 
 class MultiTaskLasso(LeastSquares):
@@ -425,6 +365,7 @@ class MultiTaskLasso(LeastSquares):
     alpha: AlphaOne = field(default=1.0, kw_only=False)
     tol: Tolerance = TIGHT
     _single_output = False
+    _targets = "X[:, :1] + 0.1 * rng.standard_normal((60, 2))"
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         if y.ndim != 2:
@@ -435,7 +376,4 @@ class MultiTaskLasso(LeastSquares):
         return penalties.Rows(1.0)
 
 
-class MultiTaskLassoCV(CrossValidated, MultiTaskLasso):
-    """`MultiTaskLasso` with alpha by cross-validation."""
-
-    tol: Tolerance = TIGHT
+MultiTaskLassoCV = cv_of(MultiTaskLasso)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,10 +10,9 @@ from cyclade.linear import penalties
 from cyclade.linear.checks import check_weights, numbers
 from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
 from cyclade.linear.estimators.classifier import Classifier
-from cyclade.linear.estimators.cross_validated import CrossValidated
+from cyclade.linear.estimators.cross_validated import cv_of
 from cyclade.linear.estimators.least_squares import L1Ratio, Positive
-from cyclade.linear.losses import Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array, Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 
 
 class SparseLogisticRegression(Classifier, Single):
@@ -53,11 +52,10 @@ class SparseLogisticRegression(Classifier, Single):
         return True
 
 
-class SparseLogisticRegressionCV(CrossValidated, SparseLogisticRegression):
-    """`SparseLogisticRegression` with alpha by cross-validation on stratified folds.
-
-    Scores are minus the mean loss; `scoring="accuracy"` counts hits instead.
-    """
+SparseLogisticRegressionCV = cv_of(
+    SparseLogisticRegression,
+    '. Scores are minus the mean loss; "accuracy" as `scoring` counts hits instead',
+)
 
 
 class SparseSVC(Classifier, Single):
@@ -77,17 +75,13 @@ class SparseSVC(Classifier, Single):
     l1_ratio: L1Ratio = 1.0
     tol: Tolerance = TIGHT
 
-    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        return SquaredHinge()
+    _phi = SquaredHinge()
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         return elastic_net(self.l1_ratio)
 
 
-class SparseSVCCV(CrossValidated, SparseSVC):
-    """`SparseSVC` with alpha by cross-validation on stratified folds."""
-
-    tol: Tolerance = TIGHT
+SparseSVCCV = cv_of(SparseSVC)
 
 
 class LogLink(Regressor, Single):
@@ -96,21 +90,16 @@ class LogLink(Regressor, Single):
     l1_ratio: L1Ratio = 1.0
     positive: Positive = False
 
-    _deviance: ClassVar[Loss]
+    _form = penalties.ElasticNet
     _positive_only, _multi_output = True, False
-
-    def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        return self._deviance
-
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return penalties.ElasticNet(1.0, self.l1_ratio, positive=self.positive)
+    _targets = "rng.gamma(50.0, np.exp(X[:, 0]))"
 
     def _inverse_link(self, z: Array) -> Array:
-        return self._deviance.mean(z)
+        return self._phi.mean(z)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """D², the fraction of the deviance explained: 1 is best, 0 is the mean of y."""
-        z, loss = self._linear(X, offset), self._deviance
+        z, loss = self._linear(X, offset), self._phi
         y = numbers("y", y, np.float64).reshape(z.shape)
         loss.check(y)
         weights = check_weights(sample_weight, len(y), np.float64)
@@ -136,11 +125,11 @@ class PoissonRegressor(LogLink):
     array([4.])
     """
 
-    _deviance = Poisson()
+    _phi = Poisson()
+    _targets = "rng.poisson(np.exp(X[:, 0]))"
 
 
-class PoissonRegressorCV(CrossValidated, PoissonRegressor):
-    """`PoissonRegressor` with alpha by cross-validation; scores are minus half the deviance."""
+PoissonRegressorCV = cv_of(PoissonRegressor, "; scores are minus half the deviance")
 
 
 class GammaRegressor(LogLink):
@@ -159,11 +148,10 @@ class GammaRegressor(LogLink):
     array([2., 4.])
     """
 
-    _deviance = Gamma()
+    _phi = Gamma()
 
 
-class GammaRegressorCV(CrossValidated, GammaRegressor):
-    """`GammaRegressor` with alpha by cross-validation; scores are minus half the deviance."""
+GammaRegressorCV = cv_of(GammaRegressor, "; scores are minus half the deviance")
 
 
 def elastic_net(l1_ratio: float) -> Any:

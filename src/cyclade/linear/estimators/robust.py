@@ -9,9 +9,8 @@ from cyclade._checks import choice, positive
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import between, spread
 from cyclade.linear.estimators.base import Regressor, Single
-from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.losses import Loss, Quantile
-from cyclade.linear.losses.base import Array
+from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.losses import Array, Loss, Quantile
 
 LOSSES = ("huber", "cauchy", "welsch", "geman_mcclure", "tukey")
 PENALTIES = ("l1", "elastic_net", "mcp", "scad", "log_sum", "nonnegative_l1")
@@ -77,8 +76,7 @@ class RobustRegression(NamedPenalty):
         return losses.get(self.loss, **{parameter: self.scale_})
 
 
-class RobustRegressionCV(CrossValidated, RobustRegression):
-    """`RobustRegression` with alpha by cross-validation; scores are minus the robust loss."""
+RobustRegressionCV = cv_of(RobustRegression, "; scores are minus the robust loss")
 
 
 class QuantileRegression(NamedPenalty):
@@ -117,5 +115,4 @@ class QuantileRegression(NamedPenalty):
         return Quantile(self.quantile, self.smoothing_)
 
 
-class QuantileRegressionCV(CrossValidated, QuantileRegression):
-    """`QuantileRegression` with alpha by cross-validation; scores are minus the smoothed loss."""
+QuantileRegressionCV = cv_of(QuantileRegression, "; scores are minus the smoothed loss")

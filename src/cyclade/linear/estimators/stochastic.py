@@ -14,7 +14,7 @@ from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.estimators.base import Data, Encoded, LinearModel
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
 from cyclade.linear.estimators.tables import row_parts
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array
 from cyclade.linear.stochastic.fit import RowStream, solve_rows
 
 if TYPE_CHECKING:
@@ -82,14 +82,15 @@ class Stochastic(LinearModel):
 
     def _path(self, data: Data, grid: Array) -> list[Any]:
         """One solution after another, each by rows and from the one before."""
-        return [self._rows_path(data, k, grid) for k in range(len(data.targets))]
-
-    def _rows_path(self, data: Data, k: int, grid: Array) -> PathResult:
-        found: list[Solution] = []
-        for lam in grid:
-            start = (found[-1].coef, found[-1].intercept) if found else (None, None)
-            found.append(self._solve(data, k, data.at(float(lam)), *start))
-        return PathResult.of(grid, found)
+        paths = []
+        for k in range(len(data.targets)):
+            found: list[Solution] = []
+            start: tuple[Any, Any] = (None, None)
+            for lam in grid:
+                found.append(self._solve(data, k, data.at(float(lam)), *start))
+                start = (found[-1].coef, found[-1].intercept)
+            paths.append(PathResult.of(grid, found))
+        return paths
 
     def _take(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
         """Rows for the streams, one per separate fit."""
@@ -108,10 +109,8 @@ class Stochastic(LinearModel):
             self._streams = [RowStream(data.loss, penalty, **options) for _ in data.targets]
         for k, (stream, target) in enumerate(zip(self._streams, data.targets, strict=True)):
             stream.partial_fit(X, target, data.sample_weight, data.offset_of(k))
-        self.coef_, self.intercept_ = self._shape(
-            [stream.coef for stream in self._streams],
-            [stream.intercept for stream in self._streams],
-        )
+        coefs = [stream.coef for stream in self._streams]
+        self.coef_, self.intercept_ = self._shape(coefs, [s.intercept for s in self._streams])
         self.n_rows_used_ = self._streams[0].rows_used
         return self
 

@@ -18,8 +18,7 @@ from cyclade.linear.checks import check_weights, from_dask
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunk, Mapped, RowChunks, Sums
 from cyclade.linear.chunked.products import Room, as_array, combine
-from cyclade.linear.losses import Loss
-from cyclade.linear.losses.base import Array
+from cyclade.linear.losses import Array, Loss
 
 if TYPE_CHECKING:
     from cyclade.linear.estimators.base import Data
@@ -73,10 +72,8 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
     data: Data = model._checked(X, rows, encoded, weights, gathered(offset))
     targets: list[Any] = data.targets
     if from_dask(y):
-        targets = [
-            Mapped(encoder(model, data.loss, k, rows, target), y)
-            for k, target in enumerate(targets)
-        ]
+        kind = getattr(model, "classes_", None), data.loss.target == "classes", targets[0].ndim
+        targets = [Mapped(partial(target, *kind, k), y) for k in range(len(targets))]
     own = np.ones(len(rows)) if weights is None else weights
     if getattr(model, "class_weight", None) is None:
         weights = sample_weight if from_dask(sample_weight) else weights
@@ -86,26 +83,12 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
     return replace(data, targets=targets, sample_weight=weights, offset=offset, gathered=own)
 
 
-def encoder(model: Any, loss: Loss, k: int, rows: Array, target: Array) -> Any:
-    """What makes the target of separate fit k of a chunk of y."""
-    if hasattr(model, "classes_"):
-        return partial(labels, model.classes_, loss.target == "classes", k)
-    if rows.ndim == 2 and target.ndim == 1:
-        return partial(one_column, k)
-    return partial(np.asarray, dtype=np.float64)
-
-
-def labels(classes: Array, codes: bool, k: int, y: Array) -> Array:
-    """Class codes, or −1 and 1 for one class against the rest."""
+def target(classes: Array | None, codes: bool, ndim: int, k: int, y: Array) -> Array:
+    """Separate fit k of a chunk of y: class codes, −1 and 1 for one class, or numbers."""
+    if classes is None:
+        return np.ascontiguousarray(y[:, k] if y.ndim > ndim else y, np.float64)
     found = np.searchsorted(classes, y)
-    if codes:
-        return found
-    return np.where(found == (1 if len(classes) == 2 else k), 1.0, -1.0)
-
-
-def one_column(k: int, y: Array) -> Array:
-    """The k-th target."""
-    return np.ascontiguousarray(y[:, k], np.float64)
+    return found if codes else np.where(found == (1 if len(classes) == 2 else k), 1.0, -1.0)
 
 
 def class_weights(classes: Array, table: Array, y: Array, s: Array | None) -> Array:

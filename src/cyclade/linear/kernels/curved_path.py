@@ -2,8 +2,8 @@
 
 At z the loss is replaced by Σ_i s_i [φ'_i δ_i + ½ φ''_i δ_i²], which is minimised together with the
 penalty over the columns that may be in the solution (`gram.minimise`). On small tables a call of
-NumPy costs as much as such a model, so all of it is compiled: the choice of columns, the models,
-the line search and the loop over λ.
+NumPy costs as much as such a model, so all of it is compiled: the null model, the choice of
+columns, the models, the line search, the loop over λ and the certificates.
 """
 
 from __future__ import annotations
@@ -13,19 +13,151 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear.kernels.dense import correlate
 from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.kernels.gram_path import excess, scale_table
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import dot, subtract
 from cyclade.linear.kernels.shipped import conjugate, distance, threshold, value
-from cyclade.linear.kernels.smooth_losses import derivatives
+from cyclade.linear.kernels.smooth_losses import best_shift, derivatives, loss, loss_conjugate
 
 HALVINGS = 40  # of a step: then only rounding is left of it
 OVERSHOOT = 0.25  # of the first slope: what a step may leave on the other side
 SHORT = 1.0  # of z: on a shorter way φ'' changes by no more than a factor e
 FLAT = 1e-12  # of a column's curvature before the intercept was taken out
 ROUNDING = 1e-15  # of the sizes of the terms in a sum
+SLACK = 1e-14  # of a threshold: a gradient that exceeds it by less does so by rounding
+BALANCED = 1e-13  # of Σ|s φ'|: more is left of Σ s φ' if a null model was not found
 TINY = 2.3e-308
+
+
+@compiled
+def fit(
+    XT: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float, kind: int,
+    unit: Any, lams: Any, tol: float, part: float, lam_step: float, precision: float,
+    strong_step: float, max_steps: int, max_cycles: int, coefs: Any, intercepts: Any, cycles: Any,
+    objectives: Any, gaps: Any,
+) -> float:  # fmt: skip
+    """`path` on centred columns, to gaps of `part` times the tolerance, and certificates on X.
+
+    A single fit that starts at (x, c) ≠ 0 first looks whether that will do; one from zero goes
+    through larger λ (`stages`). Returns the scale of gaps, the loss of the null model above that of
+    a perfect fit; −1 if a null model or a solution was not found.
+    """
+    p, n = XT.shape
+    work, g, means = np.empty((7, n)), np.empty(p), np.zeros(p)
+    start = best_shift(code, y, s, offset) if intercept else 0.0
+    z, slopes, bends, e = work[0], work[1], work[2], work[3]
+    for i in range(n):
+        z[i] = offset[i] + start
+    derivatives(code, y, s, z, slopes, bends, e, work[6])
+    scale = loss(code, y, s, z, e, work[4], work[5], work[6])
+    if intercept and not abs(total(slopes)) <= BALANCED * absolute(slopes):
+        return -1.0
+    moved, count = largest(x) > 0.0, lams.shape[0]
+    table, first = np.empty_like(unit), np.empty(0)
+    if not moved and count == 1:
+        gradient(XT, slopes, False, g)
+        first = stages(largest_lam(kind, unit, g), lams[0], lam_step)
+    elif count == 1:
+        scale_table(unit, lams[0], table)
+        F, gap = judge(XT, y, s, offset, code, intercept, x, c, (kind, table), work, g)
+        if gap <= max(tol * scale, 1e-15 * abs(F)):
+            coefs[0], intercepts[0], cycles[0], objectives[0], gaps[0] = x, c, 0, F, gap
+            return scale
+    A = XT
+    if intercept:
+        A = np.empty_like(XT)
+        for j in range(p):
+            means[j] = dot(XT[j], s, n)
+            for i in range(n):
+                A[j, i] = XT[j, i] - means[j]
+        start = c + dot(means, x, p) if moved else start
+    extra = first.shape[0]
+    every, goals = np.concatenate((first, lams)), np.full(extra + count, math.inf)
+    goals[extra:] = max(part * tol, 1e-15) * scale
+    xs, cs, made = np.empty((extra + count, p)), np.empty(extra + count), cycles
+    if extra > 0:
+        made = np.empty(extra + count, np.int64)
+    if not path(
+        A, y, s, offset, code, intercept, x, start, kind, unit, every, goals, precision,
+        strong_step, max_steps, max_cycles, xs, cs, made,
+    ):  # fmt: skip
+        return -1.0
+    for k in range(count):
+        x = xs[extra + k]
+        c = cs[extra + k] - dot(means, x, p)
+        scale_table(unit, lams[k], table)
+        coefs[k], intercepts[k], cycles[k] = x, c, made[extra + k]
+        objectives[k], gaps[k] = judge(
+            XT, y, s, offset, code, intercept, x, c, (kind, table), work, g
+        )
+    for k in range(extra):
+        cycles[0] += made[k]
+    return scale
+
+
+@inner
+def largest_lam(kind: int, unit: Any, g: Any) -> float:
+    """The smallest λ at which zero is stationary, as `penalty.lam_max`; infinite if none is."""
+    out = 0.0
+    for j in range(g.shape[0]):
+        i = j if unit.shape[0] > 1 else 0
+        pull = abs(g[j])
+        if kind != 0:
+            if unit[i, 2] > 0.0 or unit[i, 3] < 0.0:
+                return math.inf
+            if (unit[i, 3] if g[j] < 0.0 else unit[i, 2]) == 0.0:
+                pull = 0.0
+        if pull > 0.0 and unit[i, 0] > 0.0:
+            out = max(out, pull / unit[i, 0])
+    return out
+
+
+@inner
+def stages(first: float, lam: float, step: float) -> Any:
+    """Larger λ on the way from zero to λ, with one model each: few columns come in at a time."""
+    if not 0.0 < lam < step * first < math.inf:
+        return np.empty(0)
+    count = math.ceil(math.log(lam / first) / math.log(step))  # in equal steps
+    out = np.empty(count - 1)
+    for k in range(count - 1):
+        out[k] = first * (lam / first) ** ((k + 1) / count)
+    return out
+
+
+@inner
+def judge(
+    XT: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float,
+    parameters: Any, work: Any, g: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """F and the duality gap at (x, c), as `certificate.dual_value`; `work` and g are overwritten.
+
+    The dual point θ is φ', its entries of one sign shrunk until Σ s_i θ_i is zero, and then all.
+    """
+    n, z, slopes, e = XT.shape[1], work[0], work[1], work[3]
+    for i in range(n):
+        z[i] = offset[i] + c if intercept else offset[i]
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            subtract(z, XT[j], -x[j], n)
+    derivatives(code, y, s, z, slopes, work[2], e, work[6])
+    F = loss(code, y, s, z, e, work[4], work[5], work[6])
+    if intercept:
+        slope = total(slopes)
+        part = slope / (0.5 * (slope + math.copysign(absolute(slopes), slope)))
+        for i in range(n):
+            slopes[i] *= 1.0 - part if slopes[i] * slope > 0.0 else 1.0
+    gradient(XT, slopes, False, g)
+    over, dual = excess(parameters, g), 0.0
+    shrink = (1.0 - 1e-15) / over if over > 1.0 else 1.0
+    for j in range(x.shape[0]):
+        F += value(parameters, x[j], j)
+        if parameters[0] != 0:
+            dual -= conjugate(parameters, -shrink * g[j], j)
+    dual += shrink * dot(slopes, offset, n)
+    dual -= loss_conjugate(code, y, s, slopes, shrink, z, e, work[4], work[6])
+    return F, 0.0 if dual > F else F - dual
 
 
 @compiled
@@ -132,8 +264,7 @@ def path(
 @inner
 def gradient(A: Any, slopes: Any, intercept: bool, g: Any) -> float:
     """g = A slopes, and the slope in the intercept."""
-    for j in range(A.shape[0]):
-        g[j] = dot(A[j], slopes, A.shape[1])
+    correlate(A, np.arange(A.shape[0]), slopes, g)
     return total(slopes) if intercept else 0.0
 
 
@@ -147,7 +278,7 @@ def choose(x: Any, g: Any, zero: Any, before: Any, first: bool, inside: Any, V: 
     m = 0
     for j in range(x.shape[0]):
         limit = 2.0 * zero[j] - before[j] if first else zero[j]
-        if inside[j] or x[j] != 0.0 or abs(g[j]) > limit:
+        if inside[j] or x[j] != 0.0 or abs(g[j]) > (1.0 + SLACK) * limit:
             inside[j], V[m] = True, j
             m += 1
     return m
@@ -284,6 +415,15 @@ def sizes(a: Any, b: Any) -> float:
     out = 0.0
     for i in range(a.shape[0]):
         out += abs(a[i] * b[i])
+    return out
+
+
+@reductions
+def absolute(v: Any) -> float:
+    """Σ_i |v_i|."""
+    out = 0.0
+    for i in range(v.shape[0]):
+        out += abs(v[i])
     return out
 
 

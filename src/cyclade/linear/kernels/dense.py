@@ -106,18 +106,65 @@ def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
 
 
 @reductions
-def pick(XT: Any, columns: Any, rows: Any, centred: bool, centres: Any, A: Any) -> None:
-    """A_k = a_{columns[k]} on some rows, less its mean there (zero unless `centred`)."""
-    m = rows.shape[0]
+def pick(
+    XT: Any, columns: Any, firsts: Any, ends: Any, centred: bool, centres: Any, A: Any
+) -> None:
+    """A_k = a_{columns[k]} on some rows, less its mean there (zero unless `centred`).
+
+    The rows are runs of neighbours, each from its entry of `firsts` on; `ends` says where it ends
+    in A_k.
+    """
     for k in range(columns.shape[0]):
         a, out, mean = XT[columns[k]], A[k], 0.0
         if centred:
-            for i in range(m):
-                mean += a[rows[i]]
-            mean /= m
+            begin = 0
+            for r in range(ends.shape[0]):
+                part = a[firsts[r] : firsts[r] + ends[r] - begin]
+                for i in range(part.shape[0]):
+                    mean += part[i]
+                begin = ends[r]
+            mean /= out.shape[0]
         centres[k] = mean
-        for i in range(m):
-            out[i] = a[rows[i]] - mean
+        begin = 0
+        for r in range(ends.shape[0]):
+            part, to = a[firsts[r] : firsts[r] + ends[r] - begin], out[begin : ends[r]]
+            for i in range(part.shape[0]):
+                to[i] = part[i] - mean
+            begin = ends[r]
+
+
+@reductions
+def centre_columns(
+    XT: Any, first: int, centres: Any, s: Any, root: Any, v: Any, A: Any, sums: Any, dots: Any
+) -> None:
+    """A = √s (a − centre) for the rows from `first` on, as many as A (p, rows) has room for.
+
+    Added up in the same reading: Σ s (a − centre) and Σ v (a − centre), which are not rounded as A.
+    """
+    for j in range(A.shape[0]):
+        a, out, c = XT[j, first : first + A.shape[1]], A[j], centres[j]
+        total, along = 0.0, 0.0
+        for i in range(a.shape[0]):
+            d = a[i] - c
+            out[i] = root[i] * d
+            total += s[i] * d
+            along += v[i] * d
+        sums[j] += total
+        dots[j] += along
+
+
+@reductions
+def centre_rows(
+    X: Any, first: int, centres: Any, s: Any, root: Any, v: Any, A: Any, sums: Any, dots: Any
+) -> None:
+    """The same for X by rows, with A (rows, p)."""
+    for i in range(A.shape[0]):
+        a, out, r, w, t = X[first + i], A[i], root[i], s[i], v[i]
+        for j in range(out.shape[0]):
+            d = a[j] - centres[j]
+            out[j] = r * d
+            sums[j] += w * d
+            dots[j] += t * d
 
 
 @reductions
@@ -250,13 +297,14 @@ def subtract_four(XT: Any, R: Any, first: int, at: Any, d: Any, constant: float)
 @compiled
 def cycles_in_place(
     XT: Any, means: Any, R: Any, x: Any, L: Any, order: Any, width: int, parameters: Any, w: float,
-    max_cycles: int, tolerance: float, rank: int, partial: Any, counter: Any,
+    max_cycles: int, tolerance: float, seen: Any, rank: int, partial: Any, counter: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """`cycles` over columns of X where they lie, `width` (4 or 1) at a time, with rows of weight w.
 
     The columns are a_j − m_j with the given `means`, and R holds √w once more; where there are
     means, its sum is zero. Products of columns are formed again in every cycle: they cost less than
-    reading the columns does.
+    reading the columns does. a_j · R before the last move of a column is left in `seen`, where that
+    has room.
 
     Several threads may run the same call, each with its `rank` and its own x: each has its part of
     the rows, `partial` (2, ranks, 11) takes what it sums there, and all go on with the sum of the
@@ -265,7 +313,7 @@ def cycles_in_place(
     g, d, at = np.empty(11), np.zeros(4), np.empty(4, np.int64)
     done, largest, size, n, ranks = 0, np.inf, order.shape[0], R.shape[0], partial.shape[1]
     first, last = n * rank // ranks, n * (rank + 1) // ranks
-    mine, turn = R[first:last], 0
+    mine, turn, keeps = R[first:last], 0, rank == 0 and seen.shape[0] > 0
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for b in range(0, size, width):
@@ -289,6 +337,8 @@ def cycles_in_place(
                 if k < m and L[j] > 0.0:
                     t = 1.0 / L[j]
                     own = g[k] - means[j] * g[10]  # the sum is zero up to rounding, means are large
+                    if keeps:
+                        seen[j] = own
                     d[k] = prox(parameters, x[j] + own * t, t, j) - x[j]
                     if d[k] != 0.0:
                         moved = True

@@ -11,9 +11,85 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear.kernels.gram import cycles as cycle
 from cyclade.linear.kernels.gram import minimise
-from cyclade.linear.kernels.jit import compiled, inner
+from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.shipped import conjugate, threshold, value
+
+TINY = 2.3e-308
+
+
+@reductions
+def centre_targets(y: Any, s: Any, centred: bool, out: Any) -> tuple[float, float]:
+    """out = s (y − ȳ); ȳ = Σ s_i y_i, or zero unless `centred`, and Σ s_i (y_i − ȳ)²."""
+    mean, square = 0.0, 0.0
+    if centred:
+        for i in range(y.shape[0]):
+            mean += s[i] * y[i]
+    for i in range(y.shape[0]):
+        d = y[i] - mean
+        out[i] = s[i] * d
+        square += s[i] * d * d
+    return mean, square
+
+
+@compiled
+def centre_products(G: Any, means: Any, n: int, most: float) -> bool:
+    """G ← G / n − means meansᵀ; False, and G is left alone, if a mean² is over `most` variances."""
+    for j in range(means.shape[0]):
+        square = means[j] * means[j]
+        if not square <= most * (G[j, j] / n - square):
+            return False
+    for j in range(means.shape[0]):
+        for k in range(means.shape[0]):
+            G[j, k] = G[j, k] / n - means[j] * means[k]
+    return True
+
+
+@reductions
+def curvatures(G: Any, q: Any, means: Any, least: float, L: Any) -> float:
+    """L = the diagonal of G, and no less than `least` of G_jj + ā_j²; Σ G + Σ q."""
+    out = 0.0
+    for j in range(q.shape[0]):
+        L[j] = max(G[j, j], least * (G[j, j] + means[j] * means[j]), TINY)
+        out += q[j]
+        for k in range(q.shape[0]):
+            out += G[j, k]
+    return out
+
+
+@compiled
+def residuals(
+    U: Any, y: Any, s: Any, mean: float, centred: bool, squares: Any, along: Any, shifts: Any
+) -> None:
+    """U holds z − c by rows and then su, with u = z − y and Σ s_i u_i = 0 if `centred`.
+
+    For every row: Σ s u², Σ s u (y − mean) and c.
+    """
+    for k in range(U.shape[0]):
+        shifts[k] = mean - level(U[k], y, s, mean) if centred else 0.0
+        squares[k], along[k] = residual(U[k], y, s, shifts[k], mean)
+
+
+@reductions
+def level(z: Any, y: Any, s: Any, mean: float) -> float:
+    """Σ s_i (z_i − (y_i − mean))."""
+    out = 0.0
+    for i in range(z.shape[0]):
+        out += s[i] * (z[i] - (y[i] - mean))
+    return out
+
+
+@reductions
+def residual(z: Any, y: Any, s: Any, c: float, mean: float) -> tuple[float, float]:
+    """z ← su, with u = z + c − y; Σ s u² and Σ s u (y − mean)."""
+    squares, along = 0.0, 0.0
+    for i in range(z.shape[0]):
+        u = z[i] + c - y[i]
+        z[i] = s[i] * u
+        squares += z[i] * u
+        along += z[i] * (y[i] - mean)
+    return squares, along
 
 
 @inner
@@ -46,6 +122,30 @@ def path(
         cycles[k] = minimise(G, c, x, L, cols, (kind, table), zero, tol * top, max_cycles, False)
         for j in range(p):
             coefs[k, j] = x[j]
+
+
+@compiled
+def segment(
+    G: Any, c: Any, x: Any, L: Any, kind: int, unit: Any, lams: Any, tol: float, max_cycles: int,
+    coefs: Any, g: Any, made: Any,
+) -> int:  # fmt: skip
+    """The same by cycles alone, at most `max_cycles` for a λ; at how many λ these were enough.
+
+    Row k of g is −c at the k-th solution.
+    """
+    p = x.shape[0]
+    cols, table = np.arange(p), np.empty_like(unit)
+    for k in range(lams.shape[0]):
+        scale_table(unit, lams[k], table)
+        top = 0.0
+        for j in range(p if table.shape[0] > 1 else 1):
+            top = max(top, threshold((kind, table), j))
+        made[k], largest = cycle(G, c, x, L, cols, (kind, table), max_cycles, tol * top)
+        if largest > tol * top:
+            return k
+        for j in range(p):
+            coefs[k, j], g[k, j] = x[j], -c[j]
+    return lams.shape[0]  # type: ignore[no-any-return]
 
 
 @inner

@@ -14,6 +14,8 @@ v_i = ρ c_i / (d_i ρ + λ), where ρ = ‖v‖ is the root of one equation in 
 Anderson extrapolation combines the points after the last cycles: with steps d_i = x_i − x_{i−1} the
 weights c minimise ‖Σ_i c_i d_i‖ subject to Σ c = 1, so they are proportional to the solution of
 (DDᵀ) c = 1.
+
+Sums and distances of these penalties come last.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from cyclade.linear.kernels.dense import add_rows, correlate
 from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.linalg import factor, substitute
-from cyclade.linear.kernels.shipped import soft_threshold
+from cyclade.linear.kernels.shipped import distance, soft_threshold, value
 from cyclade.linear.kernels.storage import dot, subtract
 
 FLAT = 1e-14  # of the largest eigenvalue: smaller ones count as zero
@@ -123,32 +125,17 @@ def rotated_step(
 @compiled
 def sparse_step(
     g: Any, x: Any, x0: int, H: Any, q0: int, L: float, m: int, lam: float, nu: float, steps: int,
-    v: Any, last: Any, move: Any,
+    v: Any, move: Any,
 ) -> None:  # fmt: skip
     """move ← argmin − x for λ‖v‖_2 + ν‖v‖_1, by proximal steps on the group itself.
 
-    The first is the plain step with L, the largest eigenvalue of H; later ones are accelerated,
-    and restart where momentum points uphill. They cost m² each, little beside reading a column.
-    If they end higher than they began, the plain step alone is made: it never does.
+    The first is the plain step with L, the largest eigenvalue of H. Each lowers F, and costs m²:
+    little beside reading a column.
     """
-    while True:
-        accelerated_steps(g, x, x0, H, q0, L, m, lam, nu, steps, v, last, move)
-        if steps == 1 or decrease(g, x, x0, H, q0, m, lam, nu, move) >= 0.0:
-            break
-        steps = 1
-
-
-@compiled
-def accelerated_steps(
-    g: Any, x: Any, x0: int, H: Any, q0: int, L: float, m: int, lam: float, nu: float, steps: int,
-    v: Any, last: Any, move: Any,
-) -> None:  # fmt: skip
-    """See `sparse_step`; v is where the gradient is taken, last the latest iterate."""
     for i in range(m):
-        v[i], last[i] = x[x0 + i], x[x0 + i]
-    momentum = 1.0
+        v[i] = x[x0 + i]
     for step in range(steps):
-        square = 0.0
+        square, change, scale = 0.0, 0.0, 0.0
         for i in range(m):
             a = g[i]
             if step > 0:
@@ -158,41 +145,14 @@ def accelerated_steps(
             square += move[i] * move[i]
         size = math.sqrt(square)
         shrink = 1.0 - lam / (L * size) if size * L > lam else 0.0
-        change, uphill, scale = 0.0, 0.0, 0.0
         for i in range(m):
-            move[i] *= shrink
-            uphill += (v[i] - move[i]) * (move[i] - last[i])
-            change = max(change, abs(move[i] - v[i]))
-            scale = max(scale, abs(move[i]))
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
-        if uphill > 0.0:
-            following = 1.0
-        beta = (momentum - 1.0) / following if uphill <= 0.0 else 0.0
-        momentum = following
-        for i in range(m):
-            v[i] = move[i] + beta * (move[i] - last[i])
-            last[i] = move[i]
-        if change <= 1e-13 * scale:  # v is a fixed point of its own step: a minimum, zero or not
+            change = max(change, abs(shrink * move[i] - v[i]))
+            v[i] = shrink * move[i]
+            scale = max(scale, abs(v[i]))
+        if change <= 1e-13 * scale:  # a fixed point is the minimum, zero or not
             break
     for i in range(m):
-        move[i] = last[i] - x[x0 + i]
-
-
-@compiled
-def decrease(
-    g: Any, x: Any, x0: int, H: Any, q0: int, m: int, lam: float, nu: float, move: Any
-) -> float:
-    """By how much the problem on the group falls from x to x + move."""
-    out, before, after = 0.0, 0.0, 0.0
-    for i in range(m):
-        a = 0.0
-        for h in range(m):
-            a += H[q0 + i * m + h] * move[h]
-        out += move[i] * (g[i] - 0.5 * a)
-        out += nu * (abs(x[x0 + i]) - abs(x[x0 + i] + move[i]))
-        before += x[x0 + i] ** 2
-        after += (x[x0 + i] + move[i]) ** 2
-    return out + lam * (math.sqrt(before) - math.sqrt(after))
+        move[i] = v[i] - x[x0 + i]
 
 
 @compiled
@@ -216,7 +176,7 @@ def block_step(
         rotated_step(g, x, x0, Q, q0, D, x0, m, lam, c, now, move)
     else:
         steps = steps if q0 < q1 else 1
-        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, steps, c, now, move)
+        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, steps, c, move)
     for i in range(m):
         length += move[i] * move[i]
         x[x0 + i] += move[i]
@@ -315,3 +275,83 @@ def anderson_combine(
         for i in range(depth):
             s += c[i] * past_R[i + 1, e]
         R[e] = s
+
+
+@compiled
+def total(x: Any, starts: Any, table: Any, blocks: Any) -> float:
+    """Σ r_k(x_k) over the blocks."""
+    out = 0.0
+    for k in blocks:
+        square, size = 0.0, 0.0
+        for e in range(starts[k], starts[k + 1]):
+            square += x[e] * x[e]
+            size += abs(x[e])
+        out += table[k, 0] * math.sqrt(square) + table[k, 1] * size
+    return out
+
+
+@compiled
+def distances(x: Any, g: Any, starts: Any, table: Any, blocks: Any, out: Any) -> None:
+    """out_i = dist(−g_k, ∂r_k(x_k)) for the i-th of the blocks, k = blocks[i]."""
+    for i in range(blocks.shape[0]):
+        k = blocks[i]
+        lam, nu = table[k, 0], table[k, 1]
+        square = 0.0
+        for e in range(starts[k], starts[k + 1]):
+            square += x[e] * x[e]
+        size, far = math.sqrt(square), 0.0
+        for e in range(starts[k], starts[k + 1]):
+            ge = g[e]
+            if size > 0.0:
+                ge += lam * x[e] / size
+            if x[e] == 0.0:
+                ge = max(abs(ge) - nu, 0.0)
+            else:
+                ge += math.copysign(nu, x[e])
+            far += ge * ge
+        far = math.sqrt(far)
+        out[i] = far if size > 0.0 else max(far - lam, 0.0)
+
+
+@compiled
+def largest_norm(g: Any, starts: Any, table: Any) -> float:
+    """max_k ‖g_k‖ / λ_k over the blocks with λ_k > 0: the dual norm where ν = 0."""
+    out = 0.0
+    for k in range(starts.shape[0] - 1):
+        square = 0.0
+        for e in range(starts[k], starts[k + 1]):
+            square += g[e] * g[e]
+        if table[k, 0] > 0.0:
+            out = max(out, math.sqrt(square) / table[k, 0])
+    return out
+
+
+@compiled
+def occupied(x: Any, starts: Any, out: Any) -> None:
+    """out_k = whether block k is not zero."""
+    for k in range(out.shape[0]):
+        out[k] = False
+        for e in range(starts[k], starts[k + 1]):
+            if x[e] != 0.0:
+                out[k] = True
+                break
+
+
+@compiled
+def entry_total(parameters: Any, x: Any, blocks: Any) -> float:
+    """Σ_jt r_j(x_jt) of a scalar penalty over the rows j."""
+    out = 0.0
+    for j in blocks:
+        for t in range(x.shape[1]):
+            out += value(parameters, x[j, t], j)
+    return out
+
+
+@compiled
+def entry_distances(parameters: Any, x: Any, g: Any, blocks: Any, out: Any) -> None:
+    """out_i = max_t dist(−g_jt, ∂r_j(x_jt)) for the i-th of the rows, j = blocks[i]."""
+    for i in range(blocks.shape[0]):
+        j, worst = blocks[i], 0.0
+        for t in range(x.shape[1]):
+            worst = max(worst, distance(parameters, x[j, t], g[j, t], j))
+        out[i] = worst

@@ -6,10 +6,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from cyclade._extras import needs
-
-with needs("cyclade.linear", "linear"):
-    import numba
+import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON: dict[str, Any] = {

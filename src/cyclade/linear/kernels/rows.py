@@ -2,7 +2,8 @@
 
 The row x_j of T numbers meets all outputs through one column a_j of X. Where every output has the
 same weights the Hessian of a row is L_j I, and rows are taken eight at a time, as in
-`cyclade.linear.kernels.dense`. Where weights differ by output (multinomial) it is diagonal.
+`cyclade.linear.kernels.dense`. Where weights differ by output it is diagonal; where outputs are
+classes, a diagonal above it is used.
 """
 
 from __future__ import annotations
@@ -171,6 +172,16 @@ def weighted_subtract(a: Any, w: Any, mean: float, d: float, u: Any) -> None:
         u[i] -= d * w[i] * (a[i] - mean)
 
 
+@inner
+def subtract_row(a: float, W: Any, P: Any, i: int, d: Any, U: Any) -> None:
+    """U_i ← U_i − a (diag(w_i) − w_i p_iᵀ) d."""
+    along = 0.0
+    for t in range(P.shape[1]):
+        along += P[i, t] * d[t]
+    for t in range(U.shape[1]):
+        U[i, t] -= W[i, t] * a * (d[t] - along)
+
+
 @compiled
 def row_dots(
     dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, j: int, U: Any, c: Any
@@ -190,9 +201,10 @@ def row_dots(
 
 @compiled
 def row_subtract(
-    dense: bool, A: Any, data: Any, rows: Any, at: Any, W: Any, means: Any, j: int, d: Any, U: Any
-) -> None:
-    """U_t ← U_t − d_t w_t (a_j − mean_jt)."""
+    dense: bool, A: Any, data: Any, rows: Any, at: Any, W: Any, P: Any, means: Any, j: int, d: Any,
+    U: Any,
+) -> None:  # fmt: skip
+    """U_i ← U_i − (diag(w_i) − w_i p_iᵀ) v_i with v_it = d_t (a_ij − mean_jt)."""
     if dense:
         for t in range(U.shape[0]):
             if d[t] != 0.0:
@@ -203,21 +215,50 @@ def row_subtract(
         for t in range(T):
             U[n, t] += d[t] * means[j, t]
         for e in range(at[j], at[j + 1]):
-            for t in range(T):
-                U[rows[e], t] -= W[rows[e], t] * data[e] * d[t]
+            if P.shape[1] > 0:
+                subtract_row(data[e], W, P, rows[e], d, U)
+            else:
+                for t in range(T):
+                    U[rows[e], t] -= W[rows[e], t] * data[e] * d[t]
+
+
+@compiled
+def shift(W: Any, P: Any, inverse: Any, U: Any) -> float:
+    """A Newton step of the intercepts, whose sum since the start is the last row of U; its size.
+
+    `inverse` is that of Σ_i (diag(w_i) − w_i p_iᵀ), made regular; it is empty without them.
+    """
+    n, T, size = W.shape[0], U.shape[1], 0.0
+    if inverse.shape[0] == 0:
+        return size
+    g, d = np.zeros(T), np.zeros(T)
+    for i in range(n):
+        for t in range(T):
+            g[t] += U[i, t]
+    for t in range(T):
+        for v in range(T):
+            d[t] += inverse[t, v] * g[v]
+        U[n, t] += d[t]
+        size += g[t] * g[t]
+    for i in range(n):
+        subtract_row(1.0, W, P, i, d, U)
+    return math.sqrt(size)
 
 
 @compiled
 def weighted_cycles(
-    dense: bool, A: Any, data: Any, rows: Any, at: Any, W: Any, U: Any, x: Any, D: Any, sums: Any,
-    means: Any, order: Any, lam: Any, parameters: Any, entrywise: bool, max_cycles: int,
-    tolerance: float, past_x: Any, past_U: Any,
+    dense: bool, A: Any, data: Any, rows: Any, at: Any, W: Any, P: Any, inverse: Any, U: Any,
+    x: Any, D: Any, sums: Any, means: Any, order: Any, lam: Any, parameters: Any, entrywise: bool,
+    max_cycles: int, tolerance: float, past_x: Any, past_U: Any,
 ) -> tuple[int, float]:  # fmt: skip
-    """As `shared_cycles` with weights W that differ by output; U = W (t − z), D (p, T).
+    """As `shared_cycles` with weights W that differ by output; U is minus the gradient in z.
 
-    Of dense columns W and U are (T, n). Of sparse ones they are (n, T), and U has another row: the
-    true U is U[:n] + U[n] W. There `sums` holds Σ_i w_it a_ij where an intercept is profiled out,
-    and `means` these over Σ_i w_it; without an intercept both are zero.
+    Of dense columns W and U are (T, n). Of sparse ones they are (n, T), and U has another row:
+    where an intercept is profiled out, the true U is U[:n] + U[n] W, `sums` holds Σ_i w_it a_ij
+    and `means` these over Σ_i w_it. Without, both are zero.
+
+    Classes meet in the Hessian of row i, diag(w_i) − w_i p_iᵀ; their columns are always sparse. D_j
+    is a diagonal above the Hessian of row j of x, and intercepts move at the end of each cycle.
     """
     T = x.shape[1]
     c, d = np.empty(T), np.empty(T)
@@ -228,8 +269,9 @@ def weighted_cycles(
             row_dots(dense, A, data, rows, at, sums, j, U, c)
             move = row_step(c, x, D, j, lam, parameters, entrywise, d)
             if move > 0.0:
-                row_subtract(dense, A, data, rows, at, W, means, j, d, U)
+                row_subtract(dense, A, data, rows, at, W, P, means, j, d, U)
                 largest = max(largest, move)
+        largest = max(largest, shift(W, P, inverse, U))
         done += 1
         if done < past_x.shape[0]:
             copy_rows(x, order, past_x[done])

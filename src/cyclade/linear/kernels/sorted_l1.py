@@ -1,6 +1,18 @@
 """The prox, the subdifferential and the dual norm of sorted l1, by sorting and pooling.
 
 Decreasing fits are made by pooling adjacent violators, with a stack.
+
+Cyclic descent over clusters, the coordinates of equal |x|, with exact minimisation along each.
+
+The problem is  min over x of ½‖R‖² + Σ_k λ_k |x|_(k),  R = t − Aᵀx. A cluster C of size c moves
+along d = Σ_{j∈C} sign(x_j) a_j. As a function of its new size b, the penalty is piecewise linear
+and convex: it has the slope λ_{k+1} + … + λ_{k+|C|} while k coordinates are larger, and a kink
+where b meets another cluster. So the minimiser lies between two clusters, on one of them (the two
+become one) or at zero. Coordinates at zero move by themselves. No cluster is ever split: that is
+what proximal steps between the cycles are for.
+
+A cluster is known by the number of its first member and holds its members as a chain, `after`;
+`rank` lists the clusters, largest first. `Lam` holds the sums of the k largest λ.
 """
 
 from __future__ import annotations
@@ -10,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.jit import compiled, inner, reductions
+from cyclade.linear.kernels.storage import dot, subtract
 
 Array = NDArray[Any]
 
@@ -95,3 +108,194 @@ def dual_norm(v: Array, lam: Array) -> float:
     if not lam[0] > 0:
         return np.inf if v.any() else 0.0
     return float((np.cumsum(np.sort(np.abs(v))[::-1]) / np.cumsum(lam)).max())
+
+
+@compiled
+def build(
+    order: Any, x: Any, sign: Any, rank: Any, size: Any, count: Any, after: Any, last: Any
+) -> int:
+    """Clusters of equal |x|, where |x| falls along `order`; how many there are."""
+    m, here = 0, -1
+    for i in range(order.shape[0]):
+        j = order[i]
+        count[j], after[j] = 0, -1
+        sign[j] = 0.0 if x[j] == 0.0 else (1.0 if x[j] > 0.0 else -1.0)
+        if x[j] == 0.0:
+            continue
+        if here >= 0 and abs(x[j]) == size[here]:
+            after[last[here]] = j
+            last[here] = j
+            count[here] += 1
+        else:
+            rank[m], here = j, j
+            m += 1
+            size[j], count[j], last[j] = abs(x[j]), 1, j
+    return m
+
+
+@compiled
+def read(m: int, sign: Any, rank: Any, size: Any, after: Any, x: Any) -> None:
+    """x from its clusters."""
+    x[:] = 0.0
+    for i in range(m):
+        j = rank[i]
+        while j >= 0:
+            x[j] = sign[j] * size[rank[i]]
+            j = after[j]
+
+
+@inner
+def threshold(
+    pull: float, bend: float, members: int, skip: int, m: int, rank: Any, size: Any, count: Any,
+    Lam: Any,
+) -> tuple[float, int, int]:  # fmt: skip
+    """argmin over b ≥ 0 of ½ bend b² − pull b + r: b, its place in `rank`, and whom it meets or −1.
+
+    `skip` is the cluster that moves; it is not in the way.
+    """
+    larger = 0
+    for i in range(m):
+        other = rank[i]
+        if other == skip:
+            continue
+        b = (pull - (Lam[larger + members] - Lam[larger])) / bend
+        if b > size[other]:
+            return b, i, -1
+        larger += count[other]
+        if pull - (Lam[larger + members] - Lam[larger]) >= bend * size[other]:
+            return size[other], i, other
+    b = (pull - (Lam[larger + members] - Lam[larger])) / bend
+    return max(b, 0.0), m, -1
+
+
+@inner
+def take_out(m: int, rank: Any, name: int) -> int:
+    """Remove a cluster from `rank`; the place where it was."""
+    at = 0
+    while rank[at] != name:
+        at += 1
+    for i in range(at, m - 1):
+        rank[i] = rank[i + 1]
+    return at
+
+
+@inner
+def put_in(m: int, rank: Any, name: int, at: int) -> None:
+    """Insert a cluster at a place of `rank`, which has m others."""
+    for i in range(m, at, -1):
+        rank[i] = rank[i - 1]
+    rank[at] = name
+
+
+@reductions
+def both(d: Any, R: Any) -> tuple[float, float]:
+    """d · R and d · d."""
+    along, square = 0.0, 0.0
+    for i in range(R.shape[0]):
+        along += d[i] * R[i]
+        square += d[i] * d[i]
+    return along, square
+
+
+@compiled
+def cycles(
+    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, L: Any,
+    m: int, sign: Any, rank: Any, size: Any, count: Any, after: Any, last: Any, Lam: Any,
+    max_cycles: int, tolerance: float,
+) -> tuple[int, float, int]:  # fmt: skip
+    """Cycle until nothing moves by more than the tolerance (in |δ| times curvature, per member).
+
+    A cycle visits the clusters there are, largest first, then the coordinates at zero. Columns and
+    R are stored as in `kernels.storage`. Returns the number of cycles, the last's largest move, and
+    the number of clusters.
+    """
+    k, shift = sign.shape[0], R.shape[0] - 1
+    d, visit = np.zeros_like(R), np.empty(k, np.int64)
+    done, largest, inside = 0, np.inf, 0
+    for i in range(m):
+        inside += count[rank[i]]
+    while done < max_cycles and largest > tolerance:
+        largest = 0.0
+        visits = m
+        visit[:m] = rank[:m]
+        for v in range(visits):
+            name = visit[v]
+            members = count[name]
+            if members == 0:  # it was joined to another in this cycle
+                continue
+            if members == 1:
+                g = sign[name] * dot(dense, A, data, rows, at, sums, name, R)
+                bend = L[name]
+            else:
+                d[:] = 0
+                j = name
+                while j >= 0:
+                    subtract(dense, A, data, rows, at, sums, mass, j, -sign[j], d)
+                    j = after[j]
+                g, bend = both(d, R)
+                if not dense:  # the last entry of d is a shift: minus the mean of Σ sign a_j
+                    along = -d[shift] * mass
+                    g += R[shift] * (along - d[shift])
+                    bend -= d[shift] * d[shift] + along * along / mass
+                # Opposite columns cancel: then the penalty alone decides, and the step is long.
+                bend = max(bend, 1e-12 * members * L[name])
+            pull = bend * size[name] + g
+            turned = pull < 0.0
+            b, put, met = threshold(abs(pull), bend, members, name, m, rank, size, count, Lam)
+            step = (-b if turned else b) - size[name]
+            if step == 0.0:
+                continue
+            largest = max(largest, abs(step) * bend / members)
+            if members == 1:
+                subtract(dense, A, data, rows, at, sums, mass, name, step * sign[name], R)
+            else:
+                for i in range(R.shape[0]):
+                    R[i] -= step * d[i]
+            if turned or b == 0.0:
+                j = name
+                while j >= 0:
+                    sign[j] = 0.0 if b == 0.0 else -sign[j]
+                    j = after[j]
+            was = take_out(m, rank, name)
+            m -= 1
+            if b == 0.0:
+                inside -= members
+                j = name
+                while j >= 0:
+                    following = after[j]
+                    after[j] = -1
+                    j = following
+                count[name] = 0
+            elif met >= 0:
+                after[last[met]] = name
+                last[met] = last[name]
+                count[met] += members
+                count[name] = 0
+            else:
+                size[name] = b
+                put_in(m, rank, name, put - 1 if put > was else put)
+                m += 1
+        for j in range(k):
+            if sign[j] != 0.0 or L[j] <= 0.0:
+                continue
+            g = dot(dense, A, data, rows, at, sums, j, R)
+            if abs(g) <= Lam[inside + 1] - Lam[inside]:
+                continue
+            b, put, met = threshold(abs(g), L[j], 1, -1, m, rank, size, count, Lam)
+            if b == 0.0:
+                continue
+            largest = max(largest, b * L[j])
+            sign[j] = 1.0 if g > 0.0 else -1.0
+            subtract(dense, A, data, rows, at, sums, mass, j, b * sign[j], R)
+            inside += 1
+            after[j] = -1
+            if met >= 0:
+                after[last[met]] = j
+                last[met] = j
+                count[met] += 1
+            else:
+                size[j], count[j], last[j] = b, 1, j
+                put_in(m, rank, j, put)
+                m += 1
+        done += 1
+    return done, largest, m

@@ -192,6 +192,7 @@ class SharedDensePanel(DensePanel):
     """
 
     choice_is_free = True
+    seen: Array = np.empty(0)  # a_j · R as cycles last met it, if there is room
 
     def __init__(self, X: Array, w: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         p = X.shape[1]
@@ -220,6 +221,10 @@ class SharedDensePanel(DensePanel):
         np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.weight), out=squares)
         self.means[columns], self.L[columns] = means, self.weight * squares
         return columns
+
+    def prepare(self, columns: Array) -> None:
+        """For cycles over these columns."""
+        self.extend(columns[self.L[columns] == 0.0])
 
     def place(self, x: Array) -> None:
         self.x = x.astype(np.float64)
@@ -259,7 +264,7 @@ class SharedDensePanel(DensePanel):
         def part(rank: int, most: int = max_cycles) -> tuple[int, float]:
             return run(  # type: ignore[no-any-return]
                 self.X.T, self.means, self.R, own[rank], self.L, self.order, self.width,
-                penalty.parameters, self.weight, most, tolerance, rank, partial, counter,
+                penalty.parameters, self.weight, most, tolerance, self.seen, rank, partial, counter,
             )  # fmt: skip
 
         if ranks > 1:

@@ -7,7 +7,7 @@ R is linear in x, so both can be extrapolated together.
 `GroupPanel`   groups of columns, one output          exact step in the eigenbasis of a group
 `RowPanel`     T outputs, the same weights, dense     eight rows at a time
 `OutputPanel`  T outputs, weights by output           a row at a time, dense or sparse
-`ClassPanel`   T classes, the whole Hessian           a row at a time, under a diagonal above it
+`OutputPanel`  T classes, the whole Hessian           a row at a time, under a diagonal above it
 =============  =====================================  ========================================
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import classes, group, rows
+from cyclade.linear.kernels import group, losses, rows
 from cyclade.linear.panels.dense import DensePanel
 from cyclade.linear.panels.sparse import SparsePanel
 
@@ -189,24 +189,38 @@ class RowPanel(BlockPanel):
 
 
 class OutputPanel(BlockPanel):
-    """Columns of X as they are, for weights W (n, T) that differ by output.
+    """Columns of X as they are, for outputs with weights W (n, T) of their own, or for classes.
 
-    The kernel works on U = W (t − z). `parameters` are those of a scalar penalty if `entrywise`,
-    else rows are penalised by their norms.
+    The kernel works on U, minus the gradient in z of the model
+
+        Σ_i [−u_i·d_i + ½ d_iᵀ(diag(w_i) − w_i p_iᵀ) d_i]   for changes d of z,
+
+    and `D` are diagonals above the Hessians of the rows of x. Outputs do not meet: there is no p, U
+    is W (t − z), and intercepts are profiled out. Classes have probabilities p, and intercepts that
+    move along; the last row of R tells by how much. Their columns are stored as sparse ones, dense
+    ones with all of their entries, less their means if there are intercepts.
     """
 
     def __init__(
-        self, design: Any, W: Array, centred: bool, entrywise: bool, parameters: Any
+        self, design: Any, W: Array, centred: bool, penalty: Any, p: Array | None = None
     ) -> None:
-        self.design, self.centred = design, centred
+        self.design, self.centred, self.penalty = design, centred, penalty
         self.storage: tuple[bool, Array, Array, Array, Array] = design.storage
-        self.entrywise, self.parameters = entrywise, parameters
-        shape = (design.p, W.shape[1])
-        self.D, self.sums, self.means = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self.known = np.zeros(design.p, bool)
-        self.dense = design.is_dense
+        n, T = W.shape
+        self.D, self.sums, self.means = np.zeros((3, design.p, T))
+        self.known, self.centres = np.zeros(design.p, bool), np.zeros(design.p)
+        self.dense, self.classes = design.is_dense and p is None, p is not None
         self.W = np.ascontiguousarray(W.T, design.dtype) if self.dense else W
-        self.root = np.sqrt(W)
+        self.P, self.inverse = np.empty((n, 0)) if p is None else p, np.empty((0, 0))
+        self.root, self.bounds = np.sqrt(W), W
+        if p is not None:
+            s = W.sum(axis=1)
+            self.bounds = np.empty(p.shape)
+            losses.bounds(p, s, self.bounds)
+            if centred:
+                corner = np.diag(W.sum(axis=0)) - p.T @ W
+                corner += np.trace(corner) / T**2  # moving all alike changes nothing
+                self.inverse = np.linalg.inv(corner)
 
     def include(self, blocks: Array) -> None:
         new = blocks[~self.known[blocks]]
@@ -217,110 +231,76 @@ class OutputPanel(BlockPanel):
             A = self.storage[1][new]
             self.sums[new], self.D[new] = A @ self.W.T, (A * A) @ self.W.T
         else:
-            rows.sparse_moments(*self.storage[2:], new, self.W, self.sums, self.D)
-        if self.centred:
+            if self.classes and self.design.is_dense:
+                self._as_sparse(new)
+            rows.sparse_moments(*self.storage[2:], new, self.bounds, self.sums, self.D)
+        if self.centred and not self.classes:
             mass = self.W.sum(axis=1 if self.dense else 0)
             self.means[new] = self.sums[new] / np.maximum(mass, np.finfo(self.W.dtype).tiny)
             self.D[new] = np.maximum(self.D[new] - self.means[new] * self.sums[new], 0.0)
         else:
             self.sums[new] = 0.0
 
+    def _as_sparse(self, blocks: Array) -> None:
+        """Store these dense columns, which are in order, as sparse ones."""
+        A, n = self.design.storage[1][blocks], self.design.n
+        if self.centred:
+            s = self.W.sum(axis=1)
+            self.centres[blocks] = A @ s / s.sum()
+            A = A - self.centres[blocks][:, None]
+        at = np.zeros(self.design.p + 1, np.uint64)
+        at[blocks + 1] = n
+        rows_of = np.tile(np.arange(n, dtype=np.uint32), blocks.size)
+        self.storage = False, np.empty((0, 0), A.dtype), A.reshape(-1), rows_of, np.cumsum(at)
+
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        self.x, U = x.reshape(self.D.shape), self.root * R
+        """Begin at x, where R is the residual; of classes, minus the gradient in z."""
+        self.x, U = x.reshape(self.D.shape), R if self.classes else self.root * R
         if self.dense:
             self.R = np.ascontiguousarray(U.T, self.W.dtype)
         else:
-            self.R = np.vstack([U, np.zeros((1, U.shape[1]))])
-
-    def slopes(self, blocks: Array) -> Array:
-        out = np.zeros(self.x.shape)
-        rows.weighted_dots(*self.storage, blocks, self.R, self.sums, out)
-        return out.ravel()
-
-    def cycles(
-        self, table: Array, max_cycles: int, tolerance: float, past: Past
-    ) -> tuple[int, float]:
-        return rows.weighted_cycles(
-            *self.storage, self.W, self.R, self.x, self.D, self.sums, self.means,
-            self.chosen, table[:, 0], self.parameters, self.entrywise, max_cycles, tolerance, *past,
-        )  # fmt: skip
-
-    def residual(self) -> Array:
-        if self.dense:
-            return np.asarray(self.R.T / self.root, np.float64)
-        return np.asarray((self.R[:-1] + self.R[-1] * self.W) / self.root)
-
-
-class ClassPanel(BlockPanel):
-    """Columns of X as they are, for T classes and a model with the whole Hessian of every row of X.
-
-    The model around z is Σ_i [φ'_i·d_i + ½ s_i d_iᵀ(diag(p_i) − p_i p_iᵀ) d_i] for changes d of z.
-    R holds minus its gradient in z, (n, T), and in a last row what the intercepts moved by. Dense
-    columns are taken less their means if there are intercepts. `D` are diagonals above the
-    Hessians of the rows of x.
-    """
-
-    def __init__(self, design: Any, p: Array, s: Array, centred: bool, penalty: Any) -> None:
-        self.design, self.p, self.s, self.penalty = design, p, s, penalty
-        self.storage: tuple[bool, Array, Array, Array, Array] = design.storage
-        self.D, self.means = np.zeros((design.p, p.shape[1])), np.zeros(design.p)
-        self.centred, self.inverse = centred, np.empty((0, 0))
-        self.bounds = np.empty(p.shape)
-        classes.bounds(p, s, self.bounds)
-        if centred:
-            corner = np.diag(s @ p) - p.T @ (s[:, None] * p)
-            corner += np.trace(corner) / len(corner) ** 2  # moving all alike changes nothing
-            self.inverse = np.linalg.inv(corner)
-
-    def include(self, blocks: Array) -> None:
-        self.included = blocks
-        if self.design.is_dense:
-            A = self.storage[1][blocks]
-            if self.centred:
-                self.means[blocks] = A @ self.s / self.s.sum()
-                A = A - self.means[blocks][:, None]
-            self.D[blocks] = (A * A) @ self.bounds
-        else:
-            sums = np.empty(self.D.shape)
-            rows.sparse_moments(*self.storage[2:], blocks, self.bounds, sums, self.D)
-
-    def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        """Begin at x, where minus the gradient in z is R."""
-        self.x, self.R = x.reshape(self.D.shape), np.vstack([R, np.zeros(R.shape[1])])
-        self.x0, self.R0 = self.x[self.included], self.R.copy()
+            self.R = np.vstack([U, np.zeros(U.shape[1])])
+        if self.classes:
+            self.own = np.flatnonzero(self.known)
+            self.x0, self.R0 = self.x[self.own], self.R.copy()
 
     def slopes(self, blocks: Array) -> Array:
         return self._slopes(blocks, self.R)
 
     def _slopes(self, blocks: Array, R: Array) -> Array:
         out = np.zeros(self.x.shape)
-        classes.correlations(*self.storage, self.means, blocks, R, out)
+        rows.weighted_dots(*self.storage, blocks, R, self.sums, out)
         return out.ravel()
 
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
-        return classes.cycles(
-            *self.storage, self.means, self.s, self.p, self.inverse, self.R, self.x, self.D,
-            self.chosen, table[:, 0], self.penalty.parameters, self.penalty.entrywise, max_cycles,
-            tolerance, *past,
+        return rows.weighted_cycles(
+            *self.storage, self.W, self.P, self.inverse, self.R, self.x, self.D, self.sums,
+            self.means, self.chosen, table[:, 0], self.penalty.parameters, self.penalty.entrywise,
+            max_cycles, tolerance, *past,
         )  # fmt: skip
 
     def residual(self) -> Array:
-        """U, which stands for the residual of other panels."""
-        return self.R[:-1]
+        """Of classes U, which stands for it."""
+        if self.dense:
+            return np.asarray(self.R.T / self.root, np.float64)
+        if self.classes:
+            return self.R[:-1]
+        return np.asarray((self.R[:-1] + self.R[-1] * self.W) / self.root)
 
     def moved(self) -> Array:
-        """What z changed by since the start."""
-        dx, own = np.zeros(self.x.shape), self.included
-        dx[own] = self.x[own] - self.x0
-        return np.asarray(self.design.predict(dx) - self.means[own] @ dx[own] + self.R[-1])
+        """What z changed by since the start, for classes."""
+        dx = np.zeros(self.x.shape)
+        dx[self.own] = self.x[self.own] - self.x0
+        return np.asarray(self.design.predict(dx) - self.centres @ dx + self.R[-1])
 
     def loss(self) -> float:
-        """The model less its value at the start: −½ Δx·(c₀ + c) with correlations c, c₀ there."""
-        moved = self.included
-        both = self._slopes(moved, self.R + self.R0).reshape(self.x.shape)[moved]
-        out = -0.5 * float(np.vdot(self.x[moved] - self.x0, both))
+        """Of classes less its value at the start: −½ Δx·(c₀ + c), c and c₀ the correlations."""
+        if not self.classes:
+            return super().loss()
+        both = self._slopes(self.own, self.R + self.R0).reshape(self.x.shape)[self.own]
+        out = -0.5 * float(np.vdot(self.x[self.own] - self.x0, both))
         return out - 0.5 * float(self.R[-1] @ (self.R0[:-1] + self.R[:-1]).sum(axis=0))
 
 

@@ -112,8 +112,11 @@ class Design(Protocol):
     def growing_panel(self, w: Array, centred: bool) -> Panel:
         """A panel without columns, which some will be added to again and again."""
 
-    def shares(self, w: Array) -> bool:
-        """Whether cycles can run on the columns of X where they lie, under these weights."""
+    def shares(self, w: Array, every: bool = False) -> bool:
+        """Whether cycles can run on the columns of X where they lie, under these weights.
+
+        If they will run over `every` column, a small X by rows may be copied for them.
+        """
 
     def shared_panel(self, w: Array, centred: bool) -> Panel:
         """A panel of all columns of X where they lie; `extend` computes their norms."""

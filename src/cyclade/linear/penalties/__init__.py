@@ -6,9 +6,9 @@ They are scalar (`L1`, `ElasticNet`, `WeightedL1`, `Box` and the nonconvex `MCP`
 
 To add a penalty on single coordinates, touch one file:
 
-1. In `scalar` or `nonconvex` write a class with `convex`, `value`, `prox` and `distance` (see
-   `ScalarPenalty`); with `threshold` columns can be left out, with `scaled` and `lam_max` there
-   are paths. It is compiled when it is first used.
+1. In `scalar` write a class with `convex`, `value`, `prox` and `distance` (see `ScalarPenalty`);
+   with `threshold` columns can be left out, with `scaled` and `lam_max` there are paths. It is
+   compiled when it is first used.
 2. Add it to `__all__` and, under its name, to `BY_NAME` in that file.
 
 To share the machine code of the other shipped penalties, which is kept on disk, and to have a
@@ -17,22 +17,15 @@ its class holds the table of its numbers. A penalty of your own needs neither st
 to `solve` or an estimator.
 
 A penalty on groups is a `BlockPenalty`, λ_k‖x‖_2 + ν‖x‖_1 on every block, which is what the
-solvers know: its class in `block` chooses the blocks and their weights.
+solvers know: its class in `joined` chooses the blocks and their weights.
 """
 
 from __future__ import annotations
 
-from cyclade.linear.penalties import scalar
-
-# isort: split
-from cyclade.linear.penalties import block, nonconvex, slope  # names are listed in this order
-from cyclade.linear.penalties.block import *  # noqa: F403
-from cyclade.linear.penalties.nonconvex import *  # noqa: F403
+from cyclade.linear.penalties import joined, scalar
+from cyclade.linear.penalties.joined import *  # noqa: F403
 from cyclade.linear.penalties.scalar import *  # noqa: F403
 from cyclade.linear.penalties.scalar import BY_NAME as BY_NAME
-from cyclade.linear.penalties.scalar import ScalarPenalty, ShippedScalar, get
 from cyclade.linear.penalties.scalar import is_separable as is_separable
-from cyclade.linear.penalties.slope import *  # noqa: F403
 
-__all__ = ["ScalarPenalty", "ShippedScalar", "get"]
-__all__ += block.__all__ + nonconvex.__all__ + scalar.__all__ + slope.__all__
+__all__ = [*joined.__all__, *scalar.__all__]

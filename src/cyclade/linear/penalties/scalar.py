@@ -1,4 +1,4 @@
-"""What a penalty is: a value, a prox and a distance; and the convex ones on single coordinates."""
+"""What a penalty is: a value, a prox and a distance; and those on single coordinates."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import abc
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cyclade._checks import as_float, non_negative, require
+from cyclade._checks import above, as_float, non_negative, require
 from cyclade.linear.penalties import formulas
 from cyclade.regularisers.elementwise import bounds
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["L1", "Box", "ElasticNet", "WeightedL1"]
+__all__ = [
+    "L1", "MCP", "SCAD", "Box", "ConcavePart", "ElasticNet", "LogSum", "ScalarPenalty",
+    "ShippedScalar", "WeightedL1", "get",
+]  # fmt: skip
 
 Array = Any
 
@@ -108,7 +112,6 @@ class ShippedScalar(AtLam, ScalarPenalty):
         return self.kind, self._table
 
     def value(self, x: float, j: int) -> float:
-        """r_j(x), +inf outside the domain."""
         return float(formulas.value(self._parameters, x, j))
 
     def prox(self, u: float, t: float, j: int) -> float:
@@ -116,7 +119,6 @@ class ShippedScalar(AtLam, ScalarPenalty):
         return float(formulas.prox(self._parameters, u, t, j))
 
     def distance(self, x: float, g: float, j: int) -> float:
-        """The distance from −g to ∂r_j(x)."""
         return float(formulas.distance(self._parameters, x, g, j))
 
     def threshold(self, j: int) -> float:
@@ -309,17 +311,159 @@ class Box(_ConvexScalar):
         return f"Box({self.lower}, {self.upper}, lam={self.lam:g})"
 
 
+@dataclass(frozen=True)
+class ConcavePart:
+    """The smooth concave h(x) = Σ_j ρ(|x_j|) − ρ'(0) |x_j| of a split penalty.
+
+    h' is Lipschitz with constant `lipschitz`.
+    """
+
+    penalty: Any
+    lipschitz: float
+
+    def value(self, x: Array) -> Array:
+        """h of every entry of x."""
+        height = np.vectorize(lambda size: self.penalty.value(size, 0), otypes=[np.float64])
+        return height(np.abs(x)) - self.penalty.threshold(0) * np.abs(x)
+
+    def gradient(self, x: Array) -> Array:
+        """h' of every entry of x."""
+        kind, table = self.penalty._parameters
+        slope = np.vectorize(lambda size: formulas.slope(kind, table, 0, size), otypes=[np.float64])
+        return np.sign(x) * (slope(np.abs(x)) - self.penalty.threshold(0))
+
+
+class _Nonconvex(ShippedScalar):
+    """Σ_j ρ(|x_j|) with a concave ρ that has, beside λ, one number for its shape."""
+
+    convex = False
+    positive: bool
+    _shape: str  # the name of that number
+
+    def _set(self, lam: float, positive: bool) -> None:
+        self.positive = bool(positive)
+        self._set_lam(lam)
+
+    def _set_lam(self, lam: float) -> None:
+        self.lam = above(f"{type(self).__name__}: lam", lam, 0.0)
+        self._table = np.array([[self.lam, getattr(self, self._shape), float(self.positive)]])
+
+    def lam_max(self, g0: Array) -> float:
+        """The largest |g0_j| over the slope that λ = 1 has at zero."""
+        pull = float(pull_at_zero(g0, 0.0 if self.positive else -1.0).max())
+        return pull * self.lam / self.threshold(0)
+
+    def split(self) -> tuple[L1, ConcavePart]:
+        """(convex, concave): an l1 norm with the slope at zero, and a smooth concave rest.
+
+        So written, the penalty fits the paper's template, f + r with r convex: the rest joins f.
+        """
+        convex = L1(self.threshold(0), positive=self.positive)
+        return convex, ConcavePart(self, self._lipschitz())
+
+    @abc.abstractmethod
+    def straighter(self, times: float) -> _Nonconvex:
+        """The penalty with the same slope at zero whose concave part bends so many times less."""
+
+    @abc.abstractmethod
+    def _lipschitz(self) -> float:
+        """The largest |ρ''|."""
+
+    def _shown(self) -> list[str]:
+        return [f"{self._shape}={getattr(self, self._shape):g}"]
+
+
+class MCP(_Nonconvex):
+    """The minimax concave penalty, with slope λ at zero and none beyond γλ.
+
+    r(x) = λ|x| − x²/(2γ) for |x| ≤ γλ, and γλ²/2 beyond; γ > 1. The prox is exact for every step:
+    firm thresholding for t < γ, hard thresholding at λ√(tγ) otherwise.
+
+    Examples
+    --------
+    >>> MCP(1.0, gamma=2.0).prox(1.5, 1.0, 0)
+    1.0
+    >>> convex, concave = MCP(1.0, gamma=2.0).split()
+    >>> float(convex.value(1.5, 0) + concave.value(1.5)), MCP(1.0, gamma=2.0).value(1.5, 0)
+    (0.9375, 0.9375)
+    """
+
+    kind = formulas.MCP
+    _shape = "gamma"
+
+    def __init__(self, lam: float, gamma: float = 3.0, *, positive: bool = False) -> None:
+        self.gamma = above("MCP: gamma", gamma, 1.0)  # else its prox at unit step jumps
+        self._set(lam, positive)
+
+    def straighter(self, times: float) -> MCP:
+        return MCP(self.lam, times * self.gamma, positive=self.positive)
+
+    def _lipschitz(self) -> float:
+        return 1.0 / self.gamma
+
+
+class SCAD(_Nonconvex):
+    """The smoothly clipped absolute deviation: λ|x| up to λ, constant beyond γλ, γ > 2.
+
+    Between them r(x) = λ|x| − (|x| − λ)²/(2(γ − 1)). The prox is exact for every step.
+
+    Examples
+    --------
+    >>> SCAD(1.0, gamma=3.0).prox(4.0, 1.0, 0)
+    4.0
+    """
+
+    kind = formulas.SCAD
+    _shape = "gamma"
+
+    def __init__(self, lam: float, gamma: float = 3.7, *, positive: bool = False) -> None:
+        self.gamma = above("SCAD: gamma", gamma, 2.0)  # else its prox at unit step jumps
+        self._set(lam, positive)
+
+    def straighter(self, times: float) -> SCAD:
+        return SCAD(self.lam, 1.0 + times * (self.gamma - 1.0), positive=self.positive)
+
+    def _lipschitz(self) -> float:
+        return 1.0 / (self.gamma - 1.0)
+
+
+class LogSum(_Nonconvex):
+    """The log-sum penalty, r(x) = λ Σ_j log(1 + |x_j|/ε); its slope at zero is λ/ε.
+
+    Examples
+    --------
+    >>> LogSum(1.0, eps=1.0).prox(2.0, 1.0, 0)
+    1.618
+    """
+
+    kind = formulas.LOG_SUM
+    _shape = "eps"
+
+    def __init__(self, lam: float, eps: float = 1.0, *, positive: bool = False) -> None:
+        self.eps = above("LogSum: eps", eps, 0.0)
+        self._set(lam, positive)
+
+    def straighter(self, times: float) -> LogSum:
+        return LogSum(times * self.lam, times * self.eps, positive=self.positive)
+
+    def _lipschitz(self) -> float:
+        return self.lam / self.eps**2 if self.eps**2 > 0.0 else math.inf
+
+
 BY_NAME: dict[str, Callable[..., Any]] = {  # every family adds its own
     "l1": L1,
     "elastic_net": ElasticNet,
     "weighted_l1": WeightedL1,
     "nonnegative_l1": lambda lam, **options: L1(lam, positive=True, **options),
     "box": lambda lam, **options: Box(lam=lam, **options),
+    "mcp": MCP,
+    "scad": SCAD,
+    "log_sum": LogSum,
 }
 
 
-def get(name: str, lam: float, **options: Any) -> Any:
-    """The penalty with this name at λ = `lam`; `options` are its other arguments.
+def get(name: Any, lam: float | None = None, **options: Any) -> Any:
+    """The penalty with this name at λ = `lam`, or the object itself; `options` are other arguments.
 
     Examples
     --------
@@ -329,6 +473,14 @@ def get(name: str, lam: float, **options: Any) -> Any:
     >>> get("group_l2", 0.5, groups=2)
     GroupL2(0.5, groups=2)
     """
+    if not isinstance(name, str):
+        if lam is not None:
+            raise ValueError("lam: it can only be given with a penalty by name")
+        if isinstance(name, type):
+            raise ValueError(f"penalty: give an object, {name.__name__}(...), not the class")
+        return name
+    if lam is None:
+        raise ValueError(f"lam: penalty {name!r} by name needs a λ, such as lam=0.1")
     if name not in BY_NAME:
         raise ValueError(f"penalty must be one of {', '.join(BY_NAME)}, got {name!r}")
     try:

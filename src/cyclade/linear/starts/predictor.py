@@ -28,9 +28,8 @@ from cyclade.linear.kernels.gram import extrapolate
 from cyclade.linear.kernels.gram import minimise as minimise_quadratic
 from cyclade.linear.kernels.losses import secants, stiffest
 from cyclade.linear.loss_at import LossAt
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Gradient, Problem
 from cyclade.linear.quadratic import Model, lifted, line_search
-from cyclade.linear.screening import Gradient
 from cyclade.linear.state import State, judge, measure, rebase
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import PanelSolver
@@ -242,7 +241,7 @@ class Predictor:
         G = columns.products(at, w)
         self.mass, self.means = float(w.sum()), columns.centres[at]
         if fit_intercept:  # minimised over first; the columns have been centred, all rows alike
-            sums, lowest = columns.slopes(w)[at], 1e-12 * G.diagonal()
+            sums, lowest = columns.slopes(w, at), 1e-12 * G.diagonal()
             G -= np.outer(sums, sums / self.mass)
             G.flat[:: V.size + 1] = np.maximum(G.diagonal(), lowest)
             self.means = self.means + sums / self.mass

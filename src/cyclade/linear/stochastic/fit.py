@@ -18,14 +18,19 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade._checks import probability, whole_number
 from cyclade.arguments import carried as as_carried
-from cyclade.linear import losses
-from cyclade.linear.api import as_penalty
+from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
 from cyclade.linear.designs import as_design
 from cyclade.linear.results import Certificate
-from cyclade.linear.stochastic.draws import EarlyRefresh, Queue
 from cyclade.linear.stochastic.oracle import Features, LinearOracle, as_rows
-from cyclade.linear.stochastic.setup import Certifier, Model, as_targets, default_blocks
+from cyclade.linear.stochastic.setup import (
+    Certifier,
+    EarlyRefresh,
+    Model,
+    Queue,
+    as_targets,
+    default_blocks,
+)
 from cyclade.linear.stochastic.tuning import TUNING
 from cyclade.methods import as_method, make_sampler
 from cyclade.run import Runner
@@ -144,7 +149,7 @@ def solve_rows(
     >>> fit.certificate.reached, np.flatnonzero(fit.coef)
     (True, array([0, 1]))
     """
-    loss, penalty, chosen = losses.get(loss), as_penalty(penalty, lam), as_method(method, True)
+    loss, penalty, chosen = losses.get(loss), penalties.get(penalty, lam), as_method(method, True)
     design = as_design(X)
     y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
     coef, intercept = as_start(design.p, coef, intercept)
@@ -277,7 +282,7 @@ class RowStream:
     _sparse: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.loss, self.penalty = losses.get(self.loss), as_penalty(self.penalty, self.lam)
+        self.loss, self.penalty = losses.get(self.loss), penalties.get(self.penalty, self.lam)
         self.method = as_method(self.method, True)
         if self.method.deterministic:
             raise ValueError("method: P-CCD needs all rows at once; use solve, or VRO-CCD here")

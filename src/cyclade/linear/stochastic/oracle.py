@@ -1,19 +1,22 @@
-"""The smooth part of a linear model, as `cyclade.core` takes it.
+"""The two parts of a linear model, as `cyclade.core` takes them.
 
-    f(x, c) = (1/Σ_i s_i) Σ_i s_i φ(y_i, z_i),   z = X x + c + offset
+    f(x, c) = (1/Σ_i s_i) Σ_i s_i φ(y_i, z_i),   z = X x + c + offset;   and r(x)
 
 The point is one vector: the coefficients (row by row where there are T outputs), then the
-intercept. `Features` cuts it into blocks; `LinearOracle` makes sweeps over samples of the rows.
+intercept, which is free. `Features` cuts it into blocks; `LinearOracle` makes sweeps over samples
+of the rows; `by_blocks` gives a penalty of `cyclade.linear.penalties` by these blocks.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.blocks import Layout, Point
+from cyclade.linear.penalties import BlockPenalty, Slope
 from cyclade.linear.stochastic.sweep import LinearSweep, Rows
 from cyclade.partitions import cuts
 from cyclade.samplers import ALL, Batch, Sample
@@ -77,6 +80,10 @@ class Features:
         """The features of each block, as index arrays (p is the intercept)."""
         everything = np.arange(self.p + 1)
         return [everything[member] for member in self.members]
+
+    def penalised(self) -> list[Array]:
+        """The same without the intercept, each feature as often as there are outputs."""
+        return [np.repeat(own[own < self.p], self.width) for own in self.sets()]
 
     def _flat(self) -> list[Any]:
         """The blocks of the flat point: sizes where all are runs, else index lists."""
@@ -149,21 +156,109 @@ class LinearOracle:
 
     def rows(self, sample: Sample) -> Rows:
         """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
+        members = self.features.members
         if sample is ALL:
             if self._all is None:
-                self._all = self._rows(self.X, self.y, self.weight, self.offset)
+                self._all = Rows(self.X, self.y, self.weight, self.offset, members)
             return self._all
-        if self._last is None or self._last[0] is not sample:
-            self._last = (sample, self._taken(sample))
-        return self._last[1]
-
-    def _taken(self, sample: Sample) -> Rows:
+        if self._last is not None and self._last[0] is sample:
+            return self._last[1]
         if isinstance(sample, Batch):
             X, y, weight, offset = sample.data
-            return self._rows(X, y, weight / weight.sum(), offset)
-        weight = self.weight[sample] * (self.n / len(sample))
-        offset = None if self.offset is None else self.offset[sample]
-        return self._rows(self.X[sample], self.y[sample], weight, offset)
+            weight = weight / weight.sum()
+        else:
+            X, y, weight = self.X[sample], self.y[sample], self.weight[sample]
+            weight = weight * (self.n / len(sample))
+            offset = None if self.offset is None else self.offset[sample]
+        rows = Rows(X, y, weight, offset, members)
+        self._last = (sample, rows)
+        return rows
 
-    def _rows(self, X: Any, y: Array, weight: Array, offset: Array | None) -> Rows:
-        return Rows(X, y, weight, offset, self.features.members)
+
+class Separable:
+    """r by blocks, one term after another in plain Python.
+
+    A term is a coordinate of a scalar penalty, or a group, which must lie in one block; within a
+    group the step is one number. `pieces` says of each term of a block which term of r it is, where
+    its coordinates lie, and the first of them.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> from cyclade.linear.penalties import L1
+    >>> r = Separable(L1(1.0), Features(3, blocks=1, fit_intercept=True, joined=True))
+    >>> r.prox(0, np.array([3.0, -0.5, -2.0, 9.0]), 1.0)  # the intercept stays
+    array([ 2., 0., -1., 9.])
+    """
+
+    def __init__(self, penalty: Any, features: Features) -> None:
+        self.penalty = penalty
+        grouped = isinstance(penalty, BlockPenalty)
+        self.cols = features.penalised()
+        self.pieces: list[list[tuple[int, Any, int]]] = (
+            _groups(penalty, features) if grouped
+            else [[(k, i, i) for i, k in enumerate(own.tolist())] for own in self.cols]
+        )  # fmt: skip
+
+    def prox(self, j: int, u: Array, t: Array | float) -> Array:
+        """The minimiser over v of r^j(v) + ½ Σ_i (v_i − u_i)² / t_i."""
+        out, steps = u.copy(), np.broadcast_to(t, u.shape)
+        for k, at, first in self.pieces[j]:
+            out[at] = self.penalty.prox(u[at], float(steps[first]), k)
+        return out
+
+    def value(self, j: int, u: Array) -> float:
+        """r^j(u)."""
+        return float(sum(self.penalty.value(u[at], k) for k, at, _ in self.pieces[j]))
+
+    def distance(self, j: int, u: Array, g: Array) -> float:
+        """The distance from −g to ∂r^j(u); on the intercept it is |g|."""
+        squares = sum(self.penalty.distance(u[at], g[at], k) ** 2 for k, at, _ in self.pieces[j])
+        return math.sqrt(squares + float((g[len(self.cols[j]) :] ** 2).sum()))
+
+
+class Compiled(Separable):
+    """`Separable` for scalar penalties, with compiled loops."""
+
+    def __init__(self, penalty: Any, features: Features) -> None:
+        from cyclade.linear.penalty_bound import bind
+
+        self.bound, self.cols = bind(penalty, features.p), features.penalised()
+
+    def prox(self, j: int, u: Array, t: Array | float) -> Array:
+        out = u.copy()
+        steps = np.full(1, t, u.dtype) if isinstance(t, float) else t
+        self.bound.functions["proxes"](self.bound.parameters, self.cols[j], u, steps, out)
+        return out
+
+    def value(self, j: int, u: Array) -> float:
+        return self.bound.total(self.cols[j], u)
+
+    def distance(self, j: int, u: Array, g: Array) -> float:
+        cols = self.cols[j]
+        distances = self.bound.distances(cols, u, g)
+        return math.hypot(np.linalg.norm(distances), np.linalg.norm(g[len(cols) :]))
+
+
+def by_blocks(penalty: Any, features: Features, *, fast: bool = False) -> Separable:
+    """The penalty by the blocks of `features`; `fast` compiles the loops of scalar penalties."""
+    if isinstance(penalty, Slope):
+        raise TypeError("penalty: Slope joins all coordinates, so blocks cannot move one by one")
+    compiled = fast and not isinstance(penalty, BlockPenalty)
+    return (Compiled if compiled else Separable)(penalty, features)
+
+
+def _groups(penalty: BlockPenalty, features: Features) -> list[list[tuple[int, Any, int]]]:
+    """Of each block its groups, all outputs of a feature together."""
+    block_of, place = np.empty((2, features.p), dtype=np.int64)
+    for j, own in enumerate(features.sets()):
+        inside = own[own < features.p]
+        block_of[inside], place[inside] = j, np.arange(len(inside))
+    found: list[list[tuple[int, Any, int]]] = [[] for _ in features.members]
+    for k, group in enumerate(penalty.blocks(features.p)):
+        j = block_of[group[0]]
+        if (block_of[group] != j).any():
+            raise ValueError(f"blocks: group {k} of the penalty is cut by the blocks")
+        at = (place[group][:, None] * features.width + np.arange(features.width)).ravel()
+        found[j].append((k, at, int(at[0])))
+    return found

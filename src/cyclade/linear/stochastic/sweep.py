@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,25 +12,6 @@ from cyclade._arrays import Array
 from cyclade.blocks import Point
 
 EVERY_ROW = slice(None)
-
-
-class Columns(Protocol):
-    """The columns A_j of one block."""
-
-    size: int
-    """How many columns."""
-
-    def back(self, r: Array) -> Array:
-        """A_jᵀ r."""
-
-    def move(self, z: Array, du: Array) -> Any:
-        """z ← z + A_j du, in place; returns (an index of) the rows that may have changed."""
-
-    def gram(self, weight: Array) -> Array:
-        """A_jᵀ diag(weight) A_j, as an array."""
-
-    def squared(self) -> Columns:
-        """The columns with every entry squared."""
 
 
 def columns_of(X: Any, features: Any) -> Columns:
@@ -53,7 +34,11 @@ def columns_of(X: Any, features: Any) -> Columns:
 
 
 class _Dense:
-    """Columns stored as an array."""
+    """Columns stored as an array.
+
+    `back(r)` is A_jᵀ r; `move(z, du)` is z ← z + A_j du in place, and returns (an index of) the
+    rows that may have changed; `gram(w)` is A_jᵀ diag(w) A_j; `squared` squares every entry.
+    """
 
     def __init__(self, A: Array) -> None:
         self.A, self.size = A, A.shape[1]
@@ -117,7 +102,8 @@ class _WithOnes:
     """Columns of X (perhaps none) followed by the column of ones of the intercept."""
 
     def __init__(self, columns: Columns) -> None:
-        self.columns, self.size = columns, columns.size + 1
+        self.columns = columns
+        self.size: int = columns.size + 1
 
     def back(self, r: Array) -> Array:
         ones = r.sum(axis=0, keepdims=True)
@@ -135,6 +121,9 @@ class _WithOnes:
 
     def squared(self) -> Columns:
         return _WithOnes(self.columns.squared())
+
+
+Columns = _Dense | _Sparse | _WithOnes
 
 
 class Rows:

@@ -1,9 +1,9 @@
 """Nonconvex losses under r = Σ λ_j |x_j|: an active-set Newton method on products of columns.
 
 A majoriser's weights make short steps, and weights without the φ'' < 0 of outliers make a model
-that is blind where they bend F most. Near a minimum φ'' may be taken as it is: G = A diag(sφ'') Aᵀ
-is positive definite on the support at a minimum, and `kernels/pivots.py` asks for no more. So steps
-converge as Newton's do. Where G is not, rows with φ'' < 0 get a part of the majoriser's weight.
+that is blind where they bend F most. So φ'' is taken as it is: G = A diag(sφ'') Aᵀ is positive
+definite on the support at a minimum, and `kernels/pivots.py` asks for no more. So steps converge as
+Newton's do. Where G is not, rows with φ'' < 0 get a part of the majoriser's weight.
 
 Far from the minimum outliers hardly bend the loss, and what the other rows leave undetermined is
 left to the kinks of r: the solution is close to a corner, and cycles would creep along edges
@@ -58,7 +58,7 @@ def price(problem: Problem, x: Array) -> float:
 def converges(first: float, last: float, goal: float, cycles: float, tuning: Tuning) -> bool:
     """Whether steps like the one from `first` to `last` get to the goal for less than new products.
 
-    New ones, which cost as much as `cycles`, get there in about two steps of a burst each.
+    New ones, which cost as much as `cycles`, get there in about two steps.
     """
     if last <= goal:
         return True
@@ -132,10 +132,8 @@ class ActiveSetNewton:
             return False
         self.take(problem, V)
         S, second = np.flatnonzero(state.x[V]), problem.s * loss_at.second
-        near = state.measured.distance <= problem.tuning.true_hessian_distance * problem.penalty.top
         self.reuse, fallback, self.fallback = True, self.fallback, False
-        self.true_hessian = near and 0 < S.size <= int(np.count_nonzero(second > 0))
-        self.true_hessian &= not fallback
+        self.true_hessian = not fallback and 0 < S.size <= int(np.count_nonzero(second > 0))
         if self.true_hessian:
             self.raw, self.w = self.columns.products(self.place[V], second), second
             self.true_hessian = self.profile(problem) and self.refactor(S, problem.tuning)
@@ -186,7 +184,7 @@ class ActiveSetNewton:
         if problem.fit_intercept:
             if not self.mass > 0:
                 return False
-            sums = self.columns.slopes(w)[at]
+            sums = self.columns.slopes(w, at)
             G -= np.outer(sums, sums / self.mass)
             self.means = self.means + sums / self.mass
         if not self.true_hessian:
@@ -216,11 +214,6 @@ class ActiveSetNewton:
         x, lam = state.x[V], penalty.zero_threshold[V]
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
         goal = max(tuning.inner_part * goal, tuning.model_forcing * now.distance)
-        if not self.true_hessian and np.count_nonzero(now.distances[V] > goal) > tuning.pivot_few:
-            L = np.maximum(self.G.diagonal(), np.finfo(np.float64).tiny)
-            penalty.functions["gram_cycles"](
-                self.G, c, new, L, V, penalty.parameters, tuning.pivot_burst, goal
-            )
         S = np.flatnonzero(new)
         known = self.size == S.size and bool(new[self.order[: S.size]].all())
         if not known and not self.refactor(S, tuning):

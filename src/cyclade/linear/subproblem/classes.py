@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import block_gram, block_measures, classes, linalg
+from cyclade.linear.kernels import block_gram, group, linalg, losses
 from cyclade.linear.kernels.gram import LENGTHS, ROUNDING
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import State
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 class Products:
-    """A model in the space of the coefficients of W; see `group.BlockModel`."""
+    """A model in the space of the coefficients of W; as `group.Cycles`."""
 
     def __init__(self, problem: Problem, state: State, W: Array, damping: float) -> None:
         here: Any = state.loss_at
@@ -37,7 +37,7 @@ class Products:
         self.at = np.searchsorted(self.columns.cols, W)
         self.x, self.begun = state.x.copy(), state.x.reshape(-1, self.penalty.T)[W]
         g = np.zeros((problem.design.p, self.penalty.T))
-        centred = self.columns.slopes(here.slopes)[self.at]
+        centred = self.columns.slopes(here.slopes, self.at)
         g[W] = centred + self.columns.centres[self.at][:, None] * self.slope
         far = self.penalty.distances(W, self.x, g.reshape(-1))
         self.downhill, self.distance = -centred.reshape(-1), float(far.max(initial=0.0))
@@ -60,7 +60,7 @@ class Products:
         """G and minus the gradient, both without the intercepts."""
         k, (n, T), columns, at = self.at.size, self.p.shape, self.columns, self.at
         pairs = np.empty((T * T, n))
-        classes.pairs(self.p, self.damping * self.s, pairs)
+        losses.pairs(self.p, self.damping * self.s, pairs)
         G = np.empty((k, T, k, T))
         for t in range(T):
             G[:, t, :, t] = columns.products(at, pairs[t * T + t])
@@ -68,7 +68,7 @@ class Products:
                 G[:, t, :, v] = G[:, v, :, t] = -columns.products(at, -pairs[t * T + v])
         G, b = G.reshape(k * T, k * T), self.downhill
         if self.bordered:
-            self.border = columns.slopes(pairs.T)[at].reshape(k * T, T)
+            self.border = columns.slopes(pairs.T, at).reshape(k * T, T)
             corner = pairs.sum(axis=1).reshape(T, T)
             corner += np.trace(corner) / T**2  # moving all classes alike changes nothing
             corner.flat[:: T + 1] += 1e-14 * np.trace(corner)
@@ -116,10 +116,13 @@ class RowGram:
         self.table = np.stack([lam, np.zeros(lam.size)], axis=1)
 
     def minimise(self, tolerance: float, max_cycles: int) -> int:
-        """Cycles and Newton steps until no ‖δ_k‖ L_k exceeds the tolerance; the cycles made."""
+        """Cycles and Newton steps until no ‖δ_k‖ L_k exceeds the tolerance; the cycles made.
+
+        A Newton step costs as many cycles as there are tens of entries, so it waits for these.
+        """
         size = np.abs(self.c) + self.D.max(initial=0.0) * np.abs(self.x)
         tolerance = max(tolerance, ROUNDING * float(size.max(initial=0.0)))
-        done, wait = 0, 4
+        done, wait = 0, 4 + self.x.size // 16
         while done < max_cycles:
             made, largest = self.cycles(min(wait, max_cycles - done), tolerance)
             done += made
@@ -165,4 +168,4 @@ class RowGram:
 
     def norms(self, x: Array) -> float:
         """Σ_k λ_k‖x_k‖."""
-        return float(block_measures.total(x, self.starts, self.table, self.rows))
+        return float(group.total(x, self.starts, self.table, self.rows))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.problem import Problem
-from cyclade.linear.quadratic import Model, next_damping, polish, step_length, weights
+from cyclade.linear.quadratic import Model, next_damping, polish, step_length
 from cyclade.linear.state import NO_COLUMNS, State
 from cyclade.linear.subproblem import active_set
 from cyclade.linear.subproblem.gram import Gram
@@ -61,8 +61,7 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
     """One model, which is exact, on a panel that is kept from one working set to the next."""
     solver, now = state.kept.get("panel_solver"), state.measured
     if solver is None:
-        w = weights(problem, state.loss_at, 1.0, 1.0)
-        panel = problem.design.growing_panel(w, problem.fit_intercept)
+        panel = problem.design.growing_panel(problem.weights, problem.fit_intercept)
         solver = IncrementalPanelSolver(panel, problem.design.p, problem.tuning)
         state.kept["panel_solver"] = solver
     at, panel = solver.places(W), solver.panel
@@ -144,7 +143,7 @@ def minimise_model(
     problem, G = model.problem, columns.products(moving, model.w)
     c, means = -g[moving], np.zeros(moving.size)
     if problem.fit_intercept:
-        sums, least = columns.slopes(model.w)[moving], 1e-12 * G.diagonal()
+        sums, least = columns.slopes(model.w, moving), 1e-12 * G.diagonal()
         means = sums / model.mass
         G -= np.outer(sums, means)
         G.flat[:: moving.size + 1] = np.maximum(G.diagonal(), least)

@@ -71,6 +71,7 @@ class Gram:
             these.size < 1.25 * new.size or panel.gram_breakeven_cycles(at, these) < 1.0
         ):
             new = these
+        self.G = np.empty((0, 0))  # one matrix of k² numbers less while another is made
         if new.size:
             self.products = panel.products(self.members, new, self.products)
             self._place[new] = np.arange(self.members.size, self.members.size + new.size)
@@ -196,6 +197,7 @@ class Factor:
         found = self._bordered(G, S, cols, ridge, b)
         if found is not None:
             return found
+        self._factor, self._cols = np.empty((0, 0)), np.empty(0, np.int64)  # room for the next
         H = np.empty((S.size, S.size))
         submatrix(G, S, H)
         H.flat[:: S.size + 1] += ridge

@@ -14,22 +14,15 @@ as the residual is combined alongside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.kernels.group import anderson_combine, anderson_weights, copy_blocks
-from cyclade.linear.panels.group import (
-    BlockPanel,
-    ClassPanel,
-    GroupPanel,
-    OutputPanel,
-    Past,
-    RowPanel,
-)
+from cyclade.linear.loss_at import by_rows
+from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, line_search, next_damping
 from cyclade.linear.state import NO_COLUMNS, State
@@ -43,10 +36,10 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
     """Minimise over the blocks W and the intercept until they are goal-stationary."""
     state.working = W
     tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
-    make: Callable[..., BlockModel] = Cycles
+    make: type[Cycles | Products] = Cycles
     if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_products:
         # Such models are Newton's, and cheap beside a check.
-        make, goal = Products, max(state.target, tuning.class_forcing * goal)
+        make, goal = Products, state.target
     while state.passes < budget:
         model = make(problem, state, W, damping)
         stalled = 0 if model.distance < tuning.stall_drop * best else stalled + 1
@@ -66,24 +59,11 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
     return True
 
 
-class BlockModel(Protocol):
-    """The loss around the point of a state as a quadratic function, `damping` times as curved."""
-
-    distance: float  # dist(∂F, 0) on W where the model is made
-
-    @property
-    def x(self) -> Array:
-        """All coefficients, flat."""
-
-    def minimise(self, goal: float, budget: int) -> int:
-        """Move x towards the minimiser; the cycles made."""
-
-    def moved(self) -> Array:
-        """What z changes by on the way from the start to x, with the best intercept."""
-
-
 class Cycles:
-    """By cycles over the columns of a panel, which is kept if the model is exact."""
+    """The loss around the point of a state as a quadratic function, `damping` times as curved.
+
+    It is minimised by cycles over the columns of a panel, which is kept if the model is exact.
+    """
 
     def __init__(self, problem: Problem, state: State, W: Array, damping: float) -> None:
         here, now, self.W, self.tuning = state.loss_at, state.measured, W, problem.tuning
@@ -113,7 +93,7 @@ class Cycles:
         return np.asarray(self.panel.x.reshape(-1))
 
     def minimise(self, goal: float, budget: int) -> int:
-        """To the goal if the model is exact, else to a part of the first distance."""
+        """To the goal if the model is exact, else to a part of the first distance; cycles made."""
         if not self.exact:
             goal = max(self.tuning.model_forcing * self.distance, 0.5 * goal)
         return self.descent.run(
@@ -121,7 +101,7 @@ class Cycles:
         )
 
     def moved(self) -> Array:
-        """From the coefficients, or from the residual."""
+        """What z changes by on the way from the start to x, with the best intercept."""
         if self.model is None:
             return np.asarray(self.panel.moved())
         R, root = self.model.R, self.model.root
@@ -156,7 +136,7 @@ def block_panel(problem: Problem, here: Any, model: Model | None, damping: float
     penalty: Any = problem.penalty
     centred = problem.fit_intercept
     if model is None:
-        return ClassPanel(design, here.p, damping * problem.s, centred, penalty)
+        return OutputPanel(design, by_rows(damping * problem.s, here.p), centred, penalty, here.p)
     if penalty.T == 1 and not penalty.entrywise:
         # An exact model starts from a measured gradient: single precision is enough. It saves
         # time where columns come from main memory, and costs cycles that rounding makes in vain.
@@ -168,7 +148,7 @@ def block_panel(problem: Problem, here: Any, model: Model | None, damping: float
     if model.exact and design.is_dense and not penalty.entrywise:
         columns = design.panel(NO_COLUMNS, np.ascontiguousarray(model.w[:, 0]), centred)
         return RowPanel(columns, design.p, penalty.T)
-    return OutputPanel(design, model.w, centred, penalty.entrywise, penalty.parameters)
+    return OutputPanel(design, model.w, centred, penalty)
 
 
 class Descent:

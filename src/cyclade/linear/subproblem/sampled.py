@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import threads
 from cyclade.linear.kernels.dense import pick
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
@@ -157,8 +158,15 @@ class SampledNewton:
         self.centres = np.zeros(cols.size)
         with np.errstate(over="ignore"):  # the caller looks
             if design.by_columns:
-                self.A = np.empty((cols.size, rows.size), dtype)
-                pick(X.T, cols, rows, centred, self.centres, self.A)
+                A = self.A = np.empty((cols.size, rows.size), dtype)
+                ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, rows.size)
+                firsts = rows[np.append(0, ends[:-1])]
+                threads.split(
+                    lambda some: pick(
+                        X.T, cols[some], firsts, ends, centred, self.centres[some], A[some]
+                    ),
+                    cols.size, threads.number(A.size, problem.tuning),
+                )  # fmt: skip
                 return
             A = np.empty((rows.size, cols.size), dtype)
             some = slice(None) if cols.size == design.p else cols

@@ -5,7 +5,7 @@ the |W| largest λ. A model  min ½‖R‖² + Σ_k λ_k |x|_(k)  is minimised i
 
 * a proximal gradient step, which splits clusters of equal |x|: it sorts the members of a cluster by
   what pulls them and pools anew;
-* a few cycles over the clusters, which move fast but never split one (`kernels/clusters.py`);
+* a few cycles over the clusters, which move fast but never split one (`kernels/sorted_l1.py`);
 * where clusters, their order and signs stayed the same, F is a quadratic in the sizes of the
   clusters: a Newton step goes to its minimum, or to the first point where two clusters meet.
 """
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import clusters, linalg
-from cyclade.linear.kernels.sorted_l1 import prox, sorted_residuals
+from cyclade.linear.kernels import linalg
+from cyclade.linear.kernels import sorted_l1 as kernels
 from cyclade.linear.panels.dense import DensePanel
 from cyclade.linear.panels.sparse import SparsePanel
 from cyclade.linear.problem import Problem
@@ -100,7 +100,7 @@ class Descent:
         x, passes, best, stalled = x.copy(), 0, np.inf, 0
         while passes < budget:
             pull = self.panel.correlations()[: self.k]
-            distance = float(np.abs(sorted_residuals(x, -pull, self.lam)[1]).max())
+            distance = float(np.abs(kernels.sorted_residuals(x, -pull, self.lam)[1]).max())
             stalled = 0 if distance < self.tuning.stall_drop * best else stalled + 1
             best = min(best, distance)
             # Stalled at rounding level: the check of all columns decides.
@@ -119,7 +119,7 @@ class Descent:
     def split(self, x: Array, pull: Array) -> Array:
         """A proximal gradient step; its length is right if ‖A dx‖² ≤ bound ‖dx‖²."""
         while True:
-            new = prox(x + pull / self.bound, self.lam / self.bound)
+            new = kernels.prox(x + pull / self.bound, self.lam / self.bound)
             dx = new - x
             square = float(dx @ dx)
             if square == 0.0:
@@ -137,13 +137,13 @@ class Descent:
         sign, size = np.empty(k), np.empty(k)
         rank, count, after, last = np.empty((4, k), np.int64)
         order = np.argsort(-np.abs(x), kind="stable")
-        m = clusters.build(order, x, sign, rank, size, count, after, last)
-        done, _, m = clusters.cycles(
+        m = kernels.build(order, x, sign, rank, size, count, after, last)
+        done, _, m = kernels.cycles(
             *panel.storage, panel.R, panel.L, m, sign, rank, size, count, after, last, self.Lam,
             max_cycles, tolerance,
         )  # fmt: skip
         x = np.empty(k)
-        clusters.read(m, sign, rank, size, after, x)
+        kernels.read(m, sign, rank, size, after, x)
         panel.x[:k] = x
         return x, int(done)
 

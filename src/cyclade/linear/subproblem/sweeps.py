@@ -9,7 +9,8 @@ repeat  one cycle over all columns;
 
 until no column moves by more than what is aimed at; then all columns are checked. The first round
 is made with a larger λ: else columns come in that leave again. Where slopes are known, from a check
-or from the cycle before, zeros that were far from moving are left to the check. Nothing is copied.
+or from the cycle before, zeros that were far from moving are left to the check. Nothing is copied,
+but for a small X by rows.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def suits(problem: Problem, state: State) -> bool:
     in_a_row = violating / design.p * design.entries / problem.y.size
     apart = in_a_row < tuning.sweep_entries
     share = tuning.sweep_share_apart if apart else tuning.sweep_share
-    return bool(violating > share * design.p and design.shares(problem.s))
+    return bool(violating > share * design.p and design.shares(problem.s, every=True))
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
@@ -62,17 +63,19 @@ class Sweeps:
     def __init__(self, problem: Problem, state: State) -> None:
         w = weights(problem, state.loss_at, 1.0, 1.0)
         self.panel = cast(Any, problem.design.shared_panel(w, problem.fit_intercept))
-        self.every: Array = self.panel.extend(np.arange(problem.design.p))
-        self.slow = False
-        self.seen: Array | None = None  # slopes, where cycles leave them
-        if not problem.design.is_dense:
-            self.seen = self.panel.seen = np.zeros(problem.design.p)
+        self.every: Array = np.arange(problem.design.p)
+        self.slow, self.reach = False, self.panel.tuning.sweep_reach[problem.design.is_dense]
+        self.seen = self.panel.seen = np.zeros(problem.design.p)  # slopes, as cycles leave them
 
-    def near(self, penalty: BoundPenalty, slopes: Array | None) -> Array:
-        """The support, and zeros that a slope is near to moving; all columns if none are known."""
-        if self.seen is None or slopes is None:
+    def near(self, penalty: BoundPenalty, slopes: Array | None, move: float = 0.0) -> Array:
+        """The support, and zeros that a slope is near to moving; all columns if none are known.
+
+        The further columns have moved since slopes were seen, the more zeros are near.
+        """
+        if slopes is None:
             return self.every
-        limits = self.panel.tuning.near * penalty.zero_threshold
+        limits = penalty.zero_threshold
+        limits = np.minimum(self.panel.tuning.near * limits, limits - self.reach * move)
         return np.asarray(np.flatnonzero((self.panel.x != 0) | (np.abs(slopes) >= limits)))
 
     def run(self, problem: Problem, state: State, goal: float, budget: int) -> None:
@@ -89,7 +92,7 @@ class Sweeps:
             self.round(state, first, self.near(first, slopes), 0.0, budget)
             slopes = None  # there are others since
         while state.passes < budget and not self.slow and move > tolerance and expected > goal:
-            chosen = self.near(penalty, slopes)
+            chosen = self.near(penalty, slopes, 0.0 if np.isinf(move) else move)
             last, move = move, self.round(state, penalty, chosen, tolerance, budget)
             slopes = self.seen
             expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
@@ -104,6 +107,7 @@ class Sweeps:
     ) -> float:
         """A cycle over `chosen`, and some over the support; the largest move of the first."""
         panel, tuning = self.panel, self.panel.tuning
+        panel.prepare(chosen)
         panel.choose(chosen)
         made, largest = panel.cycles(penalty, 1, tolerance)
         left = min(tuning.sweep_support, budget - state.passes - made)

@@ -1,20 +1,21 @@
-"""Penalties on groups of coordinates and on the rows of a coefficient matrix."""
+"""Penalties that join coordinates: groups, rows of a matrix, and the sorted l1 norm."""
 
 from __future__ import annotations
 
 import abc
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from cyclade.linear.checks import between
 from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, fraction, nonnegative_vector
 from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink
 
-__all__ = ["BlockPenalty", "GroupL2", "Rows", "SparseGroup"]
+__all__ = ["BlockPenalty", "GroupL2", "Rows", "Slope", "SparseGroup"]
 
 Groups = int | Sequence[Sequence[int]]
 
@@ -36,6 +37,11 @@ class BlockPenalty(AtLam):
 
         It raises ValueError if the groups do not partition 0, …, p − 1.
         """
+
+    def blocks(self, p: int) -> list[Array]:
+        """The blocks of p coordinates, one after another."""
+        order, starts = self.partition(p)
+        return np.split(order, starts[1:-1])
 
     def group_weights(self, p: int) -> Array:
         """w_k for the blocks of p features."""
@@ -77,9 +83,7 @@ class BlockPenalty(AtLam):
     def total(self, x: Array) -> float:
         """r(x), summed over the blocks."""
         x = np.asarray(x)
-        order, starts = self.partition(len(x))
-        blocks = np.split(x[order], starts[1:-1])
-        return float(sum(self.value(block, k) for k, block in enumerate(blocks)))
+        return float(sum(self.value(x[at], k) for k, at in enumerate(self.blocks(len(x)))))
 
 
 class GroupL2(BlockPenalty):
@@ -102,7 +106,14 @@ class GroupL2(BlockPenalty):
     ) -> None:
         owner = type(self).__name__
         self._set_lam(lam)
-        self.groups = size_or_lists(owner, groups)
+        self.groups: int | list[Array]
+        if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
+            if groups < 1:
+                raise ValueError(f"{owner}: groups given as a size must be >= 1, got {groups}")
+            self.groups = int(groups)
+        else:
+            wanted = "a group size or a list of index lists"
+            self.groups = index_lists(owner, groups, wanted, "feature")
         self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
         if self.weights is not None and not isinstance(self.groups, int):
             self._check_weights(len(self.groups))
@@ -110,8 +121,19 @@ class GroupL2(BlockPenalty):
 
     def partition(self, p: int) -> tuple[Array, Array]:
         """The groups of p features: `order, starts`. Found once, for this and every other λ."""
-        if p not in self._found:
-            self._found[p] = partition(type(self).__name__, self.groups, p)
+        if p in self._found:
+            return self._found[p]
+        groups, owner = self.groups, type(self).__name__
+        if not isinstance(groups, int):
+            order = np.concatenate(groups)
+            require_cover(owner, order, p, "feature", "features")
+            starts = np.cumsum([0] + [len(group) for group in groups])
+        elif p % groups == 0:
+            order, starts = np.arange(p), np.arange(0, p + 1, groups)
+        else:
+            many = f"groups of {groups} do not divide the {p} features"
+            raise ValueError(f"{owner}: {many}; give lists of indices")
+        self._found[p] = order, starts
         return self._found[p]
 
     def group_weights(self, p: int) -> Array:
@@ -209,39 +231,141 @@ class Rows(BlockPenalty):
         """Every row is a block."""
         return np.arange(p), np.arange(p + 1)
 
-    def total(self, x: Array) -> float:
-        """λ times the sum of the row norms."""
-        return self.lam * float(_row_norms(x).sum())
-
     def lam_max(self, g0: Array) -> float:
         """The largest row norm of g0."""
-        return float(_row_norms(g0).max())
+        return float(np.linalg.norm(np.asarray(g0).reshape(len(g0), -1), axis=1).max())
 
 
-def _row_norms(x: Array) -> Array:
-    return np.linalg.norm(np.asarray(x).reshape(len(x), -1), axis=1)
+class Slope(AtLam):
+    """The sorted l1 norm, r(x) = λ Σ_k w_k |x|_(k) with |x|_(1) ≥ |x|_(2) ≥ … and w_1 ≥ w_2 ≥ ….
+
+    Coefficients of nearly equal effect are drawn together to exactly equal size (clusters), and
+    with the weights of Benjamini and Hochberg selection controls the rate of false discoveries
+    under orthogonal designs. Equal weights give the lasso.
+
+    Parameters
+    ----------
+    lam : float
+        λ ≥ 0.
+    weights : {"bh", "oscar"} or decreasing sequence of p numbers ≥ 0, default="bh"
+        "bh" is w_k = Φ⁻¹(1 − kq/2p) / Φ⁻¹(1 − q/2p), Φ the normal distribution function; "oscar"
+        falls along a line, w_k = (p − k + 1)/p. None is "bh".
+    q : float
+        Of "bh": the rate, strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> penalty = Slope(1.0, weights=[3.0, 2.0, 1.0])
+    >>> penalty.value([1.0, -4.0, 0.0])
+    14.0
+    >>> penalty.prox([6.0, -5.5, 0.5], 1.0)
+    array([ 3.25, -3.25,  0.  ])
+    >>> Slope(0.5, q=0.2).sequence(3).round(3)
+    array([0.5  , 0.409, 0.349])
+    """
+
+    convex = True
+
+    def __init__(
+        self, lam: float, weights: str | Sequence[float] | Array | None = None, q: float = 0.1
+    ) -> None:
+        self._set_lam(lam)
+        self.q = between("Slope: q", q)
+        self.weights: str | Array = "bh" if weights is None else weights
+        if isinstance(self.weights, str):
+            if self.weights not in ("bh", "oscar"):
+                raise ValueError(
+                    "Slope: weights must be 'bh', 'oscar' or a decreasing list of numbers, "
+                    f"got {weights!r}"
+                )
+        else:
+            self.weights = nonnegative_vector("Slope", "weights", weights)
+            rises = np.flatnonzero(np.diff(self.weights) > 0)
+            if rises.size:
+                k = int(rises[0])
+                raise ValueError(
+                    f"Slope: weights must not increase, but entry {k + 1} is "
+                    f"{self.weights[k + 1]:g} after {self.weights[k]:g}"
+                )
+            if not self.weights[0] > 0:
+                raise ValueError("Slope: the first of the weights must be > 0")
+        self._found: dict[int, Array] = {}
+
+    def shape(self, p: int) -> Array:
+        """w_1, …, w_p; ValueError if weights were given for another number of coordinates."""
+        if not isinstance(self.weights, str):
+            if self.weights.size != p:
+                raise ValueError(
+                    f"Slope: weights must have one entry for each of the {p} columns of X, "
+                    f"got {self.weights.size}"
+                )
+            return self.weights
+        if p not in self._found:
+            k = np.arange(1, p + 1)
+            if self.weights == "oscar":
+                w = p - k + 1.0
+            else:
+                from scipy.special import ndtri
+
+                w = -ndtri(k * (self.q / (2 * p)))
+            self._found[p] = w / w[0]
+        return self._found[p]
+
+    def sequence(self, p: int) -> Array:
+        """λ w_1, …, λ w_p."""
+        return np.asarray(self.lam * self.shape(p))
+
+    def value(self, x: Array) -> float:
+        """λ Σ_k w_k |x|_(k)."""
+        x = np.asarray(x, np.float64)
+        return float(self.sequence(x.size) @ np.sort(np.abs(x))[::-1])
+
+    total = value
+
+    def prox(self, u: Array, t: float) -> Array:
+        """The minimiser over v of r(v) + ‖v − u‖² / (2t): exact, by pooling adjacent violators."""
+        from cyclade.linear.kernels.sorted_l1 import prox
+
+        u = np.asarray(u, np.float64)
+        return prox(u, t * self.sequence(u.size))
+
+    def distances(self, x: Array, g: Array) -> Array:
+        """The entries of −g − P(−g), where P projects onto ∂r(x); in the order of x.
+
+        ∂r(x) is a product over clusters of equal |x|, each in its own part of the sequence.
+        """
+        from cyclade.linear.kernels.sorted_l1 import residuals
+
+        x = np.asarray(x, np.float64)
+        return residuals(x, np.asarray(g, np.float64), self.sequence(x.size))
+
+    def distance(self, x: Array, g: Array) -> float:
+        """The distance from −g to ∂r(x) in the Euclidean norm."""
+        return float(np.linalg.norm(self.distances(x, g)))
+
+    def dual_norm(self, v: Array) -> float:
+        """max_k Σ_{i≤k} |v|_(i) / Σ_{i≤k} λ w_i: at most 1 just where r*(v) = 0."""
+        from cyclade.linear.kernels.sorted_l1 import dual_norm
+
+        return dual_norm(np.asarray(v, np.float64), self.sequence(np.size(v)))
+
+    def conjugate(self, v: Array) -> float:
+        """r*(v): zero in the unit ball of the dual norm, else infinite."""
+        return 0.0 if self.dual_norm(v) <= 1.0 else np.inf
+
+    def lam_max(self, g0: Array) -> float:
+        """The dual norm of g0 at λ = 1; the largest over columns where g0 has several."""
+        from cyclade.linear.kernels.sorted_l1 import dual_norm
+
+        g0 = np.asarray(g0, np.float64)
+        columns = g0.reshape(g0.shape[0], -1).T
+        return max(dual_norm(column, self.shape(g0.shape[0])) for column in columns)
+
+    def _shown(self) -> list[str]:
+        if not isinstance(self.weights, str):
+            return [f"weights=<{self.weights.size}>"]
+        rate = [f"q={self.q:g}"] if self.weights == "bh" else []
+        return [f"weights={self.weights!r}", *rate]
 
 
-def size_or_lists(owner: str, groups: Any) -> int | list[Array]:
-    """`groups` as a size or a list of int64 vectors; ValueError if they can fit no X at all."""
-    if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
-        if groups < 1:
-            raise ValueError(f"{owner}: groups given as a size must be >= 1, got {groups}")
-        return int(groups)
-    return index_lists(owner, groups, "a group size or a list of index lists", "feature")
-
-
-def partition(owner: str, groups: int | list[Array], p: int) -> tuple[Array, Array]:
-    """The groups of p features as `order, starts`; ValueError if they do not partition them."""
-    if isinstance(groups, int):
-        if p % groups:
-            raise ValueError(
-                f"{owner}: groups of {groups} do not divide the {p} features; give lists of indices"
-            )
-        return np.arange(p), np.arange(0, p + 1, groups)
-    order = np.concatenate(groups)
-    require_cover(owner, order, p, "feature", "features")
-    return order, np.cumsum([0] + [len(group) for group in groups])
-
-
-BY_NAME.update({"group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows})
+BY_NAME.update({"group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows, "slope": Slope})
