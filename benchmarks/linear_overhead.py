@@ -7,7 +7,8 @@ Three tables are printed.
 - Fits of a 500 x 30 table with default parameters, ours and scikit-learn's in turns; and ours less
   the time of `validate_data` on the same table and the check of the target, which every estimator
   in scikit-learn's manner makes.
-- Estimators with cross-validation on tables of scikit-learn, 100 alphas and 5 folds.
+- Estimators with cross-validation, 100 alphas and 5 folds: on tables of scikit-learn, and on a tall
+  one.
 - CPU seconds of a new Python that imports an estimator and fits once, with kernels cached on disk;
   beside it, what scikit-learn's `Lasso` takes for the same, and what a first fit takes with no
   kernel cached (``--cold``), as after an installation.
@@ -109,13 +110,17 @@ def cross_validated(repeats: int) -> Iterator[Row]:
         Cs=1.0 / (len(yB) * classes.alphas_), cv=5, solver="liblinear", l1_ratios=(1.0,),
         use_legacy_attributes=False, scoring="neg_log_loss",
     )  # fmt: skip
+    rng = np.random.default_rng(0)
+    tall = rng.standard_normal((100_000, 200))
+    answer = tall[:, :20].sum(axis=1) + rng.standard_normal(100_000)
     cases = [
+        ("LassoCV 100,000 x 200", ours.LassoCV(), theirs.LassoCV(), tall, answer),
         ("LassoCV 442 x 10", ours.LassoCV(), theirs.LassoCV(), X, y),
         ("ElasticNetCV 442 x 10", ours.ElasticNetCV(), theirs.ElasticNetCV(), X, y),
         ("SparseLogisticRegressionCV 569 x 30", classes, liblinear, XB, yB),
     ]
     for name, mine, other, data, target in cases:
-        few = 3 if other is liblinear else max(repeats // 10, 3)
+        few = 3 if other is liblinear or data is tall else max(repeats // 10, 3)
         fits: list[Callable[[], Any]] = [partial(m.fit, data, target) for m in (mine, other)]
         own, peer = in_turns(fits, few)
         yield {
