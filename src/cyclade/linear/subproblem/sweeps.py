@@ -34,7 +34,8 @@ def suits(problem: Problem, state: State) -> bool:
     """Whether rows are enough and many columns violate at x = 0, or it has begun so and is fast.
 
     Columns that hardly share rows hardly move each other, and few cycles are enough. So fewer
-    columns are many where those that violate have few entries in a row between them.
+    columns are many where those that violate have few entries in a row between them, or are so many
+    that working sets would have no products either.
     """
     penalty, design, tuning = problem.penalty, problem.design, problem.tuning
     if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
@@ -45,7 +46,7 @@ def suits(problem: Problem, state: State) -> bool:
         return False
     violating = np.count_nonzero(state.measured.distances)
     in_a_row = violating / design.p * design.entries / problem.y.size
-    apart = in_a_row < tuning.sweep_entries
+    apart = in_a_row < tuning.sweep_entries or violating > tuning.max_gram_columns
     share = tuning.sweep_share_apart if apart else tuning.sweep_share
     return bool(violating > share * design.p and design.shares(problem.s, every=True))
 
