@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cyclade.linear import threads
 from cyclade.linear.checks import in_chunks
 from cyclade.linear.kernels import dense, sparse
+from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
 from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
 from cyclade.linear.panels.protocols import Design
@@ -158,7 +159,7 @@ class DenseDesign:
             few = 4 * support.size < self.p
             X, x = (self.X[:, support], x[support]) if few else (self.X, x)
             return np.asarray(X @ x.astype(self.dtype), np.float64)
-        support = np.flatnonzero(x) if support is None else support
+        support = nonzeros(x) if support is None else support
         ranks, z = threads.number(self.n * support.size, self.tuning), np.zeros(self.n)
         some_columns = self.by_columns and (self.in_runs or 4 * support.size <= self.p)
         moves = x[support] if some_columns else self._as_read(x)
@@ -272,7 +273,7 @@ class SparseDesign:
             support = np.flatnonzero(x.any(axis=1))
             return np.stack([self.predict(t, support) for t in x.T], axis=1)
         z = np.zeros(self.n)
-        support = np.flatnonzero(x) if support is None else support
+        support = nonzeros(x) if support is None else support
         sparse.add_columns(
             self.data, self.rows, self.starts, support, x[support].astype(np.float64), z
         )

@@ -109,6 +109,10 @@ class Tuning:
     products_near: float = 0.85  # of a threshold: columns whose dear products are made for later
     entry: float = 0.25  # of the largest violation: columns with less wait for the next step
     short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
+    # Single fits of losses that grow as e^z, on sparse columns:
+    bent_from: float = 0.12  # of z: steps that are longer are bent
+    bent_entry: float = 0.05  # as `entry`
+    bent_lam_step: float = 0.01  # as `lam_step`
 
     # Several λ of a path at once (starts/segments.py): products and cycles on them, against working
     # sets at every λ. Without segments five one-hot tables take 1.6 to 4.4 times as long, a9a 2.8,

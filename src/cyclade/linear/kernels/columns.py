@@ -17,6 +17,27 @@ STRIP = 64  # coordinates: vector instructions tell whether all of them are scre
 
 
 @compiled
+def nonzeros(x: Any) -> Any:
+    """The coordinates with x_j ≠ 0: without a branch, which could not be predicted."""
+    out, many = np.empty(x.shape[0], np.int64), 0
+    for j in range(x.shape[0]):
+        out[many] = j
+        many += x[j] != 0.0
+    return out[:many]
+
+
+@compiled
+def pressing(x: Any, g: Any, zero_threshold: Any, part: float, reach: float) -> Any:
+    """Those, and zeros with |g_j| ≥ part · τ_j, or nearer to τ_j than `reach`."""
+    out, many = np.empty(x.shape[0], np.int64), 0
+    for j in range(x.shape[0]):
+        limit = zero_threshold[j]
+        out[many] = j
+        many += (x[j] != 0.0) | (abs(g[j]) >= min(part * limit, limit - reach))
+    return out[:many]
+
+
+@compiled
 def total(parameters: Any, cols: Any, x: Any) -> float:
     """Σ_k r_j(x_k) over the coordinates j = cols[k]."""
     out = 0.0
@@ -45,28 +66,32 @@ def check(
     Returns the largest distance, Σ_j r_j(x_j), and whether g is finite. Unless `zeros`, r_j(0) = 0
     is taken for granted.
     """
-    largest, r, clean = 0.0, 0.0, 0.0
+    largest, r, clean, moving = 0.0, 0.0, 0.0, np.empty(STRIP, np.int64)
     for first in range(0, x.shape[0], STRIP):
         xs, gs = x[first : first + STRIP], g[first : first + STRIP]
         limits, far = zero_threshold[first : first + STRIP], out[first : first + STRIP]
-        moving = 0
+        many = 0
         for i in range(xs.shape[0]):
             still = (xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf)
-            moving += not still
+            many += not still
         for i in range(xs.shape[0]):
             far[i] = 0.0
-        if moving == 0 and not zeros:
+        if zeros:
+            for i in range(xs.shape[0]):
+                r += value(parameters, 0.0, first + i) if xs[i] == 0.0 else 0.0
+        if many == 0:
             continue
-        for i in range(xs.shape[0]):
-            j = first + i
-            if xs[i] != 0.0 or not abs(gs[i]) <= limits[i] or not abs(gs[i]) < np.inf:
-                clean += 0.0 * gs[i]  # NaN once an entry is not finite
-                far[i] = distance(parameters, xs[i], gs[i], j)
-                largest = max(largest, far[i])
-                if xs[i] != 0.0:
-                    r += value(parameters, xs[i], j)
-            if zeros and xs[i] == 0.0:
-                r += value(parameters, 0.0, j)
+        many = 0
+        for i in range(xs.shape[0]):  # without a branch, which could not be predicted
+            moving[many] = i
+            many += not ((xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf))
+        for k in range(many):
+            i = moving[k]
+            clean += 0.0 * gs[i]  # NaN once an entry is not finite
+            far[i] = distance(parameters, xs[i], gs[i], first + i)
+            largest = max(largest, far[i])
+            if xs[i] != 0.0:
+                r += value(parameters, xs[i], first + i)
     return largest, r, clean == 0.0
 
 

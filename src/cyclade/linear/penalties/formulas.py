@@ -108,7 +108,8 @@ def distance(parameters: Parameters, x: float, g: float, j: int) -> float:
     i = row_of(table, j)
     lam = table[i, 0]
     if kind == L1:
-        return abs(g + math.copysign(lam, x)) if x != 0.0 else max(abs(g) - lam, 0.0)
+        size = abs(g + lam) if x > 0.0 else abs(g - lam)
+        return size if x != 0.0 else max(abs(g) - lam, 0.0)
     if kind == BOXED:
         lower, upper = table[i, 2], table[i, 3]
         if x < lower or x > upper:

@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels.columns import nonzeros, pressing
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import weights
@@ -33,7 +34,8 @@ def suits(problem: Problem, state: State) -> bool:
     """Whether rows are enough and many columns violate at x = 0, or it has begun so and is fast.
 
     Columns that hardly share rows hardly move each other, and few cycles are enough. So fewer
-    columns are many where those that violate have few entries in a row between them.
+    columns are many where those that violate have few entries in a row between them, or are so many
+    that working sets would have no products either.
     """
     penalty, design, tuning = problem.penalty, problem.design, problem.tuning
     if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
@@ -44,7 +46,7 @@ def suits(problem: Problem, state: State) -> bool:
         return False
     violating = np.count_nonzero(state.measured.distances)
     in_a_row = violating / design.p * design.entries / problem.y.size
-    apart = in_a_row < tuning.sweep_entries
+    apart = in_a_row < tuning.sweep_entries or violating > tuning.max_gram_columns
     share = tuning.sweep_share_apart if apart else tuning.sweep_share
     return bool(violating > share * design.p and design.shares(problem.s, every=True))
 
@@ -74,9 +76,8 @@ class Sweeps:
         """
         if slopes is None:
             return self.every
-        limits = penalty.zero_threshold
-        limits = np.minimum(self.panel.tuning.near * limits, limits - self.reach * move)
-        return np.asarray(np.flatnonzero((self.panel.x != 0) | (np.abs(slopes) >= limits)))
+        part, reach = self.panel.tuning.near, self.reach * move
+        return np.asarray(pressing(self.panel.x, slopes, penalty.zero_threshold, part, reach))
 
     def run(self, problem: Problem, state: State, goal: float, budget: int) -> None:
         """Rounds from the point of `state`, which is moved to where they end."""
@@ -98,7 +99,7 @@ class Sweeps:
             expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
             self.slow = self.products_pay(last, move, tolerance)
         state.x, state.fresh = panel.x.copy(), False
-        state.working = np.flatnonzero(state.x)
+        state.working = nonzeros(state.x)
         if problem.fit_intercept:
             state.c -= now.slope / panel.mass + float(panel.means @ (state.x - before))
 
@@ -112,7 +113,7 @@ class Sweeps:
         made, largest = panel.cycles(penalty, 1, tolerance)
         left = min(tuning.sweep_support, budget - state.passes - made)
         if largest > tolerance and left > 0:
-            panel.choose(np.flatnonzero(panel.x))
+            panel.choose(nonzeros(panel.x))
             made += panel.cycles(penalty, left, max(tolerance, tuning.sweep_rate * largest))[0]
         state.passes += made
         return float(largest)
@@ -123,5 +124,5 @@ class Sweeps:
             return False
         rate = math.log(max(last / move, 1.001))
         ahead = math.log(move / max(tolerance, 1e-300)) / rate * self.panel.tuning.sweep_support
-        support = np.flatnonzero(self.panel.x)
+        support = nonzeros(self.panel.x)
         return bool(ahead > self.panel.gram_breakeven_cycles(support, support))
