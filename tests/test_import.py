@@ -58,7 +58,8 @@ def test_imports_without_the_collector_leave_it_as_it_was() -> None:
     with uncollected():
         assert not gc.isenabled()
         Ring()
-    assert gc.isenabled() and gc.get_freeze_count() == 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
     assert gc.collect() > 0  # garbage of that time is still found
     try:
         gc.disable()
