@@ -16,7 +16,7 @@ from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import Rows, SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
-from cyclade.linear.weighted_columns import Columns, DenseColumns, SparseColumns
+from cyclade.linear.weighted_columns import Columns, DenseColumns, LongColumns, SparseColumns
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
@@ -137,7 +137,12 @@ class DenseDesign:
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         if not self.by_columns:
-            return np.asarray(v.astype(self.dtype, copy=False) @ self.X[:, cols], np.float64)
+            out, v = np.zeros(cols.size), v.astype(self.dtype, copy=False)
+            rows = max(self.tuning.block_entries // max(cols.size, 1), 256)
+            for first in range(0, self.n, rows):  # copies of few rows
+                some = slice(first, first + rows)
+                out += v[some] @ self.X[some, cols]
+            return out
         out = np.empty(cols.size)
         dense.correlate(self.X.T, cols, v, out)
         return out
@@ -193,7 +198,13 @@ class DenseDesign:
         return SharedDensePanel(self.turned, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
-        return DenseColumns(self.X, cols, centred, self.tuning)
+        own = DenseColumns if self.may_copy(cols.size) else LongColumns
+        return own(self.X, cols, centred, self.tuning)
+
+    def may_copy(self, columns: int) -> bool:
+        """Whether a copy in float64 of so many columns is small, or small beside X."""
+        size, (least, share) = 8 * self.n * columns, self.tuning.copied
+        return bool(size <= max(least, share * self.X.nbytes))
 
     def columns(
         self, cols: Array, centred: bool, more: bool = False, kept: bool = False
