@@ -96,10 +96,10 @@ class DenseDesign:
     def in_runs(self) -> bool:
         """Whether entries lie in runs so long that compiled loops are faster than gemv.
 
-        Of a float32 X they sum in float64.
+        Of a float32 X they sum in float64, so they are always used: a gap would not close.
         """
         run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
-        return bool(run >= self.tuning.long_run_bytes)
+        return bool(run >= self.tuning.long_run_bytes or self.dtype == np.float32)
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
@@ -137,7 +137,7 @@ class DenseDesign:
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         if not self.by_columns:
-            out, v = np.zeros(cols.size), v.astype(self.dtype, copy=False)
+            out, v = np.zeros(cols.size), self._as_read(v)
             rows = max(self.tuning.block_entries // max(cols.size, 1), 256)
             for first in range(0, self.n, rows):  # copies of few rows
                 some = slice(first, first + rows)
