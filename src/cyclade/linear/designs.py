@@ -17,7 +17,7 @@ from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import Rows, SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
-from cyclade.linear.weighted_columns import Columns, DenseColumns, SparseColumns
+from cyclade.linear.weighted_columns import Columns, DenseColumns, LongColumns, SparseColumns
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
@@ -97,10 +97,10 @@ class DenseDesign:
     def in_runs(self) -> bool:
         """Whether entries lie in runs so long that compiled loops are faster than gemv.
 
-        Of a float32 X they sum in float64.
+        Of a float32 X they sum in float64, so they are always used: a gap would not close.
         """
         run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
-        return bool(run >= self.tuning.long_run_bytes)
+        return bool(run >= self.tuning.long_run_bytes or self.dtype == np.float32)
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
@@ -138,7 +138,12 @@ class DenseDesign:
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         if not self.by_columns:
-            return np.asarray(v.astype(self.dtype, copy=False) @ self.X[:, cols], np.float64)
+            out, v = np.zeros(cols.size), self._as_read(v)
+            rows = max(self.tuning.block_entries // max(cols.size, 1), 256)
+            for first in range(0, self.n, rows):  # copies of few rows
+                some = slice(first, first + rows)
+                out += v[some] @ self.X[some, cols]
+            return out
         out = np.empty(cols.size)
         dense.correlate(self.X.T, cols, v, out)
         return out
@@ -194,7 +199,13 @@ class DenseDesign:
         return SharedDensePanel(self.turned, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
-        return DenseColumns(self.X, cols, centred, self.tuning)
+        own = DenseColumns if self.may_copy(cols.size) else LongColumns
+        return own(self.X, cols, centred, self.tuning)
+
+    def may_copy(self, columns: int) -> bool:
+        """Whether a copy in float64 of so many columns is small, or small beside X."""
+        size, (least, share) = 8 * self.n * columns, self.tuning.copied
+        return bool(size <= max(least, share * self.X.nbytes))
 
     def columns(
         self, cols: Array, centred: bool, more: bool = False, kept: bool = False

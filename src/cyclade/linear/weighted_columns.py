@@ -7,13 +7,14 @@ forming G costs about as much as a few cycles over the columns, all cycles are m
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels import sparse
+from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.panels.dense import gather
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -74,15 +75,32 @@ class DenseColumns(Columns):
         return self.A if same else self.A[chosen]
 
     def products(self, chosen: Array, w: Array) -> Array:
-        """A matrix times itself, which is half a product; two where weights have both signs."""
-        A = self._rows(chosen)
-        if w.min() > 0:
-            B = A * np.sqrt(w)
-            return np.asarray(B @ B.T, np.float64)
-        up, down = np.flatnonzero(w > 0), np.flatnonzero(w < 0)
-        B = A[:, up] * np.sqrt(w[up])
-        C = A[:, down] * np.sqrt(-w[down])
-        return np.asarray(B @ B.T - C @ C.T, np.float64)
+        """A matrix times itself, which is half a product; two where weights have both signs.
+
+        Weighted copies are of so many rows at a time.
+        """
+        G, root = np.zeros((chosen.size, chosen.size)), np.sqrt(np.abs(w))
+        positive = w.min() > 0
+        for some in self._spans(chosen.size):
+            B = self._block(chosen, some)
+            B *= root[some]
+            if positive:
+                G += B @ B.T
+                continue
+            up, down = B[:, w[some] > 0], B[:, w[some] < 0]
+            G += up @ up.T
+            G -= down @ down.T
+        return G
+
+    def _spans(self, columns: int) -> Iterator[slice]:
+        """All rows, so many at a time that copies of so many columns are small."""
+        n = int(self.sizes[0]) if self.sizes.size else 0
+        rows = max(self.tuning.block_entries // max(columns, 1), 256)
+        return (slice(first, min(first + rows, n)) for first in range(0, n, rows))
+
+    def _block(self, chosen: Array, some: slice) -> Array:
+        """A copy of some rows of the chosen columns."""
+        return np.take(self.A[:, some], chosen, axis=0)
 
     def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
         A = self._rows(chosen)
@@ -96,6 +114,55 @@ class DenseColumns(Columns):
             return np.asarray(self._rows(chosen).T @ x, np.float64)
         moved = np.flatnonzero(x)
         return np.asarray(x[moved] @ self.A[chosen[moved]], np.float64)
+
+
+class LongColumns(DenseColumns):
+    """The same of an X whose columns would take much room: they are read where they lie.
+
+    From X by rows, as from X by columns for products, blocks of rows are copied in turn.
+    """
+
+    def __init__(self, X: Array, cols: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
+        self.cols, self.tuning, self.X = cols, tuning, X
+        self.centres, self.sizes = np.zeros(cols.size), np.full(cols.size, X.shape[0])
+        if centred:
+            self.centres = self.slopes(np.full(X.shape[0], 1.0 / X.shape[0]))
+
+    def _block(self, chosen: Array, some: slice) -> Array:
+        A = self.X[some].T[self.cols[chosen]].astype(np.float64, copy=False)
+        A -= self.centres[chosen][:, None]
+        return A
+
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
+        chosen = np.arange(self.cols.size) if chosen is None else chosen
+        if v.ndim == 1 and self.X.flags.f_contiguous:
+            out = np.empty(chosen.size)
+            dense.correlate(self.X.T, self.cols[chosen], v, out)
+            return out - self.centres[chosen] * float(v.sum())
+        out = np.zeros((chosen.size, *v.shape[1:]))
+        for some in self._spans(chosen.size):
+            out += self._block(chosen, some) @ v[some]
+        return out
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        both, out = np.concatenate([some, chosen]), np.zeros((some.size, chosen.size))
+        for rows in self._spans(both.size):
+            A = self._block(both, rows)
+            out += (A[: some.size] * w[rows]) @ A[some.size :].T
+        return out
+
+    def price(self, chosen: Array) -> float:
+        return self.tuning.cost.product * 0.5 * float(self.X.shape[0]) * chosen.size**2
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        out = np.zeros((self.X.shape[0], *x.shape[1:]))
+        if x.ndim == 1 and self.X.flags.f_contiguous:
+            moved = np.flatnonzero(x)
+            dense.add_rows(self.X.T, self.cols[chosen[moved]], x[moved], out, 0)
+            return out - float(self.centres[chosen] @ x)
+        for some in self._spans(chosen.size):
+            out[some] = self._block(chosen, some).T @ x
+        return out
 
 
 class SparseColumns(Columns):

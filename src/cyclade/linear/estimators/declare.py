@@ -75,4 +75,10 @@ def shown(f: Field[Any], _: Any, kind: str, text: str) -> str:
     """One parameter or attribute, as NumPy's docstrings have it."""
     if f.default is not MISSING:
         kind += ", default=" + (f'"{f.default}"' if isinstance(f.default, str) else repr(f.default))
-    return f"{f.name} : {kind}\n" + textwrap.indent(textwrap.fill(text, 92), " " * 4)
+    return f"{f.name} : {kind}\n" + paragraph(text)
+
+
+@cache
+def paragraph(text: str) -> str:
+    """The text of a parameter in lines; most are those of many estimators."""
+    return textwrap.indent(textwrap.fill(text, 92), " " * 4)

@@ -189,6 +189,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
         long = spent > wait * panel.gram_breakeven_cycles(inside, inside)
+        del panel, solver  # its columns go before others are copied
         if settled and long and solvable(problem, state.x[V], V, inside):
             spent, wait = 0, 2 * wait
             newton_steps(problem, state, V[inside], goal, budget)
