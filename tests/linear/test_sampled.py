@@ -102,8 +102,10 @@ def drifting(loss, seed=0, n=12_000, p=60, drift=1e4):
     noise = rng.standard_normal((n, p))
     z = noise[:, :3] @ np.array([1.0, -1.0, 0.5])
     X = drift * rng.standard_normal((n, 1)) + noise
-    y = {"logistic": np.where(z + rng.logistic(size=n) > 0, 1.0, -1.0),
-         "poisson": rng.poisson(np.exp(0.5 * z)) * 1.0}.get(loss, z + rng.standard_normal(n))  # fmt: skip
+    y = {
+        "logistic": np.where(z + rng.logistic(size=n) > 0, 1.0, -1.0),
+        "poisson": rng.poisson(np.exp(0.5 * z)) * 1.0,
+    }.get(loss, z + rng.standard_normal(n))
     lam = 0.01 * float(np.abs(X.T @ (y - y.mean())).max()) / n
     return X, y, L1(lam)
 
