@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from cyclade.linear import ElasticNet, Lasso, MCPRegression, SparseLogisticRegression
+from cyclade.linear import (
+    ElasticNet,
+    Lasso,
+    MCPRegression,
+    PoissonRegressor,
+    RobustRegression,
+    SparseLogisticRegression,
+    solve,
+)
+from cyclade.linear.losses import Huber
+from cyclade.linear.penalties import L1
+from cyclade.linear.tuning import Tuning
 
 
 def table(rng):
@@ -48,3 +60,69 @@ def test_default_fits_are_certified_or_warn_once(kind, seed):
         assert len(said) == (0 if model.certificate_.reached else 1)
         certified += model.certificate_.reached
     assert certified >= 12
+
+
+def tall_table(rng):
+    """The same with many more rows than columns, and a row or a component that hides the rest."""
+    p = int(rng.integers(4, 40))
+    n = 150 * p
+    X = rng.standard_normal((n, p))
+    if rng.random() < 0.3:
+        X *= 10 ** rng.uniform(-6.0, 6.0, p)
+    if rng.random() < 0.3:
+        X[:, rng.integers(p, size=p // 3)] = X[:, rng.integers(p, size=p // 3)]
+    if rng.random() < 0.2:
+        X[:, 0] = 1.0 + 1e-8 * X[:, 0]
+    if rng.random() < 0.3:
+        X += rng.standard_normal(p) * 10 ** rng.uniform(0, 5)
+    if rng.random() < 0.3:
+        X += 10 ** rng.uniform(0, 4) * rng.standard_normal((n, 1))
+    if rng.random() < 0.2:
+        X[rng.integers(n)] *= 10 ** rng.uniform(2, 6)
+    z = X[:, 1:4] @ rng.standard_normal(3)
+    return np.asarray(X, order="F" if rng.random() < 0.5 else "C"), (z - z.mean()) / float(z.std())
+
+
+TALL = {
+    "squared": (Lasso, lambda z, rng: z + rng.standard_normal(z.size)),
+    "huber": (
+        partial(RobustRegression, loss="huber", scale=1.0),
+        lambda z, rng: z + rng.standard_t(2, z.size),
+    ),
+    "logistic": (SparseLogisticRegression, lambda z, rng: z + rng.logistic(size=z.size) > 0),
+    "poisson": (PoissonRegressor, lambda z, rng: rng.poisson(np.exp(np.clip(z, -3, 1))) * 1.0),
+}
+SLOW = Tuning(sampled_tall=np.inf, direct_price=0.0, direct_passes=(0.0, 0.0), curved_price=0.0)
+
+
+@pytest.mark.parametrize("loss", TALL)
+def test_default_fits_of_tall_tables_are_certified_and_right(loss):
+    """Losses with a gap: certified every time, and no higher than a tight fit without shortcuts."""
+    rng, (kind, targets) = np.random.default_rng(0), TALL[loss]
+    for _ in range(12):
+        X, z = tall_table(rng)
+        y = targets(z, rng)
+        signs = np.where(y, 1.0, -1.0) if loss == "logistic" else y
+        gradient = (X - X.mean(axis=0)).T @ (signs - signs.mean()) / len(y)
+        alpha = float(rng.choice([0.1, 0.01])) * 0.5 * float(np.abs(gradient).max())
+        model = kind(alpha).fit(X, y)  # a warning is an error
+        tight = solve(X, signs, Huber(1.0) if loss == "huber" else loss, L1(alpha),
+                      tol=1e-9, tuning=SLOW)  # fmt: skip
+        assert model.certificate_.reached
+        excess = model.objective_ - tight.objective
+        assert -2 * tight.certificate.tolerance <= excess <= model.certificate_.tolerance
+
+
+def test_default_nonconvex_fits_of_tall_tables_are_certified_or_warn_once():
+    rng, certified = np.random.default_rng(0), 0
+    for _ in range(20):
+        X, z = tall_table(rng)
+        y = z + rng.standard_normal(len(z))
+        alpha = 0.05 * float(np.abs((X - X.mean(axis=0)).T @ (y - y.mean())).max()) / len(y)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = MCPRegression(alpha).fit(X, y)
+        assert all(issubclass(one.category, ConvergenceWarning) for one in said)
+        assert len(said) == (0 if model.certificate_.reached else 1)
+        certified += model.certificate_.reached
+    assert certified >= 17

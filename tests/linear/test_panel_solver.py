@@ -130,6 +130,20 @@ def test_newton_steps_in_either_loop(small):
     assert done < 2_000  # plain cycles need many times that
 
 
+@pytest.mark.parametrize("small", [0, 1_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_newton_steps_go_on_until_columns_no_longer_leave(small, seed):
+    """Beside a component that all columns share, most of those that cycles take in must leave."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((3_000, 60))
+    X, y = 1e4 * rng.standard_normal((3_000, 1)) + noise, noise[:, 0] - noise[:, 1]
+    G, b = X.T @ X / 3_000, X.T @ y / 3_000
+    known = bind(L1(0.01 * float(np.abs(b).max())), 60)
+    gram = Gram.of(G, b, np.zeros(60), np.arange(60), known, Tuning(small_gram=small))
+    assert gram.minimise(1e-3, 2_000) < 2_000
+    assert known.distances(gram.cols, gram.x, -gram.c).max() < 1e-1
+
+
 def test_a_part_of_a_square_matrix():
     G, chosen, out = np.arange(36.0).reshape(6, 6), np.array([4, 0, 5]), np.empty((3, 3))
     submatrix(G, chosen, out)

@@ -96,6 +96,59 @@ def test_rows_of_huge_leverage_are_left_to_cycles(monkeypatch):
     assert found.objective == pytest.approx(exact.objective, rel=1e-8)
 
 
+def drifting(loss, seed=0, n=12_000, p=60, drift=1e4):
+    """Columns that share a component beside which all they differ by is small, and λ_max/100."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((n, p))
+    z = noise[:, :3] @ np.array([1.0, -1.0, 0.5])
+    X = drift * rng.standard_normal((n, 1)) + noise
+    y = {
+        "logistic": np.where(z + rng.logistic(size=n) > 0, 1.0, -1.0),
+        "poisson": rng.poisson(np.exp(0.5 * z)) * 1.0,
+    }.get(loss, z + rng.standard_normal(n))
+    lam = 0.01 * float(np.abs(X.T @ (y - y.mean())).max()) / n
+    return X, y, L1(lam)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "huber", "squared"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_component_that_all_columns_share(monkeypatch, seed, loss, fit_intercept):
+    """In float32 its square hides all that columns differ by: then products are in float64."""
+    X, y, penalty = drifting(loss, seed)
+    made = sampled_steps(monkeypatch)
+    found = solve(X, y, loss, penalty, fit_intercept=fit_intercept, tuning=Tuning(**NO_PRODUCTS))
+    assert made
+    assert found.certificate.reached
+    assert found.passes < 10_000
+    exact = solve(X, y, loss, penalty, fit_intercept=fit_intercept, tol=1e-9, tuning=NEVER)
+    assert exact.certificate.value <= 0.1 * found.certificate.tolerance
+    apart = found.objective - exact.objective
+    assert -exact.certificate.value - 1e-12 <= apart <= found.certificate.tolerance
+
+
+def test_models_without_a_minimum_are_left_to_the_next_strategy(monkeypatch):
+    """Steps that end nowhere spend few of the cycles that a fit may make."""
+    X, y, _ = table()
+    monkeypatch.setattr(SampledNewton, "multiply", unbounded(SampledNewton.multiply))
+    made = sampled_steps(monkeypatch)
+    found = solve(X, y, Huber(0.7), L1(0.02), tol=1e-9, tuning=SOME)
+    assert made
+    assert found.certificate.reached
+    exact = solve(X, y, Huber(0.7), L1(0.02), tol=1e-9, tuning=NEVER)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+
+
+def unbounded(multiply):
+    """Products that are not positive definite, in whatever precision."""
+
+    def bent(self, problem, w):
+        multiply(self, problem, w)
+        self.G -= 0.5 * np.outer(np.ones(len(self.G)), np.ones(len(self.G))) * self.G.max()
+
+    return bent
+
+
 def test_a_sample_is_spread_over_all_rows():
     rows = sample(1000, 100, 10)
     assert rows.size == 100

@@ -248,6 +248,7 @@ class Tuning:
     sampled_tall: float = 128.0  # rows per column that X must have
     sampled_rows: tuple[int, int] = (32, 192)  # per column in the sample: at least, and at most
     sampled_run: int = 256  # neighbouring rows that are taken together: they are read faster
+    sampled_cycles: int = 1_000  # on one model and penalty; 65 to 270 a fit were seen; guard
     sampled_rate: float = 0.5  # of the distance before: a step that leaves more was the last one
 
     # Cycles over all columns (subproblem/sweeps.py), against working sets that grow step by step.

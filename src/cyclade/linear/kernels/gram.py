@@ -15,7 +15,8 @@ from cyclade.linear.kernels.jit import compiled, inner
 from cyclade.linear.kernels.linalg import factor, substitute, subtract, subtract_four
 from cyclade.linear.kernels.shipped import distance, prox, value
 
-NEWTON_STEPS = 8  # in a row, while coordinates leave the support
+NEWTON_STEPS = 8  # in a row at first, while coordinates leave the support; twice as many whenever
+# these were not enough: cycles would only bring back the coordinates that have left
 ROUNDING = 2e-16  # of |c_j| + L_j |x_j|: smaller moves are rounding errors
 LENGTHS = (1.0, 0.5, 0.25, 0.0625)  # of a Newton step, tried until the model decreases
 
@@ -64,7 +65,7 @@ def minimise(
     hundred columns takes less time than ten calls of NumPy. Newton steps follow whenever the cycles
     have cost as much as one, and with `polish` at the end.
     """
-    done, wait = 0, 8 + x.shape[0] // 4
+    done, wait, steps = 0, 8 + x.shape[0] // 4, NEWTON_STEPS
     for j in range(x.shape[0]):
         tolerance = max(tolerance, ROUNDING * (abs(c[j]) + L[j] * abs(x[j])))
     while done < max_cycles:
@@ -76,11 +77,13 @@ def minimise(
         if done >= max_cycles or (converged and not polish):
             break
         taken = False
-        for _ in range(NEWTON_STEPS):
+        for _ in range(steps):
             step, left = newton_step(G, c, x, L, cols, parameters, zero_threshold)
             taken = taken or step
             if not (step and left):
                 break
+        else:
+            steps *= 2
         if converged:
             break
         if not taken:

@@ -108,7 +108,7 @@ class Gram:
             ))  # fmt: skip
         largest = float((np.abs(self.c) + self.L * np.abs(self.x)).max(initial=0.0))
         tolerance = max(tolerance, ROUNDING * largest)
-        done, wait, tries = 0, 4 + self.x.size // 32, 0
+        done, wait, tries, steps = 0, 4 + self.x.size // 32, 0, NEWTON_STEPS
         while done < max_cycles:
             made, largest = penalty.functions["gram_cycles"](
                 *state, penalty.parameters, min(wait, max_cycles - done), tolerance
@@ -119,19 +119,20 @@ class Gram:
             tries += 1
             if tries > 2:  # rounding errors of an old factor may be why two were not enough
                 self.factor = Factor(self.tuning)
-            if not self.newton_steps():
-                wait *= 2
+            made = self.newton_steps(steps)
+            wait *= 1 if made else 2
+            steps *= 2 if made == steps else 1
         return done
 
-    def newton_steps(self) -> bool:
-        """Newton steps on the support, as long as coordinates leave it; whether any was taken."""
-        for k in range(NEWTON_STEPS):
+    def newton_steps(self, most: int) -> int:
+        """Newton steps on the support, as long as coordinates leave it; how many were taken."""
+        for k in range(most):
             before = np.count_nonzero(self.x)
             if not self.newton_step():
-                return k > 0
+                return k
             if np.count_nonzero(self.x) == before:
-                break
-        return True
+                return k + 1
+        return most
 
     def newton_step(self) -> bool:
         """Solve on the support as if r were smooth there; coordinates that change sign go to zero.

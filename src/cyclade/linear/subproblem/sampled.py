@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import threads
+from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.dense import pick
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
@@ -87,7 +88,7 @@ class SampledNewton:
         made = minimise(gram, through, budget - state.passes)
         made += minimise(gram, [(penalty, self.precision(problem, state))], budget - state.passes)
         state.passes += made
-        if not made:
+        if not made or not np.isfinite(gram.x).all():
             return False
         dx, new = gram.x - x[V], x.copy()
         shift = -float(self.means @ dx)
@@ -137,12 +138,15 @@ class SampledNewton:
         if not exact:
             curvature = curvatures(problem.loss, problem.tuning, state.loss_at, 1.0, state.trust)
             w = w * curvature[self.rows]
-        self.G = products(self.A, w, problem.tuning)
-        if self.A.dtype == np.float32 and not in_range(self.G.diagonal()):
+        self.multiply(problem, w)
+        if self.A.dtype == np.float32 and not is_precise(self.G):
             self.gather(problem, np.float64)
-            self.G = products(self.A, w, problem.tuning)
-        self.means = np.zeros(self.cols.size)
-        if problem.fit_intercept:  # minimised over first
+            self.multiply(problem, w)
+
+    def multiply(self, problem: Problem, w: Array) -> None:
+        """G and the means under weights w, with the intercept minimised over first."""
+        self.G, self.means = products(self.A, w, problem.tuning), np.zeros(self.cols.size)
+        if problem.fit_intercept:
             sums, least = self.A @ w, problem.tuning.least_curvature * self.G.diagonal()
             self.means = self.centres + sums / float(w.sum())
             self.G -= np.outer(sums, sums / float(w.sum()))
@@ -188,10 +192,14 @@ class SampledNewton:
 
 
 def minimise(gram: Gram, stages: Stages, budget: int) -> int:
-    """Minimise a model for one penalty after another; the cycles that took."""
+    """Minimise a model for one penalty after another; the cycles that took.
+
+    They are few: a model that is nearly unbounded would take all that a fit may make.
+    """
     made = 0
     for gram.penalty, distance in stages:
-        made += gram.minimise(distance, budget - made) if made < budget else 0
+        most = min(budget - made, gram.tuning.sampled_cycles)
+        made += gram.minimise(distance, most) if most > 0 else 0
     return made
 
 
@@ -222,8 +230,13 @@ def products(A: Array, w: Array, tuning: Tuning) -> Array:
         return G
 
 
-def in_range(squares: Array) -> bool:
-    """Whether sums of squares in single precision are neither too small nor too large for it."""
-    kind = np.finfo(np.float32)
+def is_precise(G: Array) -> bool:
+    """Whether products in single precision are in its range, and no less than positive definite.
+
+    Beside a component that all columns share, rounding is more than what they differ by; a model
+    that is not convex has no minimum to step to.
+    """
+    kind, squares = np.finfo(np.float32), G.diagonal()
     least, most = float(kind.tiny) / float(kind.eps) ** 2, float(kind.max) * float(kind.eps)
-    return bool(((squares >= least) & (squares <= most)).all())
+    in_range = bool(((squares >= least) & (squares <= most)).all())
+    return in_range and linalg.cholesky(G.copy()) is not None
