@@ -114,9 +114,9 @@ def on_products(monkeypatch):
     formed = []
     plain = direct.moments_of
 
-    def noted(problem, single=False):
-        formed.append(single)
-        return plain(problem, single)
+    def noted(problem, dtype=np.float64):
+        formed.append(dtype is np.float32)
+        return plain(problem, dtype)
 
     monkeypatch.setattr(direct, "moments_of", noted)
     return formed
@@ -130,7 +130,7 @@ def test_a_path_on_float32_products_is_that_of_float64(monkeypatch, fit_intercep
     s = rng.random(5_000) if weighted else None
     lams, formed = np.geomspace(0.5, 0.0005, 40), on_products(monkeypatch)
     options = {"lams": lams, "sample_weight": s, "fit_intercept": fit_intercept}
-    few = Tuning(direct_measured=0.0, block_entries=2**12)
+    few = Tuning(direct_measured=0.0)
     found = path(X, y, **options, tuning=few)
     assert formed == [True]
     assert found.reached
@@ -210,19 +210,23 @@ def test_which_problems_it_suits():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("centred", [False, True])
-def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, centred):
-    X, y, rng = table(n=3_000, shift=5.0, order=order)
-    X = X.astype(dtype)
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("p", [6, 8, 11])  # by fours, or not
+def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, centred, single, p):
+    X, y, rng = table(n=3_000, p=p, shift=5.0, order=order)
+    X = X.astype(dtype, order="K")
     s = rng.random(3_000) if weighted else np.ones(3_000)
     s /= s.sum()
     y -= s @ y
-    few = Tuning(block_entries=2**10, threaded_work=0)
+    few, precision = Tuning(threaded_work=0), np.float32 if single else np.float64
     with threads.allowed(2):
-        G, q, means = compression.products_in_single(X, s * y, s, centred, few)
+        G, q, means = compression.products(X, s * y, s, centred, few, precision)
     wide = X.astype(np.float64)
-    np.testing.assert_allclose(means, s @ wide if centred else 0.0, rtol=1e-13)
+    np.testing.assert_allclose(means, s @ wide if centred else np.zeros(p), rtol=1e-13)
     A = wide - means
-    np.testing.assert_allclose(G, (A * s[:, None]).T @ A, rtol=1e-5, atol=1e-6)
+    near = {"rtol": 1e-5, "atol": 1e-6} if single else {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(G, (A * s[:, None]).T @ A, **near)
+    assert (G == G.T).all()
     np.testing.assert_allclose(q, (s * y) @ A, rtol=0, atol=1e-12)
 
 
@@ -268,9 +272,9 @@ def test_gaps_on_rough_products_are_no_smaller_than_those_on_the_rows():
 def test_numbers_too_large_for_float32_are_worked_on_in_float64_without_a_word(order):
     X, y, _ = table(n=3_000, order=order)
     large, s = 1e30 * X, np.full(3_000, 1 / 3_000)
-    few = Tuning(block_entries=2**10, threaded_work=0)
+    few = Tuning(threaded_work=0)
     with threads.allowed(2):  # warnings are errors, in threads of ours too
-        G, _, _ = compression.products_in_single(large, s * y, s, False, few)
+        G, _, _ = compression.products(large, s * y, s, False, few, np.float32)
         found = solve(large, y, penalty=L1(1e29), tuning=few)
     assert not np.isfinite(G).all()
     assert found.certificate.reached

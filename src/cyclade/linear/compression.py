@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from cyclade.linear import threads
 from cyclade.linear.checks import plain
 from cyclade.linear.designs import as_design
-from cyclade.linear.kernels.dense import centre_columns, centre_rows
-from cyclade.linear.kernels.gram_path import centre_products
+from cyclade.linear.kernels.products import add_products, room, spread_means
 from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -87,14 +86,11 @@ def compress(
     from scipy.linalg import solve_triangular
     from scipy.linalg.lapack import dpstrf
 
-    p = X.shape[1]
-    means, target_mean = np.zeros(p), 0.0
-    if fit_intercept:
-        means, target_mean = column_sums(X, s, tuning), float(s @ y)
+    p, target_mean = X.shape[1], float(s @ y) if fit_intercept else 0.0
     centred = y - target_mean
     square = float(s @ centred**2)
     with np.errstate(over="ignore", invalid="ignore"):
-        G, q = products(X, s * centred, s, means, tuning)
+        G, q, means = products(X, s * centred, s, fit_intercept, tuning)
     if not (np.isfinite(G).all() and np.isfinite(q).all()):
         return None
     scale = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
@@ -111,73 +107,31 @@ def compress(
     return Compressed(root * R, root * t, constant, means, target_mean, 0.5 * square)
 
 
-def products_in_single(
-    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT
+def products(
+    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT, dtype: Any = np.float64
 ) -> tuple[Array, Array, Array]:
-    """G and q as `products` has them, and ā (zeros unless `centred`), in one reading of X.
+    """G = Σ_i s_i (a_i − ā)(a_i − ā)ᵀ, q = Σ_i s_i y_i (a_i − ā), and ā, in one reading of X.
 
-    Products are formed in float32, of a few rows at a time about a point near their mean, and added
-    up in float64; all other sums are in float64.
+    ā is zero unless `centred`, and then Σ_i s_i y_i must be zero. Products are formed in `dtype`,
+    of a few rows at a time about a point near their mean, and added up in float64; all other sums
+    are in float64.
     """
-    n, p = X.shape
-    centres = np.zeros(p)
+    p = X.shape[1]
+    centres, root = np.zeros(p), np.sqrt(s)
     if centred:
-        centres = X[np.linspace(0, n - 1, 256).astype(np.int64)].mean(axis=0, dtype=np.float64)
-    by_columns = bool(X.flags.f_contiguous)
-    rows, ranks = max(tuning.block_entries // p, 64), several(X, tuning)
-    root = np.sqrt(s)
+        spread_means(X.T, tuning.centre_rows, centres)
+    ranks = threads.number(X.size * (1 + p // 32), tuning)
 
     def summed(rank: int) -> tuple[Array, Array, Array]:
         G, sums, dots = np.zeros((p, p)), np.zeros(p), np.zeros(p)
-        for first in range(rank * rows, n, ranks * rows):
-            at = slice(first, min(first + rows, n))
-            weights = s[at], root[at], sy[at]
-            shape = p, at.stop - first
-            A = np.empty(shape if by_columns else shape[::-1], np.float32)
-            if by_columns:
-                centre_columns(X.T, first, centres, *weights, A, sums, dots)
-            else:
-                centre_rows(X, first, centres, *weights, A, sums, dots)
-            with np.errstate(over="ignore", invalid="ignore"):  # set by thread; the caller looks
-                G += A @ A.T if by_columns else A.T @ A
+        add_products(X.T, rank, ranks, centres, s, root, sy, room(p, dtype), G, sums, dots)
         return G, sums, dots
 
     found = zip(*threads.together(summed, ranks), strict=True)
     G, means, q = (np.asarray(sum(parts)) for parts in found)
     if centred:
         G -= np.outer(means, means)
-        return G, q, centres + means
-    return G, q, centres
-
-
-def products(
-    X: Array, sy: Array, s: Array, means: Array, tuning: Tuning = DEFAULT
-) -> tuple[Array, Array]:
-    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ and Σ_i s_i y_i (a_i − ā), where Σ_i s_i y_i = 0 if ā ≠ 0."""
-    n, p = X.shape
-    q, equal = column_sums(X, sy, tuning), bool(s.min() == s.max())
-    if X.dtype == np.float64 and equal:
-        G = squares(X, tuning)
-        if centre_products(G, means, n, tuning.stable_means):
-            return G, q
-    rows, ranks = max(tuning.block_entries // p, 64), several(X, tuning)
-
-    def summed(rank: int) -> Array:
-        G = np.zeros((p, p))
-        for first in range(rank * rows, n, ranks * rows):
-            part = X[first : first + rows]
-            if means.any():
-                part = part - means
-            if not equal:
-                part = part * np.sqrt(s[first : first + rows])[:, None]
-            part = part.astype(np.float64, copy=False)
-            G += part.T @ part
-        return G
-
-    G = np.asarray(sum(threads.together(summed, ranks)))
-    if equal:
-        G /= n
-    return G, q
+    return G, q, centres + means if centred else centres
 
 
 def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tuning) -> Array:
@@ -203,20 +157,6 @@ def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tunin
         "its centred columns (with sample_weight, X.T @ diag(w) @ X for weights that sum to the "
         "number of rows)"
     )
-
-
-def several(X: Array, tuning: Tuning) -> int:
-    """Threads for the products of all columns."""
-    return threads.number(X.size * (1 + X.shape[1] // 32), tuning)
-
-
-def squares(X: Array, tuning: Tuning = DEFAULT) -> Array:
-    """XᵀX: NumPy sees that it is symmetric, and computes half."""
-    ranks = several(X, tuning)
-    if ranks == 1:
-        return np.asarray(X.T @ X)
-    some = [X[len(X) * k // ranks : len(X) * (k + 1) // ranks] for k in range(ranks)]
-    return np.asarray(sum(threads.together(lambda k: some[k].T @ some[k], ranks)))
 
 
 def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:

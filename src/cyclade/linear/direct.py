@@ -20,12 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.compression import (
-    column_sums,
-    given_products,
-    products,
-    products_in_single,
-)
+from cyclade.linear.compression import column_sums, given_products, products
 from cyclade.linear.kernels.gram_path import (
     bounds,
     centre_targets,
@@ -91,7 +86,7 @@ def solve(problem: Problem, x: Array, lams: Array, tol: float, max_passes: int) 
     if lams.size > 1:
         many = not measured_on_rows(problem, lams.size)
     if many and tol >= tuning.single_tol and np.ndim(asked) < 2:
-        found = solve_on(moments_of(problem, single=True), problem, x, lams, tol, max_passes)
+        found = solve_on(moments_of(problem, np.float32), problem, x, lams, tol, max_passes)
         if found is not None:
             return found
     return solve_on(moments_of(problem), problem, x, lams, tol, max_passes)
@@ -201,21 +196,18 @@ class Moments:
         return Residuals(squares, along, -c, self.target_mean - coefs @ self.means)
 
 
-def moments_of(problem: Problem, single: bool = False) -> Moments:
-    """The moments of all rows; `single`: of products in float32."""
+def moments_of(problem: Problem, dtype: Any = np.float64) -> Moments:
+    """The moments of all rows, from products in `dtype` or from those that were given."""
     X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
     sy, centred = np.empty(s.size), problem.fit_intercept
     target_mean, square = centre_targets(targets(problem), s, centred, sy)
     with np.errstate(over="ignore", invalid="ignore"):
-        if single:
-            G, q, means = products_in_single(X, sy, s, centred, tuning)
-            return Moments(G, q, square, means, target_mean, tuning)
-        means = column_sums(X, s, tuning) if centred else np.zeros(X.shape[1])
         if np.ndim(problem.design.precompute) == 2:
+            means = column_sums(X, s, tuning) if centred else np.zeros(X.shape[1])
             G = given_products(problem.design.precompute, X, s, means, tuning)
             q = column_sums(X, sy, tuning)
         else:
-            G, q = products(X, sy, s, means, tuning)
+            G, q, means = products(X, sy, s, centred, tuning, dtype)
         return Moments(G, q, square, means, target_mean, tuning)
 
 

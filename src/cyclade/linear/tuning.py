@@ -165,6 +165,7 @@ class Tuning:
     # Compression of a tall X (compression.py)
     compressed_tall: float = 4.0  # rows per column that X must have
     block_entries: int = 2**19  # of X that are worked on at a time: 4 MiB; half or twice: 1.03
+    centre_rows: int = 256  # whose mean is near that of all, about which products are formed; safe
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
     # Tables in chunks (chunked/): passes over the table against work on a chunk and on the client.

@@ -157,14 +157,15 @@ def centre_columns(
 def centre_rows(
     X: Any, first: int, centres: Any, s: Any, root: Any, v: Any, A: Any, sums: Any, dots: Any
 ) -> None:
-    """The same for X by rows, with A (rows, p)."""
-    for i in range(A.shape[0]):
-        a, out, r, w, t = X[first + i], A[i], root[i], s[i], v[i]
-        for j in range(out.shape[0]):
+    """The same for X by rows."""
+    for i in range(A.shape[1]):
+        a, r, w, t = X[first + i], root[i], s[i], v[i]
+        for j in range(a.shape[0]):
             d = a[j] - centres[j]
-            out[j] = r * d
             sums[j] += w * d
             dots[j] += t * d
+        for j in range(a.shape[0]):
+            A[j, i] = r * (a[j] - centres[j])
 
 
 @reductions

@@ -33,19 +33,6 @@ def centre_targets(y: Any, s: Any, centred: bool, out: Any) -> tuple[float, floa
     return mean, square
 
 
-@compiled
-def centre_products(G: Any, means: Any, n: int, most: float) -> bool:
-    """G ← G / n − means meansᵀ; False, and G is left alone, if a mean² is over `most` variances."""
-    for j in range(means.shape[0]):
-        square = means[j] * means[j]
-        if not square <= most * (G[j, j] / n - square):
-            return False
-    for j in range(means.shape[0]):
-        for k in range(means.shape[0]):
-            G[j, k] = G[j, k] / n - means[j] * means[k]
-    return True
-
-
 @reductions
 def curvatures(G: Any, q: Any, means: Any, least: float, L: Any) -> float:
     """L = the diagonal of G, and no less than `least` of G_jj + ā_j²; Σ G + Σ q."""

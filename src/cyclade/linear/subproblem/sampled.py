@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from cyclade.linear import threads
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.dense import pick
+from cyclade.linear.kernels.products import add_products, room
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import State, measure
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 Stages = Sequence[tuple[BoundPenalty, float]]  # penalties, each with a distance
@@ -145,9 +145,10 @@ class SampledNewton:
 
     def multiply(self, problem: Problem, w: Array) -> None:
         """G and the means under weights w, with the intercept minimised over first."""
-        self.G, self.means = products(self.A, w, problem.tuning), np.zeros(self.cols.size)
+        self.G, sums = products(self.A, w)
+        self.means = np.zeros(self.cols.size)
         if problem.fit_intercept:
-            sums, least = self.A @ w, problem.tuning.least_curvature * self.G.diagonal()
+            least = problem.tuning.least_curvature * self.G.diagonal()
             self.means = self.centres + sums / float(w.sum())
             self.G -= np.outer(sums, sums / float(w.sum()))
             self.G.flat[:: self.cols.size + 1] = np.maximum(self.G.diagonal(), least)
@@ -217,17 +218,13 @@ def sample(n: int, m: int, run: int) -> Array:
     return np.asarray((starts[:, None] + np.arange(run)).ravel())
 
 
-def products(A: Array, w: Array, tuning: Tuning) -> Array:
-    """A diag(w) Aᵀ in float64, from weighted copies of a few rows at a time."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if w.min() == w.max():
-            return np.asarray(float(w[0]) * (A @ A.T).astype(np.float64, copy=False))
-        G, root = np.zeros((len(A), len(A))), np.sqrt(w).astype(A.dtype)
-        rows = max(tuning.block_entries // len(A), 256)
-        for first in range(0, w.size, rows):
-            part = A[:, first : first + rows] * root[first : first + rows]
-            G += part @ part.T
-        return G
+def products(A: Array, w: Array) -> tuple[Array, Array]:
+    """A diag(w) Aᵀ in float64, from products that are as precise as A, and Aw."""
+    m = len(A)
+    G, sums, none = np.zeros((m, m)), np.zeros(m), np.zeros(w.size)
+    space = room(m, A.dtype), G, sums, np.zeros(m)
+    add_products(A, 0, 1, np.zeros(m), w, np.sqrt(w), none, *space)
+    return G, sums
 
 
 def is_precise(G: Array) -> bool:
