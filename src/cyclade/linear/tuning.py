@@ -262,6 +262,7 @@ class Tuning:
     sweep_support: int = 2  # cycles over the support after one over all columns, at most
     sweep_reach: tuple[float, float] = (0.35, 1.0)  # of a move: slopes change by it; sparse, dense
     sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them
+    sweep_products: float = 8.0  # times products of the support, those of all columns may cost
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over
