@@ -186,8 +186,9 @@ def test_float32_tables_and_several_outputs():
     assert found.intercept.shape == (2,)
 
 
-def test_which_problems_it_suits():
-    def suits(n, p, fits, order="F", tol=1e-6):
+def test_which_problems_it_suits(monkeypatch):
+    def suits(n, p, fits, order="F", tol=1e-6, ratio=10.0):
+        monkeypatch.setattr(direct, "lam_ratio", lambda problem: ratio)
         X = np.empty((n, p), order=order)  # not read
         y = np.empty(n)
         problem = Problem(as_design(X), y, y, np.zeros(n), Squared(), bind(L1(1.0), p), True)
@@ -195,15 +196,31 @@ def test_which_problems_it_suits():
 
     assert suits(500, 30, 1)
     assert suits(100_000, 200, 100)
-    assert suits(100_000, 100, 1)
-    assert not suits(100_000, 200, 1)  # a sample of the rows does
-    assert suits(100_000, 200, 1, "C")
+    assert suits(100_000, 200, 1)
+    assert not suits(100_000, 250, 1)  # a sample of the rows does
+    assert suits(100_000, 250, 1, ratio=100.0)
+    assert suits(100_000, 250, 1, "C")
     assert not suits(10_000, 100, 1)
-    assert not suits(100_000, 100, 1, tol=1e-3)  # few steps are enough
-    assert suits(100_000, 135, 1)
-    assert not suits(100_000, 135, 1, tol=1e-10)  # products in float64
+    assert not suits(100_000, 150, 1, tol=1e-3)  # few steps are enough
+    assert suits(100_000, 210, 1, tol=2e-7)
+    assert not suits(100_000, 210, 1, tol=9e-8)  # products in float64
     assert not suits(50, 60, 100)
     assert not suits(20_000, 2_000, 10)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_how_far_a_lam_is_from_the_largest_is_seen_on_some_rows(fit_intercept):
+    X, y, rng = table(n=20_000, shift=3.0)
+    s = rng.random(20_000)
+    s /= s.sum()
+    A, b = (X - s @ X, y - s @ y) if fit_intercept else (X, y)
+    largest = np.abs((s * b) @ A).max()
+    for ratio, close in ((0.1, 1.0), (30.0, 30.0), (1e9, 1e4)):
+        problem = Problem(
+            as_design(X), y, s, np.zeros(20_000), Squared(), bind(L1(largest / ratio), 8),
+            fit_intercept,
+        )  # fmt: skip
+        assert direct.lam_ratio(problem) == pytest.approx(close, rel=0.2)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

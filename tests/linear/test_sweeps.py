@@ -196,6 +196,37 @@ def test_columns_that_depend_on_one_another_are_left_to_products(monkeypatch):
     assert found.objective == pytest.approx(exact.objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray])
+@pytest.mark.parametrize("penalty", [L1(1e-3), ElasticNet(1e-3, 0.9), Box(-0.2, 0.3, 1e-3)])
+def test_steps_on_products_of_all_columns(monkeypatch, penalty, storage, fit_intercept):
+    """With the gradient of all rows, products in float32 lead to solutions of any precision."""
+    rng = np.random.default_rng(1)
+    X = storage(rng.standard_normal((300, 1)) + 0.3 * rng.standard_normal((300, 40)) + 5.0)
+    y = X @ rng.standard_normal(40) + rng.standard_normal(300)
+    options = {"fit_intercept": fit_intercept, "tol": 1e-10}
+    exact = solve(X, y, "squared", penalty, **options, tuning=NEVER)
+    steps, step = [], sweeps.Sweeps.step
+    monkeypatch.setattr(sweeps.Sweeps, "step", lambda *args: steps.append(step(*args)) or steps[-1])
+    tuning = replace(SWEEPS, sweep_products=np.inf, cost=replace(SWEEPS.cost, product=1e-9))
+    found = solve(X, y, "squared", penalty, **options, tuning=tuning)
+    assert steps
+    assert all(steps)
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+    np.testing.assert_allclose(found.coef, exact.coef, atol=1e-4)
+
+
+def test_products_too_large_for_float32_are_not_stepped_on():
+    X, y, _ = data()
+    X += X.mean(axis=1, keepdims=True) * 5.0
+    tuning = replace(SWEEPS, sweep_products=np.inf, cost=replace(SWEEPS.cost, product=1e-9))
+    found = solve(1e25 * X, y, "squared", L1(1e23), tuning=tuning)
+    assert found.certificate.reached
+    exact = solve(X, y, "squared", L1(1e-2), tuning=NEVER)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-5)
+
+
 @pytest.mark.parametrize("case", ["wide", "large λ", "nonconvex", "weights", "path", "by rows"])
 def test_other_problems_have_working_sets(monkeypatch, case):
     X, y, _ = data(15 if case == "wide" else 60)

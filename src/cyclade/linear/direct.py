@@ -34,6 +34,7 @@ from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 TINY = float(np.finfo(np.float64).tiny)
+LEAST_LAM = 1e4  # λ_max/λ, beyond which a fit takes no longer
 
 
 class Fits(NamedTuple):
@@ -65,10 +66,31 @@ def suits(problem: Problem, fits: int, tol: float) -> bool:
         return True
     if fits > 1:
         return price <= tuning.direct_per_fit * fits * n * p
-    passes = tuning.direct_passes[not design.by_columns] * math.log(1.0 / max(tol, 1e-16))
+    if not problem.is_very_tall:
+        return False
     if tol < tuning.single_tol:
-        price *= 2.0  # float64
-    return problem.is_very_tall and price <= passes * n * p
+        price *= 1.5  # float64
+    passes = tuning.direct_passes[not design.by_columns]
+
+    def cheap(ratio: float) -> bool:
+        factors = 2.0 * math.log(ratio / tuning.direct_easy) - math.log(max(tol, 1e-16))
+        return price <= passes * factors * n * p
+
+    return cheap(1.0) or (cheap(LEAST_LAM) and cheap(lam_ratio(problem)))
+
+
+def lam_ratio(problem: Problem) -> float:
+    """λ_max/λ, roughly: the gradient at x = 0 is that of some rows."""
+    penalty, tuning, n = problem.penalty.penalty, problem.tuning, problem.design.n
+    X, y, g, mass = problem.design.X, targets(problem), 0.0, 0.0  # type: ignore[attr-defined]
+    for first in np.linspace(0, n - tuning.sampled_run, 8).astype(np.int64).tolist():
+        at = slice(first, first + tuning.sampled_run)
+        w = problem.s[at]
+        u = w * (y[at] - (w @ y[at]) / max(float(w.sum()), TINY) * problem.fit_intercept)
+        with np.errstate(over="ignore", invalid="ignore"):  # then the fit will say so
+            g, mass = g + u @ X[at], mass + float(w.sum())
+    ratio = float(penalty.lam_max(g / max(mass, TINY))) / max(float(penalty.lam), TINY)
+    return min(max(1.0, ratio), LEAST_LAM)
 
 
 def solve(problem: Problem, x: Array, lams: Array, tol: float, max_passes: int) -> Fits | None:

@@ -143,11 +143,12 @@ class Tuning:
     # λ_max/3 to λ_max/1000 a fit of 3,000 x 80 takes 0.7 ms instead of 0.85 to 5.5, of 10,000 x 60
     # 1.4 instead of 1.7 to 2.5, and of 6,000 x 100 (a higher price) 1.7 instead of 1.05 to 2.6.
     direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
-    # At λ_max/10 to λ_max/1000 a single fit of a very tall X to a tolerance of 1e-6 takes the same
-    # time on products in float32 as with steps on samples of rows at 140 columns; if X is by rows,
-    # 0.75 of it at 200, and no more were tried. Each step brings the gap down by a factor of about
-    # 20 for two passes.
-    direct_passes: tuple[float, float] = (0.7, 1.3)  # over X, per factor e of a tolerance; by rows
+    # A single fit of a very tall X, of 82 to 290 columns, takes the same time on products in float32
+    # as with steps on samples of rows at 70 columns for λ_max/10 and a tolerance of 1e-2, at 220 for
+    # λ_max/10 and 1e-6 or λ_max/100 and 1e-4; if X is by rows, at 120 for the first. Each step
+    # brings the gap down by a factor of about 20 for two passes; small λ need more of them.
+    direct_passes: tuple[float, float] = (1.0, 1.7)  # over X, per factor e of λ²/tol; by rows
+    direct_easy: float = 12.0  # of λ_max/λ: as a tolerance of 1 there, sampling takes no time
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
@@ -267,6 +268,7 @@ class Tuning:
     sweep_support: int = 2  # cycles over the support after one over all columns, at most
     sweep_reach: tuple[float, float] = (0.35, 1.0)  # of a move: slopes change by it; sparse, dense
     sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them
+    sweep_products: float = 8.0  # times products of the support, those of all columns may cost
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over

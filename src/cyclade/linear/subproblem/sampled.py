@@ -44,7 +44,11 @@ def suits(problem: Problem, state: State) -> bool:
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
     """One step, with a check of all columns at its end; whether F fell. W is not used."""
-    return newton_of(problem, state).step(problem, state, budget)
+    newton = newton_of(problem, state)
+    if newton.step(problem, state, budget):
+        return True
+    newton.last = problem.penalty, 0.0  # the next would fail too
+    return False
 
 
 def newton_of(problem: Problem, state: State) -> SampledNewton:

@@ -11,6 +11,10 @@ until no column moves by more than what is aimed at; then all columns are checke
 is made with a larger λ: else columns come in that leave again. Where slopes are known, from a check
 or from the cycle before, zeros that were far from moving are left to the check. Nothing is copied,
 but for a small X by rows.
+
+Where columns are correlated, rounds may be many. Once they promise to cost more than the products
+of all columns, in float32, these are formed, and each step minimises the model that they make with
+the exact gradient of the last check: one is mostly enough.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.direct import Moments, moments_of
 from cyclade.linear.kernels.columns import nonzeros, pressing
+from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import weights
@@ -41,7 +47,7 @@ def suits(problem: Problem, state: State) -> bool:
     if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
         return False
     if "sweeps" in state.kept:
-        return not state.kept["sweeps"].slow
+        return bool(state.kept["sweeps"].goes_on(problem, state))
     if problem.offset.ndim > 1 or not problem.is_tall or state.x.any():
         return False
     violating = np.count_nonzero(state.measured.distances)
@@ -52,22 +58,39 @@ def suits(problem: Problem, state: State) -> bool:
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
-    """Rounds until all columns are about goal-stationary. W is not used."""
+    """Rounds until all columns are about goal-stationary, or a step. W is not used."""
     if "sweeps" not in state.kept:
         state.kept["sweeps"] = Sweeps(problem, state)
-    state.kept["sweeps"].run(problem, state, goal, budget)
+    swept = state.kept["sweeps"]
+    if swept.slow:
+        return bool(swept.step(problem, state, budget))
+    swept.run(problem, state, goal, budget)
     return True
 
 
 class Sweeps:
-    """A panel of all columns; `slow` once products of columns promise to cost less than cycles."""
+    """A panel of all columns; `slow` once products of columns promise to cost less than cycles.
+
+    Then `whole` says whether those of all columns do.
+    """
 
     def __init__(self, problem: Problem, state: State) -> None:
         w = weights(problem, state.loss_at, 1.0, 1.0)
         self.panel = cast(Any, problem.design.shared_panel(w, problem.fit_intercept))
         self.every: Array = np.arange(problem.design.p)
         self.slow, self.reach = False, self.panel.tuning.sweep_reach[problem.design.is_dense]
+        few = problem.design.p <= problem.tuning.max_columns_kept
+        self.possible = few and problem.design.is_dense and problem.penalty.shipped
+        self.whole = False
+        self.moments: Moments | None = None
+        self.last = np.inf  # the distance before the last step
         self.seen = self.panel.seen = np.zeros(problem.design.p)  # slopes, as cycles leave them
+
+    def goes_on(self, problem: Problem, state: State) -> bool:
+        """Whether rounds are fast, or steps are to come, the last of which came far enough."""
+        if not self.slow:
+            return True
+        return self.whole and state.measured.distance <= problem.tuning.sampled_rate * self.last
 
     def near(self, penalty: BoundPenalty, slopes: Array | None, move: float = 0.0) -> Array:
         """The support, and zeros that a slope is near to moving; all columns if none are known.
@@ -97,7 +120,7 @@ class Sweeps:
             last, move = move, self.round(state, penalty, chosen, tolerance, budget)
             slopes = self.seen
             expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
-            self.slow = self.products_pay(last, move, tolerance)
+            self.slow = self.products_pay(last, move, tolerance, chosen.size)
         state.x, state.fresh = panel.x.copy(), False
         state.working = nonzeros(state.x)
         if problem.fit_intercept:
@@ -118,11 +141,34 @@ class Sweeps:
         state.passes += made
         return float(largest)
 
-    def products_pay(self, last: float, move: float, tolerance: float) -> bool:
-        """Whether cycles at the rate of the last two rounds would cost more than products do."""
+    def products_pay(self, last: float, move: float, tolerance: float, chosen: int) -> bool:
+        """Whether rounds at the rate of the last two would cost more than products do."""
         if move <= tolerance or not np.isfinite(last):
             return False
+        p, tuning = self.every.size, self.panel.tuning
         rate = math.log(max(last / move, 1.001))
-        ahead = math.log(move / max(tolerance, 1e-300)) / rate * self.panel.tuning.sweep_support
-        support = nonzeros(self.panel.x)
-        return bool(ahead > self.panel.gram_breakeven_cycles(support, support))
+        ahead = math.log(move / max(tolerance, 1e-300)) / rate
+        k, again = nonzeros(self.panel.x), tuning.sweep_support
+        cycles, price = self.panel.gram_breakeven_cycles(k, k), tuning.cost.product * p * p
+        dear = price > tuning.sweep_products * cycles * k.size
+        self.whole = self.possible and not dear and ahead * (chosen + again * k.size) > price
+        return bool(self.whole or ahead * again > cycles)
+
+    def step(self, problem: Problem, state: State, budget: int) -> bool:
+        """The minimum of the model on products of all columns; False if there are none."""
+        if self.moments is None:
+            self.moments = moments_of(problem, np.float32)
+        known, now, penalty = self.moments, state.measured, problem.penalty
+        if not known.finite:
+            return False
+        c = known.means * now.slope - now.gradient.exactly(self.every)
+        x, self.last = state.x.copy(), now.distance
+        made = minimise(
+            known.G, c, x, known.L, self.every, penalty.parameters, penalty.zero_threshold,
+            problem.tuning.inner_part * state.target, budget - state.passes, False,
+        )  # fmt: skip
+        if problem.fit_intercept:
+            state.c -= now.slope + float(known.means @ (x - state.x))
+        state.x, state.fresh, state.working = x, False, nonzeros(x)
+        state.passes += made
+        return True
