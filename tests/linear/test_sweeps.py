@@ -227,6 +227,19 @@ def test_products_too_large_for_float32_are_not_stepped_on():
     assert found.objective == pytest.approx(exact.objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_steps_on_products_that_rounding_spoils_are_not_taken(fit_intercept):
+    """Columns share a component of 1e3 beside 1: in float32 their products are not definite."""
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(1e3 * rng.standard_normal((3_000, 1)) + rng.standard_normal((3_000, 300)))
+    y = X[:, :20] @ rng.standard_normal(20) + rng.standard_normal(3_000)
+    options = {"fit_intercept": fit_intercept, "tol": 1e-12}
+    found = solve(X, y, "squared", L1(1e-3), **options)
+    assert found.certificate.reached
+    exact = solve(X, y, "squared", L1(1e-3), **options, tuning=NEVER)
+    assert abs(found.objective - exact.objective) <= found.certificate.tolerance
+
+
 @pytest.mark.parametrize("case", ["wide", "large λ", "nonconvex", "weights", "path", "by rows"])
 def test_other_problems_have_working_sets(monkeypatch, case):
     X, y, _ = data(15 if case == "wide" else 60)

@@ -31,7 +31,7 @@ from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import weights
-from cyclade.linear.state import State
+from cyclade.linear.state import State, measure
 
 Array = NDArray[Any]
 
@@ -155,20 +155,29 @@ class Sweeps:
         return bool(self.whole or ahead * again > cycles)
 
     def step(self, problem: Problem, state: State, budget: int) -> bool:
-        """The minimum of the model on products of all columns; False if there are none."""
+        """To the minimum of the model on products of all columns; False if F does not fall there.
+
+        Beside a component that all columns share, rounding of products in float32 is more than what
+        they differ by: the model may have no minimum.
+        """
         if self.moments is None:
             self.moments = moments_of(problem, np.float32)
-        known, now, penalty = self.moments, state.measured, problem.penalty
+        known, now, penalty, tuning = self.moments, state.measured, problem.penalty, problem.tuning
+        self.last = now.distance
         if not known.finite:
             return False
-        c = known.means * now.slope - now.gradient.exactly(self.every)
-        x, self.last = state.x.copy(), now.distance
-        made = minimise(
-            known.G, c, x, known.L, self.every, penalty.parameters, penalty.zero_threshold,
-            problem.tuning.inner_part * state.target, budget - state.passes, False,
+        slopes, x = known.means * now.slope - now.gradient.exactly(self.every), state.x.copy()
+        state.passes += minimise(
+            known.G, slopes, x, known.L, self.every, penalty.parameters, penalty.zero_threshold,
+            tuning.inner_part * state.target,
+            min(tuning.sampled_cycles, budget - state.passes), False,
         )  # fmt: skip
-        if problem.fit_intercept:
-            state.c -= now.slope + float(known.means @ (x - state.x))
-        state.x, state.fresh, state.working = x, False, nonzeros(x)
-        state.passes += made
+        if not np.isfinite(x).all():
+            return False
+        shift = now.slope + float(known.means @ (x - state.x)) if problem.fit_intercept else 0.0
+        loss_at, c = problem.settle(x, state.c - shift)
+        if loss_at.value + penalty.total(self.every, x) > now.objective:
+            return False
+        state.x, state.c, state.loss_at, state.fresh = x, c, loss_at, True
+        state.measured, state.working = measure(problem, x, loss_at), nonzeros(x)
         return True
