@@ -1,6 +1,6 @@
 """What fits take beside X, in parts of X: for every storage of X, several models and λ.
 
-    python benchmarks/linear_memory.py [--megabytes 100] [--tables tall] [--models lasso,cv] [--csv OUT]
+    python benchmarks/linear_memory.py [--megabytes 100] [--tables tall] [--models lasso] [--csv F]
 
 A row is a table and a model; a column is a λ, as a part of λ_max, or a path of 20 λ. Each number is
 the peak of what the process holds in memory during a second fit, less what it held before, over the

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from cyclade.linear import Lasso, LassoCV, RobustRegression, SparseLogisticRegression
+from cyclade.linear.tuning import Tuning
+from cyclade.linear.weighted_columns import DenseColumns, LongColumns
 
 FITS = {
     "fit": lambda X, y: Lasso(0.05).fit(X, y),
@@ -63,3 +65,25 @@ def test_columns_of_a_small_table_are_not_copied(part):
     X = np.asfortranarray(rng.standard_normal((2_000, 500)))
     y = X[:, :5].sum(axis=1) + rng.standard_normal(len(X))
     assert peak(Lasso(part).fit, X, y) < 0.3 * X.nbytes
+
+
+@pytest.mark.parametrize("order", ["F", "C"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("centred", [True, False])
+def test_columns_read_in_blocks_are_those_of_a_copy(order, dtype, centred):
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.standard_normal((700, 12)) + 3.0, dtype, order=order)
+    cols, chosen, some = np.array([1, 4, 5, 9]), np.array([0, 2, 3]), np.array([2])
+    tuning = Tuning(block_entries=1)
+    copied, read = (own(X, cols, centred, tuning) for own in (DenseColumns, LongColumns))
+    v, V, w = rng.standard_normal(700), rng.standard_normal((700, 2)), rng.random(700) + 0.1
+    x, T = rng.standard_normal(3), rng.standard_normal((3, 2))
+    for one in ("centres", "sizes"):
+        np.testing.assert_allclose(getattr(read, one), getattr(copied, one), rtol=1e-5)
+    close = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    for call in (
+        lambda A: A.slopes(v), lambda A: A.slopes(V, chosen), lambda A: A.products(chosen, w),
+        lambda A: A.products(chosen, v), lambda A: A.products_of(some, chosen, w),
+        lambda A: A.combine(chosen, x), lambda A: A.combine(chosen, T), lambda A: A.price(chosen),
+    ):  # fmt: skip
+        np.testing.assert_allclose(call(read), call(copied), **close)

@@ -208,11 +208,14 @@ class DenseDesign:
         return bool(size <= max(least, share * self.X.nbytes))
 
     def columns(
-        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
-    ) -> Columns | None:
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False,
+        support: int = 0,
+    ) -> Columns | None:  # fmt: skip
         """The same if products are cheap; in float32 they would be too rough for a gap."""
-        few = cols.size <= self.tuning.max_columns_dense and (more or 4 * cols.size < self.n)
-        if kept and not few and self.p <= min(self.tuning.max_columns_kept, self.n):
+        tuning, large = self.tuning, not self.may_copy(support)  # copies for a model would be
+        most = tuning.max_columns_kept if large else tuning.max_columns_dense
+        few = cols.size <= most and (more or 4 * cols.size < self.n)
+        if kept and not few and self.p <= min(tuning.max_columns_kept, self.n):
             few, cols = True, self.cols  # no others could come in
         return self.unweighted(cols, centred) if few and self.dtype == np.float64 else None
 
@@ -319,8 +322,9 @@ class SparseDesign:
         return SparseColumns(self, cols, tuning)
 
     def columns(
-        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
-    ) -> Columns | None:
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False,
+        support: int = 0,
+    ) -> Columns | None:  # fmt: skip
         """The same if rows have few entries in them."""
         tuning, columns = self.tuning, self.unweighted(cols, centred)
         cols = columns.cols

@@ -125,10 +125,12 @@ class Design(Protocol):
         """The chosen columns (and perhaps others) without weights, for products under any."""
 
     def columns(
-        self, cols: Array, centred: bool, more: bool = False, kept: bool = False
-    ) -> Columns | None:
+        self, cols: Array, centred: bool, more: bool = False, kept: bool = False,
+        support: int = 0,
+    ) -> Columns | None:  # fmt: skip
         """The same if products of them are cheap; else None.
 
         `more` of them are cheap, against the number of rows, if their models are few; where they
-        are `kept` from one model to the next, those of all columns of a tall X may be.
+        are `kept` from one model to the next, those of all columns of a tall X may be. So are more
+        of them where copies of the `support` would take too much memory.
         """

@@ -39,7 +39,9 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         return True
     columns = state.kept.get("columns")
     if columns is None or not np.isin(W, columns.cols, assume_unique=True).all():
-        columns = state.kept["columns"] = problem.design.columns(W, problem.fit_intercept)
+        support = int(np.count_nonzero(state.x[W]))
+        columns = problem.design.columns(W, problem.fit_intercept, support=support)
+        state.kept["columns"] = columns
     if columns is not None:
         minimise_by_products(problem, state, columns, goal, budget)
     else:
