@@ -398,7 +398,8 @@ def warm_start(problem: Problem, state: State, budget: int) -> bool:
         step = tuning.bent_lam_step
     easier = [problem.at(penalty.scaled(at)) for at in lams_between(largest, lam, step)]
     there = Predictor(problem).descend(problem, state, easier, budget)
-    rebase(problem, state)
+    if not there:  # else the last check was made at this λ, and what it knows is kept
+        rebase(problem, state)
     return there
 
 
