@@ -421,3 +421,54 @@ def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
     np.testing.assert_allclose(out, mean, rtol=1e-14)
     stiffest(z, u, z0, u0, second, used, 1e-4, out)
     np.testing.assert_allclose(out, np.where(mean > used, np.maximum(mean, second), second))
+
+
+def categories(signs, seed=6):
+    """Four variables of ten levels each, one-hot, or with entries of either sign; and z = Xx."""
+    rng = np.random.default_rng(seed)
+    n = 600
+    blocks = [np.eye(10)[rng.integers(0, 10, n)] for _ in range(4)]
+    X = np.hstack(blocks) * (rng.standard_normal((n, 40)) if signs else 1.0)
+    x = np.where(rng.random(40) < 0.3, 1.5 * rng.standard_normal(40), 0.0)
+    return sp.csc_matrix(X), X @ x, rng
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_bent_steps_lead_to_the_same_minimum(monkeypatch, loss, signs, intercept):
+    X, z, rng = categories(signs)
+    y = rng.poisson(np.exp(z)) if loss == "poisson" else np.exp(z) * rng.gamma(2.0, 0.5, z.size)
+    lam = 0.01 * np.abs(X.T @ (y - y.mean())).max() / y.mean() / y.size
+    straight = Tuning(bent_from=np.inf, **ENGINE)
+    options = {"fit_intercept": intercept, "tol": 1e-9}
+    same = solve(X, y, loss, L1(lam), **options, tuning=straight)
+    tried, bent = [], predictor.Predictor.bent
+
+    def watched(self, problem, state, new, *rest):
+        out = bent(self, problem, state, new, *rest)
+        tried.append(out[0] is not new)
+        return out
+
+    monkeypatch.setattr(predictor.Predictor, "bent", watched)
+    found = solve(X, y, loss, L1(lam), **options, tuning=Tuning(**ENGINE))
+    assert any(tried) or signs or not intercept
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(same.objective, rel=1e-8)
+    z, there = (X @ fit.coef + fit.intercept for fit in (found, same))  # x need not be the only one
+    np.testing.assert_allclose(z, there, atol=1e-3)
+
+
+def test_a_bent_step_is_exact_for_a_column_of_ones():
+    y = np.repeat([1.0, 6.0], 20)
+    X = sp.csc_matrix(np.repeat([[1.0, 0.0], [0.0, 1.0]], 20, axis=0))
+    found = solve(X, y, "poisson", L1(1e-3), fit_intercept=False, tol=1e-9, tuning=Tuning(**ENGINE))
+    np.testing.assert_allclose(found.coef, [0.0, np.log(6.0 - 2e-3)], atol=1e-5)
+    assert found.passes <= 8
+
+
+def test_a_last_stage_is_not_added_by_rounding():
+    for step in (0.1, 0.3):
+        for k in (1, 2, 3):
+            for rounding in (1 - 1e-13, 1.0, 1 + 1e-13):
+                assert len(predictor.lams_between(1.0, step**k * rounding, step)) == k - 1

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from cyclade.linear import path, reference, solve
 from cyclade.linear.designs import as_design
+from cyclade.linear.kernels import columns
 from cyclade.linear.losses import Squared
 from cyclade.linear.panels.dense import SharedDensePanel
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, WeightedL1
@@ -298,3 +299,28 @@ def test_zeros_that_a_move_may_reach_stay_in_a_cycle():
         np.testing.assert_array_equal(swept.near(problem.penalty, slopes), [0, 3])
         np.testing.assert_array_equal(swept.near(problem.penalty, slopes, 0.5), chosen)
         np.testing.assert_array_equal(swept.near(problem.penalty, None), np.arange(4))
+
+
+def test_coordinates_are_listed_as_numpy_lists_them():
+    rng = np.random.default_rng(2)
+    x, g = np.where(rng.random(200) < 0.3, rng.standard_normal(200), 0.0), rng.standard_normal(200)
+    x[5], limits = np.nan, rng.random(200)
+    np.testing.assert_array_equal(columns.nonzeros(x), np.flatnonzero(x))
+    for reach in (0.0, 0.1, 2.0):
+        near = np.minimum(0.75 * limits, limits - reach)
+        listed = columns.pressing(x, g, limits, 0.75, reach)
+        np.testing.assert_array_equal(listed, np.flatnonzero((x != 0) | (np.abs(g) >= near)))
+
+
+def test_fewer_columns_are_many_where_products_are_out_of_reach(monkeypatch):
+    """A quarter of the columns violates, as above, with more entries in a row than two."""
+    rng = np.random.default_rng(0)
+    X = sp.random(400, 200, 0.15, "csc", random_state=rng, data_rvs=rng.standard_normal)
+    y = rng.standard_normal(400)
+    lam = float(np.quantile(np.abs(X.T @ y) / 400, 0.75))
+    made = counted(monkeypatch)
+    for most, swept in ((4_000, False), (20, True)):
+        tuning = replace(SWEEPS, max_gram_columns=most)
+        found = solve(X, y, "squared", L1(lam), fit_intercept=False, tuning=tuning)
+        assert bool(made) is swept
+        assert found.certificate.reached

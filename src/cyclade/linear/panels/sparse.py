@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import threads
 from cyclade.linear.kernels import sparse
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -238,8 +239,13 @@ class SharedPanel(SparsePanel):
         self.extend(columns)
 
     def extend(self, columns: Array) -> Array:
-        sums, L = np.empty(columns.size), np.empty(columns.size)
-        sparse.moments(self.data, self.starts, columns, sums, L)
+        sums, L, ranks = np.empty(columns.size), np.empty(columns.size), 1
+        if self.data.size >= self.tuning.threaded_work:
+            ranks = threads.number(self.entries(columns), self.tuning)
+        threads.split(
+            lambda some: sparse.moments(self.data, self.starts, columns[some], sums[some], L[some]),
+            columns.size, ranks,
+        )  # fmt: skip
         sums, L = self._centre(self.w * sums, self.w * L)
         self.sums[columns], self.means[columns], self.L[columns] = sums, sums / self.mass, L
         return columns

@@ -12,6 +12,9 @@ violate optimality most. A check of all columns follows; what is missing is left
 step, and then to the working sets. Rows that went too far in a larger step come back under the
 mean of φ'' over the way they made.
 
+Losses made of e^z are stiffer by far at the end of a long step than a model knows; on sparse
+columns such steps are bent (`Predictor.bent`).
+
 Where products of columns cost more than a few checks they are used again, as long as steps with
 them bring the point much nearer: the gradient is always new, so only the speed is at stake.
 """
@@ -398,7 +401,8 @@ def warm_start(problem: Problem, state: State, budget: int) -> bool:
         step = tuning.bent_lam_step
     easier = [problem.at(penalty.scaled(at)) for at in lams_between(largest, lam, step)]
     there = Predictor(problem).descend(problem, state, easier, budget)
-    rebase(problem, state)
+    if not there:  # else the last check was made at this λ, and what it knows is kept
+        rebase(problem, state)
     return there
 
 
