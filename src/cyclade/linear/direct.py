@@ -34,7 +34,6 @@ from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 TINY = float(np.finfo(np.float64).tiny)
-LEAST_LAM = 1e4  # λ_max/λ, beyond which a fit takes no longer
 
 
 class Fits(NamedTuple):
@@ -76,7 +75,7 @@ def suits(problem: Problem, fits: int, tol: float) -> bool:
         factors = 2.0 * math.log(ratio / tuning.direct_easy) - math.log(max(tol, 1e-16))
         return price <= passes * factors * n * p
 
-    return cheap(1.0) or (cheap(LEAST_LAM) and cheap(lam_ratio(problem)))
+    return cheap(1.0) or (cheap(tuning.direct_ratio) and cheap(lam_ratio(problem)))
 
 
 def lam_ratio(problem: Problem) -> float:
@@ -90,7 +89,7 @@ def lam_ratio(problem: Problem) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # then the fit will say so
             g, mass = g + u @ X[at], mass + float(w.sum())
     ratio = float(penalty.lam_max(g / max(mass, TINY))) / max(float(penalty.lam), TINY)
-    return min(max(1.0, ratio), LEAST_LAM)
+    return min(max(1.0, ratio), tuning.direct_ratio)
 
 
 def solve(problem: Problem, x: Array, lams: Array, tol: float, max_passes: int) -> Fits | None:

@@ -146,12 +146,13 @@ class Tuning:
     # λ_max/3 to λ_max/1000 a fit of 3,000 x 80 takes 0.7 ms instead of 0.85 to 5.5, of 10,000 x 60
     # 1.4 instead of 1.7 to 2.5, and of 6,000 x 100 (a higher price) 1.7 instead of 1.05 to 2.6.
     direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
-    # A single fit of a very tall X, of 82 to 290 columns, takes the same time on products in float32
-    # as with steps on samples of rows at 70 columns for λ_max/10 and a tolerance of 1e-2, at 220 for
+    # A single fit of a very tall X, of 82 to 290 columns, takes as long on products in float32 as
+    # with steps on samples of rows at 70 columns for λ_max/10 and a tolerance of 1e-2, at 220 for
     # λ_max/10 and 1e-6 or λ_max/100 and 1e-4; if X is by rows, at 120 for the first. Each step
     # brings the gap down by a factor of about 20 for two passes; small λ need more of them.
     direct_passes: tuple[float, float] = (1.0, 1.7)  # over X, per factor e of λ²/tol; by rows
     direct_easy: float = 12.0  # of λ_max/λ: as a tolerance of 1 there, sampling takes no time
+    direct_ratio: float = 1e4  # λ_max/λ: beyond it a fit takes no longer; guard
     direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
     direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
@@ -263,7 +264,10 @@ class Tuning:
     # one share for all, mushrooms and w8a at λ_max/10 take 1.3 to 1.7 times as long at 0.15, and
     # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100). With
     # `sweep_reach` 0, five such tables take 1.2 to 1.7 times as long at a tolerance of 1e-6, since
-    # the check finds columns that were left out; 0.15 helps two of them, 0.25 four, 0.5 all.
+    # the check finds columns that were left out; 0.15 helps two of them, 0.25 four, 0.5 all. Steps
+    # on products of all columns take 0.2 to 0.5 of the time of going on with working sets on tables
+    # of 1,000 to 10,000 x 200 to 1,000 with correlation 0.9 at λ_max/100 and λ_max/1000, and on
+    # madelon; without `sweep_products` such tables take 1.5 to 3 times as long at λ_max/10.
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
     sweep_share_apart: float = 0.1  # the same, where these columns hardly share rows, or are more
     # than `max_gram_columns`: sparse 220,000 x 51,000 and 400,000 x 50,000 at λ_max/100 take 0.6
