@@ -178,8 +178,8 @@ def test_cross_validation_with_defaults_takes_few_passes(load):
     X, y = load(return_X_y=True)
     model = SparseLogisticRegressionCV().fit(X, y)
     assert model.certificate_.reached
-    assert model.n_iter_ < 2_000  # 533 and 702
-    assert model.score(X, y) > 0.95
+    assert model.n_iter_ < 2_000  # 702 and 533
+    assert model.score(X, y) > 0.9
 
 
 def test_classes_far_apart():
