@@ -54,7 +54,7 @@ def test_hops_go_on_where_they_pay_and_X_is_small(monkeypatch):
         X, y = crowded(seed)
         at = MCP(float(np.abs(X.T @ y).max()) / len(y) / 100, 3.0)
         ends, numbers = [], []
-        for tuning in (None, Tuning(hop_rounds=1), Tuning(large_design=1), Tuning(hop_gain=1.0)):
+        for tuning in (None, Tuning(hop_rounds=1), Tuning(hop_entries=1), Tuning(hop_gain=1.0)):
             counted.clear()
             ends.append(solve(X, y, "squared", at, tol=1e-7, tuning=tuning).objective)
             numbers.append(len(counted))

@@ -92,8 +92,10 @@ class Tuning:
     hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
     # Of 2,400 problems of `benchmarks/nonconvex.py`, 33 end higher than skglm's by more than 1 %
     # after one round and 20 with more, in 1.45 times the time; with hops to 4 and 1/4 besides, 11
-    # in 2.3 times. On a 1,000 x 10,000 table (`mcp dense /100`) rounds take 2.15 times as long.
-    hop_rounds: int = 4  # of these hops, at most, where X has no more entries than `large_design`
+    # in 2.3 times. With rounds on any X, `mcp dense /100` and `mcp basehock /100` take 2.2 and 2.4
+    # times as long.
+    hop_rounds: int = 4  # of these hops, at most, where X has few entries:
+    hop_entries: int = 100_000  # at most; those problems have no more
     hop_gain: float = 1e-3  # of F: after a round that gains less there is no other
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
     companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared

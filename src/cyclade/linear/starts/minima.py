@@ -71,7 +71,7 @@ class Hops:
             return state
         near(problem, state, max_passes)
         tuning = problem.tuning
-        cheap = problem.design.entries <= tuning.large_design
+        cheap = problem.design.entries <= tuning.hop_entries
         for _ in range(tuning.hop_rounds if cheap else 1):
             before = state.measured.objective
             for times in tuning.hops:
