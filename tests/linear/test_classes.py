@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from classes_twin import bounds, hessians, literal_cycles
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, load_wine
 
 from cyclade.linear import SparseLogisticRegressionCV, path, solve
 from cyclade.linear.api import lam_max
@@ -170,6 +170,16 @@ def test_default_cross_validation_on_iris():
     model = SparseLogisticRegressionCV(n_alphas=10, cv=3).fit(X, y)
     assert model.certificate_.reached
     assert model.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_cross_validation_with_defaults_takes_few_passes(load):
+    """Every fit of every fold is certified: a warning is an error."""
+    X, y = load(return_X_y=True)
+    model = SparseLogisticRegressionCV().fit(X, y)
+    assert model.certificate_.reached
+    assert model.n_iter_ < 2_000  # 702 and 533
+    assert model.score(X, y) > 0.9
 
 
 def test_classes_far_apart():

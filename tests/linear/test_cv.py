@@ -141,6 +141,21 @@ def test_scores_are_those_of_separate_fits():
         (linear.LassoCV(), "real"),
         (linear.MultiTaskLassoCV(), "table"),
         (linear.SparseGroupLassoCV(groups=2), "real"),
+        (linear.GroupLassoCV(groups=2), "real"),
+        (linear.ElasticNetCV(), "real"),
+        (linear.MCPRegressionCV(), "real"),
+        (linear.SCADRegressionCV(), "real"),
+        (linear.LogSumRegressionCV(), "real"),
+        (linear.SlopeRegressionCV(), "real"),
+        (linear.WeightedLassoCV(), "real"),
+        (linear.QuantileRegressionCV(), "real"),
+        (linear.RobustRegressionCV(loss="huber", scale=1.0), "real"),
+        (linear.PoissonRegressorCV(), "counts"),
+        (linear.GammaRegressorCV(), "amounts"),
+        (linear.SparseLogisticRegressionCV(), "two"),
+        (linear.SparseSVCCV(alpha_ratio=0.03), "two"),  # at less, a gap says little of x
+        (linear.GeneralizedLinearCV(), "real"),
+        (linear.GeneralizedLinearClassifierCV(), "two"),
     ],
 )
 def test_weights_count_in_fits_and_in_errors(model, kind):

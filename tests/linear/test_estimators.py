@@ -291,6 +291,27 @@ def test_constant_and_empty_columns_get_no_coefficient():
         assert abs(coef[2]) < 1e-6
 
 
+CONSTANT = [linear.ElasticNet, linear.Lasso, linear.LogSumRegression, linear.MCPRegression,
+            linear.SCADRegression, linear.WeightedLasso, linear.GammaRegressor,
+            linear.PoissonRegressor, linear.QuantileRegression, linear.RobustRegression,
+            linear.GeneralizedLinear]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CONSTANT)
+@pytest.mark.parametrize("value", [1.0, 0.1, 3e5])
+def test_constant_targets_and_default_arguments(kind, value):
+    """Nothing is to be selected: no warning, whatever rounding leaves of the gradient."""
+    X = np.random.default_rng(0).standard_normal((80, 6))
+    y = np.full(80, value)
+    model = kind().fit(X, y)
+    assert model.certificate_.reached
+    assert not model.coef_.any()
+    np.testing.assert_allclose(model.predict(X), y, rtol=1e-6)
+    if kind in (linear.GammaRegressor, linear.PoissonRegressor):
+        assert model.score(X, y) == 1.0
+        assert model.score(X, 2.0 * y) == 0.0
+
+
 def test_constant_targets_give_a_constant_model():
     X, _ = data("real")
     model = linear.Lasso(0.1).fit(X, np.full(len(X), 2.5))

@@ -45,6 +45,25 @@ def test_lowest_point_is_gone_on_with(monkeypatch):
         assert found.objective <= min(seen) * (1 + 1e-12)
 
 
+def test_hops_go_on_where_they_pay_and_X_is_small(monkeypatch):
+    """Never higher than one round; a large X, or a round that gains nothing, has no other."""
+    counted, literal = [], minima.hop
+    monkeypatch.setattr(minima, "hop", lambda *args: counted.append(1) or literal(*args))
+    lower = 0
+    for seed in range(6):
+        X, y = crowded(seed)
+        at = MCP(float(np.abs(X.T @ y).max()) / len(y) / 100, 3.0)
+        ends, numbers = [], []
+        for tuning in (None, Tuning(hop_rounds=1), Tuning(hop_entries=1), Tuning(hop_gain=1.0)):
+            counted.clear()
+            ends.append(solve(X, y, "squared", at, tol=1e-7, tuning=tuning).objective)
+            numbers.append(len(counted))
+        assert numbers[1:] == [2, 2, 2]
+        assert ends[0] <= ends[1] * (1 + 1e-3)  # points are compared roughly
+        lower += numbers[0] > 2 and ends[0] < 0.999 * ends[1]
+    assert lower >= 2
+
+
 @pytest.mark.parametrize("case", ["convex", "start given", "all zero"])
 def test_other_fits_do_not_hop(case, monkeypatch):
     X, y = crowded(0)

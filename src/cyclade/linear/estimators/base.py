@@ -468,6 +468,11 @@ def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: 
     return np.asarray(largest_alpha(model, data) * np.geomspace(1.0, alpha_ratio, count))
 
 
+def is_constant(y: Any) -> bool:
+    """Whether the intercept alone explains these targets; a gradient there would be rounding."""
+    return isinstance(y, np.ndarray) and bool((y == y[:1]).all())
+
+
 def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
     """The smallest alpha at which all coefficients of all separate fits are zero."""
     if not hasattr(data.penalty, "lam_max"):
@@ -475,7 +480,9 @@ def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
         raise ValueError(f"{name} must be given: {penalty} lacks lam_max(g0)")
     weights, intercept = data.sample_weight, model.fit_intercept
     largest = max(
-        lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
+        0.0
+        if intercept and data.offset_of(k) is None and is_constant(y)
+        else lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
         for k, y in enumerate(data.targets)
     )
     if largest == np.inf:

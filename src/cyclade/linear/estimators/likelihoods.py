@@ -98,13 +98,19 @@ class LogLink(Regressor, Single):
         return self._phi.mean(z)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
-        """D², the fraction of the deviance explained: 1 is best, 0 is the mean of y."""
+        """D², the fraction of the deviance explained: 1 is best, 0 is the mean of y.
+
+        Of a constant y, which leaves nothing to explain: 1 if it is predicted, else 0.
+        """
         z, loss = self._linear(X, offset), self._phi
         y = numbers("y", y, np.float64).reshape(z.shape)
         loss.check(y)
         weights = check_weights(sample_weight, len(y), np.float64)
         null = np.full_like(z, np.log(np.average(y, weights=weights)))
         model, worst = (np.average(loss.value(y, at), weights=weights) for at in (z, null))
+        rounding = 1e-14 * max(float(np.abs(y).max()), 1.0)
+        if worst <= rounding:
+            return float(model <= rounding)
         return float(1.0 - model / worst)
 
 

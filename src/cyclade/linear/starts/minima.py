@@ -8,8 +8,9 @@ two values of γ.
 
 A single fit comes down to one minimum of many. From there it hops to a larger λ, where columns that
 others can stand in for leave, and to a smaller one, where columns come in that zero kept out; from
-each it comes back, and the lowest F seen is gone on with (`Hops`). All of it is rough: a comparison
-of objectives needs no more. Of many rows a model is hopped on first (`leads_back`).
+each it comes back, and the lowest F seen is gone on with (`Hops`); where that was worth it and X is
+small, it hops again. All of it is rough: a comparison of objectives needs no more. Of many rows a
+model is hopped on first (`leads_back`).
 """
 
 from __future__ import annotations
@@ -69,22 +70,33 @@ class Hops:
         if not suits or penalty.convex:
             return state
         near(problem, state, max_passes)
-        for times in problem.tuning.hops:
-            if not state.x.any():
+        tuning = problem.tuning
+        cheap = problem.design.entries <= tuning.hop_entries
+        for _ in range(tuning.hop_rounds if cheap else 1):
+            before = state.measured.objective
+            for times in tuning.hops:
+                state = hop(problem, state, times, max_passes)
+            if state.measured.objective >= (1.0 - tuning.hop_gain) * before:
                 break
-            lam = times * float(penalty.lam)
-            away = problem.at(penalty.scaled(lam))
-            if leads_back(problem, state, away, max_passes):
-                continue
-            other = fork(state)
-            rebase(away, other)
-            improve(away, other, problem.tuning.rough_distance * lam, lam, max_passes)
-            if not same(other.x, state.x, problem.tuning):
-                near(problem, other, max_passes)
-                lower = other.measured.objective < state.measured.objective
-                passes, state = other.passes, other if lower else state
-                state.passes = passes
         return state
+
+
+def hop(problem: Problem, state: State, times: float, max_passes: int) -> State:
+    """To so many times λ and back: the lower of the two points."""
+    penalty = problem.penalty.penalty
+    lam = times * float(penalty.lam)
+    away = problem.at(penalty.scaled(lam))
+    if not state.x.any() or leads_back(problem, state, away, max_passes):
+        return state
+    other = fork(state)
+    rebase(away, other)
+    improve(away, other, problem.tuning.rough_distance * lam, lam, max_passes)
+    if same(other.x, state.x, problem.tuning):
+        return state
+    near(problem, other, max_passes)
+    lower = other if other.measured.objective < state.measured.objective else state
+    lower.passes = other.passes
+    return lower
 
 
 def leads_back(problem: Problem, state: State, away: Problem, max_passes: int) -> bool:
