@@ -240,4 +240,6 @@ def is_precise(G: Array) -> bool:
     kind, squares = np.finfo(np.float32), G.diagonal()
     least, most = float(kind.tiny) / float(kind.eps) ** 2, float(kind.max) * float(kind.eps)
     in_range = bool(((squares >= least) & (squares <= most)).all())
-    return in_range and linalg.cholesky(G.copy()) is not None
+    H = G.copy()
+    H.flat[:: len(G) + 1] += float(kind.eps) * squares  # columns that are there twice do no harm
+    return in_range and linalg.cholesky(H) is not None
