@@ -65,12 +65,13 @@ def minimise(
     hundred columns takes less time than ten calls of NumPy. Newton steps follow whenever the cycles
     have cost as much as one, and with `polish` at the end.
     """
-    done, wait, steps = 0, 8 + x.shape[0] // 4, NEWTON_STEPS
+    done, wait, steps, k = 0, 8, NEWTON_STEPS, x.shape[0]
     for j in range(x.shape[0]):
         tolerance = max(tolerance, ROUNDING * (abs(c[j]) + L[j] * abs(x[j])))
     while done < max_cycles:
+        m = np.count_nonzero(x)
         made, largest = cycles(
-            G, c, x, L, cols, parameters, min(wait, max_cycles - done), tolerance
+            G, c, x, L, cols, parameters, min(wait + m * m // (4 * k), max_cycles - done), tolerance
         )
         done += made
         converged = largest <= tolerance
