@@ -178,3 +178,15 @@ def test_alphas_are_one_list():
     refused("> 0 in one list", linear.LassoCV(alphas=[[1.0, 0.5], [0.2, 0.1]]))
     with pytest.raises(ValueError, match="> 0 in one list"):
         linear.Lasso().path(X, Y, alphas=[[1.0, 0.5]])
+
+
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_a_column_of_text_is_named(kind):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X).assign(city=pandas.Series(["a", "b"] * (len(X) // 2), dtype=kind))
+    table.columns = table.columns.astype(str)
+    message = "X: its entries must be real numbers; encode or drop column 'city'"
+    refused(message, linear.Lasso(0.1), table)
+    model = linear.Lasso(0.1).fit(table.assign(city=1.0), Y)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.predict(table)

@@ -33,7 +33,7 @@ from cyclade.linear.checks import (
     in_chunks,
     numbers,
 )
-from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel
+from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
 from cyclade.linear.estimators.tables import some_columns, table_data
 from cyclade.linear.losses import Array, Loss
 from cyclade.linear.penalties import BlockPenalty, Box
@@ -277,7 +277,8 @@ class LinearModel(FittedModel):
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
         several = self.__sklearn_tags__().target_tags.multi_output
         dtypes = (np.float64, np.float32)
-        X, y = validate_data(self, X, y, dtype=dtypes, multi_output=several, **options)
+        with text_named(X):
+            X, y = validate_data(self, X, y, dtype=dtypes, multi_output=several, **options)
         return X, y
 
     def _checked(self, X: Any, given: Array, y: Array, weights: Any, offset: Any) -> Data:

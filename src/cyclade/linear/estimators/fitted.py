@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,23 @@ from cyclade.linear.results import worst
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+@contextmanager
+def text_named(X: Any) -> Iterator[None]:
+    """Where a dataframe cannot be read as numbers, an error that names the column."""
+    try:
+        yield
+    except ValueError as error:
+        for name in getattr(X, "columns", ()):
+            try:
+                np.asarray(X[name], np.float64)
+            except (ValueError, TypeError):
+                raise ValueError(
+                    f"X: its entries must be real numbers; encode or drop column {name!r} "
+                    f"(OneHotEncoder, get_dummies): {error}"
+                ) from error
+        raise
 
 
 class FittedModel(Declared):
@@ -57,9 +75,10 @@ class FittedModel(Declared):
         if in_chunks(X):
             describe(self, X, reset=False)
             return shifted(table_predictions(X, dense(self.coef_).T, self.intercept_), offset)
-        X = validate_data(
-            self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
-        )
+        with text_named(X):
+            X = validate_data(
+                self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
+            )
         z = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         if sparse.issparse(self.coef_) and np.ndim(self.intercept_) == 0:
             z = np.ravel(z)  # sparse coefficients always have two dimensions
