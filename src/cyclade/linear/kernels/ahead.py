@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from cyclade.linear.kernels.jit import inner
 
-COLUMNS = 2  # how many columns ahead: one is too late where columns are short
+COLUMNS = 3  # how many columns ahead: one is too late where columns are short
 LINE, LINES = 64, 6  # bytes that come together, and how many such; what follows is guessed
 
 
