@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from cyclade.linear.kernels.jit import inner
@@ -31,7 +30,7 @@ def _ask(typingctx: Any, first: Any, last: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [address, number, number, number])
-        found = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
+        found = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
         read, keep, data = (ir.Constant(number, value) for value in (0, 3, 1))
         for line in range(LINES):
             at = builder.add(args[0], ir.Constant(ir.IntType(64), LINE * line))
