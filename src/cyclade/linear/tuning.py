@@ -271,17 +271,18 @@ class Tuning:
     # one share for all, mushrooms and w8a at λ_max/10 take 1.3 to 1.7 times as long at 0.15, and
     # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100). With
     # `sweep_reach` 0, five such tables take 1.2 to 1.7 times as long at a tolerance of 1e-6, since
-    # the check finds columns that were left out; 0.15 helps two of them, 0.25 four, 0.5 all. Steps
-    # on products of all columns mostly take 0.25 to 0.7 of the time of going on with working sets
-    # on tables of 1,000 to 10,000 x 200 to 1,000 with correlation 0.9 at λ_max/100 and λ_max/1000,
-    # and on madelon; without `sweep_products` such tables take 1.5 to 3 times as long at λ_max/10.
+    # the check finds columns that were left out. Columns that come in were seen up to 0.67 of the
+    # second cycle's move away (three such tables); two of these then read 0.4 of all. Steps on
+    # products of all columns mostly take 0.25 to 0.7 of the time of going on with working sets on
+    # tables of 1,000 to 10,000 x 200 to 1,000 with correlation 0.9 at λ_max/100 and λ_max/1000, and
+    # on madelon; without `sweep_products` such tables take 1.5 to 3 times as long at λ_max/10.
     sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
     sweep_share_apart: float = 0.1  # the same, where these columns hardly share rows, or are more
     # than `max_gram_columns`: sparse 220,000 x 51,000 and 400,000 x 50,000 at λ_max/100 take 0.6
     sweep_entries: float = 2.0  # where they have fewer entries in a row, all of them together
     sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero
     sweep_support: int = 2  # cycles over the support after one over all columns, at most
-    sweep_reach: tuple[float, float] = (0.35, 1.0)  # of a move: slopes change by it; sparse, dense
+    sweep_reach: tuple[float, float] = (0.7, 1.0)  # of a move: slopes change by it; sparse, dense
     sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them
     sweep_products: float = 8.0  # times products of the support, those of all columns may cost
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.linear.kernels.ahead import ask_for, places_of
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
 
@@ -29,7 +30,9 @@ def correlate(data: Any, rows: Any, starts: Any, columns: Any, v: Any, out: Any)
 @compiled
 def add_columns(data: Any, rows: Any, starts: Any, columns: Any, x: Any, z: Any) -> None:
     """z ← z + Σ_k x_k a_{columns[k]}."""
+    places = places_of(data, rows)
     for k in range(columns.shape[0]):
+        ask_for(places, starts, columns, k)
         j = columns[k]
         for e in range(starts[j], starts[j + 1]):
             z[rows[e]] += data[e] * x[k]
@@ -190,10 +193,11 @@ def cycles(
     computed when the column first moves.
     """
     done, largest, shift, keeps = 0, np.inf, float(R[R.shape[0] - 1]), seen.shape[0] > 0
-    stays = zero_threshold.shape[0] > 0
+    stays, places = zero_threshold.shape[0] > 0, places_of(data, rows)
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for k in range(order.shape[0]):
+            ask_for(places, starts, order, k)
             j = order[k]
             first, last = starts[j], starts[j + 1]
             g = dot(data, rows, first, last, R) + shift * sums[j]

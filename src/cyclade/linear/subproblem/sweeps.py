@@ -84,6 +84,7 @@ class Sweeps:
         self.whole = False
         self.moments: Moments | None = None
         self.last = np.inf  # the distance before the last step
+        self.again = 0.0  # the largest move of the second cycle of a round: others turned slopes so
         self.seen = self.panel.seen = np.zeros(problem.design.p)  # slopes, as cycles leave them
 
     def goes_on(self, problem: Problem, state: State) -> bool:
@@ -95,7 +96,9 @@ class Sweeps:
     def near(self, penalty: BoundPenalty, slopes: Array | None, move: float = 0.0) -> Array:
         """The support, and zeros that a slope is near to moving; all columns if none are known.
 
-        The further columns have moved since slopes were seen, the more zeros are near.
+        The further columns have moved since slopes were seen, the more zeros are near. Of sparse
+        columns the second cycle tells: the first left slopes of the support at their optimum, so it
+        moves columns by what others have changed since, and slopes of zeros change as much.
         """
         if slopes is None:
             return self.every
@@ -108,6 +111,7 @@ class Sweeps:
         panel.begin(now.loss_at.slopes, now.slope, state.x)
         tolerance, penalty = tuning.inner_part * goal, problem.penalty
         move = expected = np.inf
+        changed = 0.0  # slopes, since they were seen: about
         slopes: Array | None = now.g
         if not before.any() and hasattr(penalty.penalty, "scaled"):
             first = penalty.at(
@@ -116,9 +120,9 @@ class Sweeps:
             self.round(state, first, self.near(first, slopes), 0.0, budget)
             slopes = None  # there are others since
         while state.passes < budget and not self.slow and move > tolerance and expected > goal:
-            chosen = self.near(penalty, slopes, 0.0 if np.isinf(move) else move)
+            chosen = self.near(penalty, slopes, changed)
             last, move = move, self.round(state, penalty, chosen, tolerance, budget)
-            slopes = self.seen
+            slopes, changed = self.seen, move if problem.design.is_dense else self.again
             expected = move * min(move / last, 1.0) if np.isfinite(last) else np.inf
             self.slow = self.products_pay(last, move, tolerance, chosen.size)
         state.x, state.fresh = panel.x.copy(), False
@@ -137,7 +141,10 @@ class Sweeps:
         left = min(tuning.sweep_support, budget - state.passes - made)
         if largest > tolerance and left > 0:
             panel.choose(nonzeros(panel.x))
-            made += panel.cycles(penalty, left, max(tolerance, tuning.sweep_rate * largest))[0]
+            enough = max(tolerance, tuning.sweep_rate * largest)
+            made, self.again = made + 1, panel.cycles(penalty, 1, enough)[1]
+            if self.again > enough and left > 1:
+                made += panel.cycles(penalty, left - 1, enough)[0]
         state.passes += made
         return float(largest)
 
