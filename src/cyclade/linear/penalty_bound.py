@@ -188,7 +188,7 @@ class BoundScalar(BoundPenalty):
 
     def project(self, x: Array) -> None:
         """Move x, in place, into the domain of r; zero is known to be in it unless −1."""
-        if x.any() or float(self.zero_threshold.min()) < 0:
+        if not self.is_norm and (x.any() or float(self.zero_threshold.min()) < 0):
             self.functions["project"](self.parameters, x)
 
     @cached_property
@@ -196,7 +196,8 @@ class BoundScalar(BoundPenalty):
         if not (self.shipped and self.convex):
             return False
         if self.is_norm:  # the limits are λ_j, which a table may hold once for all
-            return float(self.parameters[1][:, 0].min()) > 0
+            table = self.parameters[1]
+            return float(table[0, 0] if len(table) == 1 else table[:, 0].min()) > 0
         return all(float(limit.min()) > 0 for limit in self.dual_limits)
 
     @cached_property
