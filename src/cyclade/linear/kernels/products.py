@@ -26,7 +26,7 @@ def room(p: int, dtype: Any) -> Any:
     line = 64 // size
     rows = (max(min(BLOCK // p, LONG) // 128, 2) * 2 + 1) * line
     space = np.empty(p * rows + line, dtype)
-    first = -(space.ctypes.data // size) % line
+    first = -(space.__array_interface__["data"][0] // size) % line
     return space[first : first + p * rows].reshape(p, rows)
 
 
