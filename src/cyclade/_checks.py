@@ -96,6 +96,8 @@ def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf
     """
     plain = _plain(value)
     whole = isinstance(plain, Integral)
+    if whole and least <= int(plain) <= min(most, LARGEST_INDEX):
+        return int(plain)
     limits = f" >= {least}" if least > -math.inf else ""
     if most < LARGEST_INDEX or (whole and int(plain) > most):  # a limit far away explains nothing
         limits = f" between {least} and {most}"

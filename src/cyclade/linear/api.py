@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -413,9 +414,7 @@ def checked(
             starts = as_starts(tables, p, column.outputs, coef, intercept)
             yield [TablePart(*start) for start in starts], column.output is not None
         return
-    from cyclade.linear.designs import as_design
-    from cyclade.linear.problem import as_problems
-
+    as_design, as_problems = loaded()
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     design.precompute = check_gram(precompute, design.p)
     with one_thread(design.entries, tuning):
@@ -425,6 +424,15 @@ def checked(
         starts = as_starts(problems, design.p, outputs, coef, intercept)
         separate = penalties.is_separable(loss, penalty, np.ndim(y))
         yield [Part(*start) for start in starts], separate
+
+
+@cache
+def loaded() -> tuple[Any, Any]:
+    """What makes designs and problems; it loads numba. An import in every fit would show."""
+    from cyclade.linear.designs import as_design
+    from cyclade.linear.problem import as_problems
+
+    return as_design, as_problems
 
 
 def softer_than(problem: Problem) -> list[Loss]:

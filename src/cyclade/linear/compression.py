@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cyclade.linear import threads
 from cyclade.linear.checks import plain
 from cyclade.linear.designs import as_design
-from cyclade.linear.kernels.products import add_products, room, spread_means
+from cyclade.linear.kernels.products import add_products, centre_products, room, spread_means
 from cyclade.linear.problem import Problem
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -89,8 +89,7 @@ def compress(
     p, target_mean = X.shape[1], float(s @ y) if fit_intercept else 0.0
     centred = y - target_mean
     square = float(s @ centred**2)
-    with np.errstate(over="ignore", invalid="ignore"):
-        G, q, means = products(X, s * centred, s, fit_intercept, tuning)
+    G, q, means = products(X, s * centred, s, fit_intercept, tuning)
     if not (np.isfinite(G).all() and np.isfinite(q).all()):
         return None
     scale = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
@@ -117,21 +116,22 @@ def products(
     are in float64.
     """
     p = X.shape[1]
-    centres, root = np.zeros(p), np.sqrt(s)
+    centres = np.zeros(p)
     if centred:
         spread_means(X.T, tuning.centre_rows, centres)
     ranks = threads.number(X.size * (1 + p // 32), tuning)
 
-    def summed(rank: int) -> tuple[Array, Array, Array]:
-        G, sums, dots = np.zeros((p, p)), np.zeros(p), np.zeros(p)
-        add_products(X.T, rank, ranks, centres, s, root, sy, room(p, dtype), G, sums, dots)
-        return G, sums, dots
+    def summed(rank: int) -> Array:
+        sums = np.zeros((p + 2, p))
+        add_products(X.T, rank, ranks, centres, s, sy, room(p, dtype), sums)
+        return sums
 
-    found = zip(*threads.together(summed, ranks), strict=True)
-    G, means, q = (np.asarray(sum(parts)) for parts in found)
-    if centred:
-        G -= np.outer(means, means)
-    return G, q, centres + means if centred else centres
+    found, *others = threads.together(summed, ranks)
+    for other in others:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found += other
+    centre_products(found, centred, centres)
+    return found[:p], found[p + 1], centres
 
 
 def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tuning) -> Array:

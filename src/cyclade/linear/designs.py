@@ -106,15 +106,13 @@ class DenseDesign:
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
         v, ranks = self._as_read(v), threads.number(self.entries, self.tuning)
-        with np.errstate(invalid="ignore", over="ignore"):  # the caller checks the result
-            if not self.by_columns:
-                parts = [
-                    slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)
-                ]
-                sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
+        if not self.by_columns:
+            parts = [slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)]
+            sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
+            with np.errstate(invalid="ignore", over="ignore"):
                 return np.asarray(sum(sums[1:], sums[0]))
-            out = np.empty(self.p)
-            threads.split(lambda some: self._products(some, v, out[some]), self.p, ranks)
+        out = np.empty(self.p)
+        threads.split(lambda some: self._products(some, v, out[some]), self.p, ranks)
         return out
 
     def _products(self, some: slice, v: Array, out: Array) -> None:
@@ -122,7 +120,8 @@ class DenseDesign:
         if self.in_runs:
             dense.correlate(self.X.T, self.cols[some], v, out)
         else:
-            out[:] = v @ self.X[:, some]
+            with np.errstate(invalid="ignore", over="ignore"):  # who asks checks the result
+                out[:] = v @ self.X[:, some]
 
     def _as_read(self, v: Array) -> Array:
         """A vector in the precision that X is multiplied with it in."""
@@ -131,7 +130,8 @@ class DenseDesign:
     def _sum_rows(self, some: slice, v: Array) -> Array:
         """Σ_i v_i a_i over some rows."""
         if not self.in_runs:
-            return np.asarray(v[some] @ self.X[some], np.float64)
+            with np.errstate(invalid="ignore", over="ignore"):
+                return np.asarray(v[some] @ self.X[some], np.float64)
         out = np.zeros(self.p)
         dense.add_rows(self.X, self.rows[some], v[some], out, 0)
         return out

@@ -187,12 +187,10 @@ class Residuals(NamedTuple):
 
 def judged(penalty: Any, lams: Array, coefs: Array, at: Residuals) -> tuple[Array, Array, Array]:
     """F, the duality gap and the intercept for every λ."""
-    r, shrink, conjugates = np.empty((3, lams.size))
-    bounds(penalty.parameters[0], penalty.penalty.unit, lams, coefs, at.g, r, shrink, conjugates)
-    # φ*(y, θ) = θy + ½θ² at θ = shrink · u
-    dual = -shrink * (at.along + 0.5 * shrink * at.squares) - conjugates
-    r += 0.5 * at.squares
-    return r, np.maximum(r - dual, 0.0), at.intercepts
+    F, gaps = np.empty(lams.size), np.empty(lams.size)
+    kind, unit = penalty.parameters[0], penalty.penalty.unit
+    bounds(kind, unit, lams, coefs, at.g, at.squares, at.along, F, gaps)
+    return F, gaps, at.intercepts
 
 
 class Moments:
@@ -222,14 +220,14 @@ def moments_of(problem: Problem, dtype: Any = np.float64) -> Moments:
     X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
     sy, centred = np.empty(s.size), problem.fit_intercept
     target_mean, square = centre_targets(targets(problem), s, centred, sy)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.ndim(problem.design.precompute) == 2:
+    given = problem.design.precompute
+    if isinstance(given, np.ndarray):
+        with np.errstate(over="ignore", invalid="ignore"):
             means = column_sums(X, s, tuning) if centred else np.zeros(X.shape[1])
-            G = given_products(problem.design.precompute, X, s, means, tuning)
-            q = column_sums(X, sy, tuning)
-        else:
-            G, q, means = products(X, sy, s, centred, tuning, dtype)
-        return Moments(G, q, square, means, target_mean, tuning)
+            G, q = given_products(given, X, s, means, tuning), column_sums(X, sy, tuning)
+    else:
+        G, q, means = products(X, sy, s, centred, tuning, dtype)
+    return Moments(G, q, square, means, target_mean, tuning)
 
 
 def targets(problem: Problem) -> Array:

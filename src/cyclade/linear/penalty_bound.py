@@ -133,10 +133,9 @@ class BoundScalar(BoundPenalty):
             self.functions, self.parameters = compiled_for(penalty), numbers_of(penalty)
         self.penalty, self.convex, self.blocks = penalty, bool(penalty.convex), p
         self.is_norm = self.shipped and bool(self.parameters[0] == formulas.L1)
-        self.zero_threshold = np.full(p, -1.0)
-        if self.shipped and len(self.parameters[1]) == 1:  # the same for all: no kernel is needed
-            self.zero_threshold[:] = formulas.threshold(self.parameters, 0)
-        elif "thresholds" in self.functions:
+        same = self.shipped and len(self.parameters[1]) == 1  # for all: no kernel is needed
+        self.zero_threshold = np.full(p, formulas.threshold(self.parameters, 0) if same else -1.0)
+        if not same and "thresholds" in self.functions:
             self.functions["thresholds"](self.parameters, self.zero_threshold)
 
     @cached_property
@@ -188,7 +187,7 @@ class BoundScalar(BoundPenalty):
 
     def project(self, x: Array) -> None:
         """Move x, in place, into the domain of r; zero is known to be in it unless −1."""
-        if x.any() or float(self.zero_threshold.min()) < 0:
+        if not self.is_norm and (x.any() or float(self.zero_threshold.min()) < 0):
             self.functions["project"](self.parameters, x)
 
     @cached_property
@@ -196,7 +195,8 @@ class BoundScalar(BoundPenalty):
         if not (self.shipped and self.convex):
             return False
         if self.is_norm:  # the limits are λ_j, which a table may hold once for all
-            return float(self.parameters[1][:, 0].min()) > 0
+            table = self.parameters[1]
+            return float(table[0, 0] if len(table) == 1 else table[:, 0].min()) > 0
         return all(float(limit.min()) > 0 for limit in self.dual_limits)
 
     @cached_property

@@ -338,4 +338,7 @@ def as_problems(
         columns = [np.ascontiguousarray(part) for part in (y.T, b.T)]
         pairs = zip(*columns, strict=True)
         return [Problem(design, yt, s, bt, loss, bound, *more) for yt, bt in pairs]
-    return [Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)]
+    problem = Problem(design, y, s, b, loss, bind(penalty, design.p, outputs), *more)
+    if offset is None:
+        problem.has_offset = False  # no need to look
+    return [problem]

@@ -153,16 +153,25 @@ def excess(parameters: Any, g: Any) -> float:
 
 @compiled
 def bounds(
-    kind: int, unit: Any, lams: Any, coefs: Any, g: Any, r: Any, shrink: Any, conjugates: Any
-) -> None:
-    """For every λ: r(x), the factor that shrinks −g into the domain of r*, and r* there."""
+    kind: int, unit: Any, lams: Any, coefs: Any, g: Any, squares: Any, along: Any,
+    objectives: Any, gaps: Any,
+) -> None:  # fmt: skip
+    """For every λ: F and the duality gap, from g, Σ s u² and Σ s u y at x.
+
+    The dual point is θ = shrink · u, with −g shrunk into the domain of r*, where
+    φ*(y, θ) = θy + ½θ².
+    """
     table = np.empty_like(unit)
     for k in range(lams.shape[0]):
         scale_table(unit, lams[k], table)
         over = excess((kind, table), g[k])
-        shrink[k] = (1.0 - 1e-15) / over if over > 1.0 else 1.0
-        r[k], conjugates[k] = 0.0, 0.0
+        shrink = (1.0 - 1e-15) / over if over > 1.0 else 1.0
+        r, conjugates = 0.0, 0.0
         for j in range(g.shape[1]):
-            r[k] += value((kind, table), coefs[k, j], j)
+            r += value((kind, table), coefs[k, j], j)
             if kind != 0:
-                conjugates[k] += conjugate((kind, table), -shrink[k] * g[k, j], j)
+                conjugates += conjugate((kind, table), -shrink * g[k, j], j)
+        objectives[k] = r + 0.5 * squares[k]
+        dual = -shrink * (along[k] + 0.5 * shrink * squares[k]) - conjugates
+        gap = objectives[k] - dual
+        gaps[k] = 0.0 if gap < 0.0 else gap  # NaN stays

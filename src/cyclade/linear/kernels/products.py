@@ -26,7 +26,7 @@ def room(p: int, dtype: Any) -> Any:
     line = 64 // size
     rows = (max(min(BLOCK // p, LONG) // 128, 2) * 2 + 1) * line
     space = np.empty(p * rows + line, dtype)
-    first = -(space.ctypes.data // size) % line
+    first = -(space.__array_interface__["data"][0] // size) % line
     return space[first : first + p * rows].reshape(p, rows)
 
 
@@ -90,25 +90,40 @@ def add_upper(A: Any, G: Any) -> None:
 
 @compiled
 def add_products(
-    XT: Any, rank: int, ranks: int, centres: Any, s: Any, root: Any, v: Any, A: Any, G: Any,
-    sums: Any, dots: Any,
-) -> None:  # fmt: skip
-    """G ← G + Σ s (a − centre)(a − centre)ᵀ, and `sums` and `dots` as `centre_columns` has them.
+    XT: Any, rank: int, ranks: int, centres: Any, s: Any, v: Any, A: Any, out: Any
+) -> None:
+    """out ← out + [Σ s (a − centre)(a − centre)ᵀ, Σ s (a − centre), Σ v (a − centre)], by rows.
 
-    Sums over a block are as precise as A (p, rows), which has room for it, those of blocks as G. Of
-    every `ranks` blocks the one numbered `rank` is taken. Below the diagonal G is overwritten.
+    Sums over a block are as precise as A (p, rows), which has room for it, those of blocks as
+    `out`. Of every `ranks` blocks the one numbered `rank` is taken. Nothing is added below the
+    diagonal.
     """
     (p, n), step = XT.shape, A.shape[1]
+    G, sums, dots = out[:p], out[p], out[p + 1]
     for first in range(rank * step, n, ranks * step):
         last = min(first + step, n)
         if last - first < A.shape[1]:
             A = np.empty((p, last - first), A.dtype)
-        some = s[first:last], root[first:last], v[first:last]
+        some = s[first:last], np.sqrt(s[first:last]), v[first:last]
         if XT.strides[1] == XT.itemsize:
             centre_columns(XT, first, centres, *some, A, sums, dots)
         else:
             centre_rows(XT.T, first, centres, *some, A, sums, dots)
         add_upper(A, G)
+
+
+@compiled
+def centre_products(out: Any, centred: bool, centres: Any) -> None:
+    """The products of `out`, as `add_products` leaves it, about means if `centred`; all of them.
+
+    The means replace `centres`.
+    """
+    p = centres.shape[0]
+    G, sums = out[:p], out[p]
     for i in range(p):
-        for j in range(i):
-            G[i, j] = G[j, i]
+        shift = sums[i] if centred else 0.0
+        centres[i] += shift
+        for j in range(i, p):
+            if centred:
+                G[i, j] -= shift * sums[j]
+            G[j, i] = G[i, j]

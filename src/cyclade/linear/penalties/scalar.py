@@ -208,6 +208,9 @@ class _ConvexScalar(ShippedScalar):
 
     def _set_lam(self, lam: float) -> None:
         super()._set_lam(lam)
+        if self.kind == formulas.L1:  # one column
+            self._table = self._unit * self.lam
+            return
         self._table = self._unit.copy()
         self._table[:, :2] *= self.lam
 

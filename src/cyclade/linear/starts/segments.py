@@ -222,11 +222,9 @@ class End:
         assert isinstance(loss_at, SquaredLossAt)
         squares = 2.0 * loss_at.value + np.einsum("kj,kj->k", self.moves, self.begin[1] + self.g)
         along = np.einsum("kj,kj->k", self.coefs, self.g) - squares  # Σ s u y, as Σ s u = 0
-        r, shrink, conjugates = np.empty((3, lams.size))
+        F, gaps = np.empty((2, lams.size))
         kind = problem.penalty.parameters[0]
-        bounds(kind, self.unit, lams, self.coefs, self.g, r, shrink, conjugates)
-        F = r + 0.5 * squares
-        gaps = np.maximum(F + shrink * (along + 0.5 * shrink * squares) + conjugates, 0.0)
+        bounds(kind, self.unit, lams, self.coefs, self.g, squares, along, F, gaps)
         # What the last point differs by on X is rounding, and may be that of the others too.
         gaps += abs(F[-1] - self.measured.objective)
         goal = tol * problem.null.scale

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cyclade.linear import threads
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.dense import pick
-from cyclade.linear.kernels.products import add_products, room
+from cyclade.linear.kernels.products import add_products, centre_products, room
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
@@ -225,10 +225,10 @@ def sample(n: int, m: int, run: int) -> Array:
 def products(A: Array, w: Array) -> tuple[Array, Array]:
     """A diag(w) Aᵀ in float64, from products that are as precise as A, and Aw."""
     m = len(A)
-    G, sums, none = np.zeros((m, m)), np.zeros(m), np.zeros(w.size)
-    space = room(m, A.dtype), G, sums, np.zeros(m)
-    add_products(A, 0, 1, np.zeros(m), w, np.sqrt(w), none, *space)
-    return G, sums
+    found, zero = np.zeros((m + 2, m)), np.zeros(m)
+    add_products(A, 0, 1, zero, w, np.zeros(w.size), room(m, A.dtype), found)
+    centre_products(found, False, zero)
+    return found[:m], found[m]
 
 
 def is_precise(G: Array) -> bool:
