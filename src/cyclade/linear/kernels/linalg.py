@@ -44,6 +44,41 @@ def solve(F: Array, b: Array) -> Array:
     return np.asarray(dpotrs(F, b, lower=True)[0])
 
 
+def grown(G: Array, size: int) -> Array:
+    """G as a corner of a matrix with so many rows, where G owns its memory, in that.
+
+    Examples
+    --------
+    >>> grown(np.array([[1.0, 2.0], [3.0, 4.0]]), 3)[:2, :2]
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    k = len(G)
+    if not k:
+        return np.empty((size, size))
+    G = G if G.flags.owndata else G.copy()
+    G.resize((size, size), refcheck=False)
+    spread(G.reshape(-1), k, size)
+    return G
+
+
+@compiled
+def spread(flat: Any, k: int, size: int) -> None:
+    """Rows of k numbers, one after another, to where rows of so many begin: the last go first."""
+    for i in range(k - 1, 0, -1):
+        for j in range(k - 1, -1, -1):
+            flat[i * size + j] = flat[i * k + j]
+
+
+@compiled
+def subtract_outer(G: Any, a: Any, b: Any) -> None:
+    """G ← G − a bᵀ."""
+    for i in range(a.shape[0]):
+        row, d = G[i], a[i]
+        for j in range(b.shape[0]):
+            row[j] -= d * b[j]
+
+
 @reductions
 def dot(a: Any, b: Any, m: int) -> float:
     """Σ_{i<m} a_i b_i."""
