@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from cyclade.linear import Lasso, LassoCV, RobustRegression, SparseLogisticRegression
 from cyclade.linear.tuning import Tuning
@@ -87,3 +88,14 @@ def test_columns_read_in_blocks_are_those_of_a_copy(order, dtype, centred):
         lambda A: A.combine(chosen, x), lambda A: A.combine(chosen, T), lambda A: A.price(chosen),
     ):  # fmt: skip
         np.testing.assert_allclose(call(read), call(copied), **close)
+
+
+def test_products_of_sparse_columns_take_their_own_room_about_three_times():
+    rng = np.random.default_rng(0)
+    n, levels = 40_000, 50
+    cols = rng.integers(0, levels, (n, 12)) + levels * np.arange(12)
+    starts = np.arange(0, cols.size + 1, 12)
+    X = sparse.csr_matrix((np.ones(cols.size), cols.ravel(), starts)).tocsc()
+    y = X @ rng.standard_normal(X.shape[1]) + rng.standard_normal(n)
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    assert peak(Lasso(1e-5).fit, X, y) < 1.5 * size + 3 * 8 * X.shape[1] ** 2

@@ -45,7 +45,7 @@ def solve(F: Array, b: Array) -> Array:
 
 
 def grown(G: Array, size: int) -> Array:
-    """G as a corner of a matrix with so many rows, where G owns its memory, in that.
+    """G as a corner of a matrix with so many rows.
 
     Examples
     --------
@@ -53,29 +53,21 @@ def grown(G: Array, size: int) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    k = len(G)
-    if not k:
-        return np.empty((size, size))
-    G = G if G.flags.owndata else G.copy()
-    G.resize((size, size), refcheck=False)
-    spread(G.reshape(-1), k, size)
-    return G
+    out = np.empty((size, size))  # fresh memory has large pages, which a resized G would not
+    out[: len(G), : len(G)] = G
+    return out
 
 
 @compiled
-def spread(flat: Any, k: int, size: int) -> None:
-    """Rows of k numbers, one after another, to where rows of so many begin: the last go first."""
-    for i in range(k - 1, 0, -1):
-        for j in range(k - 1, -1, -1):
-            flat[i * size + j] = flat[i * k + j]
-
-
-@compiled
-def subtract_outer(G: Any, a: Any, b: Any) -> None:
-    """G ← G − a bᵀ."""
-    for i in range(a.shape[0]):
+def subtract_outer(G: Any, k: int, a: Any, b: Any) -> None:
+    """G ← G − a bᵀ, which is symmetric, but for the first k rows and columns."""
+    for i in range(k):
+        row, d = G[i], b[i]
+        for j in range(k, a.shape[0]):
+            row[j] -= d * a[j]
+    for i in range(k, a.shape[0]):
         row, d = G[i], a[i]
-        for j in range(b.shape[0]):
+        for j in range(a.shape[0]):
             row[j] -= d * b[j]
 
 

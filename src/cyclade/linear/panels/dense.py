@@ -17,7 +17,7 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
-SPAN = 256  # columns whose products with others are added at a time
+SPAN = 512  # columns whose products with others are added at a time
 
 
 def gather(

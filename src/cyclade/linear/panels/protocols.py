@@ -60,7 +60,7 @@ class Panel(Protocol):
         """How many cycles over `order` cost as much as the products of the `new` ones with all."""
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
-        """A Aᵀ over the columns `old` (whose products are G, which is used up) and then `new`."""
+        """A Aᵀ over the columns `old` (whose products are G) followed by `new`."""
 
     def product(self, dx: Array, at: Array | None = None) -> Array:
         """Aᵀ dx over all columns, or those `at`: minus what R would change by."""

@@ -190,9 +190,7 @@ class SparsePanel:
             k, most = 0, self.tuning.block_entries
             sparse.column_products(self.data, self.rows, self.starts, order, w, out, most)
         if self.centred:
-            sums, means = self.sums[order], self.means[order]
-            linalg.subtract_outer(out[k:], sums[k:], means)
-            linalg.subtract_outer(out[:k, k:], means[:k], sums[k:])
+            linalg.subtract_outer(out, k, self.sums[order], self.means[order])
         return out
 
     def hessians(self, at: Array) -> Array:

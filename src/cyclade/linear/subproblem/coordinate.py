@@ -148,7 +148,7 @@ def minimise_model(
     if problem.fit_intercept:
         sums, least = columns.slopes(model.w, moving), 1e-12 * G.diagonal()
         means = sums / model.mass
-        linalg.subtract_outer(G, sums, means)
+        linalg.subtract_outer(G, 0, sums, means)
         G.flat[:: moving.size + 1] = np.maximum(G.diagonal(), least)
         c += means * slope
     gram = Gram.of(G, c, x[moving], columns.cols[moving], problem.penalty, problem.tuning)
