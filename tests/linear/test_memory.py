@@ -10,7 +10,6 @@ from scipy import sparse
 
 from cyclade.linear import Lasso, LassoCV, RobustRegression, SparseLogisticRegression
 from cyclade.linear.kernels.sparse import column_products
-from cyclade.linear.panels import dense as panels
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.weighted_columns import DenseColumns, LongColumns
 
@@ -111,17 +110,3 @@ def test_products_of_sparse_columns_by_blocks_of_rows(most):
     G, A = np.full((4, 4), np.nan), X.toarray()[:, cols]
     column_products(*parts, cols, w, G, most)
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-14)
-
-
-@pytest.mark.parametrize("span", [3, 512])
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_products_of_dense_columns_by_spans_of_columns(monkeypatch, span, ranks):
-    rng = np.random.default_rng(0)
-    X, w = np.asfortranarray(rng.standard_normal((700, 20))), np.full(700, 1 / 700)
-    monkeypatch.setattr(panels, "SPAN", span)
-    monkeypatch.setattr(panels.threads, "number", lambda *_: ranks)
-    panel = panels.SharedDensePanel(X, w, True, Tuning(block_entries=1))
-    old, new = np.split(rng.permutation(20), [6])
-    G = panel.products(old, new, panel.products(old[:0], old, np.empty((0, 0))))
-    A = (X - X.mean(axis=0))[:, np.concatenate([old, new])]
-    np.testing.assert_allclose(G, A.T @ A / 700, atol=1e-14)

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import threads
-from cyclade.linear.kernels import dense, linalg
+from cyclade.linear.kernels import dense
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
-SPAN = 512  # columns whose products with others are added at a time
 
 
 def gather(
@@ -151,7 +150,9 @@ class DensePanel:
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """A Aᵀ over `old`, whose products are G, and `new`: one matrix product for the new ones."""
         k = old.size
-        fresh, out = self.rows(new), linalg.grown(G, k + new.size)
+        out = np.empty((k + new.size, k + new.size))
+        fresh = self.rows(new)
+        out[:k, :k] = G
         if k:
             out[k:, :k] = fresh @ self.rows(old).T
             out[:k, k:] = out[k:, :k].T
@@ -279,30 +280,19 @@ class SharedDensePanel(DensePanel):
         rows = max(self.tuning.block_entries // order.size, 256)
         ranks = threads.number(order.size * n, self.tuning)
 
-        blocks, spans = range(0, n, rows), range(k, order.size, SPAN)
-        few = len(spans) == 1  # then threads share the rows, else the new columns
-        out = linalg.grown(G, order.size)
-        out[k:] = 0.0
-
         def part(rank: int) -> Array:
-            total = np.zeros((new.size, order.size)) if few and rank else out[k:]
-            for first in blocks[rank::ranks] if few else blocks:
+            out = np.zeros((new.size, order.size))
+            for first in range(rank * rows, n, ranks * rows):
                 A = self.X.T[order, first : first + rows].astype(np.float64, copy=False)
                 A -= means
-                for top in spans if few else spans[rank::ranks]:
-                    some = A[top : top + SPAN]
-                    put = total[top - k : top - k + SPAN]
-                    if top:
-                        put[:, :top] += some @ A[:top].T
-                    put[:, top : top + SPAN] += some @ some.T
-            return total
+                if k:
+                    out[:, :k] += A[k:] @ A[:k].T
+                out[:, k:] += A[k:] @ A[k:].T
+            return out
 
-        for other in threads.together(part, ranks)[1:]:
-            if few:
-                out[k:] += other
-        out[k:] *= self.weight
-        for top in spans:
-            out[:top, top : top + SPAN] = out[top : top + SPAN, :top].T
+        out = np.empty((order.size, order.size))
+        out[k:], out[:k, :k] = self.weight * sum(threads.together(part, ranks)), G
+        out[:k, k:] = out[k:, :k].T
         return out
 
     def advance(self, columns: Array, dx: Array) -> None:
