@@ -6,8 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from cyclade.linear import Lasso, LassoCV, RobustRegression, SparseLogisticRegression
+from cyclade.linear.kernels.sparse import column_products
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.weighted_columns import DenseColumns, LongColumns
 
@@ -87,3 +89,24 @@ def test_columns_read_in_blocks_are_those_of_a_copy(order, dtype, centred):
         lambda A: A.combine(chosen, x), lambda A: A.combine(chosen, T), lambda A: A.price(chosen),
     ):  # fmt: skip
         np.testing.assert_allclose(call(read), call(copied), **close)
+
+
+def test_sparse_columns_are_put_by_rows_in_blocks():
+    rng = np.random.default_rng(0)
+    n, levels = 100_000, 50
+    cols = rng.integers(0, levels, (n, 12)) + levels * np.arange(12)
+    starts = np.arange(0, cols.size + 1, 12)
+    X = sparse.csr_matrix((np.ones(cols.size), cols.ravel(), starts)).tocsc()
+    y = X @ rng.standard_normal(X.shape[1]) + rng.standard_normal(n)
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    assert peak(Lasso(1e-5).fit, X, y) < 1.5 * size
+
+
+@pytest.mark.parametrize("most", [1, 7, 60, 10**6])
+def test_products_of_sparse_columns_by_blocks_of_rows(most):
+    rng = np.random.default_rng(0)
+    X, w, cols = sparse.random(41, 9, 0.4, "csc", rng=rng), rng.random(41), np.array([7, 0, 3, 8])
+    parts = X.data, X.indices.view(np.uint32), X.indptr.astype(np.uint64)
+    G, A = np.full((4, 4), np.nan), X.toarray()[:, cols]
+    column_products(*parts, cols, w, G, most)
+    np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-14)

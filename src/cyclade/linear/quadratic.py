@@ -213,7 +213,9 @@ def solve_positive(
 ) -> Array | None:
     """The Newton step, with a last entry for the intercept (zero without); None if not convex."""
     if bordered:
-        H = np.block([[H, column[:, None]], [column[None], np.array([[corner]])]])
+        k = len(H)
+        H = linalg.grown(H, k + 1)
+        H[:k, k], H[k, :k], H[k, k] = column, column, corner
     factor = linalg.cholesky(H)
     if factor is None:
         return None

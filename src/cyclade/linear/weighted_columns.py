@@ -173,15 +173,11 @@ class SparseColumns(Columns):
         self.tuning = tuning
         self.X, self.sizes = X, (X.starts[cols + 1] - X.starts[cols]).astype(np.int64)
 
-    def parts_of(self, cols: Array) -> tuple[Array, Array, Array]:
-        """Those columns by rows."""
-        X = self.X
-        return sparse.by_rows(X.data, X.rows, X.starts, cols, X.n)
-
     @cached_property
     def parts(self) -> tuple[Array, Array, Array]:
         """All the columns by rows."""
-        return self.parts_of(self.cols)
+        X = self.X
+        return sparse.by_rows(X.data, X.rows, X.starts, self.cols, X.n)
 
     def slopes(self, v: Array, chosen: Array | None = None) -> Array:
         if v.ndim == 2:
@@ -212,8 +208,8 @@ class SparseColumns(Columns):
             sparse.paired_products(X.data, X.rows, X.starts, cols, shortest, 0, w, G)
             return G
         if 2.0 * entries < self.sizes.sum():  # sooner put by rows than searched
-            every = np.arange(chosen.size, dtype=np.int32)
-            sparse.weighted_products(*self.parts_of(cols), every, w, G)
+            most = self.tuning.block_entries
+            sparse.column_products(X.data, X.rows, X.starts, cols, w, G, most)
             return G
         place = np.full(self.cols.size, -1, np.int32)
         place[chosen] = np.arange(chosen.size)

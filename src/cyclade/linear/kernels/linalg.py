@@ -44,6 +44,33 @@ def solve(F: Array, b: Array) -> Array:
     return np.asarray(dpotrs(F, b, lower=True)[0])
 
 
+def grown(G: Array, size: int) -> Array:
+    """G as a corner of a matrix with so many rows.
+
+    Examples
+    --------
+    >>> grown(np.array([[1.0, 2.0], [3.0, 4.0]]), 3)[:2, :2]
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    out = np.empty((size, size))  # fresh memory has large pages, which a resized G would not
+    out[: len(G), : len(G)] = G
+    return out
+
+
+@compiled
+def subtract_outer(G: Any, k: int, a: Any, b: Any) -> None:
+    """G ← G − a bᵀ, which is symmetric, but for the first k rows and columns."""
+    for i in range(k):
+        row, d = G[i], b[i]
+        for j in range(k, a.shape[0]):
+            row[j] -= d * a[j]
+    for i in range(k, a.shape[0]):
+        row, d = G[i], a[i]
+        for j in range(a.shape[0]):
+            row[j] -= d * b[j]
+
+
 @reductions
 def dot(a: Any, b: Any, m: int) -> float:
     """Σ_{i<m} a_i b_i."""

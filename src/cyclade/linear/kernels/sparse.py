@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.ahead import ask_for, places_of
-from cyclade.linear.kernels.jit import compiled, reductions
+from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.shipped import prox
 
 TINY = 1e-38  # the squared norm of a column without entries
@@ -91,19 +91,38 @@ def squares(data: Any, first: int, last: int) -> float:
 @compiled
 def by_rows(data: Any, rows: Any, starts: Any, columns: Any, n: int) -> tuple[Any, Any, Any]:
     """(first, entry, column): row i holds entry[e] in chosen column column[e], e from first[i]."""
+    return some_by_rows(data, rows, starts, columns, starts[columns], 0, n)
+
+
+@compiled
+def some_by_rows(
+    data: Any, rows: Any, starts: Any, columns: Any, begins: Any, top: int, end: int
+) -> tuple[Any, Any, Any]:
+    """The same of the rows from `top` to `end`, where column k has its first entry at begins[k].
+
+    That moves on to the first entry after them.
+    """
+    n = end - top
     first = np.zeros(n + 1, np.int64)
     for k in range(columns.shape[0]):
-        for e in range(starts[columns[k]], starts[columns[k] + 1]):
-            first[rows[e] + 1] += 1
+        for e in range(begins[k], starts[columns[k] + 1]):
+            if rows[e] >= end:
+                break
+            first[rows[e] - top + 1] += 1
     for i in range(n):
         first[i + 1] += first[i]
     at = first[:n].copy()
     entry, column = np.empty(first[n], data.dtype), np.empty(first[n], np.uint32)
     for k in range(columns.shape[0]):
-        for e in range(starts[columns[k]], starts[columns[k] + 1]):
-            i = rows[e]
+        after = starts[columns[k] + 1]
+        for e in range(begins[k], after):
+            if rows[e] >= end:
+                after = e
+                break
+            i = rows[e] - top
             entry[at[i]], column[at[i]] = data[e], k
             at[i] += 1
+        begins[k] = after
     return first, entry, column
 
 
@@ -111,6 +130,31 @@ def by_rows(data: Any, rows: Any, starts: Any, columns: Any, n: int) -> tuple[An
 def weighted_products(first: Any, entry: Any, column: Any, place: Any, w: Any, G: Any) -> None:
     """G = Σ_i w_i b_i b_iᵀ, b_i the entries of row i in columns with place ≥ 0, put there."""
     G[:] = 0.0
+    add_lower(first, entry, column, place, w, G)
+    mirror(G)
+
+
+@compiled
+def column_products(
+    data: Any, rows: Any, starts: Any, columns: Any, w: Any, G: Any, most: int
+) -> None:
+    """The same over the chosen columns, put by rows about so many entries at a time."""
+    G[:] = 0.0
+    begins, entries, n = starts[columns], 0, w.shape[0]
+    for k in range(columns.shape[0]):
+        entries += starts[columns[k] + 1] - starts[columns[k]]
+    place = np.arange(columns.shape[0]).astype(np.int32)
+    step = n // (1 + entries // most) + 1
+    for top in range(0, n, step):
+        end = min(top + step, n)
+        first, entry, column = some_by_rows(data, rows, starts, columns, begins, top, end)
+        add_lower(first, entry, column, place, w[top:end], G)
+    mirror(G)
+
+
+@inner
+def add_lower(first: Any, entry: Any, column: Any, place: Any, w: Any, G: Any) -> None:
+    """G ← G + Σ_i w_i b_i b_iᵀ on the diagonal and below: columns of a row come in order."""
     longest = 0
     for i in range(w.shape[0]):
         longest = max(longest, first[i + 1] - first[i])
@@ -125,7 +169,12 @@ def weighted_products(first: Any, entry: Any, column: Any, place: Any, w: Any, G
             row, scaled = G[spot[a]], w[i] * value[a]
             for b in range(a + 1):
                 row[spot[b]] += scaled * value[b]
-    for a in range(G.shape[0]):  # columns come in increasing order within a row: the lower half
+
+
+@inner
+def mirror(G: Any) -> None:
+    """The half above the diagonal from the one below."""
+    for a in range(G.shape[0]):
         for b in range(a):
             G[b, a] = G[a, b]
 

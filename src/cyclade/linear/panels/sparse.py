@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import threads
-from cyclade.linear.kernels import sparse
+from cyclade.linear.kernels import linalg, sparse
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -174,7 +174,7 @@ class SparsePanel:
         by rows, at Σ m_i²/2 for m_i entries in row i.
         """
         k, n, order = old.size, self.root.size, np.concatenate([old, new])
-        out, w = np.empty((order.size, order.size)), np.full(n, self.w)
+        out, w = linalg.grown(G, order.size), np.full(n, self.w)
         entries = self.entries(order)
         crossed = self.by_rows.crossing(self.entries(new))
         if self.by_rows.pay(crossed, self._price(entries, new.size)):
@@ -182,19 +182,15 @@ class SparsePanel:
             place[self.cols[order]] = np.arange(order.size)
             cols, parts, root = self.cols[new], self.by_rows.parts, self.root
             sparse.crossed_products(*self.X, cols, *parts, place, root * root, out[k:])
-            out[:k, :k], out[:k, k:] = G, out[k:, :k].T
+            out[:k, k:] = out[k:, :k].T
         elif new.size < 16.0 + entries / n:
-            out[:k, :k] = G
             every = np.arange(order.size)
             sparse.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
         else:
-            A = sparse.by_rows(self.data, self.rows, self.starts, order, n)
-            sparse.weighted_products(*A, np.arange(order.size, dtype=np.int32), w, out)
-            k = 0
+            k, most = 0, self.tuning.block_entries
+            sparse.column_products(self.data, self.rows, self.starts, order, w, out, most)
         if self.centred:
-            cross = np.outer(self.sums[order[k:]], self.means[order])
-            out[k:] -= cross
-            out[:k, k:] -= cross[:, :k].T
+            linalg.subtract_outer(out, k, self.sums[order], self.means[order])
         return out
 
     def hessians(self, at: Array) -> Array:

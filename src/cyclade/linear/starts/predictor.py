@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.kernels.gram import extrapolate
 from cyclade.linear.kernels.gram import minimise as minimise_quadratic
@@ -281,7 +282,7 @@ class Predictor:
             self.entries = np.divide(sizes, sums, out=np.ones(V.size), where=sums * sizes != 0.0)
         if fit_intercept:  # minimised over first; the columns have been centred, all rows alike
             lowest = 1e-12 * G.diagonal()
-            G -= np.outer(sums, sums / self.mass)
+            linalg.subtract_outer(G, 0, sums, sums / self.mass)
             G.flat[:: V.size + 1] = np.maximum(G.diagonal(), lowest)
             self.means = self.means + sums / self.mass
         self.L = np.maximum(G.diagonal(), np.finfo(np.float64).tiny)

@@ -185,7 +185,7 @@ class ActiveSetNewton:
             if not self.mass > 0:
                 return False
             sums = self.columns.slopes(w, at)
-            G -= np.outer(sums, sums / self.mass)
+            linalg.subtract_outer(G, 0, sums, sums / self.mass)
             self.means = self.means + sums / self.mass
         if not self.true_hessian:
             G.flat[:: m + 1] *= 1.0 + linalg.INDEPENDENT

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels import linalg
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, next_damping, polish, step_length
 from cyclade.linear.state import NO_COLUMNS, State
@@ -147,7 +148,7 @@ def minimise_model(
     if problem.fit_intercept:
         sums, least = columns.slopes(model.w, moving), 1e-12 * G.diagonal()
         means = sums / model.mass
-        G -= np.outer(sums, means)
+        linalg.subtract_outer(G, 0, sums, means)
         G.flat[:: moving.size + 1] = np.maximum(G.diagonal(), least)
         c += means * slope
     gram = Gram.of(G, c, x[moving], columns.cols[moving], problem.penalty, problem.tuning)
