@@ -53,7 +53,7 @@ def grown(G: Array, size: int) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    out = np.empty((size, size))  # fresh memory has large pages, which a resized G would not
+    out = np.empty((size, size))
     out[: len(G), : len(G)] = G
     return out
 
