@@ -135,6 +135,7 @@ def child_seconds(module: str, **environment: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code, own = PROGRAM.format(module=module), {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     env = {**os.environ, **own, **environment}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have theirs
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
