@@ -47,6 +47,7 @@ from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
 SMALL = 22  # b' = ⌊√512⌋
 LR = 0.05
 BASE = "DDP + torch SGD"
+SMALL_STEP = "VRO-CCD, small batch"
 
 
 class Traffic:
@@ -75,8 +76,10 @@ class Traffic:
             dist.all_reduce = plain
 
 
-def contestants(batch: int, device: torch.device, traffic: Traffic) -> dict[str, Callable[[], Any]]:
-    """A step of each, on this rank's part of the batch."""
+def contestants(
+    batch: int, device: torch.device, traffic: Traffic, parts: list[int]
+) -> dict[str, Callable[[], Any]]:
+    """A step of each, on this rank's part of the batch; alone, the parts of larger worlds too."""
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(batch, 3, 32, 32, generator=generator)
@@ -104,22 +107,29 @@ def contestants(batch: int, device: torch.device, traffic: Traffic) -> dict[str,
 
         return step
 
-    def ours(cls: Any, small: bool = False, **options: Any) -> Callable[[], Any]:
+    def ours(cls: Any, small: slice | None = None, **options: Any) -> Callable[[], Any]:
         opt = cls(net(), F.cross_entropy, lr=LR if cls is not VROCCD else 1e-3, **options)
-        if not small:
+        if small is None:
             return lambda: opt.step(x1, y1)
         opt.step(x1, y1)
-        return lambda: opt.step(x2, y2)
+        return lambda: opt.step(x2[small], y2[small], refresh=False)
 
     page = {"b": batch, "b_small": SMALL, "blocks": "layers"}
+    of_parts = {part_of(SMALL_STEP, k): slice(0, -(-SMALL // k)) for k in parts}
     return {
         BASE: ddp(),
         "SGD, one block": ours(SGD),
         "SCCD forward": ours(SCCD, blocks="layers"),
         "SCCD backward": ours(SCCD, blocks="layers", order="backward"),
         "VRO-CCD, large batch": ours(VROCCD, **page),
-        "VRO-CCD, small batch": ours(VROCCD, small=True, **page),
+        SMALL_STEP: ours(VROCCD, slice(None), **page),
+        **{name: ours(VROCCD, part, **page) for name, part in of_parts.items()},
     }
+
+
+def part_of(name: str, ranks: int) -> str:
+    """What a step on the part of one of so many ranks is called, where it is made alone."""
+    return f"{name} / {ranks}"
 
 
 def _counting_hook(traffic, bucket):  # type: ignore[no-untyped-def]  # DDP reads annotations
@@ -130,7 +140,7 @@ def _counting_hook(traffic, bucket):  # type: ignore[no-untyped-def]  # DDP read
     return dist.all_reduce(buffer, async_op=True).get_future().then(lambda done: done.value()[0])
 
 
-def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
+def as_rank(batch: int, repeats: int, backend: str, out: Path, parts: list[int]) -> None:
     """One rank: the median milliseconds and the traffic of every contestant."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -142,7 +152,7 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
     if ranks > 1:
         dist.init_process_group(backend)
     traffic = Traffic()
-    steps, sent = contestants(batch, device, traffic), {}
+    steps, sent = contestants(batch, device, traffic, parts), {}
     for name, step in steps.items():
         # DDP counts in its hook, which itself calls all_reduce.
         with traffic.watching() if not name.startswith("DDP") else nullcontext():
@@ -154,7 +164,8 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path) -> None:
     found = {name: {"seconds": seconds[name], "sent": sent[name]} for name in steps}
     reducing = reduction_seconds(device) if ranks > 1 else []
     if ranks == 1 or dist.get_rank() == 0:
-        out.write_text(json.dumps({"steps": found, "reducing": reducing}))
+        alone = {str(k): found.pop(part_of(SMALL_STEP, k))["seconds"] for k in parts}
+        out.write_text(json.dumps({"steps": found, "reducing": reducing, "alone": alone}))
     if ranks > 1:
         dist.barrier()
         os._exit(0)  # DDP's hook and gloo's threads do not survive the end of Python together
@@ -187,27 +198,39 @@ def _wait(device: torch.device) -> None:
 
 
 def reduction_seconds(device: torch.device) -> list[tuple[int, float]]:
-    """Seconds of an all-reduce of so many bytes."""
-    found = []
-    for size in (1, 1024, 16 * 1024, 256 * 1024):
-        tensor = torch.zeros(size, device=device)
+    """Seconds that an all-reduce of so many bytes adds between two pieces of work.
+
+    Ranks that work arrive at different moments, and threads that slept must wake: behind a barrier
+    a reduction is several times as fast as in a cycle.
+    """
+    image, kernel = torch.randn(64, 16, 32, 32, device=device), torch.randn(16, 16, 3, 3).to(device)
+
+    def seconds(tensor: Tensor | None) -> float:
         each = []
-        for _ in range(40):
+        for _ in range(20):
             _wait(device)
             begun = time.perf_counter()
-            dist.all_reduce(tensor)
+            for _ in range(5):
+                F.conv2d(image, kernel)
+                if tensor is not None:
+                    dist.all_reduce(tensor)
             if device.type == "cuda":
                 torch.cuda.synchronize()
-            each.append(time.perf_counter() - begun)
-        found.append((4 * size, statistics.median(each)))
-    return found
+            each.append((time.perf_counter() - begun) / 5)
+        return statistics.median(each)
+
+    seconds(None)
+    work = seconds(None)
+    sizes = (1, 1024, 16 * 1024, 256 * 1024)
+    return [(4 * size, seconds(torch.zeros(size, device=device)) - work) for size in sizes]
 
 
-def world(ranks: int, batch: int, repeats: int, backend: str) -> dict[str, Any]:
+def world(ranks: int, batch: int, repeats: int, backend: str, parts: list[int]) -> dict[str, Any]:
     """Run a world of so many ranks."""
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "found.json"
         line = [__file__, "--as-rank", str(batch), str(repeats), backend, str(out)]
+        line += map(str, parts)
         if ranks > 1:
             line = [
                 "-m",
@@ -222,8 +245,12 @@ def world(ranks: int, batch: int, repeats: int, backend: str) -> dict[str, Any]:
         return found
 
 
-def predicted(name: str, alone: dict[str, Any], there: dict[str, Any]) -> float:
-    """Seconds by the cost model: R times the arithmetic of SGD on the part, and every wait."""
+def predicted(name: str, ranks: int, alone: dict[str, Any], there: dict[str, Any]) -> float:
+    """Seconds by the cost model: R times the arithmetic of SGD on the part, and every wait.
+
+    A part of the small batch is mostly calls, so its time is not that of SGD's part times R: it is
+    measured alone.
+    """
     sizes, seconds = zip(*there["reducing"], strict=True)
 
     def waits(who: str) -> float:
@@ -231,8 +258,8 @@ def predicted(name: str, alone: dict[str, Any], there: dict[str, Any]) -> float:
 
     ratio = alone["steps"][name]["seconds"] / alone["steps"][BASE]["seconds"]
     arithmetic = ratio * (there["steps"][BASE]["seconds"] - waits(BASE))
-    if name.endswith("small batch"):  # too small to share: a rank's part takes as long
-        arithmetic = alone["steps"][name]["seconds"]
+    if name == SMALL_STEP:
+        arithmetic = alone["alone"][str(ranks)]
     exchange = 0.0 if name == BASE else seconds[0]  # of nine numbers before the step
     return arithmetic + waits(name) + exchange
 
@@ -245,7 +272,7 @@ def save(path: Path, worlds: dict[int, dict[str, Any]]) -> None:
         base = found["steps"][BASE]
         for name, one in found["steps"].items():
             gain = worlds[1]["steps"][name]["seconds"] / one["seconds"]
-            share = 1.0 if ranks == 1 else predicted(name, worlds[1], found) / one["seconds"]
+            share = predicted(name, ranks, worlds[1], found) / one["seconds"] if ranks > 1 else 1.0
             lines.append(
                 f'"{name}",{ranks},{one["seconds"] * 1e3:.1f},'
                 f"{one['seconds'] / base['seconds']:.2f},{gain:.2f},{share:.2f},"
@@ -341,7 +368,7 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["--as-rank"]:
         batch, repeats, backend, out = sys.argv[2:6]
-        as_rank(int(batch), int(repeats), backend, Path(out))
+        as_rank(int(batch), int(repeats), backend, Path(out), [int(k) for k in sys.argv[6:]])
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
@@ -359,9 +386,12 @@ def main() -> None:
     if chosen.predict:
         predict()
         return
+    larger = sorted({*chosen.ranks} - {1})
     worlds = {
-        ranks: world(ranks, chosen.batch, chosen.repeats, chosen.backend)
-        for ranks in sorted({1, *chosen.ranks})
+        ranks: world(
+            ranks, chosen.batch, chosen.repeats, chosen.backend, larger if ranks == 1 else []
+        )
+        for ranks in (1, *larger)
     }
     alone, rows = worlds[1], []
     print(
@@ -372,7 +402,7 @@ def main() -> None:
         base = found["steps"][BASE]
         for name, one in found["steps"].items():
             gain = alone["steps"][name]["seconds"] / one["seconds"]
-            wanted = one["seconds"] if ranks == 1 else predicted(name, alone, found)
+            wanted = one["seconds"] if ranks == 1 else predicted(name, ranks, alone, found)
             more = sum(one["sent"]) - sum(base["sent"])
             rows.append(
                 {"contestant": name, "ranks": ranks, "gain": gain, "predicted": wanted, **one}
