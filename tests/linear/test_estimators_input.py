@@ -180,10 +180,18 @@ def test_alphas_are_one_list():
         linear.Lasso().path(X, Y, alphas=[[1.0, 0.5]])
 
 
-@pytest.mark.parametrize("kind", ["object", "category"])
-def test_a_column_of_text_is_named(kind):
+@pytest.mark.parametrize("kind", ["object", "category", "dates", "zones", "periods"])
+def test_a_column_of_text_or_dates_is_named(kind):
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame(X).assign(city=pandas.Series(["a", "b"] * (len(X) // 2), dtype=kind))
+    dates = {
+        "dates": pandas.Timestamp("2020-01-01"),
+        "zones": pandas.Timestamp("2020-01-01", tz="UTC"),
+        "periods": pandas.Period("2020-01"),
+    }
+    column = dates.get(kind)
+    if column is None:
+        column = pandas.Series(["a", "b"] * (len(X) // 2), dtype=kind)
+    table = pandas.DataFrame(X).assign(city=column)
     table.columns = table.columns.astype(str)
     message = "X: its entries must be real numbers; encode or drop column 'city'"
     refused(message, linear.Lasso(0.1), table)

@@ -148,12 +148,22 @@ def numbers(name: str, values: Any, dtype: Any) -> Array:
     return array
 
 
+def is_constant(y: Array) -> bool:
+    """Whether all rows are alike: an intercept then explains them, and gradients are rounding."""
+    return bool((y[0] == y[-1]).all() and (y == y[0]).all())
+
+
 def weighted_median(values: Array, weights: Array | None) -> float:
-    """The lower median of the values, each as often as its weight says."""
+    """The lower median of the values, each as often as its weight says.
+
+    Half of the weight that is missed by the rounding of a sum is half: equal weights of any size
+    give the median that weights of 1 do.
+    """
     order = np.argsort(values, kind="stable")
     mass = np.ones(len(values)) if weights is None else weights
     cumulated = np.cumsum(mass[order], dtype=np.float64)
-    return float(values[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])])
+    half = (0.5 - len(values) * np.finfo(np.float64).eps) * cumulated[-1]
+    return float(values[order][np.searchsorted(cumulated, half)])
 
 
 def spread(y: Array, weights: Array | None) -> float:

@@ -31,6 +31,7 @@ from cyclade.linear.checks import (
     check_offset,
     check_weights,
     in_chunks,
+    is_constant,
     numbers,
 )
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
@@ -159,7 +160,7 @@ class LinearModel(FittedModel):
             raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")
         return non_negative("alpha", self.alpha)
 
-    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
+    def _encode(self, y: Array, sample_weight: Array | None) -> Encoded:
         """Targets as the loss takes them, and weights with what the classes weigh."""
         raise NotImplementedError
 
@@ -264,8 +265,9 @@ class LinearModel(FittedModel):
         if in_chunks(X):
             return table_data(self, X, y, sample_weight, offset)
         X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
-        weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        encoded, weights = self._encode(y, weights, X.dtype)
+        # In float64 whatever X is: rounded as X is, a y far from zero would lose what X explains.
+        weights = check_weights(sample_weight, X.shape[0], np.float64)
+        encoded, weights = self._encode(y, weights)
         self._scale = 1.0
         if self.standardize:  # an unpenalised intercept makes up for columns that are not centred
             from sklearn.preprocessing import StandardScaler
@@ -424,8 +426,8 @@ class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _inverse_link(self, z: Array) -> Array:
         return z
 
-    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
-        return numbers("y", y, dtype), sample_weight
+    def _encode(self, y: Array, sample_weight: Array | None) -> Encoded:
+        return numbers("y", y, np.float64), sample_weight
 
     def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
         together = y.ndim == 1 or isinstance(penalty, BlockPenalty)
@@ -469,11 +471,6 @@ def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: 
     return np.asarray(largest_alpha(model, data) * np.geomspace(1.0, alpha_ratio, count))
 
 
-def is_constant(y: Any) -> bool:
-    """Whether the intercept alone explains these targets; a gradient there would be rounding."""
-    return isinstance(y, np.ndarray) and bool((y == y[:1]).all())
-
-
 def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
     """The smallest alpha at which all coefficients of all separate fits are zero."""
     if not hasattr(data.penalty, "lam_max"):
@@ -482,7 +479,7 @@ def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
     weights, intercept = data.sample_weight, model.fit_intercept
     largest = max(
         0.0
-        if intercept and data.offset_of(k) is None and is_constant(y)
+        if intercept and data.offset_of(k) is None and isinstance(y, np.ndarray) and is_constant(y)
         else lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
         for k, y in enumerate(data.targets)
     )

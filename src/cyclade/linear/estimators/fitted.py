@@ -28,10 +28,14 @@ def text_named(X: Any) -> Iterator[None]:
     """Where a dataframe cannot be read as numbers, an error that names the column."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: dates beside numbers, and the like
         for name in getattr(X, "columns", ()):
             try:
-                np.asarray(X[name], np.float64)
+                column = X[name]
+                dtype = getattr(column, "dtype", None)
+                if getattr(dtype, "kind", np.asarray(column).dtype.kind) in ("m", "M"):
+                    raise TypeError("it holds dates")  # which alone would pass as numbers
+                np.asarray(column, np.float64)
             except (ValueError, TypeError):
                 raise ValueError(
                     f"X: its entries must be real numbers; encode or drop column {name!r} "
