@@ -64,3 +64,26 @@ def test_small_float32_tables_reach_their_certificate(seed: int) -> None:
     model = QuantileRegression(alpha=0.01).fit(X, y)
     assert model.certificate_.reached
     assert model.coef_.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["mcp", "scad"])
+def test_classes_far_apart_under_a_bounded_penalty_end_soon(name):
+    """Cycles leapt to zero, where a model with tiny φ'' ends; small steps between took seconds."""
+    X = np.random.default_rng(0).standard_normal((60, 6))
+    found = solve(X, np.where(X[:, 0] > 0, 1.0, -1.0), "logistic", name, lam=0.02, tol=1e-10)
+    assert found.certificate.reached
+    assert found.passes < 1000
+    assert np.flatnonzero(found.coef).tolist() == [0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cauchy", "multinomial"])
+def test_distances_do_not_depend_on_the_units_of_x(loss):
+    """The slope in the intercept has none of them: its rounding is no part of λ, however small."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 6))
+    z = X[:, 0] + rng.standard_normal(60)
+    y = {"logistic": np.sign(z), "cauchy": z + 5.0, "multinomial": (z > 0) + (z > 1)}[loss]
+    y, penalty = y.astype(int) if loss == "multinomial" else y, "l1" if loss == "cauchy" else "mcp"
+    for unit in (1.0, 1e-12):
+        found = solve(unit * X, y, loss, penalty, lam=0.02 * unit, tol=1e-8)
+        assert found.certificate.reached
