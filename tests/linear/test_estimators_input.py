@@ -198,3 +198,20 @@ def test_a_column_of_text_or_dates_is_named(kind):
     model = linear.Lasso(0.1).fit(table.assign(city=1.0), Y)
     with pytest.raises(ValueError, match=re.escape(message)):
         model.predict(table)
+
+
+@pytest.mark.parametrize("groups", [2.0, None, [2, 3], "abc", []])
+def test_what_groups_may_be_is_said(groups):
+    refused("groups must be one size, sizes that add up to", linear.GroupLasso(0.1, groups=groups))
+
+
+def test_ones_are_sizes_or_labels():
+    """Every feature by itself, or all in one group: nobody can tell."""
+    refused("ones may be sizes or labels", linear.GroupLasso(0.1, groups=[1] * X.shape[1]))
+    linear.GroupLasso(0.1, groups=[7] * X.shape[1]).fit(X, Y)
+    linear.GroupLasso(0.1, groups=[1]).fit(X[:, :1], Y)
+
+
+@pytest.mark.parametrize("alphas", [0, True])
+def test_a_number_of_alphas_is_checked(alphas):
+    refused("alphas must be an integer >= 1", linear.LassoCV(alphas=alphas))

@@ -113,18 +113,23 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
     >>> as_groups(["b", "a", "b"], 3, None)
     [[1], [0, 2]]
     """
+    accepted = f"one size, sizes that add up to {p}, {p} labels or lists of features"
+    require(isinstance(groups, Integral) or np.iterable(groups), "groups", groups, accepted)
     if isinstance(groups, Integral) or any(np.ndim(group) for group in groups):
         return groups if names is None or isinstance(groups, Integral) else named(groups, names)
     if len(groups) == p:
-        _, codes = np.unique(np.asarray(groups), return_inverse=True)
+        labels = np.asarray(groups)
+        if p > 1 and labels.dtype.kind in "iu" and (labels == 1).all():
+            raise ValueError(
+                f"groups: {p} ones may be sizes or labels; give 1 for groups of one feature, or "
+                "another label for one group of all"
+            )
+        _, codes = np.unique(labels, return_inverse=True)
         order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
     else:
         order, sizes = np.arange(p), np.asarray(groups)
-        if sizes.dtype.kind not in "iu" or (sizes < 1).any() or sizes.sum() != p:
-            raise ValueError(
-                f"groups must be one size, sizes that add up to {p}, {p} labels or lists of "
-                f"features, got {groups!r}"
-            )
+        valid = sizes.dtype.kind in "iu" and bool((sizes >= 1).all()) and sizes.sum() == p
+        require(valid, "groups", groups, accepted)
     return [part.tolist() for part in np.split(order, np.cumsum(sizes)[:-1])]
 
 

@@ -193,7 +193,7 @@ class LinearModel(FittedModel):
         -------
         self
         """
-        return self._fitted(self._data(X, y, sample_weight, offset))
+        return self._fitted(self._data(X, y, sample_weight, offset))._told()
 
     def _fitted(self, data: Data) -> Self:
         """Set the attributes of a fit."""
@@ -203,16 +203,23 @@ class LinearModel(FittedModel):
         coef, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
         self.coef_ = coef if not self.standardize else (coef / self._scale).astype(coef.dtype)
         self.fit_time_ = perf_counter() - start
-        self.certificate_ = certificate = worst([s.certificate for s in solutions])
+        self.certificate_ = worst([s.certificate for s in solutions])
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.n_iter_ = max(1, *(int(solution.passes) for solution in solutions))
-        if not certificate.reached:
-            self._warn(
-                f"its {certificate.kind} is {certificate.value:.2e}, the tolerance "
-                f"{certificate.tolerance:.2e}",
-                depth=2,
-            )
         return self
+
+    def _told(self) -> Self:
+        """Warn of what a fit did not reach; `fit` calls this last."""
+        for text in self._shortfalls():
+            self._warn(text, depth=2)
+        return self
+
+    def _shortfalls(self) -> list[str]:
+        """What did not reach its tolerance, in words."""
+        now = self.certificate_
+        if now.reached:
+            return []
+        return [f"its {now.kind} is {now.value:.2e}, the tolerance {now.tolerance:.2e}"]
 
     def path(
         self,
@@ -460,7 +467,7 @@ def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: 
         name = type(data.penalty).__name__
         raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
     if isinstance(alphas, Integral):
-        n_alphas, alphas = int(alphas), None
+        n_alphas, alphas = whole_number("n_alphas", alphas, 1), None
     if alphas is not None:
         given = numbers("alphas", alphas, np.float64)
         valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())

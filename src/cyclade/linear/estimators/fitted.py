@@ -75,6 +75,7 @@ class FittedModel(Declared):
 
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
+        offset = getattr(self, "_own_offset", None) if offset is None else offset
         check_is_fitted(self)
         if in_chunks(X):
             describe(self, X, reset=False)
