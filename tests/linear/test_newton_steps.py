@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_regression
 
 from cyclade.linear import QuantileRegression, solve
 from cyclade.linear.penalties import Box, ElasticNet, WeightedL1
@@ -87,3 +88,13 @@ def test_distances_do_not_depend_on_the_units_of_x(loss):
     for unit in (1.0, 1e-12):
         found = solve(unit * X, y, loss, penalty, lam=0.02 * unit, tol=1e-8)
         assert found.certificate.reached
+
+
+@pytest.mark.parametrize("part", [300, 1000, 10_000])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_supports_of_more_columns_than_rows_get_smaller(part, fit_intercept):
+    """On a support above the rank no Newton step was made, and cycles crept to the last pass."""
+    X, y = make_regression(100, 2000, n_informative=20, noise=5, random_state=0, effective_rank=30)
+    lam_max = np.abs(X.T @ (y - y.mean() * fit_intercept)).max() / 100
+    found = solve(X, y, lam=lam_max / part, fit_intercept=fit_intercept, max_passes=3000)
+    assert found.certificate.reached
