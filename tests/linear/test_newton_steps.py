@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_regression
+from sklearn.datasets import make_regression, make_sparse_uncorrelated
 
 from cyclade.linear import QuantileRegression, solve
 from cyclade.linear.penalties import Box, ElasticNet, WeightedL1
@@ -98,3 +98,18 @@ def test_supports_of_more_columns_than_rows_get_smaller(part, fit_intercept):
     lam_max = np.abs(X.T @ (y - y.mean() * fit_intercept)).max() / 100
     found = solve(X, y, lam=lam_max / part, fit_intercept=fit_intercept, max_passes=3000)
     assert found.certificate.reached
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_newton_steps_go_on_where_f_is_rounded(fit_intercept):
+    """They ended where F fell by rounding alone, and cycles had to bring slopes to the goal."""
+    X, y = make_sparse_uncorrelated(300, 800, random_state=0)
+    mean = np.exp(np.clip((y - y.mean()) / y.std(), -2, 2))
+    counts = np.random.default_rng(0).poisson(mean)
+    lam = 0.001 * np.abs(X.T @ (counts - counts.mean())).max() / 300
+    found = solve(
+        X, counts, "poisson", ElasticNet(lam, 0.0), fit_intercept=fit_intercept, tol=1e-9,
+        max_passes=20_000,
+    )  # fmt: skip
+    assert found.certificate.reached
+    assert found.passes < 10_000
