@@ -160,6 +160,10 @@ def test_unfitted_models_say_so():
         linear.Lasso().predict(X)
     with pytest.raises(NotFittedError):
         linear.plot_cv(linear.LassoCV())
+    model = linear.SlopeRegression(0.1, weights=[1.0])
+    refused("weights", model)  # after X was looked at
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 @pytest.mark.parametrize("shape", [(3,), (40, 2)])

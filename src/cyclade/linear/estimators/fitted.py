@@ -76,7 +76,7 @@ class FittedModel(Declared):
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
         offset = getattr(self, "_own_offset", None) if offset is None else offset
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         if in_chunks(X):
             describe(self, X, reset=False)
             return shifted(table_predictions(X, dense(self.coef_).T, self.intercept_), offset)
@@ -96,13 +96,13 @@ class FittedModel(Declared):
 
     def sparsify(self) -> Self:
         """Keep `coef_` as a sparse array from now on; predictions stay as they are."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         self.coef_ = self.sparse_coef_
         return self
 
     def densify(self) -> Self:
         """Keep `coef_` as an array again."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         if sparse.issparse(self.coef_):
             coef = dense(self.coef_)
             self.coef_ = coef[0] if np.ndim(self.intercept_) == 0 else coef
@@ -116,7 +116,7 @@ class FittedModel(Declared):
         limit : int, default=20
             How many features are listed, the largest first.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         coef = np.atleast_2d(dense(self.coef_))
         size = abs(coef).max(axis=0)
         names = getattr(self, "feature_names_in_", np.arange(coef.shape[1]))

@@ -105,7 +105,8 @@ class Stochastic(LinearModel):
         weights = check_weights(sample_weight, X.shape[0], np.float64)
         data = self._checked(X, y, *self._encode_rows(y, weights), offset)
         if first:
-            penalty, options = data.at(self._alpha(data)), self._sampling(data)
+            self.alpha_ = self._alpha(data)
+            penalty, options = data.at(self.alpha_), self._sampling(data)
             self._streams = [RowStream(data.loss, penalty, **options) for _ in data.targets]
         for k, (stream, target) in enumerate(zip(self._streams, data.targets, strict=True)):
             stream.partial_fit(X, target, data.sample_weight, data.offset_of(k))
