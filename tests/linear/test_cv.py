@@ -316,3 +316,31 @@ def test_folds_in_threads_count_the_fits_of_all_outputs(model, kind):
     separate = 3 if (kind == "table" and "MultiTask" not in type(model).__name__) else 1
     separate = 3 if "SVC" in type(model).__name__ else separate
     assert f"of {6 * 3 * separate} fits on the 3 folds" in text
+
+
+def test_several_l1_ratios_warn_as_one_does():
+    X, y = data("real")
+    model = linear.ElasticNetCV(l1_ratio=[0.2, 0.5, 0.9], alphas=4, cv=3, max_iter=1, tol=1e-12)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(X, y)
+    told = [str(w.message) for w in caught]
+    assert sum("of 36 fits on the 3 folds" in text for text in told) == 1
+    assert len(told) <= 2  # and the fit with what was chosen
+    assert {w.filename for w in caught} == {__file__}
+
+
+@pytest.mark.parametrize("kind", ["counts", "labels"])
+def test_scorers_see_the_offset(kind):
+    """Predictions without it were scored: of rates, beside counts."""
+    rng = np.random.default_rng(0)
+    X, offset = rng.standard_normal((150, 4)), rng.uniform(0.0, 4.0, 150)
+    if kind == "counts":
+        model, scoring, times = linear.PoissonRegressorCV, "neg_mean_poisson_deviance", 2.0
+        y = rng.poisson(np.exp(0.5 * X[:, 0] + offset))
+    else:
+        model, scoring, times = linear.SparseLogisticRegressionCV, "neg_log_loss", 1.0
+        y = (X[:, 0] + offset - 2.0 + rng.logistic(size=150) > 0).astype(int)
+    scored = model(alphas=5, cv=3, scoring=scoring).fit(X, y, offset=offset)
+    plain = model(alphas=5, cv=3).fit(X, y, offset=offset)
+    np.testing.assert_allclose(scored.mean_score_, times * plain.mean_score_, rtol=1e-6)
+    np.testing.assert_allclose(scored.predict(X), plain.predict(X))

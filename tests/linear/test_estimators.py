@@ -112,6 +112,19 @@ def test_weights_are_repetitions(name):
     same(weighted, scaled)
 
 
+@pytest.mark.parametrize("kind", ["RobustRegression", "QuantileRegression"])
+@pytest.mark.parametrize("weight", [0.1, 1e-9, 1e9])
+def test_equal_weights_are_none_where_a_spread_is_measured(kind, weight):
+    """Half of the weight was missed by the rounding of a sum, and the median was another row."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((442, 3)), rng.standard_normal(442)
+    plain = getattr(linear, kind)().fit(X, y)
+    weighted = getattr(linear, kind)().fit(X, y, np.full(442, weight))
+    name = "scale_" if kind == "RobustRegression" else "smoothing_"
+    assert getattr(weighted, name) == getattr(plain, name)
+    np.testing.assert_allclose(weighted.coef_, plain.coef_, rtol=1e-10)
+
+
 @every_convex_case
 def test_warm_starts_end_where_cold_starts_do(name):
     X, y = data(CASES[name][1])
@@ -294,17 +307,22 @@ def test_constant_and_empty_columns_get_no_coefficient():
 CONSTANT = [linear.ElasticNet, linear.Lasso, linear.LogSumRegression, linear.MCPRegression,
             linear.SCADRegression, linear.WeightedLasso, linear.GammaRegressor,
             linear.PoissonRegressor, linear.QuantileRegression, linear.RobustRegression,
-            linear.GeneralizedLinear]  # fmt: skip
+            linear.GeneralizedLinear, linear.GroupLasso, linear.SparseGroupLasso,
+            linear.SlopeRegression]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", CONSTANT)
-@pytest.mark.parametrize("value", [1.0, 0.1, 3e5])
-def test_constant_targets_and_default_arguments(kind, value):
-    """Nothing is to be selected: no warning, whatever rounding leaves of the gradient."""
+@pytest.mark.parametrize("value", [1.0, 0.1, 3.3, 3e5, 1e8 / 3])
+@pytest.mark.parametrize("alpha", [None, 0.0])
+def test_constant_targets_and_default_arguments(kind, value, alpha):
+    """Nothing is to be selected: no warning, whatever rounding leaves of loss and gradient."""
     X = np.random.default_rng(0).standard_normal((80, 6))
     y = np.full(80, value)
-    model = kind().fit(X, y)
+    model = (kind() if alpha is None else kind(alpha=alpha)).fit(X, y)
     assert model.certificate_.reached
+    if alpha == 0.0:
+        np.testing.assert_allclose(model.predict(X), y, rtol=1e-6)
+        return
     assert not model.coef_.any()
     np.testing.assert_allclose(model.predict(X), y, rtol=1e-6)
     if kind in (linear.GammaRegressor, linear.PoissonRegressor):

@@ -160,6 +160,10 @@ def test_unfitted_models_say_so():
         linear.Lasso().predict(X)
     with pytest.raises(NotFittedError):
         linear.plot_cv(linear.LassoCV())
+    model = linear.SlopeRegression(0.1, weights=[1.0])
+    refused("weights", model)  # after X was looked at
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 @pytest.mark.parametrize("shape", [(3,), (40, 2)])
@@ -180,13 +184,38 @@ def test_alphas_are_one_list():
         linear.Lasso().path(X, Y, alphas=[[1.0, 0.5]])
 
 
-@pytest.mark.parametrize("kind", ["object", "category"])
-def test_a_column_of_text_is_named(kind):
+@pytest.mark.parametrize("kind", ["object", "category", "dates", "zones", "periods"])
+def test_a_column_of_text_or_dates_is_named(kind):
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame(X).assign(city=pandas.Series(["a", "b"] * (len(X) // 2), dtype=kind))
+    dates = {
+        "dates": pandas.Timestamp("2020-01-01"),
+        "zones": pandas.Timestamp("2020-01-01", tz="UTC"),
+        "periods": pandas.Period("2020-01"),
+    }
+    column = dates.get(kind)
+    if column is None:
+        column = pandas.Series(["a", "b"] * (len(X) // 2), dtype=kind)
+    table = pandas.DataFrame(X).assign(city=column)
     table.columns = table.columns.astype(str)
     message = "X: its entries must be real numbers; encode or drop column 'city'"
     refused(message, linear.Lasso(0.1), table)
     model = linear.Lasso(0.1).fit(table.assign(city=1.0), Y)
     with pytest.raises(ValueError, match=re.escape(message)):
         model.predict(table)
+
+
+@pytest.mark.parametrize("groups", [2.0, None, [2, 3], "abc", []])
+def test_what_groups_may_be_is_said(groups):
+    refused("groups must be one size, sizes that add up to", linear.GroupLasso(0.1, groups=groups))
+
+
+def test_ones_are_sizes_or_labels():
+    """Every feature by itself, or all in one group: nobody can tell."""
+    refused("ones may be sizes or labels", linear.GroupLasso(0.1, groups=[1] * X.shape[1]))
+    linear.GroupLasso(0.1, groups=[7] * X.shape[1]).fit(X, Y)
+    linear.GroupLasso(0.1, groups=[1]).fit(X[:, :1], Y)
+
+
+@pytest.mark.parametrize("alphas", [0, True])
+def test_a_number_of_alphas_is_checked(alphas):
+    refused("alphas must be an integer >= 1", linear.LassoCV(alphas=alphas))

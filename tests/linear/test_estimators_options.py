@@ -62,6 +62,19 @@ def test_alpha_zero_is_the_fit_without_a_penalty():
     np.testing.assert_allclose(poisson.coef_, theirs.coef_, atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [60, 5])
+@pytest.mark.parametrize("kind", ["Lasso", "SlopeRegression", "QuantileRegression", "SparseSVC"])
+def test_the_tolerance_without_a_penalty_does_not_depend_on_the_start(kind, n):
+    """It was a part of the gradient at the start, so a second fit could not meet it."""
+    y = (np.median(Y) < Y).astype(int) if kind == "SparseSVC" else Y
+    model = getattr(linear, kind)(alpha=0.0, warm_start=True).fit(X[:n], y[:n])
+    first = model.certificate_
+    assert first.reached
+    again = model.fit(X[:n], y[:n]).certificate_
+    assert again.reached
+    assert again.tolerance == pytest.approx(first.tolerance)
+
+
 @pytest.mark.parametrize("name", ["lasso", "lasso of several outputs", "tasks", "logistic"])
 def test_relaxed_fits_have_the_features_of_the_penalty_and_none_of_its_shrinkage(name):
     X, y = data(CASES[name][1])

@@ -47,6 +47,9 @@ def test_streams_learn_and_do_not_mind_how_they_are_cut():
         parts = pickle.loads(pickle.dumps(parts))
     np.testing.assert_allclose(whole.coef_, parts.coef_, rtol=1e-12)
     assert 2000 < whole.n_rows_used_ <= 3000
+    assert whole.alpha_ == 0.1
+    own = linear.StochasticLinear(batch_size=100).partial_fit(X[:500], y[:500]).alpha_
+    assert own == pytest.approx(linear.Lasso(None).fit(X[:500], y[:500]).alpha_)
     exact = linear.Lasso(0.1).fit(X, y)
     assert np.linalg.norm(whole.coef_ - exact.coef_) < 0.3
     assert whole.score(X, y) > 0.8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_regression, make_sparse_uncorrelated
 
 from cyclade.linear import QuantileRegression, solve
 from cyclade.linear.penalties import Box, ElasticNet, WeightedL1
@@ -64,3 +65,51 @@ def test_small_float32_tables_reach_their_certificate(seed: int) -> None:
     model = QuantileRegression(alpha=0.01).fit(X, y)
     assert model.certificate_.reached
     assert model.coef_.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["mcp", "scad"])
+def test_classes_far_apart_under_a_bounded_penalty_end_soon(name):
+    """Cycles leapt to zero, where a model with tiny φ'' ends; small steps between took seconds."""
+    X = np.random.default_rng(0).standard_normal((60, 6))
+    found = solve(X, np.where(X[:, 0] > 0, 1.0, -1.0), "logistic", name, lam=0.02, tol=1e-10)
+    assert found.certificate.reached
+    assert found.passes < 1000
+    assert np.flatnonzero(found.coef).tolist() == [0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cauchy", "multinomial"])
+def test_distances_do_not_depend_on_the_units_of_x(loss):
+    """The slope in the intercept has none of them: its rounding is no part of λ, however small."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 6))
+    z = X[:, 0] + rng.standard_normal(60)
+    y = {"logistic": np.sign(z), "cauchy": z + 5.0, "multinomial": (z > 0) + (z > 1)}[loss]
+    y, penalty = y.astype(int) if loss == "multinomial" else y, "l1" if loss == "cauchy" else "mcp"
+    for unit in (1.0, 1e-12):
+        found = solve(unit * X, y, loss, penalty, lam=0.02 * unit, tol=1e-8)
+        assert found.certificate.reached
+
+
+@pytest.mark.parametrize("part", [300, 1000, 10_000])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_supports_of_more_columns_than_rows_get_smaller(part, fit_intercept):
+    """On a support above the rank no Newton step was made, and cycles crept to the last pass."""
+    X, y = make_regression(100, 2000, n_informative=20, noise=5, random_state=0, effective_rank=30)
+    lam_max = np.abs(X.T @ (y - y.mean() * fit_intercept)).max() / 100
+    found = solve(X, y, lam=lam_max / part, fit_intercept=fit_intercept, max_passes=3000)
+    assert found.certificate.reached
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_newton_steps_go_on_where_f_is_rounded(fit_intercept):
+    """They ended where F fell by rounding alone, and cycles had to bring slopes to the goal."""
+    X, y = make_sparse_uncorrelated(300, 800, random_state=0)
+    mean = np.exp(np.clip((y - y.mean()) / y.std(), -2, 2))
+    counts = np.random.default_rng(0).poisson(mean)
+    lam = 0.001 * np.abs(X.T @ (counts - counts.mean())).max() / 300
+    found = solve(
+        X, counts, "poisson", ElasticNet(lam, 0.0), fit_intercept=fit_intercept, tol=1e-9,
+        max_passes=20_000,
+    )  # fmt: skip
+    assert found.certificate.reached
+    assert found.passes < 10_000

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from cyclade.linear import Lasso, MCPRegression, solve
+from cyclade.linear import GroupLasso, Lasso, MCPRegression, RobustRegression, solve
 from cyclade.linear.penalties import L1
 
 
@@ -67,3 +67,13 @@ def test_estimators_warn_once_about_what_float32_cannot_meet(single):
 
 def test_estimators_make_as_many_passes_as_solve():
     assert Lasso().max_iter == inspect.signature(solve).parameters["max_passes"].default
+
+
+@pytest.mark.parametrize("kind", [Lasso, GroupLasso, RobustRegression])
+def test_targets_and_weights_are_not_rounded_as_x_is(kind):
+    """A float32 y of ten millions is rounded to whole numbers, weights of 1e-44 to a digit."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6)).astype(np.float32)
+    y, weights = 1e7 + X[:, 0] + 0.1 * rng.standard_normal(200), rng.random(200)
+    double = kind(0.01).fit(X.astype(np.float64), y, weights).coef_
+    np.testing.assert_allclose(kind(0.01).fit(X, y, 1e-44 * weights).coef_, double, atol=1e-5)

@@ -90,7 +90,8 @@ def solve(
         For a convex loss and penalty with conjugates: stop at a duality gap ≤ tol times the loss
         of the null model (x = 0, best c) above a perfect fit's. Otherwise: stop at
         max_j dist(∂F, 0)_j ≤ tol · λ, where λ is the largest |gradient| at which a zero
-        coefficient stays zero (or, for penalties without one, the largest gradient at the start).
+        coefficient stays zero (or, for penalties without one, the largest gradient of the null
+        model).
     max_passes : int
         The most cycles to make, each over the columns then active.
     verbose : bool
@@ -243,7 +244,7 @@ class Part(NamedTuple):
     @property
     def null_gradient(self) -> Array:
         """At x = 0 and the best intercept, by features."""
-        return self.problem.null.gradient
+        return self.problem.null_gradient
 
     def fit(
         self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None = None

@@ -113,18 +113,23 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
     >>> as_groups(["b", "a", "b"], 3, None)
     [[1], [0, 2]]
     """
+    accepted = f"one size, sizes that add up to {p}, {p} labels or lists of features"
+    require(isinstance(groups, Integral) or np.iterable(groups), "groups", groups, accepted)
     if isinstance(groups, Integral) or any(np.ndim(group) for group in groups):
         return groups if names is None or isinstance(groups, Integral) else named(groups, names)
     if len(groups) == p:
-        _, codes = np.unique(np.asarray(groups), return_inverse=True)
+        labels = np.asarray(groups)
+        if p > 1 and labels.dtype.kind in "iu" and (labels == 1).all():
+            raise ValueError(
+                f"groups: {p} ones may be sizes or labels; give 1 for groups of one feature, or "
+                "another label for one group of all"
+            )
+        _, codes = np.unique(labels, return_inverse=True)
         order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
     else:
         order, sizes = np.arange(p), np.asarray(groups)
-        if sizes.dtype.kind not in "iu" or (sizes < 1).any() or sizes.sum() != p:
-            raise ValueError(
-                f"groups must be one size, sizes that add up to {p}, {p} labels or lists of "
-                f"features, got {groups!r}"
-            )
+        valid = sizes.dtype.kind in "iu" and bool((sizes >= 1).all()) and sizes.sum() == p
+        require(valid, "groups", groups, accepted)
     return [part.tolist() for part in np.split(order, np.cumsum(sizes)[:-1])]
 
 
@@ -148,12 +153,22 @@ def numbers(name: str, values: Any, dtype: Any) -> Array:
     return array
 
 
+def is_constant(y: Array) -> bool:
+    """Whether all rows are alike: an intercept then explains them, and gradients are rounding."""
+    return bool((y[0] == y[-1]).all() and (y == y[0]).all())
+
+
 def weighted_median(values: Array, weights: Array | None) -> float:
-    """The lower median of the values, each as often as its weight says."""
+    """The lower median of the values, each as often as its weight says.
+
+    Half of the weight that is missed by the rounding of a sum is half: equal weights of any size
+    give the median that weights of 1 do.
+    """
     order = np.argsort(values, kind="stable")
     mass = np.ones(len(values)) if weights is None else weights
     cumulated = np.cumsum(mass[order], dtype=np.float64)
-    return float(values[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])])
+    half = (0.5 - len(values) * np.finfo(np.float64).eps) * cumulated[-1]
+    return float(values[order][np.searchsorted(cumulated, half)])
 
 
 def spread(y: Array, weights: Array | None) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.checks import as_data
+from cyclade.linear.checks import as_data, is_constant
 from cyclade.linear.kernels.columns import bound_gradient, undecided
 from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
@@ -177,6 +177,11 @@ class Problem:
         """The null model, the same for every penalty."""
         return Null(self)
 
+    @property
+    def null_gradient(self) -> Array:
+        """At x = 0 and the best intercept, by features."""
+        return self.null.gradient
+
     def at(self, penalty: Any) -> Problem:
         """The same problem with another penalty of the same kind, as along a path."""
         other = replace(self, penalty=self.penalty.at(penalty))
@@ -300,12 +305,25 @@ class Null:
         self.design = problem.design  # not the problem: a cycle would outlive the fit
         nowhere = np.zeros(problem.offset.shape[1:]) if problem.offset.ndim > 1 else 0.0
         self.loss_at, self.c = problem.shifted(problem.offset.copy(), nowhere)
+        self._free = problem.fit_intercept and not problem.has_offset
 
     @cached_property
     def scale(self) -> float:
         """Its loss above that of a perfect fit."""
         value, perfect = self.loss_at.value, self.loss_at.perfect
         return value - perfect if np.isfinite(perfect) else abs(value)
+
+    @cached_property
+    def explained(self) -> tuple[float, float]:
+        """Sizes of loss and gradient at z = 0 if y is constant: all is explained; else zeros.
+
+        What the intercept leaves of them is rounding, and does not tell how large they were.
+        """
+        at = self.loss_at
+        if not (self._free and at.loss.target == "real" and is_constant(at.y)):
+            return 0.0, 0.0
+        zero = loss_at(at.loss, at.y, at.s, np.zeros_like(at.z))
+        return abs(zero.value), float(np.abs(zero.slopes).sum()) or 1.0
 
     @cached_property
     def gradient(self) -> Array:

@@ -170,7 +170,8 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     columns are. Where that Hessian is not positive definite the model's own weights are used, and
     longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
     at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept
-    moves by, or None if F does not fall or S is eps-stationary already.
+    moves by, or None if F does not fall or S is eps-stationary already. Where all that F could fall
+    by is rounding, a step counts that halves the slopes: those tell more than F near a minimum.
     """
     problem, k = model.problem, S.size
     slope, bend = problem.penalty.derivatives(S, x)
@@ -178,7 +179,12 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
         return None
     columns = problem.design.unweighted(S, problem.fit_intercept)
     at = np.searchsorted(columns.cols, S)
-    downhill = np.append(-columns.slopes(model.slopes, at) - slope, -model.slopes.sum())
+
+    def down(slopes: Array, slope: Array) -> Array:
+        last = -slopes.sum() if problem.fit_intercept else 0.0
+        return np.append(-columns.slopes(slopes, at) - slope, last)
+
+    downhill = down(model.slopes, slope)
     if float(np.abs(downhill[:k]).max()) <= eps:
         return None
     for second in (model.second(), model.w):
@@ -205,6 +211,15 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
             t *= 0.5
         else:
             break
+    if best is None and 0.0 < float(downhill @ step) <= problem.tuning.rounding * abs(F):
+        dx, dc = step[:k], float(step[k])
+        there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
+        left = down(there.slopes, problem.penalty.derivatives(S, x + dx)[0])
+        if (kinked & ((x + dx) * x <= 0)).any() or np.abs(left).max() > 0.5 * np.abs(
+            downhill
+        ).max():
+            return None
+        return dx, there, dc - float(columns.centres[at] @ dx)
     return best
 
 

@@ -122,7 +122,10 @@ def judge(problem: Problem, x: Array, loss_at: LossAt, gradient: Gradient) -> Me
     slope, distance = problem.slope(loss_at), largest
     if problem.fit_intercept:
         one = isinstance(slope, float)
-        distance = max(largest, abs(slope) if one else float(np.abs(slope).max()))
+        off = abs(slope) if one else float(np.abs(slope).max())
+        # Slopes in x have the units of X, this one has none: beside a tiny X its rounding shows.
+        if off > largest and exceeds(slope, problem.tuning.rounding * loss_at.balance[1]):
+            distance = off
     objective = loss_at.value + r
     return Measured(problem, loss_at, gradient, slope, distances, distance, objective)
 

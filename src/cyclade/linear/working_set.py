@@ -181,11 +181,11 @@ class Stopping:
         self, problem: Any, state: Any, tol: float, max_passes: int, report: Report
     ) -> None:
         """`scale` is that of distances, and `target` the distance to bring all columns to."""
-        self.scale = scale_of_distance(problem, state.measured.g)
+        self.scale = scale_of_distance(problem, state)
         goal = tol * self.scale
         if problem.has_dual:  # a gap is a difference of numbers of the size of F, rounded as such
-            rounding = problem.tuning.rounding * abs(state.measured.objective)
-            goal = max(tol * problem.null.scale, rounding)
+            size = max(abs(state.measured.objective), problem.null.explained[0])
+            goal = max(tol * problem.null.scale, problem.tuning.rounding * size)
         self.goal, self.kind = goal, "gap" if problem.has_dual else "distance"
         self.max_passes, self.report = max_passes, report
         self.tuning: Tuning = problem.tuning
@@ -246,6 +246,13 @@ class Stopping:
             self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
 
 
-def scale_of_distance(problem: Any, g: Array) -> float:
-    """λ: the largest |g| that keeps a zero; without any, the largest entry of the gradient g."""
-    return problem.penalty.scale or float(np.abs(g).max(initial=0.0)) or 1.0
+def scale_of_distance(problem: Any, state: Any) -> float:
+    """λ: the largest |g| that keeps a zero; without any, the largest gradient of the null model.
+
+    That of the start, which may be a solution, would ask for more the better the start is.
+    """
+    scale = problem.penalty.scale or problem.null.explained[1]
+    if scale:
+        return float(scale)
+    g = problem.null_gradient if state.x.any() else state.measured.g
+    return float(np.abs(g).max(initial=0.0)) or 1.0

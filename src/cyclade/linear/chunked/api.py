@@ -50,8 +50,7 @@ class TablePart(NamedTuple):
     @property
     def null_gradient(self) -> Array:
         """At x = 0 and the best intercept, by features."""
-        zero = np.zeros(self.table.chunks.p * self.table.penalty.T)
-        return np.asarray(self.table.read(zero, self.table.null.c)["g"])
+        return self.table.null_gradient
 
     def fit(
         self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None

@@ -108,7 +108,7 @@ class Table:
         column = self.column
         other.column = Column(loss, column.outputs, column.output, column.total)
         other.loss, other.alive, other.at_zero = loss, None, None
-        for cached in ("null", "has_dual"):
+        for cached in ("null", "null_gradient", "has_dual"):
             other.__dict__.pop(cached, None)
         return other
 
@@ -127,6 +127,12 @@ class Table:
     def null(self) -> Null:
         """The null model, the same for every penalty."""
         return Null(self)
+
+    @cached_property
+    def null_gradient(self) -> Array:
+        """At x = 0 and the best intercept, by features."""
+        zero = np.zeros(self.chunks.p * self.penalty.T)
+        return np.asarray(self.read(zero, self.null.c)["g"])
 
     # --- passes over X --------------------------------------------------------------------------
 
@@ -197,6 +203,8 @@ class Null:
 
     Without an intercept a pass at x = 0 has all of it.
     """
+
+    explained = 0.0, 0.0  # whether y is constant is not looked at
 
     def __init__(self, table: Table) -> None:
         self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)

@@ -31,6 +31,7 @@ from cyclade.linear.checks import (
     check_offset,
     check_weights,
     in_chunks,
+    is_constant,
     numbers,
 )
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
@@ -159,7 +160,7 @@ class LinearModel(FittedModel):
             raise ValueError(f"alpha must be None: {name} lacks scaled(lam) and has its own λ")
         return non_negative("alpha", self.alpha)
 
-    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
+    def _encode(self, y: Array, sample_weight: Array | None) -> Encoded:
         """Targets as the loss takes them, and weights with what the classes weigh."""
         raise NotImplementedError
 
@@ -192,7 +193,7 @@ class LinearModel(FittedModel):
         -------
         self
         """
-        return self._fitted(self._data(X, y, sample_weight, offset))
+        return self._fitted(self._data(X, y, sample_weight, offset))._told()
 
     def _fitted(self, data: Data) -> Self:
         """Set the attributes of a fit."""
@@ -202,16 +203,23 @@ class LinearModel(FittedModel):
         coef, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
         self.coef_ = coef if not self.standardize else (coef / self._scale).astype(coef.dtype)
         self.fit_time_ = perf_counter() - start
-        self.certificate_ = certificate = worst([s.certificate for s in solutions])
+        self.certificate_ = worst([s.certificate for s in solutions])
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.n_iter_ = max(1, *(int(solution.passes) for solution in solutions))
-        if not certificate.reached:
-            self._warn(
-                f"its {certificate.kind} is {certificate.value:.2e}, the tolerance "
-                f"{certificate.tolerance:.2e}",
-                depth=2,
-            )
         return self
+
+    def _told(self) -> Self:
+        """Warn of what a fit did not reach; `fit` calls this last."""
+        for text in self._shortfalls():
+            self._warn(text, depth=2)
+        return self
+
+    def _shortfalls(self) -> list[str]:
+        """What did not reach its tolerance, in words."""
+        now = self.certificate_
+        if now.reached:
+            return []
+        return [f"its {now.kind} is {now.value:.2e}, the tolerance {now.tolerance:.2e}"]
 
     def path(
         self,
@@ -264,8 +272,9 @@ class LinearModel(FittedModel):
         if in_chunks(X):
             return table_data(self, X, y, sample_weight, offset)
         X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
-        weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        encoded, weights = self._encode(y, weights, X.dtype)
+        # In float64 whatever X is: rounded as X is, a y far from zero would lose what X explains.
+        weights = check_weights(sample_weight, X.shape[0], np.float64)
+        encoded, weights = self._encode(y, weights)
         self._scale = 1.0
         if self.standardize:  # an unpenalised intercept makes up for columns that are not centred
             from sklearn.preprocessing import StandardScaler
@@ -424,8 +433,8 @@ class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _inverse_link(self, z: Array) -> Array:
         return z
 
-    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
-        return numbers("y", y, dtype), sample_weight
+    def _encode(self, y: Array, sample_weight: Array | None) -> Encoded:
+        return numbers("y", y, np.float64), sample_weight
 
     def _separate(self, y: Array, loss: Loss, penalty: Any) -> list[Array]:
         together = y.ndim == 1 or isinstance(penalty, BlockPenalty)
@@ -458,7 +467,7 @@ def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: 
         name = type(data.penalty).__name__
         raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
     if isinstance(alphas, Integral):
-        n_alphas, alphas = int(alphas), None
+        n_alphas, alphas = whole_number("n_alphas", alphas, 1), None
     if alphas is not None:
         given = numbers("alphas", alphas, np.float64)
         valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())
@@ -469,11 +478,6 @@ def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: 
     return np.asarray(largest_alpha(model, data) * np.geomspace(1.0, alpha_ratio, count))
 
 
-def is_constant(y: Any) -> bool:
-    """Whether the intercept alone explains these targets; a gradient there would be rounding."""
-    return isinstance(y, np.ndarray) and bool((y == y[:1]).all())
-
-
 def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
     """The smallest alpha at which all coefficients of all separate fits are zero."""
     if not hasattr(data.penalty, "lam_max"):
@@ -482,7 +486,7 @@ def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:
     weights, intercept = data.sample_weight, model.fit_intercept
     largest = max(
         0.0
-        if intercept and data.offset_of(k) is None and is_constant(y)
+        if intercept and data.offset_of(k) is None and isinstance(y, np.ndarray) and is_constant(y)
         else lam_max(data.X, y, data.loss, data.penalty, weights, data.offset_of(k), intercept)
         for k, y in enumerate(data.targets)
     )

@@ -72,7 +72,7 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         """Whether the loss knows probabilities."""
         return False
 
-    def _encode(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
+    def _encode(self, y: Array, sample_weight: Array | None) -> Encoded:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         seen = codes if sample_weight is None else codes[sample_weight > 0]
@@ -87,7 +87,7 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             raise ValueError(f"sample_weight: all rows of class {lost!r} have zero weight")
         if self.class_weight is not None:
             per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            per_row = per_class[codes].astype(dtype)
+            per_row = per_class[codes]
             sample_weight = per_row if sample_weight is None else per_row * sample_weight
         return codes, sample_weight
 

@@ -127,8 +127,9 @@ class CrossValidated(LinearModel):
         if np.ndim(ratio) == 0:  # type: ignore[arg-type]
             self.l1_ratio_ = ratio
             data = self._data(X, y, sample_weight, offset)
-            return self._fitted(replace(data, groups=check_groups(groups, len(data.y))))
-        return self._best_ratio(X, y, sample_weight, offset, groups)
+            data = replace(data, groups=check_groups(groups, len(data.y)))
+            return self._fitted(data)._told()
+        return self._best_ratio(X, y, sample_weight, offset, groups)._told()
 
     def _best_ratio(self, X: Any, y: Any, sample_weight: Any, offset: Any, groups: Any) -> Self:
         """The fit with the best mean score over all `l1_ratio`, on the same folds."""
@@ -144,7 +145,14 @@ class CrossValidated(LinearModel):
             tried.append(model._fitted(data))
         best = max(tried, key=lambda model: float(np.nanmax(model.mean_score_)))
         self.__dict__.update({**vars(best), **parameters, "l1_ratio_": best.l1_ratio})
+        self._reached: list[bool] = [one for model in tried for one in model._reached]
         return self
+
+    def _shortfalls(self) -> list[str]:
+        """Those of the folds are told together: of threads, or one by one, they would repeat."""
+        missed, of_all = self._reached.count(False), len(self._reached)
+        folds = f"at {missed} of {of_all} fits on the {self.score_path_.shape[1]} folds"
+        return [folds] * (missed > 0) + super()._shortfalls()
 
     def get_metadata_routing(self) -> MetadataRouter:
         """`groups` goes to the splitter, as in scikit-learn's estimators with cross-validation."""
@@ -170,10 +178,7 @@ class CrossValidated(LinearModel):
                 delayed(_held_out)(model, self._kept(data, f"fold-{k}"), grid, *fold)
                 for k, fold in enumerate(folds)
             )
-        reached = [certified for _, fits in tried for certified in fits]
-        if not all(reached):  # said here, once: warnings from threads would repeat, or be lost
-            missed = f"at {reached.count(False)} of {len(reached)} fits"
-            self._warn(f"{missed} on the {len(folds)} folds", depth=3)
+        self._reached = [certified for _, fits in tried for certified in fits]
         scores = np.stack([scores for scores, _ in tried], axis=1)
         weights = data.weights
         chosen = Choice(grid, scores, np.array([weights[test].sum() for _, test in folds]))
@@ -312,6 +317,7 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
 
     path = CoefficientPath.of(grid, results, model._shape)
     fitted, scorer = copy.copy(model), check_scoring(model, scoring=model.scoring)
+    fitted._own_offset = outside.offset  # scorers call predict with nothing but X
     weights = {} if outside.sample_weight is None else {"sample_weight": outside.sample_weight}
     scores = []
     for k in range(len(grid)):

@@ -28,10 +28,14 @@ def text_named(X: Any) -> Iterator[None]:
     """Where a dataframe cannot be read as numbers, an error that names the column."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: dates beside numbers, and the like
         for name in getattr(X, "columns", ()):
             try:
-                np.asarray(X[name], np.float64)
+                column = X[name]
+                dtype = getattr(column, "dtype", None)
+                if getattr(dtype, "kind", np.asarray(column).dtype.kind) in ("m", "M"):
+                    raise TypeError("it holds dates")  # which alone would pass as numbers
+                np.asarray(column, np.float64)
             except (ValueError, TypeError):
                 raise ValueError(
                     f"X: its entries must be real numbers; encode or drop column {name!r} "
@@ -71,7 +75,8 @@ class FittedModel(Declared):
 
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
-        check_is_fitted(self)
+        offset = getattr(self, "_own_offset", None) if offset is None else offset
+        check_is_fitted(self, "coef_")
         if in_chunks(X):
             describe(self, X, reset=False)
             return shifted(table_predictions(X, dense(self.coef_).T, self.intercept_), offset)
@@ -91,13 +96,13 @@ class FittedModel(Declared):
 
     def sparsify(self) -> Self:
         """Keep `coef_` as a sparse array from now on; predictions stay as they are."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         self.coef_ = self.sparse_coef_
         return self
 
     def densify(self) -> Self:
         """Keep `coef_` as an array again."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         if sparse.issparse(self.coef_):
             coef = dense(self.coef_)
             self.coef_ = coef[0] if np.ndim(self.intercept_) == 0 else coef
@@ -111,7 +116,7 @@ class FittedModel(Declared):
         limit : int, default=20
             How many features are listed, the largest first.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         coef = np.atleast_2d(dense(self.coef_))
         size = abs(coef).max(axis=0)
         names = getattr(self, "feature_names_in_", np.arange(coef.shape[1]))

@@ -102,10 +102,11 @@ class Stochastic(LinearModel):
             return self
         first = not getattr(self, "_streams", None)
         X, y = self._validated(X, y, reset=first, accept_sparse=("csr",))
-        weights = check_weights(sample_weight, X.shape[0], X.dtype)
-        data = self._checked(X, y, *self._encode_rows(y, weights, X.dtype), offset)
+        weights = check_weights(sample_weight, X.shape[0], np.float64)
+        data = self._checked(X, y, *self._encode_rows(y, weights), offset)
         if first:
-            penalty, options = data.at(self._alpha(data)), self._sampling(data)
+            self.alpha_ = self._alpha(data)
+            penalty, options = data.at(self.alpha_), self._sampling(data)
             self._streams = [RowStream(data.loss, penalty, **options) for _ in data.targets]
         for k, (stream, target) in enumerate(zip(self._streams, data.targets, strict=True)):
             stream.partial_fit(X, target, data.sample_weight, data.offset_of(k))
@@ -114,9 +115,9 @@ class Stochastic(LinearModel):
         self.n_rows_used_ = self._streams[0].rows_used
         return self
 
-    def _encode_rows(self, y: Array, sample_weight: Array | None, dtype: Any) -> Encoded:
+    def _encode_rows(self, y: Array, sample_weight: Array | None) -> Encoded:
         if not is_classifier(self):
-            return self._encode(y, sample_weight, dtype)
+            return self._encode(y, sample_weight)
         codes = np.searchsorted(self.classes_, y)
         unknown = (codes == len(self.classes_)) | (
             self.classes_[np.minimum(codes, len(self.classes_) - 1)] != y

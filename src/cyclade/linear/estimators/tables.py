@@ -62,13 +62,13 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
             "as in X / X.std(axis=0)"
         )
     describe(model, X)
-    rows, dtype = gathered(y), np.dtype(np.float64)
+    rows = gathered(y)
     if rows is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but it is None")
     if rows.ndim == 2 and rows.shape[1] == 1 and not model._multi_output:
         rows = rows[:, 0]
-    given = check_weights(gathered(sample_weight), len(rows), dtype)
-    encoded, weights = model._encode(rows, given, dtype)
+    given = check_weights(gathered(sample_weight), len(rows), np.float64)
+    encoded, weights = model._encode(rows, given)
     data: Data = model._checked(X, rows, encoded, weights, gathered(offset))
     targets: list[Any] = data.targets
     if from_dask(y):

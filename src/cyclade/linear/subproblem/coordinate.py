@@ -129,6 +129,10 @@ def minimise_by_products(
         if t > 0:
             state.x[cols], state.loss_at = x[moving] + t * dx, there
             state.c, state.fresh = state.c + t * dc_raw, check_is_cheap and t == 1.0
+        elif problem.loss.convex and not problem.penalty.convex:
+            # A model has minima too, and cycles may leap to one where the loss is not what it says:
+            # where classes are far apart and φ'' is tiny, to zero. Newton steps do not leap.
+            newton_steps(problem, state, W[x != 0], goal, budget)
         damping = next_damping(state, damping, t, tuning)
         if damping > tuning.max_damping or (check_is_cheap and t > 0):
             return

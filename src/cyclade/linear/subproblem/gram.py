@@ -121,31 +121,33 @@ class Gram:
                 self.factor = Factor(self.tuning)
             made = self.newton_steps(steps)
             wait *= 1 if made else 2
-            steps *= 2 if made == steps else 1
+            steps *= 2 if made in (0, steps) else 1
         return done
 
     def newton_steps(self, most: int) -> int:
         """Newton steps on the support, as long as coordinates leave it; how many were taken."""
         for k in range(most):
             before = np.count_nonzero(self.x)
-            if not self.newton_step():
+            if not self.newton_step(most - k):
                 return k
             if np.count_nonzero(self.x) == before:
                 return k + 1
         return most
 
-    def newton_step(self) -> bool:
+    def newton_step(self, over: float) -> bool:
         """Solve on the support as if r were smooth there; coordinates that change sign go to zero.
 
         Returns whether the step was taken: shorter ones are tried while the model does not fall,
-        finally the one on which only the first coordinate gets to zero.
+        finally the one on which only the first coordinate gets to zero. A support that is larger
+        than the rank of G has no single minimum; a step leads along what G does not see until one
+        leaves, where cycles may creep. That pays if so many are no more than `over` to come.
         """
         S = np.flatnonzero(self.x)
         x = self.x[S]
         slope, bend = self.penalty.derivatives(self.cols[S], x)
         smooth = np.isfinite(bend)
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
-        if not S.size or (S.size > self.rank and not bend.min() > 0):  # no single minimum on S
+        if not S.size or (S.size > self.rank + over and not bend.min() > 0):
             return False
         ridge, b = 1e-13 * self.L[S], self.c[S] - slope
         if bend.any():  # it is another at every step
