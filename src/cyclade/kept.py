@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-FORMAT = 2  # of what callers store: files of another one are those of another run
+FORMAT = 3  # of what callers store: files of another one are those of another run
 
 
 def fingerprint(*parts: Any) -> str:
@@ -39,6 +39,17 @@ def fingerprint(*parts: Any) -> str:
     return found.hexdigest()
 
 
+def rounded(values: Any) -> Array:
+    """Eight digits of numbers of a run: sums made in another order differ in the last ones alone.
+
+    >>> rounded([0.1 + 0.2, 1e-20]).tolist() == rounded([0.3, 1e-20]).tolist()
+    True
+    """
+    given = np.asarray(values, np.float64)
+    texts = [f"{number:.7e}" for number in given.ravel().tolist()]
+    return np.array(texts, np.float64).reshape(given.shape)
+
+
 class Kept:
     """The checkpoint of one run, in a file.
 
@@ -53,6 +64,8 @@ class Kept:
 
     def __init__(self, place: str | os.PathLike[str], run: str) -> None:
         self.path, self.run = Path(place), fingerprint(run, FORMAT)
+        if self.path.is_dir():  # which would be moved aside
+            raise ValueError(f"checkpoint: {self.path} is a folder; name a file")
         self.before = self.path.with_name(self.path.name + ".before")
 
     def save(self, **arrays: Any) -> None:
@@ -75,6 +88,13 @@ class Kept:
                 warnings.warn(f"checkpoint {path} is damaged and was skipped: {bad}", stacklevel=3)
         return None
 
+    def foreign(self, path: Path | None = None) -> ValueError:
+        """The error for a checkpoint of another run."""
+        return ValueError(
+            f"checkpoint: {path or self.path} belongs to other data or arguments, or to another "
+            "version; name another file, or remove it"
+        )
+
     def _read(self, path: Path) -> dict[str, Array]:
         whole = path.read_bytes()
         head, _, body = whole.partition(b"\n")
@@ -82,9 +102,6 @@ class Kept:
             raise OSError("its content does not fit its digest")
         run, _, content = body.partition(b"\n")
         if run != self.run.encode():
-            raise ValueError(
-                f"checkpoint: {path} belongs to other data or arguments, or to another "
-                "version; name another file, or remove it"
-            )
+            raise self.foreign(path)
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
