@@ -284,6 +284,10 @@ def minimize_goes_on_from_its_checkpoint() -> None:
         found = fit(library, **options, checkpoint=kept)
         assert np.array_equal(np.asarray(found.x), np.asarray(wanted.x))
         assert found.history["fun"] == wanted.history["fun"]
+        again: Any = {**options, "seed": 3, "checkpoint": kept}
+        raises(ValueError, "belongs to other", lambda library=library, again=again: fit(
+            library, **again
+        ))  # fmt: skip
     raises(
         ValueError, "belongs to other data",
         lambda: fit("numpy", **options | {"b": 8}, checkpoint=FOLDER / "minimize-numpy"),
@@ -297,6 +301,8 @@ def minimize_refuses_what_ranks_cannot_share() -> None:
         ValueError, "x0 is", lambda: minimize(np.sum, np.full(2, rank), n=3, process_group=group)
     )
     raises(ValueError, "b, b_small, p is (8, None, None)", lambda: fit("numpy", b=8 + rank))
+    raises(ValueError, "reg is", lambda: fit("numpy", reg=L1(0.1 + rank)))
+    raises(ValueError, "L, eta, accelerate is", lambda: fit("numpy", L=1.0 + rank))
 
 
 # ------------------------------------------------------------------------------------- checks

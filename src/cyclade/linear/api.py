@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
-from cyclade.kept import Kept, fingerprint, rounded
+from cyclade.kept import Kept, described, fingerprint, rounded
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import (
     as_starts,
@@ -25,7 +25,6 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.results import (
     PathResult,
     Solution,
-    described,
     paths_together,
     resumed,
     together,

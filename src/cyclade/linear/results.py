@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.kept import Kept, fingerprint, rounded
+from cyclade.kept import Kept
 
 Array = NDArray[Any]
 
@@ -170,23 +170,6 @@ def worst(certificates: list[Any]) -> Any:
 
 
 Follow = Callable[[Any, Any, Array, Callable[[Solution], None]], None]
-
-
-def described(thing: Any) -> Any:
-    """A penalty or a loss by its class and what it holds, for a fingerprint."""
-    held = getattr(thing, "__dict__", {})
-    return type(thing).__name__, [(name, _told(held[name])) for name in sorted(held)]
-
-
-def _told(value: Any) -> Any:
-    """A value without what differs between processes: addresses, the last digits of sums."""
-    if isinstance(value, np.ndarray):
-        return fingerprint(rounded(value) if value.dtype.kind == "f" else value)
-    if hasattr(value, "__qualname__"):
-        return value.__qualname__
-    if getattr(type(value), "__repr__", None) is object.__repr__:
-        return described(value)
-    return repr(value)
 
 
 def resumed(

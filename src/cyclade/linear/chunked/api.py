@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.kept import Kept, fingerprint, rounded
+from cyclade.kept import Kept, described, fingerprint, rounded
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
 from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
@@ -21,7 +21,6 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import (
     PathResult,
     Solution,
-    described,
     resumed,
 )
 from cyclade.linear.starts.continuation import softer
