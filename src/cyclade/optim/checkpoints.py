@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Checkpoints:
     def save(self, step: int, **parts: Any) -> Path:
         """Write checkpoint `step`: what has a state_dict by that, all else as plain values."""
         path = self.folder / f"checkpoint-{whole_number('step', step, 0):08d}.pt"
+        self._refuse_shards(parts)
         if self._ranks is not None and self._ranks.rank > 0:
             return path
         states, values = {}, {}
@@ -74,6 +75,7 @@ class Checkpoints:
 
     def load(self, **parts: Any) -> dict[str, Any] | None:
         """Give the parts the newest state that is whole; its step and values, or None."""
+        self._refuse_shards(parts)
         first = self._ranks is None or self._ranks.rank == 0
         content, trouble = None, None
         try:
@@ -97,6 +99,19 @@ class Checkpoints:
         for name in wanted:  # in the order given: all ranks load the same part at a time
             parts[name].load_state_dict(state["states"][name])
         return {"step": state["epoch"], **state["values"]}
+
+    def _refuse_shards(self, parts: dict[str, Any]) -> None:
+        """Raise ValueError, on every rank, for parts of which each rank has something else."""
+        if self._ranks is None or self._ranks.size == 1:
+            return
+        for name, part in parts.items():
+            if any(type(tensor).__name__ == "DTensor" for tensor in _parameters(part)):
+                raise ValueError(
+                    f"{name} is sharded (fully_shard, or tensor parallelism), and the first rank "
+                    "would write its own shards for all: give every rank a folder and a group of "
+                    "its own, Checkpoints(folder / str(rank), process_group=that_rank_alone), and "
+                    "resume on as many ranks; or use torch.distributed.checkpoint"
+                )
 
     def _found(self) -> list[tuple[int, Path]]:
         """The checkpoints that are there, the newest first."""
@@ -125,6 +140,14 @@ class Checkpoints:
                 continue
             return archive
         return None
+
+
+def _parameters(part: Any) -> Iterator[Any]:
+    """Those of a model or of an optimizer."""
+    if isinstance(part, torch.nn.Module):
+        yield from part.parameters()
+    for group in getattr(part, "param_groups", ()):
+        yield from group["params"]
 
 
 def _read(archive: bytes, path: Path) -> Any:
