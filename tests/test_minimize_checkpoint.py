@@ -161,3 +161,11 @@ def test_reading_runs_no_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(pickle.UnpicklingError, match="which is no state"):
         unpacked(content, state.state.x.layout)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("change", [{"reg": L1(0.02)}, {"L": 3.0}, {"L": [3.0, 2.0, 2.0]}])
+def test_another_regulariser_or_step_is_another_run(change: Any, tmp_path: Path) -> None:
+    run(checkpoint=tmp_path / "run", L=2.0)
+    run(checkpoint=tmp_path / "run", L=2.0, reg=L1(0.01))
+    with pytest.raises(ValueError, match="belongs to other data or arguments"):
+        run(checkpoint=tmp_path / "run", **{"L": 2.0, **change})

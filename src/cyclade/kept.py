@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-FORMAT = 2  # of what callers store: files of another one are those of another run
+FORMAT = 3  # of what callers store: files of another one are those of another run
 
 
 def fingerprint(*parts: Any) -> str:
@@ -39,6 +39,44 @@ def fingerprint(*parts: Any) -> str:
     return found.hexdigest()
 
 
+def rounded(values: Any) -> Array:
+    """Eight digits of numbers of a run: sums made in another order differ in the last ones alone.
+
+    >>> rounded([0.1 + 0.2, 1e-20]).tolist() == rounded([0.3, 1e-20]).tolist()
+    True
+    """
+    given = np.asarray(values, np.float64)
+    texts = [f"{number:.7e}" for number in given.ravel().tolist()]
+    return np.array(texts, np.float64).reshape(given.shape)
+
+
+def described(thing: Any) -> Any:
+    """An object by its class and what it holds, for a fingerprint."""
+    held = getattr(thing, "__dict__", {})
+    return type(thing).__name__, [(name, told(held[name])) for name in sorted(held)]
+
+
+def told(value: Any) -> Any:
+    """A value without what differs between processes: addresses, the last digits of sums.
+
+    >>> told({"a": np.ones(2), "b": len}) == told({"a": np.ones(2), "b": len})
+    True
+    """
+    if hasattr(value, "detach"):
+        value = np.asarray(value.detach().cpu())
+    if isinstance(value, np.ndarray):
+        return fingerprint(rounded(value) if value.dtype.kind == "f" else value)
+    if isinstance(value, dict):
+        return [(repr(name), told(entry)) for name, entry in value.items()]
+    if isinstance(value, list | tuple):
+        return [told(entry) for entry in value]
+    if hasattr(value, "__qualname__"):
+        return value.__qualname__
+    if getattr(type(value), "__repr__", None) is object.__repr__:
+        return described(value)
+    return repr(value)
+
+
 class Kept:
     """The checkpoint of one run, in a file.
 
@@ -53,6 +91,8 @@ class Kept:
 
     def __init__(self, place: str | os.PathLike[str], run: str) -> None:
         self.path, self.run = Path(place), fingerprint(run, FORMAT)
+        if self.path.is_dir():  # which would be moved aside
+            raise ValueError(f"checkpoint: {self.path} is a folder; name a file")
         self.before = self.path.with_name(self.path.name + ".before")
 
     def save(self, **arrays: Any) -> None:
@@ -75,6 +115,13 @@ class Kept:
                 warnings.warn(f"checkpoint {path} is damaged and was skipped: {bad}", stacklevel=3)
         return None
 
+    def foreign(self, path: Path | None = None) -> ValueError:
+        """The error for a checkpoint of another run."""
+        return ValueError(
+            f"checkpoint: {path or self.path} belongs to other data or arguments, or to another "
+            "version; name another file, or remove it"
+        )
+
     def _read(self, path: Path) -> dict[str, Array]:
         whole = path.read_bytes()
         head, _, body = whole.partition(b"\n")
@@ -82,9 +129,6 @@ class Kept:
             raise OSError("its content does not fit its digest")
         run, _, content = body.partition(b"\n")
         if run != self.run.encode():
-            raise ValueError(
-                f"checkpoint: {path} belongs to other data or arguments, or to another "
-                "version; name another file, or remove it"
-            )
+            raise self.foreign(path)
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             return {name: found[name] for name in found.files}

@@ -17,6 +17,7 @@ from cyclade.checkpoint import Checkpoint
 from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.exact_blocks import BlockMinimiser, WithoutGradient
+from cyclade.kept import told
 from cyclade.methods import as_method, make_sampler
 from cyclade.orders import Backward, Custom, Forward, Shuffled, as_order
 from cyclade.regularisers import Regulariser, per_block
@@ -200,9 +201,14 @@ def minimize(
         fun, jac, block_jac, args, x, user_layout, shard, chosen.one_block, order
     )
     agreed: Callable[[list[float]], list[float]] = list
+    given_seed, given_reg = seed, told(reg)
+    # Objects that make steps hold what a run has seen: their class has to do.
+    plain = (int, float, str, list, tuple, dict, np.ndarray)
+    lengths = [told(one) if isinstance(one, plain) else type(one).__name__ for one in (L, eta)]
     if ranks is not None:
         said = {
             "method": chosen.name, "blocks": repr(layout.block_shapes), "order": str(order),
+            "reg": given_reg, "L, eta, accelerate": (*lengths, accelerate),
             "b, b_small, p": (b, b_small, p), "tol, rtol, change_tol": (tol, rtol, change_tol),
             "limits": (max_cycles, max_samples, max_seconds), "every": every, "returns": returns,
             "resume": resume is not None,
@@ -233,9 +239,9 @@ def minimize(
     keep = None
     if checkpoint is not None:
         arguments.check_checkpoint(resume, stream)
-        keep = Checkpoint.of(checkpoint, ranks, x, seed, [
+        keep = Checkpoint.of(checkpoint, ranks, x, given_seed, [
             chosen.name, 1.0 if source is None else source.n, layout.block_shapes, str(order),
-            b, b_small, p, returns, every, accelerate,
+            b, b_small, p, returns, every, accelerate, given_reg, lengths,
         ])  # fmt: skip
         resume = keep.load()
     if resume is not None:

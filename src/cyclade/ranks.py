@@ -100,9 +100,10 @@ class Ranks:
         for rank, other in enumerate(everything):
             for name, value in everything[0].items():
                 if name not in free and other.get(name) != value:
+                    mine, own = _apart(repr(value), repr(other.get(name)))
                     raise ValueError(
-                        f"the ranks were given different things: {name} is {_short(value)} on rank "
-                        f"0 and {_short(other.get(name))} on rank {rank}"
+                        f"the ranks were given different things: {name} is {mine} on rank 0 and "
+                        f"{own} on rank {rank}"
                     )
         first: dict[str, Any] = everything[0]
         return first
@@ -198,9 +199,18 @@ def _place(group: Any) -> tuple[int, int]:
     return dist.get_rank(group), dist.get_world_size(group)
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
+def _apart(one: str, other: str) -> list[str]:
+    """Texts that differ, cut down to where they do if they are long.
+
+    >>> _apart("a" * 300 + "b", "a" * 300 + "c")[1][-9:]
+    'aaaaaaaac'
+    """
+    alike = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    first = max(alike - 60, 0) if max(len(one), len(other)) > 200 else 0
+    last = first + 200
+    return [
+        "…" * (first > 0) + text[first:last] + "…" * (len(text) > last) for text in (one, other)
+    ]
 
 
 def _ranks(which: list[int]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from cyclade.kept import Kept
 from cyclade.linear import LassoCV, RowChunks, path, solve
+from cyclade.linear.losses import Loss
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 10))
@@ -101,6 +102,56 @@ def test_a_checkpoint_of_other_arguments_is_refused(tmp_path):
     path(X, Y, n_lams=3, checkpoint=tmp_path / "path")
     with pytest.raises(ValueError, match="belongs to other data or arguments"):
         path(X, -Y, n_lams=3, checkpoint=tmp_path / "path")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_path_over_other_data_is_refused(table, tmp_path):
+    """Of the same shape, at the same λ: what was done for others would be returned as it is."""
+    options = {"lams": [0.5, 0.1], "checkpoint": tmp_path / "path"}
+    done = path(TABLES[table], Y, **options)
+    others = {"memory": X[:, ::-1].copy(), "chunks": RowChunks(X[:, ::-1].copy(), rows=50)}
+    y = Y.copy()
+    y[7] += 5.0  # in the middle of a chunk
+    for rows, target in ((others[table], Y), (TABLES[table], y)):
+        with pytest.raises(ValueError, match="belongs to other data"):
+            path(rows, target, **options)
+    np.testing.assert_array_equal(path(TABLES[table], Y, **options).coefs, done.coefs)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_parameters_of_a_loss_of_the_user_tell_runs_apart(table, tmp_path):
+    class Scaled(Loss):
+        def __init__(self, width):
+            self.width, self.bound = width, 1.0
+
+        def value(self, y, z):
+            return self.width**2 * np.log(np.cosh((z - y) / self.width))
+
+        def gradient(self, y, z):
+            return self.width * np.tanh((z - y) / self.width)
+
+    options = {"lams": [0.5, 0.1], "checkpoint": tmp_path / "path"}
+    path(TABLES[table], Y, Scaled(1e6), **options)
+    with pytest.raises(ValueError, match="belongs to other data or arguments"):
+        path(TABLES[table], Y, Scaled(2e6), **options)  # the same but for rounding
+
+
+def test_a_path_goes_on_though_sums_are_made_in_another_order(tmp_path):
+    """On other workers λ_max and the weights differ in their last digits."""
+    lams, weights = np.array([0.5, 0.1]), np.full(120, 0.1)
+    path(TABLES["chunks"], Y, lams=lams, sample_weight=weights, checkpoint=tmp_path / "path")
+    moved = lams * (1.0 + 1e-15)
+    path(TABLES["chunks"], Y, lams=moved, sample_weight=weights, checkpoint=tmp_path / "path")
+
+
+def test_a_folder_is_left_where_it_is(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("keep")
+    for call in (path, solve):
+        lam = {"lams": [0.1]} if call is path else {"lam": 0.1}
+        with pytest.raises(ValueError, match="mine is a folder; name a file"):
+            call(TABLES["chunks"], Y, **lam, checkpoint=tmp_path / "mine")
+    assert (tmp_path / "mine" / "file").read_text() == "keep"
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):

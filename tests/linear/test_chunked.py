@@ -14,7 +14,10 @@ from scipy import sparse
 from cyclade.linear import (
     GeneralizedLinearClassifierCV,
     GeneralizedLinearCV,
+    Lasso,
     RowChunks,
+    WeightedLasso,
+    WeightedLassoCV,
     losses,
     path,
     solve,
@@ -585,3 +588,51 @@ def test_four_gib_under_one(tmp_path, capsys):
     assert found["limit is real"]
     assert found["reached"] == [True, True]
     assert found["peak"] < 2**30
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia", "lil", "csc"])
+def test_sparse_formats_without_rows_are_cut_too(form):
+    X = sparse.random_array((60, 5), density=0.5, random_state=0).asformat(form)
+    y = np.arange(60.0)
+    for given in (X, sparse.csr_matrix(X).asformat(form)):
+        found = solve(RowChunks(given, rows=25), y, lam=0.1)
+        assert found.objective == pytest.approx(solve(X.toarray(), y, lam=0.1).objective, rel=1e-8)
+
+
+def test_one_weight_for_all_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 5)), rng.standard_normal(60)
+    table = RowChunks(X, rows=25)
+    alone = solve(table, y, lam=0.1).objective
+    assert solve(table, y, lam=0.1, sample_weight=2.0).objective == alone
+    assert Lasso(0.1).fit(table, y, sample_weight=2.0).objective_ == pytest.approx(alone)
+    with pytest.raises(ValueError, match="at least one weight"):
+        solve(table, y, lam=0.1, sample_weight=0.0)
+    with pytest.raises(ValueError, match="y: must hold real numbers, got dtype datetime64"):
+        solve(table, np.arange(60).astype("M8[s]"), lam=0.1)
+
+
+def test_predictions_are_refused_where_rows_have_gaps():
+    X = np.ones((60, 2))
+    model = Lasso(0.1).fit(RowChunks(np.arange(120.0).reshape(60, 2), rows=25), np.arange(60.0))
+    X[30, 1] = np.nan
+    with pytest.raises(ValueError, match=r"NaN or infinity .* in row 30"):
+        model.predict(RowChunks(X, rows=25))
+
+
+@pytest.mark.parametrize("y", [1, 2], ids=["one", "two"])
+def test_adaptive_weights_are_those_of_memory(y):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 6))
+    Y = X @ rng.standard_normal((6, y)) + rng.standard_normal((90, y))
+    Y = Y[:, 0] if y == 1 else Y
+    weights = rng.integers(0, 3, 90).astype(float)
+    found, inside = WeightedLasso(0.05), WeightedLasso(0.05)
+    found.fit(RowChunks(X, rows=40), Y, weights)
+    inside.fit(X, Y, weights)
+    np.testing.assert_allclose(found.weights_, inside.weights_, rtol=1e-6)
+    assert found.objective_ == pytest.approx(inside.objective_, rel=1e-6)
+    options = {"n_alphas": 4, "alpha_ratio": 0.1, "cv": 3}
+    chosen = WeightedLassoCV(**options).fit(RowChunks(X, rows=40), Y)
+    expected = WeightedLassoCV(**options).fit(X, Y)
+    np.testing.assert_allclose(chosen.score_path_, expected.score_path_, rtol=1e-4)

@@ -20,6 +20,8 @@ from cyclade.linear import (
     SparseLogisticRegressionCV,
     StochasticLinear,
     StochasticLinearClassifier,
+    WeightedLasso,
+    WeightedLassoCV,
     path,
     solve,
 )  # fmt: skip
@@ -292,8 +294,68 @@ def test_dataframes_with_odd_columns():
     ):
         with pytest.raises(ValueError, match=message):
             solve(dd.from_pandas(frame.assign(**change), npartitions=3), y, lam=0.05)
+    twice = pd.DataFrame(DENSE[:, :2], columns=["a", "a"])  # columns may share a name
+    for relaxed in (False, True):
+        found = Lasso(0.05, relaxed=relaxed).fit(dd.from_pandas(twice, npartitions=3), y)
+        inside = Lasso(0.05, relaxed=relaxed).fit(DENSE[:, :2], REAL)
+        assert found.objective_ == pytest.approx(inside.objective_, rel=1e-8)
+    for odd, kind, message in (
+        (dd.from_pandas(frame[[]], npartitions=3), ValueError, "at least one row and one column"),
+        (y.to_bag(), TypeError, "an array or a dataframe of Dask, got Bag"),
+    ):
+        with pytest.raises(kind, match=message):
+            Lasso(0.05).fit(odd, y)
     with pytest.raises(ValueError, match="X has 2 chunks of rows, y has 3: take both from one"):
         solve(dd.from_pandas(frame, npartitions=2), y, lam=0.05)
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """A dataframe of Dask, whose chunks have sizes that Dask does not know, and what is in it."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(DENSE, columns=[f"f{j}" for j in range(p)], index=np.arange(n) % 7)
+    frame = frame.assign(y=REAL, z=-Z, label=NAMES, w=WEIGHTS, one=1.0)
+    return frame, dd.from_pandas(frame, npartitions=4, sort=False)
+
+
+@pytest.mark.parametrize("weights", [None, "w", "array", 2.0])
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (Lasso(0.05), ["y"]), (Lasso(0.05), ["y", "z"]), (MultiTaskLasso(0.05), ["y", "z"]),
+        (SparseLogisticRegression(), ["label"]), (WeightedLasso(), "y"),
+        (SparseLogisticRegression(class_weight="balanced"), "label"),
+        (LassoCV(n_alphas=4, cv=3, alpha_ratio=0.1), "y"),
+        (WeightedLassoCV(n_alphas=4, cv=3, alpha_ratio=0.1), "y"),
+        (SparseLogisticRegressionCV(n_alphas=4, cv=3, alpha_ratio=0.1), "label"),
+    ],
+)  # fmt: skip
+def test_estimators_on_dataframes_agree_with_memory(model, y, weights, frames):
+    frame, table = frames
+    X, model = [f"f{j}" for j in range(p)], model.set_params(tol=1e-9)
+    given = {"w": table["w"], "array": WEIGHTS}.get(weights, weights)
+    own = WEIGHTS if weights in ("w", "array") else weights
+    target = frame[y].to_numpy()
+    inside = model.fit(frame[X], target[:, 0] if y == ["label"] else target, own)
+    objective, alpha = inside.objective_, inside.alpha_
+    found = model.fit(table[X], table[y], given, offset=0.0 * table[["one"]] if y == "y" else None)
+    assert found.alpha_ == pytest.approx(alpha, rel=1e-6)
+    assert found.objective_ == pytest.approx(objective, rel=1e-6)
+
+
+def test_streams_of_dataframes_know_their_columns(frames):
+    X, table = [f"f{j}" for j in range(p)], frames[1]
+    model = StochasticLinear("squared", "l1", alpha=0.05, batch_size=64)
+    model.partial_fit(table[X], table["y"])
+    assert list(model.feature_names_in_) == X
+    with pytest.raises(ValueError, match="same order"):
+        model.partial_fit(table[X[::-1]], table["y"])
+
+
+def test_labels_that_are_missing_are_named(frames):
+    X, table = [f"f{j}" for j in range(p)], frames[1]
+    with pytest.raises(ValueError, match="y: has missing values"):
+        SparseLogisticRegression().fit(table[X], table["label"].where(table["f0"] < 1.0))
 
 
 def test_what_needs_rows_in_memory_says_so():

@@ -284,6 +284,10 @@ def minimize_goes_on_from_its_checkpoint() -> None:
         found = fit(library, **options, checkpoint=kept)
         assert np.array_equal(np.asarray(found.x), np.asarray(wanted.x))
         assert found.history["fun"] == wanted.history["fun"]
+        again: Any = {**options, "seed": 3, "checkpoint": kept}
+        raises(ValueError, "belongs to other", lambda library=library, again=again: fit(
+            library, **again
+        ))  # fmt: skip
     raises(
         ValueError, "belongs to other data",
         lambda: fit("numpy", **options | {"b": 8}, checkpoint=FOLDER / "minimize-numpy"),
@@ -297,6 +301,8 @@ def minimize_refuses_what_ranks_cannot_share() -> None:
         ValueError, "x0 is", lambda: minimize(np.sum, np.full(2, rank), n=3, process_group=group)
     )
     raises(ValueError, "b, b_small, p is (8, None, None)", lambda: fit("numpy", b=8 + rank))
+    raises(ValueError, "reg is", lambda: fit("numpy", reg=L1(0.1 + rank)))
+    raises(ValueError, "L, eta, accelerate is", lambda: fit("numpy", L=1.0 + rank))
 
 
 # ------------------------------------------------------------------------------------- checks
@@ -375,6 +381,12 @@ def other_options_are_refused() -> None:
         lambda: SCCD(net(), F.cross_entropy, lr=0.1 if rank else 0.2),
     )  # fmt: skip
     raises(ValueError, "the model is", lambda: SCCD(net() if rank else nn.Linear(6, 3).double()))
+    some = net()
+    some[4].bias.requires_grad_(rank == 0)  # said where it is, not after 200 letters of the rest
+    raises(ValueError, "('4.bias', (3,), 'torch.float64', False)", lambda: SCCD(some, F.mse_loss))
+    loss = F.cross_entropy if rank else F.multi_margin_loss
+    raises(ValueError, "the loss is 'multi_margin_loss' on rank 0", lambda: SCCD(net(), loss))
+    raises(ValueError, "weight is not initialised yet", lambda: SCCD(nn.LazyLinear(3), loss))
     opt = SCCD(net(), F.cross_entropy, lr=0.1)
     opt.param_groups[0]["lr"] = 0.1 + rank
     raises(ValueError, "differ in lr", lambda: opt.step(*my_part(batch(8, 0))))
@@ -444,8 +456,9 @@ def an_idle_rank_takes_part() -> None:
     x, y = batch(9, 0)
     opt.step(*my_part((x, y)))
     ref.step(x, y)
-    opt.step(x[: 9 * (1 - rank)], y[: 9 * (1 - rank)])
-    ref.step(x, y)
+    loss = opt.step(x[: 9 * (1 - rank)], y[: 9 * (1 - rank)])
+    assert loss.dtype == torch.float64
+    close(loss, ref.step(x, y))
     some = y.clone()
     some[4:] = -100
     half = slice(0, 4) if rank == 0 else slice(4, 9)

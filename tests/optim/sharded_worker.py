@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
-from cyclade.optim import SCCD, VROCCD, NotFiniteError
+from cyclade.optim import SCCD, VROCCD, Checkpoints, NotFiniteError
 from cyclade.optim.sharded import ShardedSCCD, ShardedVROCCD
 
 
@@ -143,6 +144,32 @@ def a_resumed_run_goes_on() -> None:
         close(own, twin)
 
 
+def checkpoints_hold_the_shards_of_every_rank() -> None:
+    """In a folder for each; one folder for all would hold those of the first rank."""
+    folder = Path(sys.argv[1])
+    own, _, sharded, _ = pair("sequential", "VRO-CCD", "forward")
+    for k, size in enumerate([12, 3]):
+        sharded.step(*mine(batch(size, k)))
+    for parts in ({"model": own}, {"opt": sharded}):
+        for call in (
+            partial(Checkpoints(folder / "one").save, 1),
+            Checkpoints(folder / "one").load,
+        ):
+            raises(ValueError, "is sharded", partial(call, **parts))
+    assert not (folder / "one").exists()
+    alone = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()]
+    kept = Checkpoints(folder / str(dist.get_rank()), process_group=alone)
+    kept.save(2, model=own, opt=sharded)
+    again = shard(net("sequential"))
+    opt = ShardedVROCCD(again, F.cross_entropy, b=12, b_small=3, order="forward")
+    assert kept.load(model=again, opt=opt) == {"step": 2}
+    for k, size in enumerate([3, 12]):
+        sharded.step(*mine(batch(size, k)))
+        opt.step(*mine(batch(size, k)))
+    for p, q in zip(own.parameters(), again.parameters(), strict=True):
+        assert torch.equal(p.to_local(), q.to_local())  # type: ignore[operator]
+
+
 def only_shards_are_kept() -> None:
     """Between steps and in the state every tensor has the size of a shard."""
     own, _, sharded, _ = pair("sequential", "VRO-CCD", "forward")
@@ -197,6 +224,7 @@ def cases() -> dict[str, Callable[[], None]]:
     } | {
         check.__name__: check for check in (
             micro_batches, a_rank_without_samples_is_refused, a_resumed_run_goes_on,
+            checkpoints_hold_the_shards_of_every_rank,
             only_shards_are_kept, what_is_not_exact_is_refused, nan_moves_nothing,
         )
     }  # fmt: skip

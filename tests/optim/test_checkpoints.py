@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from cyclade.experiments.checkpoint import packed
+from cyclade.experiments.errors import FolderError
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning
 
 
@@ -61,3 +63,65 @@ def test_what_would_not_load_safely_is_refused_when_saved(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="keep must be"):
         Checkpoints(tmp_path, keep=0)
+
+
+class Code:
+    """A pickle that runs something."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.place,))
+
+
+def test_a_file_that_holds_code_is_skipped_and_no_one_is_told_to_run_it(tmp_path: Path) -> None:
+    """Its digest fits: whoever can write the file can make one."""
+    run(Checkpoints(tmp_path / "run"), 1)
+    state = {"epoch": 2, "states": {"model": Code(tmp_path / "ran")}, "values": {}}
+    (tmp_path / "run" / "checkpoint-00000002.pt").write_bytes(packed(state, "cyclade.optim"))
+    with pytest.warns(CheckpointWarning, match=r"checkpoint-00000002\.pt holds more") as seen:
+        run(Checkpoints(tmp_path / "run"), 1)
+    assert "weights_only" not in str(seen[0].message)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_in_place_of_the_folder_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("notes")
+    with pytest.raises(FolderError, match="file is a file: checkpoints want a folder"):
+        run(Checkpoints(tmp_path / "file"), 1)
+
+
+def test_a_folder_that_can_be_read_alone_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(Checkpoints(tmp_path), 1)
+    (tmp_path / ".checkpoint-00000002.pt.999999999.tmp").write_text("left by a kill")
+
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    opt = VROCCD(model, nn.functional.mse_loss, lr=0.1, b=8, b_small=2, order="shuffled")
+    assert Checkpoints(tmp_path).load(model=model, opt=opt) == {"step": 1, "best": [0.5, {"k": 0}]}
+
+
+def test_parts_are_loaded_in_the_order_given(tmp_path: Path) -> None:
+    """The order of a set differs between the ranks, whose loading may wait for one another."""
+    loaded: list[str] = []
+
+    class Part:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            loaded.append(self.name)
+
+    parts = {f"part{k}": Part(f"part{k}") for k in range(12)}
+    Checkpoints(tmp_path).save(1, **parts)
+    Checkpoints(tmp_path).load(**parts)
+    assert loaded == list(parts)

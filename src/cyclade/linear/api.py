@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
-from cyclade.kept import Kept, fingerprint
+from cyclade.kept import Kept, described, fingerprint, rounded
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import (
     as_starts,
@@ -25,7 +25,6 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.results import (
     PathResult,
     Solution,
-    described,
     paths_together,
     resumed,
     together,
@@ -234,11 +233,11 @@ class Part(NamedTuple):
     c: Any
 
     def run(self, tol: float, penalty: Any, *lams: Array) -> str:
-        """What tells a path apart from others, X by its shape alone."""
+        """What tells a path apart from others, X by its shape alone (`resumed` looks at more)."""
         problem = self.problem
         return fingerprint(
-            problem.y, problem.s, problem.offset, repr(problem.loss), problem.fit_intercept, tol,
-            described(penalty), problem.design.n, problem.design.p, *lams,
+            problem.y, problem.s, problem.offset, described(problem.loss), problem.fit_intercept,
+            tol, described(penalty), problem.design.n, problem.design.p, *map(rounded, lams),
         )  # fmt: skip
 
     @property
@@ -281,7 +280,10 @@ class Part(NamedTuple):
             start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
             follow(problem, start, intercept, left, tol, max_passes, report, done)
 
-        return PathResult.of(lams, resumed(kept, lams, x, c, rest))
+        def null() -> Array:
+            return self.null_gradient
+
+        return PathResult.of(lams, resumed(kept, lams, x, c, null, rest))
 
 
 def follow(

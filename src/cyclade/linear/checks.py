@@ -30,6 +30,13 @@ def from_dask(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_keys__")
 
 
+def check_table(X: Any) -> None:
+    """Raise TypeError for what Dask has besides arrays and dataframes."""
+    kind = type(X).__name__
+    if kind in ("Bag", "Item") or kind.startswith("Delayed"):
+        raise TypeError(f"X: must be an array or a dataframe of Dask, got {kind}")
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise ValueError unless the value is true or false: any text would count as true."""
     require(isinstance(value, (bool, np.bool_, int)), name, value, "True or False")

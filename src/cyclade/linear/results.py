@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.kept import Kept, fingerprint
+from cyclade.kept import Kept
 
 Array = NDArray[Any]
 
@@ -172,22 +172,23 @@ def worst(certificates: list[Any]) -> Any:
 Follow = Callable[[Any, Any, Array, Callable[[Solution], None]], None]
 
 
-def described(penalty: Any) -> Any:
-    """A penalty by its class and what it holds, for a fingerprint."""
-    return type(penalty).__name__, [
-        (name, fingerprint(np.asarray(value)) if isinstance(value, np.ndarray) else repr(value))
-        for name, value in sorted(vars(penalty).items())
-    ]
-
-
-def resumed(kept: Kept | None, lams: Array, x: Any, c: Any, follow: Follow) -> list[Solution]:
+def resumed(
+    kept: Kept | None, lams: Array, x: Any, c: Any, null_gradient: Callable[[], Array],
+    follow: Follow,
+) -> list[Solution]:  # fmt: skip
     """Solutions at all λ: those of the checkpoint, and `follow(coef, intercept, rest, done)`.
 
     `x` and `c` are where the first λ starts from; `done` takes each solution when it is there.
+    What is done is taken as it is, so X and y must be those it was done for: the gradient of the
+    null model tells them.
     """
     fits: list[Solution] = []
     found = None if kept is None else kept.load()
-    if found is not None:
+    g = None if kept is None else np.asarray(null_gradient(), np.float64)
+    if kept is not None and found is not None and g is not None:
+        single = found["coefs"].dtype == np.float32
+        if not _alike(found.pop("null_gradient"), g, float(lams[-1]), 1e-4 if single else 1e-6):
+            raise kept.foreign()
         rows = found.pop("certificate_rows")
         certificates = [
             Certificate("gap" if gap else "distance", *at) for *at, gap in rows.tolist()
@@ -202,8 +203,16 @@ def resumed(kept: Kept | None, lams: Array, x: Any, c: Any, follow: Follow) -> l
             arrays = vars(PathResult.of(lams[: len(fits)], fits))
             del arrays["lams"]
             rows = [(at.value, at.tolerance, at.kind == "gap") for at in arrays.pop("certificates")]
-            kept.save(certificate_rows=np.array(rows), **arrays)
+            kept.save(certificate_rows=np.array(rows), null_gradient=g, **arrays)
 
     if len(fits) < lams.size:
         follow(x, c, lams[len(fits) :], done)
     return fits
+
+
+def _alike(one: Array, other: Array, lam: float, rounding: float) -> bool:
+    """Whether two gradients differ by rounding alone, beside the largest entry and λ."""
+    if one.shape != other.shape:
+        return False
+    size = float(np.max(np.abs([one, other]), initial=lam))
+    return bool((np.abs(one - other) <= rounding * size).all())

@@ -9,10 +9,10 @@ an optimizer is the same on all of them.
 from __future__ import annotations
 
 import io
-import pickle
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ class Checkpoints:
     def save(self, step: int, **parts: Any) -> Path:
         """Write checkpoint `step`: what has a state_dict by that, all else as plain values."""
         path = self.folder / f"checkpoint-{whole_number('step', step, 0):08d}.pt"
+        self._refuse_shards(parts)
         if self._ranks is not None and self._ranks.rank > 0:
             return path
         states, values = {}, {}
@@ -74,6 +75,7 @@ class Checkpoints:
 
     def load(self, **parts: Any) -> dict[str, Any] | None:
         """Give the parts the newest state that is whole; its step and values, or None."""
+        self._refuse_shards(parts)
         first = self._ranks is None or self._ranks.rank == 0
         content, trouble = None, None
         try:
@@ -88,19 +90,34 @@ class Checkpoints:
         if content is None:
             return None
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        wanted = {n for n, part in parts.items() if callable(getattr(part, "state_dict", None))}
-        if wanted != set(state["states"]):
+        wanted = [n for n, part in parts.items() if callable(getattr(part, "state_dict", None))]
+        if set(wanted) != set(state["states"]):
             raise ValueError(
                 f"the checkpoint holds the state of {sorted(state['states'])}, but load was given "
                 f"{sorted(wanted)}"
             )
-        for name in wanted:
+        for name in wanted:  # in the order given: all ranks load the same part at a time
             parts[name].load_state_dict(state["states"][name])
         return {"step": state["epoch"], **state["values"]}
+
+    def _refuse_shards(self, parts: dict[str, Any]) -> None:
+        """Raise ValueError, on every rank, for parts of which each rank has something else."""
+        if self._ranks is None or self._ranks.size == 1:
+            return
+        for name, part in parts.items():
+            if any(type(tensor).__name__ == "DTensor" for tensor in _parameters(part)):
+                raise ValueError(
+                    f"{name} is sharded (fully_shard, or tensor parallelism), and the first rank "
+                    "would write its own shards for all: give every rank a folder and a group of "
+                    "its own, Checkpoints(folder / str(rank), process_group=that_rank_alone), and "
+                    "resume on as many ranks; or use torch.distributed.checkpoint"
+                )
 
     def _found(self) -> list[tuple[int, Path]]:
         """The checkpoints that are there, the newest first."""
         if not self.folder.is_dir():
+            if self.folder.exists():
+                raise FolderError(f"{self.folder} is a file: checkpoints want a folder")
             return []
         named = [(_NAME.fullmatch(entry.name), entry) for entry in self.folder.iterdir()]
         return sorted(((int(m[1]), entry) for m, entry in named if m), reverse=True)
@@ -108,20 +125,38 @@ class Checkpoints:
     def _newest(self) -> bytes | None:
         """The archive of the newest checkpoint that is whole."""
         if self.folder.is_dir():
-            sweep(self.folder)
+            with suppress(OSError):  # a folder that can be read alone
+                sweep(self.folder)
         for _, path in self._found():
             try:
                 archive, label = opened(path.read_bytes(), path)
                 if label.run != _RUN:
                     raise FolderError(f"{path} belongs to another kind of run")
-                state = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+                state = _read(archive, path)
                 if not isinstance(state, Mapping) or set(state) != {"epoch", "states", "values"}:
                     raise FolderError(f"{path} holds no state of a run")
-            except (FolderError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as bad:
+            except FolderError as bad:
                 warnings.warn(CheckpointWarning(f"skipped: {bad}"), stacklevel=3)
                 continue
             return archive
         return None
+
+
+def _parameters(part: Any) -> Iterator[Any]:
+    """Those of a model or of an optimizer."""
+    if isinstance(part, torch.nn.Module):
+        yield from part.parameters()
+    for group in getattr(part, "param_groups", ()):
+        yield from group["params"]
+
+
+def _read(archive: bytes, path: Path) -> Any:
+    """The content of an archive that is whole: tensors and plain values, or FolderError."""
+    try:
+        return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+    except Exception:
+        # torch's own message would recommend weights_only=False, which runs what is in the file.
+        raise FolderError(f"{path} holds more than tensors and plain values") from None
 
 
 def _plain(name: str, value: Any) -> Any:

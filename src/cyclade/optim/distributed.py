@@ -20,6 +20,7 @@ import torch.distributed
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
 
 from cyclade.optim.batches import as_batches, as_part
 from cyclade.optim.net import Batch, Net
@@ -122,9 +123,16 @@ class ManyProcesses(OneProcess):
             isinstance(module, nn.SyncBatchNorm) for module in model.modules()
         )
         state = [*model.named_parameters(), *model.named_buffers()]
+        lazy = [name for name, tensor in state if is_lazy(tensor)]
+        if lazy:
+            raise ValueError(
+                f"{lazy[0]} is not initialised yet: run the model once on a batch, on every rank, "
+                "before the optimizer is built"
+            )
         for _, tensor in state:
             self.ranks.check_device(tensor.device)
-        self.agree({"the model": [(name, tuple(t.shape), str(t.dtype)) for name, t in state]})
+        said = [(name, tuple(t.shape), str(t.dtype), t.requires_grad) for name, t in state]
+        self.agree({"the model": said})
         self.ranks.broadcast(tensor for _, tensor in state)
 
     def agree(self, said: dict[str, Any]) -> dict[str, Any]:

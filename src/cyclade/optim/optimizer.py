@@ -181,7 +181,8 @@ class CyclicOptimizer(Optimizer):
         turns = order if isinstance(order, str | list | tuple) else type(order).__name__
         sizes = getattr(self, "b", None), getattr(self, "b_small", None)
         return {
-            "the optimizer": self.name, "param_groups": groups, "order": str(turns),
+            "the optimizer": self.name, "the loss": _name_of(self._loss_fn),
+            "param_groups": groups, "order": str(turns),
             "b and b_small": sizes, "seed": seed,
         }  # fmt: skip
 
@@ -481,6 +482,11 @@ class CyclicOptimizer(Optimizer):
         args, options = self.__dict__["_given"]
         options = {name: value for name, value in options.items() if name != "process_group"}
         return _built_again, (type(self), args, options, self.state_dict())
+
+
+def _name_of(loss_fn: Any) -> str:
+    """A loss by its function or class."""
+    return str(getattr(loss_fn, "__qualname__", type(loss_fn).__qualname__))
 
 
 def _built_again(

@@ -34,7 +34,8 @@ class IdleSweep:
         """Nothing, from no parameter."""
         self.unused[j] = set(range(len(self._net.blocks[j].params)))
         zeros = torch.zeros_like(self.get(j))
-        self.loss = torch.zeros((), dtype=torch.float32, device=zeros.device)
+        exact = torch.promote_types(zeros.real.dtype, torch.float32)  # as others' losses, mostly
+        self.loss = torch.zeros((), dtype=exact, device=zeros.device)
         return zeros
 
     def hvp(self, j: int, v: Tensor) -> Tensor:

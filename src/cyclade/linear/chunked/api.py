@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.kept import Kept, fingerprint
+from cyclade.kept import Kept, described, fingerprint, rounded
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunks
 from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
@@ -21,7 +21,6 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import (
     PathResult,
     Solution,
-    described,
     resumed,
 )
 from cyclade.linear.starts.continuation import softer
@@ -40,11 +39,11 @@ class TablePart(NamedTuple):
     c: Any
 
     def run(self, tol: float, penalty: Any, *lams: Array) -> str:
-        """What tells a run apart from others; X is not read for it."""
+        """What tells a run apart from others; X is not read for it (`resumed` does, for paths)."""
         table, seen = self.table, self.table.seen
         return fingerprint(
-            repr(table.loss), table.fit_intercept, tol, seen.n, seen.weight, seen.some,
-            table.chunks.p, described(penalty), *lams,
+            described(table.loss), table.fit_intercept, tol, seen.n, rounded(seen.weight),
+            seen.some, table.chunks.p, described(penalty), *map(rounded, lams),
         )  # fmt: skip
 
     @property
@@ -88,7 +87,10 @@ class TablePart(NamedTuple):
                 done(as_solution(at, place, certificate))
                 table.reads = at.reads
 
-        return PathResult.of(lams, resumed(kept, lams, x, c, rest))
+        def null() -> Array:
+            return self.null_gradient
+
+        return PathResult.of(lams, resumed(kept, lams, x, c, null, rest))
 
 
 def as_tables(

@@ -100,6 +100,7 @@ class RowChunks:
 
     def __init__(self, X: Any, rows: int | None = None) -> None:
         blocks = list(X) if isinstance(X, (list, tuple)) else [X]
+        blocks = [by_rows(block) for block in blocks]
         for block in blocks:
             if not (hasattr(block, "shape") and hasattr(block, "dtype")):
                 raise TypeError(
@@ -147,6 +148,12 @@ class RowChunks:
 
     def __len__(self) -> int:
         return int(self.shape[0])
+
+
+def by_rows(block: Any) -> Any:
+    """The block, or as CSR if it is a sparse matrix whose format is not cut by rows."""
+    other = hasattr(block, "tocsr") and getattr(block, "format", None) not in ("csr", "csc")
+    return block.tocsr() if other else block
 
 
 class SlicedChunks:

@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from cyclade.linear.checks import check_table
 from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge, summed
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -23,16 +24,20 @@ class DaskChunks:
     """A Dask array or dataframe, cut into chunks of whole rows, with what belongs to the rows."""
 
     def __init__(self, X: Any, y: Any, s: Any, offset: Any, tuning: Tuning = DEFAULT) -> None:
+        check_table(X)
         if len(X.shape) != 2:
             raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
         self.p = int(X.shape[1])
+        if self.p == 0:
+            raise ValueError("X: must have at least one row and one column")
         self.split, self.inline = tuning.chunk_split, tuning.chunk_inline
-        dtypes = dict(X.dtypes) if hasattr(X, "dtypes") else {None: X.dtype}
-        for name, dtype in dtypes.items():
+        frame = hasattr(X, "dtypes")  # whose columns may share a name
+        dtypes = list(zip(X.columns, X.dtypes, strict=True)) if frame else [(None, X.dtype)]
+        for name, dtype in dtypes:
             if getattr(dtype, "kind", "O") not in "fiub":
                 where = "" if name is None else f"; encode or drop column {name!r} (get_dummies)"
                 raise ValueError(f"X: its entries must be real numbers, got dtype {dtype}{where}")
-        single = all(dtype == np.float32 for dtype in dtypes.values())
+        single = all(dtype == np.float32 for _, dtype in dtypes)
         self.given = np.dtype(np.float32 if single else np.float64)
         if hasattr(X, "chunks") and len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})  # whole rows

@@ -48,6 +48,8 @@ class Column:
         """y, s and the offset, checked."""
         y = np.asarray(chunk.y)
         n = len(y)
+        if y.dtype.kind not in "fiubO":
+            raise ValueError(f"y: must hold real numbers, got dtype {y.dtype}")
         y = numbers("y", y, y.dtype if self.loss.target == "classes" else np.float64)
         s = np.ones(n) if chunk.s is None else numbers("sample_weight", chunk.s, np.float64)
         b = None if chunk.offset is None else numbers("offset", chunk.offset, np.float64)

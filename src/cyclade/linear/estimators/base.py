@@ -140,6 +140,7 @@ class LinearModel(FittedModel):
     _adapts: ClassVar[bool] = False  # whether the penalty depends on the rows
     _multi_output: ClassVar[bool] = False  # whether y may have several columns
     _single_output: ClassVar[bool] = True  # whether it may have one
+    _lengths: ClassVar[tuple[int, ...] | None] = None  # of a table's chunks, if y alone says them
     _positive_only: ClassVar[bool] = False
     _targets: ClassVar[str] = "X[:, 0] + 0.1 * rng.standard_normal(60)"  # in the twin's example
 

@@ -266,7 +266,7 @@ def cv_of(estimator: type[LinearModel], more: str = "") -> Any:
 
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
-    part = partial(table_part, data) if in_chunks(data.X) else data.part
+    part = partial(table_part, data, model._lengths) if in_chunks(data.X) else data.part
     inside = part(train)
     if model._adapts:  # to no row that is held out; a copy, as other threads use the model
         penalty = copy.copy(model)._penalty(inside.X, inside.y, inside.sample_weight)

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from cyclade._checks import positive
-from cyclade.linear import penalties
-from cyclade.linear.checks import as_groups, numbers
+from cyclade.linear import penalties, solve
+from cyclade.linear.checks import as_groups, in_chunks, numbers
 from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
 from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.estimators.tables import cut
 from cyclade.linear.losses import Array, Squared
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
@@ -143,11 +144,17 @@ class WeightedLasso(LeastSquares):
     def _adapted(self, X: Any, y: Array, sample_weight: Array | None) -> Array:
         """|b_j|^−γ of a lightly penalised ridge fit b, scaled to have the median 1."""
         gamma = positive("gamma", self.gamma)
-        total = X.shape[0] if sample_weight is None else float(sample_weight.sum())
-        from sklearn.linear_model import Ridge
+        if in_chunks(X):
+            y, sample_weight = (cut(column, self._lengths) for column in (y, sample_weight))
+            ridge = penalties.ElasticNet(1e-3, 0.0)
+            options: Any = {"sample_weight": sample_weight, "fit_intercept": self.fit_intercept}
+            size = abs(solve(X, y, "squared", ridge, tol=1e-12, **options).coef).T
+        else:
+            total = X.shape[0] if sample_weight is None else float(sample_weight.sum())
+            from sklearn.linear_model import Ridge
 
-        pilot = Ridge(1e-3 * total, fit_intercept=self.fit_intercept, tol=1e-10)
-        size = abs(pilot.fit(X, y, sample_weight).coef_)
+            pilot = Ridge(1e-3 * total, fit_intercept=self.fit_intercept, tol=1e-10)
+            size = abs(pilot.fit(X, y, sample_weight).coef_)
         size = size if size.ndim == 1 else np.linalg.norm(size, axis=0)
         largest = float(size.max(initial=0.0))
         if largest == 0.0:

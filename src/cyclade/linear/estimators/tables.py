@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from cyclade.linear.checks import check_weights, from_dask
+from cyclade.linear.checks import check_table, check_weights, from_dask
 from cyclade.linear.chunked import as_chunks
 from cyclade.linear.chunked.chunks import Chunk, Mapped, RowChunks, Sums
 from cyclade.linear.chunked.products import Room, as_array, combine
@@ -31,8 +31,39 @@ def gathered(column: Any) -> Any:
     return np.asarray(column.compute() if from_dask(column) else column)
 
 
+def sized(X: Any) -> bool:
+    """Whether it is known how many rows the chunks of a table have."""
+    if not from_dask(X):
+        return True
+    from cyclade.linear.chunked.dask_chunks import known_rows
+
+    return known_rows(X) is not None
+
+
+def gathered_parts(column: Any) -> tuple[Any, tuple[int, ...]]:
+    """The same of a column of Dask, and how many rows its chunks have."""
+    import dask
+
+    from cyclade.linear.chunked.dask_chunks import delayed_parts
+
+    if hasattr(column, "chunks") and column.ndim > 1:
+        column = column.rechunk({1: -1})
+    parts = [np.asarray(part) for part in dask.compute(*delayed_parts(column))]
+    return np.concatenate(parts), tuple(map(len, parts))
+
+
+def cut(column: Any, lengths: tuple[int, ...] | None) -> Any:
+    """An array in memory as Dask's, in chunks of these rows; as it is where they are None."""
+    if lengths is None or not isinstance(column, np.ndarray):
+        return column
+    import dask.array as da
+
+    return da.from_array(column, chunks=(lengths, *column.shape[1:]))
+
+
 def describe(model: Any, X: Any, reset: bool = True) -> None:
     """Set the number and the names of features, or compare with those of the fit."""
+    check_table(X)
     names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
     if names is not None and not all(isinstance(name, str) for name in names):
         names = None
@@ -62,12 +93,21 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
             "as in X / X.std(axis=0)"
         )
     describe(model, X)
-    rows = gathered(y)
+    lengths: tuple[int, ...] | None = None
+    if from_dask(y) and not sized(X):  # the chunks of y say how long they are
+        rows, lengths = gathered_parts(y)
+    else:
+        rows = gathered(y)
+    model._lengths = lengths
     if rows is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but it is None")
+    if rows.dtype.kind == "O" and any(map(is_missing, rows.ravel())):
+        raise ValueError("y: has missing values: drop these rows (dropna)")
     if rows.ndim == 2 and rows.shape[1] == 1 and not model._multi_output:
         rows = rows[:, 0]
     given = check_weights(gathered(sample_weight), len(rows), np.float64)
+    if np.isscalar(sample_weight):  # all rows weigh the same
+        sample_weight = given = None
     encoded, weights = model._encode(rows, given)
     data: Data = model._checked(X, rows, encoded, weights, gathered(offset))
     targets: list[Any] = data.targets
@@ -76,25 +116,40 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
         targets = [Mapped(partial(target, *kind, k), y) for k in range(len(targets))]
     own = np.ones(len(rows)) if weights is None else weights
     if getattr(model, "class_weight", None) is None:
-        weights = sample_weight if from_dask(sample_weight) else weights
+        weights = sample_weight if from_dask(sample_weight) else cut(weights, lengths)
     elif from_dask(y):
         table = compute_class_weight(model.class_weight, classes=model.classes_, y=rows)
-        weights = Mapped(partial(class_weights, model.classes_, table), y, sample_weight)
+        own_weights = cut(given, lengths)
+        own_weights = sample_weight if from_dask(sample_weight) else own_weights
+        weights = Mapped(partial(class_weights, model.classes_, table), y, own_weights)
+    if data.offset is not None and from_dask(offset):
+        offset = offset.values if hasattr(offset, "columns") else offset
+        offset = offset[:, 0] if offset.ndim > data.offset.ndim else offset
+    else:
+        offset = cut(data.offset, lengths)
     return replace(data, targets=targets, sample_weight=weights, offset=offset, gathered=own)
+
+
+def is_missing(label: Any) -> bool:
+    """Whether a label is none: None, NaN, or what pandas has for it."""
+    same = label == label
+    return label is None or not (isinstance(same, (bool, np.bool_)) and same)
 
 
 def target(classes: Array | None, codes: bool, ndim: int, k: int, y: Array) -> Array:
     """Separate fit k of a chunk of y: class codes, −1 and 1 for one class, or numbers."""
+    y = np.asarray(y)  # a column of a dataframe, or several
     if classes is None:
         return np.ascontiguousarray(y[:, k] if y.ndim > ndim else y, np.float64)
-    found = np.searchsorted(classes, y)
+    found = np.searchsorted(classes, y[:, 0] if y.ndim > 1 else y)
     return found if codes else np.where(found == (1 if len(classes) == 2 else k), 1.0, -1.0)
 
 
 def class_weights(classes: Array, table: Array, y: Array, s: Array | None) -> Array:
     """What the class of a row weighs, times its own weight."""
-    found = table[np.searchsorted(classes, y)]
-    return np.asarray(found if s is None else found * s)
+    y = np.asarray(y)
+    found = table[np.searchsorted(classes, y[:, 0] if y.ndim > 1 else y)]
+    return np.asarray(found if s is None else found * np.asarray(s))
 
 
 def masked(s: Array | None, inside: Array) -> Array:
@@ -102,11 +157,11 @@ def masked(s: Array | None, inside: Array) -> Array:
     return np.asarray(inside * 1.0 if s is None else np.where(inside, s, 0.0))
 
 
-def table_part(data: Data, rows: Array) -> Data:
+def table_part(data: Data, lengths: tuple[int, ...] | None, rows: Array) -> Data:
     """The same on some of the rows: all others weigh nothing."""
     inside = np.zeros(len(data.y), bool)
     inside[rows] = True
-    weights: Any = Mapped(masked, data.sample_weight, inside)
+    weights: Any = Mapped(masked, data.sample_weight, cut(inside, lengths))
     return replace(data, sample_weight=weights)
 
 
@@ -160,19 +215,26 @@ class Linear:
 def table_predictions(X: Any, coef: Array, intercept: Any) -> Array:
     """Xx + c as an array on the client."""
     found = as_chunks(X, None, None, None).reduce(Linear(np.ascontiguousarray(coef), intercept))
-    return np.concatenate([z for _, z in sorted(found["list z"], key=lambda part: part[0])])
+    z = np.concatenate([z for _, z in sorted(found["list z"], key=lambda part: part[0])])
+    if not np.isfinite(z).all():  # as in memory, where X is looked at
+        row = int(np.argmin(np.isfinite(z).reshape(len(z), -1).all(axis=1)))
+        raise ValueError(
+            f"X: must hold finite numbers; it has NaN or infinity (or numbers too large) in row "
+            f"{row}: fill or drop them (fillna, dropna, an imputer)"
+        )
+    return z
 
 
 def some_columns(X: Any, on: Array) -> Any:
     """A table of these columns."""
     if isinstance(X, RowChunks):
         return X.take(on)
-    return X.iloc[:, list(on)] if hasattr(X, "iloc") else X[:, on]
+    if hasattr(X, "iloc") and X.columns.is_unique:
+        return X.iloc[:, list(on)]
+    return (X.values if hasattr(X, "iloc") else X)[:, on]
 
 
 def row_parts(X: Any, *columns: Any) -> Iterator[tuple[Any, ...]]:
-    """X, y, … of one chunk after another, computed as they are asked for."""
+    """X, y, … of one chunk after another, computed as they are asked for; columns keep names."""
     chunks: Any = as_chunks(X, *columns)
-    for part in chunks.parts():
-        block = part.X.to_numpy() if hasattr(part.X, "to_numpy") else part.X
-        yield block, part.y, part.s, part.offset
+    return (tuple(part[1:]) for part in chunks.parts() if part.X.shape[0])
