@@ -13,7 +13,7 @@ from cyclade.linear.checks import in_chunks
 from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
-from cyclade.linear.panels.dense import DensePanel, SharedDensePanel
+from cyclade.linear.panels.dense import DensePanel, SharedDensePanel, turned
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import Rows, SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -78,7 +78,9 @@ class DenseDesign:
     @cached_property
     def turned(self) -> Array:
         """X by columns: a copy if X is by rows."""
-        return np.asfortranarray(self.X)
+        if self.by_columns:
+            return self.X
+        return turned(self.X, self.cols, threads.number(self.entries, self.tuning)).T
 
     @cached_property
     def cols(self) -> Array:
@@ -189,9 +191,8 @@ class DenseDesign:
         return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
 
     def shares(self, w: Array, every: bool = False) -> bool:
-        by_columns = self.by_columns or "turned" in self.__dict__
-        small = self.dtype == np.float64 and self.entries <= self.tuning.max_turned
-        by_columns |= every and small
+        tall = self.n >= self.p and self.entries <= self.tuning.max_turned
+        by_columns = self.by_columns or "turned" in self.__dict__ or tall
         long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes[self.p > self.n]
         return bool(long and by_columns and w.min() == w.max())
 

@@ -65,10 +65,10 @@ def suits(problem: Problem, fits: int, tol: float) -> bool:
         return True
     if fits > 1:
         return price <= tuning.direct_per_fit * fits * n * p
-    if not problem.is_very_tall:
-        return False
     if tol < tuning.single_tol:
         price *= 1.5  # float64
+    if not problem.is_very_tall:
+        return not design.by_columns and price <= tuning.direct_turned * n * p
     passes = tuning.direct_passes[not design.by_columns]
 
     def cheap(ratio: float) -> bool:

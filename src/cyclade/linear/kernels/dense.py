@@ -25,6 +25,22 @@ WIDTH = 8  # columns in one pass: as many sums as vector registers hold
 AT_ONCE = 4  # columns of X where they lie: with their products, as many sums again
 
 
+@compiled
+def turn(X: Any, columns: Any, first: int, last: int, out: Any) -> None:
+    """out_k[i] = X[i, columns[k]] for an X by rows, and rows from `first` to `last`.
+
+    Eight rows of 32 columns at a time: so each line of memory is read and written while a cache
+    holds it. NumPy's copies take two to five times as long.
+    """
+    for i in range(first, last, 8):
+        end = min(i + 8, last)
+        for a in range(0, columns.shape[0], 32):
+            for k in range(a, min(a + 32, columns.shape[0])):
+                to, j = out[k], columns[k]
+                for row in range(i, end):
+                    to[row] = X[row, j]
+
+
 @reductions
 def gather(
     XT: Any, columns: Any, w: Any, root: Any, centred: bool, A: Any, means: Any, L: Any

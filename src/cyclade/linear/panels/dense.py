@@ -19,6 +19,13 @@ Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
 
 
+def turned(X: Array, columns: Array, ranks: int = 1) -> Array:
+    """These columns of an X by rows, one after another."""
+    out, n = np.empty((columns.size, len(X)), X.dtype), len(X)
+    threads.split(lambda some: dense.turn(X, columns, some.start, some.stop, out), n, ranks)
+    return out
+
+
 def gather(
     X: Array, columns: Array, w: Array, root: Array, centred: bool, A: Array, means: Array, L: Array
 ) -> None:
@@ -32,7 +39,7 @@ def gather(
     most = max(DEFAULT.block_entries // len(X), 8)
     for first in range(0, columns.size, most):
         some = slice(first, first + most)
-        XT = np.ascontiguousarray(X[:, columns[some]].T)
+        XT = turned(X, columns[some])
         every = np.arange(len(XT))
         dense.gather(XT, every, w, root, centred, A[some], means[some], L[some])
 
