@@ -275,9 +275,15 @@ def test_chunks_without_rows(loss, fit_intercept):
 
 @pytest.mark.parametrize("inline", [0, 2**20])
 def test_tasks_are_the_same_however_they_travel(inline):
-    tuning = replace(DEFAULT, chunk_inline=inline, chunk_split=2)
-    found = solve(X, np.sign(REAL), "logistic", lam=0.05, tuning=tuning)
-    np.testing.assert_array_equal(found.coef, solve(X, np.sign(REAL), "logistic", lam=0.05).coef)
+    inlined, split = replace(DEFAULT, chunk_split=2), replace(DEFAULT, chunk_inline=inline)
+    both = replace(inlined, chunk_inline=inline)
+    there, alike, found, default = (
+        solve(X, np.sign(REAL), "logistic", lam=0.05, tuning=tuning).coef
+        for tuning in (both, inlined, split, DEFAULT)
+    )
+    np.testing.assert_array_equal(there, alike)
+    np.testing.assert_array_equal(found, default)
+    np.testing.assert_allclose(there, default, rtol=1e-14)  # added in another order
 
 
 def test_dataframes_with_odd_columns():

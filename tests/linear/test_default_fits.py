@@ -92,7 +92,13 @@ TALL = {
     "logistic": (SparseLogisticRegression, lambda z, rng: z + rng.logistic(size=z.size) > 0),
     "poisson": (PoissonRegressor, lambda z, rng: rng.poisson(np.exp(np.clip(z, -3, 1))) * 1.0),
 }
-SLOW = Tuning(sampled_tall=np.inf, direct_price=0.0, direct_passes=(0.0, 0.0), curved_price=0.0)
+SLOW = Tuning(
+    sampled_tall=np.inf,
+    direct_price=0.0,
+    direct_turned=0.0,
+    direct_passes=(0.0, 0.0),
+    curved_price=0.0,
+)
 
 
 @pytest.mark.parametrize("loss", TALL)

@@ -8,6 +8,7 @@ import pytest
 from cyclade.linear import threads
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import dense
+from cyclade.linear.panels.dense import turned
 from cyclade.linear.tuning import Tuning
 
 SIZES = [(1, 1), (7, 8), (200, 9), (40, 301), (333, 160)]
@@ -54,6 +55,35 @@ def test_loops_over_eight_columns_are_those_over_one(size):
     dense.add_rows(XT, columns, x, z, first)
     np.testing.assert_allclose(out, [XT[j] @ v for j in columns], atol=1e-12)
     np.testing.assert_allclose(z, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_columns_of_x_by_rows_are_turned(size, dtype, ranks):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal(size).astype(dtype)
+    for columns in (np.arange(size[1]), rng.integers(0, size[1], 37), np.empty(0, np.int64)):
+        found = turned(X, columns, ranks)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, X[:, columns].T)
+
+
+def test_a_design_is_turned_once_and_the_given_x_left_alone():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((90, 20))
+    given, v, x = X.copy(), rng.standard_normal(90), rng.standard_normal(20)
+    design = as_design(X, tuning=Tuning(long_run_bytes=400))  # long by columns only
+    assert not design.by_columns
+    assert not design.in_runs
+    assert design.turn() is design.turn()
+    assert design.by_columns
+    assert design.in_runs
+    assert design.X.flags.f_contiguous
+    np.testing.assert_array_equal(design.X, given)
+    np.testing.assert_array_equal(X, given)
+    np.testing.assert_allclose(design.correlate(v), given.T @ v, atol=1e-12)
+    np.testing.assert_allclose(design.predict(x), given @ x, atol=1e-12)
 
 
 def test_numbers_that_are_not_finite_stay_so():

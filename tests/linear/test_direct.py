@@ -15,7 +15,7 @@ from cyclade.linear.state import begin
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import Stopping
 
-NEVER = Tuning(direct_price=0.0, direct_passes=(0.0, 0.0), direct_per_fit=0.0)
+NEVER = Tuning(direct_price=0.0, direct_turned=0.0, direct_passes=(0.0, 0.0), direct_per_fit=0.0)
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
     "ridge": ElasticNet(1.0, 0.0), "weighted": WeightedL1(1.0, np.linspace(0.5, 2.0, 8)),
@@ -200,6 +200,10 @@ def test_which_problems_it_suits(monkeypatch):
     assert not suits(100_000, 250, 1)  # a sample of the rows does
     assert suits(100_000, 250, 1, ratio=100.0)
     assert suits(100_000, 250, 1, "C")
+    assert suits(20_000, 280, 1, "C")  # to turn X would cost more
+    assert not suits(20_000, 280, 1)
+    assert not suits(20_000, 280, 1, "C", tol=1e-9)
+    assert not suits(20_000, 300, 1, "C")
     assert not suits(10_000, 100, 1)
     assert not suits(100_000, 150, 1, tol=1e-3)  # few steps are enough
     assert suits(100_000, 210, 1, tol=2e-7)

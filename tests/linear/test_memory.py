@@ -61,6 +61,15 @@ def test_long_columns_are_not_copied_and_folds_once(dtype):
         assert peak(model.fit, X, y) < limit * X.nbytes
 
 
+@pytest.mark.parametrize(("p", "limit"), [(200, 0.3), (1_000, 1.2)])
+@pytest.mark.parametrize("part", [0.3, 0.01])
+def test_a_tall_table_by_rows_is_turned_at_most_once(p, limit, part):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6 * 10**6 // p, p))
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(len(X))
+    assert peak(Lasso(part).fit, X, y) < limit * X.nbytes
+
+
 @pytest.mark.parametrize("part", [0.1, 0.01, 0.001])
 def test_columns_of_a_small_table_are_not_copied(part):
     rng = np.random.default_rng(0)

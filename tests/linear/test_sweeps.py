@@ -23,6 +23,7 @@ from cyclade.linear.tuning import Tuning
 CYCLES = 12
 SMALL = {
     "direct_price": 0.0,
+    "direct_turned": 0.0,
     "sampled_tall": np.inf,
     "in_place_bytes": (0, 0),
 }  # else small tables are solved otherwise

@@ -16,7 +16,9 @@ from cyclade.linear.penalties import L1, ElasticNet
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.tuning import Tuning
 
-SHARED = Tuning(threaded_work=0, threaded_rows=0, in_place_bytes=(0, 0), direct_price=0.0)
+SHARED = Tuning(
+    threaded_work=0, threaded_rows=0, in_place_bytes=(0, 0), direct_price=0.0, direct_turned=0.0
+)
 
 
 class Library:

@@ -71,16 +71,16 @@ class DenseDesign:
 
     @cached_property
     def storage(self) -> tuple[bool, Array, Array, Array, Array]:
-        """(dense, A, data, rows, at) as in `kernels.storage`; A is a copy if X is by rows."""
+        """(dense, A, data, rows, at) as in `kernels.storage`; an X by rows is turned."""
         nothing = np.empty(0, self.dtype)
-        return True, self.turned.T, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64)
+        return True, self.turn().T, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64)
 
-    @cached_property
-    def turned(self) -> Array:
-        """X by columns: a copy if X is by rows."""
-        if self.by_columns:
-            return self.X
-        return turned(self.X, self.cols, threads.number(self.entries, self.tuning)).T
+    def turn(self) -> Array:
+        """X by columns: a copy if X is by rows, which is worked on from now on."""
+        if not self.by_columns:
+            ranks = threads.number(self.entries, self.tuning)
+            self.X, self.by_columns = turned(self.X, self.cols, ranks).T, True
+        return self.X
 
     @cached_property
     def cols(self) -> Array:
@@ -95,7 +95,7 @@ class DenseDesign:
     def refuse(self) -> None:
         check_finite(self.X)
 
-    @cached_property
+    @property
     def in_runs(self) -> bool:
         """Whether entries lie in runs so long that compiled loops are faster than gemv.
 
@@ -187,17 +187,21 @@ class DenseDesign:
         return DensePanel(self.X, columns, w, centred, dtype, self.tuning)
 
     def growing_panel(self, w: Array, centred: bool) -> DensePanel:
-        """The columns of X itself if all rows weigh the same and columns are long."""
+        """The columns of X itself if all rows weigh the same and columns are long.
+
+        A tall X by rows is turned for that: its columns lie scattered, and most of them would be
+        picked.
+        """
         return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
 
-    def shares(self, w: Array, every: bool = False) -> bool:
+    def shares(self, w: Array) -> bool:
         tall = self.n >= self.p and self.entries <= self.tuning.max_turned
-        by_columns = self.by_columns or "turned" in self.__dict__ or tall
+        by_columns = self.by_columns or tall
         long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes[self.p > self.n]
         return bool(long and by_columns and w.min() == w.max())
 
     def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
-        return SharedDensePanel(self.turned, w, centred, self.tuning)
+        return SharedDensePanel(self.turn(), w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
         own = DenseColumns if self.may_copy(cols.size) else LongColumns
@@ -308,7 +312,7 @@ class SparseDesign:
             return self.panel(NONE, w, centred)
         return self.shared_panel(w, centred)
 
-    def shares(self, w: Array, every: bool = False) -> bool:
+    def shares(self, w: Array) -> bool:
         return bool(w.min() == w.max())
 
     def shared_panel(self, w: Array, centred: bool) -> SharedPanel:

@@ -158,8 +158,8 @@ class Tuning:
     # λ_max/10 and 1e-6 or λ_max/100 and 1e-4; if X is by rows, at 120 for the first. Each step
     # brings the gap down by a factor of about 20 for two passes; small λ need more of them.
     direct_passes: tuple[float, float] = (1.0, 1.7)  # over X, per factor e of λ²/tol; by rows
-    # Of 25,000 x 200 to 50,000 x 400 tables by rows, products of all columns took as long as turning
-    # X and sweeping it at λ_max/10 from 300 columns on, and 0.4 to 0.6 of that at λ_max/100.
+    # On tables by rows, 5,000 x 300 to 50,000 x 400, products of all columns take as long as
+    # turning X and sweeping it at λ_max/10 with 300 columns, and 0.4 to 0.6 of that at λ_max/100.
     direct_turned: float = 18.0  # passes over X: what products may cost where X would be turned
     direct_easy: float = 12.0  # of λ_max/λ: as a tolerance of 1 there, sampling takes no time
     direct_ratio: float = 1e4  # λ_max/λ: beyond it a fit takes no longer; guard
@@ -304,8 +304,8 @@ class Tuning:
     long_run_bytes: int = 1024  # of entries of X in a row, read faster by our loops than by gemv
     lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
     in_place_bytes: tuple[int, int] = 2**11, 2**15  # of a column that is not copied; if p > n
-    max_turned: int = 2**27  # entries of a float64 X by rows, copied by columns to be swept: on
-    # 2,000 x 500 fits then take 0.3 to 0.5 of the time, on 20,000 x 2,000 a copy takes a fit's time
+    max_turned: int = 2**27  # entries of an X by rows that is copied by columns: 1 GiB; fits of
+    # 5,000 x 1,000 to 30,000 x 1,000 tables take 0.4 to 0.7 of the time of picking columns
     copied: tuple[int, float] = 2**24, 0.25  # bytes, share of X: columns of a larger copy are
     # read in blocks of rows instead, where models weigh rows. A guess: half or twice both changed
     # neither time nor memory of logistic and Huber fits on dense tables of 60 and 100 MB

@@ -119,25 +119,34 @@ class DenseColumns(Columns):
 class LongColumns(DenseColumns):
     """The same of an X whose columns would take much room: they are read where they lie.
 
-    From X by rows, as from X by columns for products, blocks of rows are copied in turn.
+    Products, and what has several columns itself, take copies of blocks of rows in turn.
     """
 
     def __init__(self, X: Array, cols: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         self.cols, self.tuning, self.X = cols, tuning, X
+        self.by_columns = bool(X.flags.f_contiguous)
         self.centres, self.sizes = np.zeros(cols.size), np.full(cols.size, X.shape[0])
         if centred:
             self.centres = self.slopes(np.full(X.shape[0], 1.0 / X.shape[0]))
 
     def _block(self, chosen: Array, some: slice) -> Array:
-        A = self.X[some].T[self.cols[chosen]].astype(np.float64, copy=False)
+        cols = self.cols[chosen]
+        A = self.X.T[cols, some] if self.by_columns else np.take(self.X[some], cols, axis=1).T
+        A = A.astype(np.float64, copy=False)
         A -= self.centres[chosen][:, None]
         return A
 
     def slopes(self, v: Array, chosen: Array | None = None) -> Array:
         chosen = np.arange(self.cols.size) if chosen is None else chosen
-        if v.ndim == 1 and self.X.flags.f_contiguous:
-            out = np.empty(chosen.size)
-            dense.correlate(self.X.T, self.cols[chosen], v, out)
+        if v.ndim == 1:
+            cols = self.cols[chosen]
+            if self.by_columns:
+                out = np.empty(chosen.size)
+                dense.correlate(self.X.T, cols, v, out)
+            else:  # all columns: rows are read as they lie
+                every = np.zeros(self.X.shape[1])
+                dense.add_rows(self.X, np.arange(v.size), v, every, 0)
+                out = every[cols]
             return out - self.centres[chosen] * float(v.sum())
         out = np.zeros((chosen.size, *v.shape[1:]))
         for some in self._spans(chosen.size):
@@ -156,9 +165,15 @@ class LongColumns(DenseColumns):
 
     def combine(self, chosen: Array, x: Array) -> Array:
         out = np.zeros((self.X.shape[0], *x.shape[1:]))
-        if x.ndim == 1 and self.X.flags.f_contiguous:
+        if x.ndim == 1:
             moved = np.flatnonzero(x)
-            dense.add_rows(self.X.T, self.cols[chosen[moved]], x[moved], out, 0)
+            cols = self.cols[chosen[moved]]
+            if self.by_columns:
+                dense.add_rows(self.X.T, cols, x[moved], out, 0)
+            else:
+                every = np.zeros(self.X.shape[1])
+                every[cols] = x[moved]
+                dense.correlate(self.X, np.arange(out.size), every, out)
             return out - float(self.centres[chosen] @ x)
         for some in self._spans(chosen.size):
             out[some] = self._block(chosen, some).T @ x

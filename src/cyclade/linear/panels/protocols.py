@@ -112,10 +112,10 @@ class Design(Protocol):
     def growing_panel(self, w: Array, centred: bool) -> Panel:
         """A panel without columns, which some will be added to again and again."""
 
-    def shares(self, w: Array, every: bool = False) -> bool:
-        """Whether cycles can run on the columns of X where they lie, under these weights.
+    def shares(self, w: Array) -> bool:
+        """Whether cycles run on the columns of X where they lie, under these weights.
 
-        If they will run over `every` column, a small X by rows may be copied for them.
+        A dense X by rows may be turned for that.
         """
 
     def shared_panel(self, w: Array, centred: bool) -> Panel:

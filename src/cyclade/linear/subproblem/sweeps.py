@@ -54,7 +54,7 @@ def suits(problem: Problem, state: State) -> bool:
     in_a_row = violating / design.p * design.entries / problem.y.size
     apart = in_a_row < tuning.sweep_entries or violating > tuning.max_gram_columns
     share = tuning.sweep_share_apart if apart else tuning.sweep_share
-    return bool(violating > share * design.p and design.shares(problem.s, every=True))
+    return bool(violating > share * design.p and design.shares(problem.s))
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
