@@ -7,6 +7,7 @@ import pytest
 
 from cyclade.linear import compression, direct, path, solve, threads
 from cyclade.linear.designs import as_design
+from cyclade.linear.kernels import gram_path
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
@@ -300,3 +301,16 @@ def test_numbers_too_large_for_float32_are_worked_on_in_float64_without_a_word(o
     assert not np.isfinite(G).all()
     assert found.certificate.reached
     assert found.objective == pytest.approx(solve(X, y, penalty=L1(0.1)).objective, rel=1e-6)
+
+
+def test_a_path_goes_on_from_where_its_last_two_solutions_point():
+    rng = np.random.default_rng(0)
+    A, b, slope = rng.standard_normal((30, 6)), rng.standard_normal(6), rng.standard_normal(6)
+    G, ends = A.T @ A, np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.2])
+    before, slope[3:] = ends - slope, (0.0, 1.0, -0.3)
+    before[3:] = 0.4, 0.0, 0.5  # one has left, one came in, one would go beyond zero
+    x, c = ends.copy(), b - G @ ends
+    gram_path.predict.py_func(G, c, x, before, 0.8)
+    np.testing.assert_allclose(x[:3], ends[:3] + 0.8 * slope[:3], rtol=1e-14)
+    np.testing.assert_array_equal(x[3:], [0.0, 3.0, 0.0])
+    np.testing.assert_allclose(c, b - G @ x, atol=1e-12)

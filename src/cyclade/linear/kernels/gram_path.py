@@ -14,6 +14,7 @@ import numpy as np
 from cyclade.linear.kernels.gram import cycles as cycle
 from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.kernels.jit import compiled, inner, reductions
+from cyclade.linear.kernels.linalg import subtract
 from cyclade.linear.kernels.shipped import conjugate, threshold, value
 
 TINY = 2.3e-308
@@ -87,6 +88,21 @@ def scale_table(unit: Any, lam: float, table: Any) -> None:
             table[i, k] = lam * unit[i, k] if k < 2 else unit[i, k]
 
 
+@inner
+def predict(G: Any, c: Any, x: Any, before: Any, ahead: float) -> None:
+    """x + `ahead` · (x − x before), but not beyond zero; c follows.
+
+    Where no coordinate comes in or leaves, l1 solutions are linear in λ.
+    """
+    for j in range(x.shape[0]):
+        if x[j] != 0.0 and before[j] != 0.0:
+            new = x[j] + ahead * (x[j] - before[j])
+            d = (new if new * x[j] > 0.0 else 0.0) - x[j]
+            if d != 0.0:
+                x[j] += d
+                subtract(c, G[j], d, x.shape[0])
+
+
 @compiled
 def path(
     G: Any, c: Any, x: Any, L: Any, kind: int, unit: Any, lams: Any, tol: float, max_cycles: int,
@@ -101,6 +117,9 @@ def path(
     cols, zero, table = np.arange(p), np.empty(p), np.empty_like(unit)
     for k in range(lams.shape[0]):
         scale_table(unit, lams[k], table)
+        if k > 1 and lams[k - 2] > lams[k - 1] > lams[k]:
+            ahead = (lams[k - 1] - lams[k]) / (lams[k - 2] - lams[k - 1])
+            predict(G, c, x, coefs[k - 2], ahead)
         top = 0.0
         for j in range(p):
             zero[j] = threshold((kind, table), j)
