@@ -215,9 +215,8 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
         dx, dc = step[:k], float(step[k])
         there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
         left = down(there.slopes, problem.penalty.derivatives(S, x + dx)[0])
-        if (kinked & ((x + dx) * x <= 0)).any() or np.abs(left).max() > 0.5 * np.abs(
-            downhill
-        ).max():
+        crossed = (kinked & ((x + dx) * x <= 0)).any()
+        if crossed or np.abs(left).max() > 0.5 * np.abs(downhill).max():
             return None
         return dx, there, dc - float(columns.centres[at] @ dx)
     return best
