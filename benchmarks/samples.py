@@ -329,7 +329,7 @@ def _digits() -> tuple[Any, Any]:
 
 
 def _stored(path: Path) -> tuple[Any, Any]:
-    """One npz file: `y`, and `X` or the arrays of a CSR matrix; the larger label becomes 1, the smaller −1."""
+    """A file with `y`, and `X` or the arrays of a CSR matrix; the larger label becomes 1."""
     with np.load(path) as z:
         labels = np.asarray(z["y"])
         if "X" in z:
