@@ -16,10 +16,6 @@ are its arguments (in quotes where they hold spaces)::
     timing table1 SCCD seconds_per_iteration             milliseconds; with SGD behind it, the ratio
     nets tf32 "SCCD forward, captured" "vs ours"         of nets-h200-tf32.json
     nets-lenet, nets-blocks, samples                     tables of docs/benchmarks
-    kernels SCCD VRO-CCD                                 of nets-h200-kernels.json and …-before.json
-    kernel-ms SCCD SGD                                   milliseconds; with SGD behind, the ratio
-    kernel-least SCCD forward                            of nets_bounds.py, in µs; all: ms
-    kernel-us SCCD conv_forward                          µs of kernels of nets-h200-kernels.json
     by-hand cuda LeNet SCCD                              of nets-by-hand.json, in torch SGD steps
     deep gpt "adam 0"                                    a table of study-deep.json
     deep-rates gpt "adam 0" 4                            the same by learning rate, first seed

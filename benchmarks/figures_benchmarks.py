@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import nets_bounds
 from linear_peers.report import (
     Notes,
     Records,
@@ -82,79 +81,6 @@ def nets_blocks() -> str:
 def _steps(name: str) -> dict[str, dict[str, Any]]:
     found = json.loads((FOLDER / f"nets-h200-{name}.json").read_text("utf-8"))
     return {row["step"]: row for row in found["rows"]}
-
-
-_FAMILIES = {  # kernels by what they do, the first that fits; `others` read, step and write blocks
-    "convolution, bias, ReLU and pooling in one": r"^conv_forward$",
-    "gradients of its weights and bias": r"^conv_weight$|^sum_parts$",
-    "linear layer and ReLU in one, its gradients": r"^linear_",
-    "convolutions and their layouts": r"conv|fft2d|flip_filter|wgrad|dgrad|cf32|Nhwc|Nchw|fprop"
-    r"|scalePacked",
-    "products of matrices": r"gemm|cutlass|splitKreduce",
-    "pooling": r"max_pool|^unpool$",
-    "loss and its slope": r"nll|softmax|addcmul|scatter",
-    "sums (gradients of biases)": r"reduce_kernel",
-    "ReLU and bias": r"clamp|threshold|CUDAFunctor_add<float> >",
-    "update of a block in one kernel": r"^update$",
-    "other reads, writes and arithmetic": r"",
-}
-
-
-def kernels(*steps: str) -> str:
-    """Kernels of captured steps, by family: before the engine fused them, and now."""
-    rows = []
-    found = {
-        (when, step["step"]): step
-        for when in ("-before", "")
-        for step in json.loads(
-            (FOLDER / f"nets-h200-kernels{when}.json").read_text("utf-8")
-        )["steps"]
-    }  # fmt: skip
-    for family in _FAMILIES:
-        cells = [family]
-        for step in steps:
-            for when in ("-before", ""):
-                mine = [r for r in found[when, step]["kernels"] if _family(r["kernel"]) == family]
-                count, us = (sum(r[key] for r in mine) for key in ("count", "us"))
-                cells.append(f"{count:.0f}, {us:.0f} µs" if mine else "")
-        rows.append(cells)
-    last = ["all kernels; a step by the clock"]
-    for step in steps:
-        for when in ("-before", ""):
-            one = found[when, step]
-            count = sum(r["count"] for r in one["kernels"])
-            last.append(f"{count:.0f}; **{one['ms']:.3f} ms**")
-    head = ["", *(f"{step}{when}" for step in steps for when in (" before", " now"))]
-    return table(head, [*rows, last])
-
-
-def _family(kernel: str) -> str:
-    return next(name for name, words in _FAMILIES.items() if re.search(words, kernel))
-
-
-def kernel_ms(step: str, other: str = "") -> str:
-    """Milliseconds of a captured step by the clock beside its kernel table; over another's."""
-    steps = json.loads((FOLDER / "nets-h200-kernels.json").read_text("utf-8"))["steps"]
-    ms = {one["step"]: one["ms"] for one in steps}
-    return f"{ms[step] / ms[other]:.2f}" if other else f"{ms[step]:.3f}"
-
-
-def kernel_least(step: str, what: str = "all") -> str:
-    """What the kernels of a step must take (nets_bounds.py): of a kind, or milliseconds of all."""
-    if what == "all":
-        return f"{nets_bounds.least(step):.2f}"
-    if what == "others":
-        return f"{1e6 * nets_bounds.LAUNCH * nets_bounds.others(step)[0]:.0f}"
-    return f"{nets_bounds.microseconds(step, what):.0f}"
-
-
-def kernel_us(step: str, words: str, key: str = "us") -> str:
-    """Microseconds (or count) of the kernels whose names match; "others": no convolutions."""
-    if words == "others":
-        count, us = nets_bounds.others(step)
-        return f"{count if key == 'count' else us:.0f}"
-    found = [r for r in nets_bounds.measured(step) if re.search(words, str(r["kernel"]))]
-    return f"{sum(float(r[key]) for r in found):.0f}"
 
 
 def by_hand(reading: str, net: str, step: str) -> str:
@@ -431,8 +357,7 @@ def versions(what: str) -> str:
 
 SOURCES: dict[str, Callable[..., str]] = {
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks,
-    "kernels": kernels, "kernel-ms": kernel_ms, "kernel-least": kernel_least,
-    "kernel-us": kernel_us, "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
+    "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "linear-half": linear_half, "linear-both": linear_both, "wheels": wheels,

@@ -39,7 +39,7 @@ from counts import record
 from torch import nn
 
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
-from cyclade.optim.fused import Pieces
+from cyclade.optim.in_place import Pieces
 from cyclade.optim.sweep import StagedSweep
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ranks.py"

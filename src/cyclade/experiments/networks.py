@@ -7,7 +7,6 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from cyclade.experiments.convolution import Convolution
 from cyclade.experiments.datasets import find
 from cyclade.optim import spectral_normalise
 
@@ -22,7 +21,7 @@ def lenet(channels: int, padding: int, flat: int, hidden: tuple[int, int]) -> nn
             conv1=nn.Conv2d(channels, 6, 5, padding=padding),
             pool1=nn.MaxPool2d(2),
             relu1=nn.ReLU(),
-            conv2=Convolution(6, 16, 5),
+            conv2=nn.Conv2d(6, 16, 5),
             pool2=nn.MaxPool2d(2),
             relu2=nn.ReLU(),
             flatten=nn.Flatten(),

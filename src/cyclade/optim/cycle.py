@@ -10,13 +10,11 @@ from torch import Tensor
 
 from cyclade import core
 from cyclade.lag import Lag, Nothing
-from cyclade.optim import layers
 from cyclade.optim.capture import Graphs, Recorder, side_stream
 from cyclade.optim.checked import Checked, CheckedLag
 from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
 from cyclade.optim.device_numbers import DeviceNumbers
 from cyclade.optim.distributed import OneProcess
-from cyclade.optim.fused import Estimates, kernel
 from cyclade.optim.lags import OneCycleBehind, Rewound
 from cyclade.optim.lock import LockWatch
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
@@ -186,13 +184,15 @@ class CycleRunner:
         """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
         self.advance_norms()
         replays = self.replays(batches, undoable=check)
-        fused = () if turns is None else self.fused()  # a greedy order compares vectors
+        in_place = () if turns is None else self.in_place()  # a greedy order compares vectors
         slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
-        sweep = self.sweep(self.point, batches, replays, live=True, fused=fused, slopes=slopes)
+        sweep = self.sweep(
+            self.point, batches, replays, live=True, in_place=in_place, slopes=slopes
+        )
         now = self.together.reduced(sweep, self.net, turns)
         lag = self.lag()
         if not refresh:
-            beside = self.sweep(lag.point, batches, replays, live=False, fused=fused, slopes=slopes)
+            beside = self.sweep(lag.point, batches, replays, live=False, slopes=slopes)
             lag.board(beside)
             lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
         if check:
@@ -225,29 +225,24 @@ class CycleRunner:
             return [ModelReplay(self.net, batches)]
         return [self.net.chain.replay(undoable=undoable) for _ in batches]
 
-    def fused(self) -> frozenset[int]:
-        """The blocks whose plain step is made where they lie (see `cyclade.optim.fused`).
+    def in_place(self) -> frozenset[int]:
+        """The blocks whose plain step is made where they lie (see `cyclade.optim.in_place`).
 
-        None over several processes: what is reduced is one vector.
+        None for estimates, which are vectors; none under capture, where lr lies on the device;
+        none over several processes, as what is reduced is one vector.
         """
-        self.steps.ready = {}
-        if self.settings.numbers is None:
-            ready = not self.rule.recursive and self.reg.plain
-        else:  # under capture
-            tape = self.rule.recursive and not self.turns.fixed  # it keeps vectors
-            ready = self.point.on_cuda and kernel() is not None and not tape
-        if not ready or not self.together.alone or self.net.whole_model:
+        steps = self.steps
+        steps.ready = {}
+        eager = self.settings.numbers is None and self.together.alone
+        if self.rule.recursive or not self.reg.plain or not eager or self.net.whole_model:
             return frozenset()
-        steps, blocks = self.steps, list(range(self.net.m))
-        if self.rule.recursive:  # there it is the norm of the estimate, known after the correction
-            blocks = [j for j in blocks if not steps.by_norm(j)]
-        found = ((j, steps.in_one_kernel(j)) for j in blocks)
+        found = ((j, steps.in_place(j)) for j in range(self.net.m))
         steps.ready = {j: step for j, step in found if step is not None}
         return frozenset(steps.ready)
 
     def sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
-        live: bool, fused: Collection[int] = (), slopes: dict[int, Any] | None = None,
+        live: bool, in_place: Collection[int] = (), slopes: dict[int, Any] | None = None,
     ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
         """A sweep over `point` on these batches; only a live one moves buffers."""
         if not batches:  # all samples are on other ranks
@@ -257,15 +252,15 @@ class CycleRunner:
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
         keep = not isinstance(self.turns.order, Forward)
         return StagedSweep(
-            self.net, point, batches, replays, live=live, keep=keep, sign=sign, fused=fused,
-            slopes=slopes,
+            self.net, point, batches, replays, live=live, keep=keep, sign=sign,
+            in_place=in_place, slopes=slopes,
         )  # fmt: skip
 
     def estimates(self) -> Any:
         """g; nothing for a method that carries none."""
         if not self.rule.recursive:
             return Nothing()
-        return Estimates(self.slots.vectors("g", self.point))
+        return _Estimates(self.slots.vectors("g", self.point))
 
     def lag(self) -> Any:
         """The lagged point: two points in a fixed order, a tape otherwise."""
@@ -298,7 +293,7 @@ class CycleRunner:
             sweep = self.together.reduced(
                 self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
             )
-            with self.net.chain.eager():  # fused layers have no second derivatives
+            with self.net.chain.eager():  # compiled stages have no second derivatives
                 measured = self.steps.measure(sweep, self._curvature_iterations)
             if measured:
                 self.measured = cycles
@@ -329,7 +324,6 @@ class CycleRunner:
         self._record_anew()
 
     def _record_anew(self) -> None:
-        self.net.chain.rewrite(layers.fused)
         self.settings.numbers = DeviceNumbers(self.settings.groups)
 
     def forget_graphs(self) -> None:
@@ -354,3 +348,18 @@ class CycleRunner:
         if state["trail"]:
             self.lag().recall(state["trail"])
         self.forget_graphs()
+
+
+class _Estimates:
+    """The estimates g, one vector a block."""
+
+    def __init__(self, flats: list[Tensor]) -> None:
+        self._flats = flats
+
+    def get(self, j: int) -> Tensor:
+        """Vector j itself."""
+        return self._flats[j]
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Overwrite vector j."""
+        self._flats[j].copy_(u)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from cyclade.lag import Lag
-from cyclade.optim.fused import Update
 from cyclade.optim.net import FlatPoint
 
 
@@ -43,13 +42,6 @@ class OneCycleBehind:
 
     def follow(self, j: int, old: Any, new: Any) -> None:
         """Block j of the lagged point becomes `old`."""
-        if isinstance(new, Update):  # one kernel writes both; nothing runs on the side stream now
-            new.commit(self.point.flats[j])
-            if self._sweep is not None:
-                self._sweep.moved(j)
-            if self._side is not None:
-                self._side.wait_stream(torch.cuda.current_stream())
-            return
         target = self.point if self._sweep is None else self._sweep
         if self._side is None:
             target.set(j, old)

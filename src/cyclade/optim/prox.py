@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from cyclade.optim.adam import AdamStep
-from cyclade.optim.fused import Step
+from cyclade.optim.in_place import Step
 from cyclade.optim.net import Net
 from cyclade.optim.steps import NetSteps
 from cyclade.regularisers import Regulariser, Zero
@@ -28,7 +28,7 @@ class NetProx:
         self.plain = all(self._plain)  # weight decay alone
 
     def prox(self, j: int, u: Any, t: Any) -> Any:
-        """The prox of r^j; AdamW's step, and one that is a kernel, decay the weights themselves."""
+        """The prox of r^j; AdamW's step, and one made in place, decay the weights themselves."""
         if isinstance(t, Step):
             return u
         if isinstance(t, AdamStep):

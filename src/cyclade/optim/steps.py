@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.adam import Adam
-from cyclade.optim.fused import Pieces, Step
+from cyclade.optim.in_place import Pieces, Step
 from cyclade.optim.net import Net, flatten
 from cyclade.optim.settings import Settings
 from cyclade.optim.state import Slots
@@ -34,7 +34,7 @@ class NetSteps:
         self._net, self._settings, self._slot = net, settings, slots.get
         self._adam = Adam(net, settings, slots)
         self._used: dict[int, Tensor | None] = {}
-        self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in one kernel
+        self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in place
 
     def begin(self, k: int) -> None:
         """Nothing depends on k."""
@@ -93,27 +93,19 @@ class NetSteps:
         """1 + t·wd, by which the prox of weight decay divides block j; None without any."""
         return self._settings.shrink(j, t, self._used.get(j))
 
-    def in_one_kernel(self, j: int) -> Step | None:
+    def in_place(self, j: int) -> Step | None:
         """The step of block j, if it is two numbers and the direction is g^j, perhaps clipped."""
-        settings, group = self._settings, self._net.blocks[j].groups[0]
+        settings = self._settings
         bent = settings.shared(j, "precondition") or settings.shared(j, "momentum")
         bent = bent or settings.shared(j, "clip_total_norm") is not None
         if bent or not settings.one_number(j):
             return None
-        if settings.numbers is not None:
-            return Step(settings.numbers.get("lr", group), settings.numbers.get("shrink", group))
         rate = settings.rate(j)
-        if not isinstance(rate, float):
-            return None
-        return Step(rate, settings.shrink(j, rate), in_place=True)
-
-    def by_norm(self, j: int) -> bool:
-        """Whether the step of block j depends on the norm of its gradient."""
-        return any(self._settings.shared(j, name) is not None for name in NORMS)
+        return Step(rate, settings.shrink(j, rate)) if isinstance(rate, float) else None
 
     def _one_step(self, j: int, gj: Pieces) -> Step | None:
         """The step of a block whose gradient lies in pieces; notes there how it is clipped."""
-        step = self.ready.pop(j, None) or self.in_one_kernel(j)
+        step = self.ready.pop(j, None) or self.in_place(j)
         clip, c = (self._settings.shared(j, name) for name in NORMS)
         if clip is None and c is None:
             return step
@@ -125,7 +117,7 @@ class NetSteps:
             return step
         self._squares(j).add_(flat.norm().square())
         t = step.rate / self._adagrad(j)
-        return Step(t, self._settings.shrink(j, t), in_place=step.in_place)
+        return Step(t, self._settings.shrink(j, t))
 
     # ------------------------------------------------------- Λ_j by the gradients seen so far
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cyclade.optim.fused import LiveBlock, Pieces, Update, fits
+from cyclade.optim.in_place import LiveBlock, Pieces, Update, fits
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
 
 
@@ -35,9 +35,9 @@ def exact_autocast() -> Iterator[None]:
 class StagedSweep:
     """A point (the live parameters, or a lagged copy) moving along a cycle on one batch.
 
-    It begins with the batches, or with the values `at` some stages. Blocks in `fused` are updated
-    in one kernel: their gradients stay in pieces (see `cyclade.optim.fused`), where a batch is one,
-    weighs 1, and gives every parameter a gradient.
+    It begins with the batches, or with the values `at` some stages. Blocks in `in_place` are
+    updated where they lie: their gradients stay in pieces (see `cyclade.optim.in_place`), where a
+    batch is one, weighs 1, and gives every parameter a gradient.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class StagedSweep:
         live: bool,
         keep: bool,
         sign: float = 1.0,
-        fused: Collection[int] = (),
+        in_place: Collection[int] = (),
         at: Sequence[dict[int, Any]] | None = None,
         slopes: dict[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> None:
-        self._net, self._point, self._batches, self._fused = net, point, batches, fused
+        self._net, self._point, self._batches, self._in_place = net, point, batches, in_place
         self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
         # Cached values before a stage, for each micro-batch: {stage: env}.
         self._cached: list[dict[int, Any]] = [
@@ -71,7 +71,7 @@ class StagedSweep:
         self._begun: dict[int, tuple[int, int, list[Tensor], Any]] = {}  # see `ahead`
 
     def get(self, j: int) -> Any:
-        """Block j: a copy, or where it lies if it is updated in one kernel."""
+        """Block j: a copy, or where it lies if it is updated there."""
         if j in self._in_pieces:
             tensors = self._point.tensors()
             return LiveBlock([tensors[name] for name in self._net.blocks[j].params])
@@ -129,7 +129,7 @@ class StagedSweep:
         self, j: int, found: Sequence[Tensor | None], leaves: Sequence[Tensor], batch: Batch
     ) -> bool:
         whole = len(self._batches) == 1 and batch.weight * self._sign == 1.0
-        return whole and j in self._fused and fits(found, leaves)
+        return whole and j in self._in_place and fits(found, leaves)
 
     @torch.enable_grad()
     def hvp(self, j: int, v: Tensor) -> Tensor:

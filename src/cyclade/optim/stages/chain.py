@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cyclade.optim.stages import randomness
 from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
-from cyclade.optim.stages.part import Env, Guard, Part, Rewrite, StageInfo
+from cyclade.optim.stages.part import Env, Guard, Part, StageInfo
 from cyclade.optim.stages.program import PROGRAM, Mode, Program, build, shapes
 from cyclade.optim.stages.randomness import MAYBE, YES, RngState
 from cyclade.optim.stages.slots import Names
@@ -57,7 +57,6 @@ class Chain:
         self._names = Names(model)
         self._mode = Mode(model)
         self._compile: dict[str, Any] | None = None
-        self._rewrite: Rewrite | None = None
         self._alone: set[Any] = set()  # sizes that need an export of their own
         self.cuts_made = 1  # when it grows, an older cut may have been dropped
         called, leaves = (None, []) if example is None else signature(example)
@@ -156,27 +155,21 @@ class Chain:
         self._compile = options
         self._apply_compile()
 
-    def rewrite(self, how: Rewrite) -> None:
-        """Run what `how` makes of every stage from now on, unless they are compiled."""
-        self._rewrite = how
-        self._apply_compile()
-
     @contextmanager
     def eager(self) -> Iterator[None]:
         """Run the stages as they are for a while, for comparing bits and counting operations."""
-        kept = self._compile, self._rewrite
-        self._compile = self._rewrite = None
+        kept, self._compile = self._compile, None
         self._apply_compile()
         try:
             yield
         finally:
-            self._compile, self._rewrite = kept
+            self._compile = kept
             self._apply_compile()
 
     def _apply_compile(self) -> None:
         for cut in self._cuts:
             for part in cut.program.parts:
-                part.compile(self._compile, self._rewrite)
+                part.compile(self._compile)
 
     def _present(self) -> Program:
         """The latest cut for the model's present mode."""
@@ -244,7 +237,7 @@ class Chain:
                 f"{new} instead of {old}. Give example= when cutting, in the mode used for training"
             )
         for part in program.parts:
-            part.compile(self._compile, self._rewrite)
+            part.compile(self._compile)
         return program
 
 

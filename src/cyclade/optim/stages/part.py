@@ -14,12 +14,10 @@ from cyclade.optim.stages.inputs import map_leaves
 from cyclade.optim.stages.preserve import version
 from cyclade.optim.stages.slots import Slot, parameter_names
 
-__all__ = ["Env", "Guard", "Part", "Rewrite", "StageInfo", "link"]
+__all__ = ["Env", "Guard", "Part", "StageInfo", "link"]
 
 Env = dict[str, Any]
 Guard = Mapping[Slot, Tensor | None]  # buffers that stand in for the live ones
-Rewrite = Callable[[nn.Module], nn.Module | None]
-"""Another module that does what the body of a stage does, or None."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +71,15 @@ class Part:
         self.copies = False
         self._forward: Callable[..., Any] = body.forward
         self._compiled: Callable[..., Any] | None = None
-        self._rewritten: tuple[Rewrite | None, nn.Module | None] = None, None
 
-    def compile(self, options: Mapping[str, Any] | None, rewrite: Rewrite | None = None) -> None:
-        """Run the stage through ``torch.compile`` from now on; with None rewritten, or as it is."""
+    def compile(self, options: Mapping[str, Any] | None) -> None:
+        """Run the stage through ``torch.compile`` from now on; with None as it is."""
         if options is not None:
             if self._compiled is None:
                 self._compiled = torch.compile(self.body, **options)
             self._forward = self._compiled
-            return
-        if rewrite is not None and rewrite is not self._rewritten[0]:
-            self._rewritten = rewrite, rewrite(self.body)
-        other = None if rewrite is None else self._rewritten[1]
-        self._forward = self.body.forward if other is None else other.forward
+        else:
+            self._forward = self.body.forward
 
     def run(self, env: Env, tensors: Mapping[str, Tensor], guard: Guard | None) -> Env:
         """The env after this stage."""
