@@ -41,7 +41,7 @@ check: lint test
 fuzz: setup
 	$(BIN)/python -m pytest -n auto tests/fuzz --hypothesis-profile=fuzz
 
-# The committed pages from their tables, and the numbers of the docs from the committed files.
+# Plans and pictures of the committed results, and the numbers of the docs from the committed files.
 figures: setup
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/figures.py
@@ -57,7 +57,8 @@ docs: $(DOCS)/.ready-docs
 # overflow, contrast, keys, headings; pictures of all of it in out/look.
 look: docs
 	$(DOCS)/bin/python docs/_extensions/look.py docs/_build/html out/look
-	$(DOCS)/bin/python docs/_extensions/look.py docs/results out/look --page fig1/report.html \
+	$(DOCS)/bin/python docs/_extensions/look.py docs/_build/html/_files/docs/results out/look \
+	  --page fig1/report.html \
 	  study-batch/report.html table1/report.html
 
 # A wheel and an sdist in dist/, fit to be uploaded.

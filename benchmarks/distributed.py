@@ -43,6 +43,7 @@ from torch.nn.parallel import DistributedDataParallel
 import distributed_tables
 import nets_models
 from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
+from tables import table
 
 SMALL = 22  # b' = ⌊√512⌋
 LR = 0.05
@@ -285,7 +286,7 @@ NETWORKS = {8: (20e-6, 300e9), 64: (60e-6, 40e9)}
 """Assumed: seconds of a small all-reduce among so many GPUs, and bytes a second of a large one."""
 
 NETS: dict[str, tuple[str, Callable[[], nn.Module], int]] = {
-    "LeNet, b = 512": ("lenet", nets_models.LeNet, 5),
+    "LeNet, b = 512": ("tf32", nets_models.LeNet, 5),
     "ResNet-18, b = 512": ("resnet", nets_models.ResNet18, 4),
     "GPT, b = 32": ("gpt", nets_models.GPT, 4),
 }
@@ -295,23 +296,24 @@ NETS: dict[str, tuple[str, Callable[[], nn.Module], int]] = {
 def predict() -> None:
     """Milliseconds on 8 and 64 GPUs from those on one, by the cost model; batch per GPU kept."""
     folder = Path(__file__).parents[1] / "docs" / "benchmarks"
-    print("| per GPU | GPUs | SGD ms | SCCD ms | waiting | SCCD / SGD | throughput kept |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    head = ("per GPU", "GPUs", "SGD ms", "SCCD ms", "waiting", "SCCD / SGD", "throughput kept")
+    lines = []
     for title, (file, make, m) in NETS.items():
         rows = json.loads((folder / f"nets-h200-{file}.json").read_text())["rows"]
         ms = {row["step"]: row["ms"] for row in rows}
         sgd, cycle = ms["SGD, captured"], ms["SCCD forward, captured"]
         size = 4 * sum(p.numel() for p in make().parameters())
-        print(f"| {title} | 1 | {sgd:.2f} | {cycle:.2f} | – | {cycle / sgd:.2f} | 1.00 |")
+        one = (f"{sgd:.2f}", f"{cycle:.2f}", "–", f"{cycle / sgd:.2f}", "1.00")
+        lines.append([title, "1", *one])
         for ranks, (latency, rate) in NETWORKS.items():
             wire = 2 * (ranks - 1) / ranks * size / rate
             waiting = 1e3 * (m * latency + wire)
             # DDP's buckets go out during the backward pass: what outlasts it is waited for.
             base = sgd + max(1e3 * (latency + wire) - 2 / 3 * sgd, 1e3 * latency)
-            print(
-                f"| {title} | {ranks} | {base:.2f} | {cycle + waiting:.2f} | {waiting:.2f} | "
-                f"{(cycle + waiting) / base:.2f} | {cycle / (cycle + waiting):.2f} |"
-            )
+            all_of_it = cycle + waiting
+            cells = (base, all_of_it, waiting, all_of_it / base, cycle / all_of_it)
+            lines.append([title, str(ranks), *(f"{cell:.2f}" for cell in cells)])
+    print(table(head, lines))
 
 
 def checkpoints(batch: int, repeats: int, path: Path | None) -> None:

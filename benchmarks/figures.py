@@ -14,8 +14,8 @@ are its arguments (in quotes where they hold spaces)::
     claims fig1                                          the table of claims of its page
     table1, batch, order, vr                             tables of docs/results.md
     timing table1 SCCD seconds_per_iteration             milliseconds; with SGD behind it, the ratio
-    nets lenet "SCCD forward, captured" "vs ours"        of nets-h200-lenet.json
-    nets-lenet, nets-blocks, samples, first-run          tables of docs/benchmarks
+    nets tf32 "SCCD forward, captured" "vs ours"         of nets-h200-tf32.json
+    nets-lenet, nets-blocks, samples                     tables of docs/benchmarks
     kernels SCCD VRO-CCD                                 of nets-h200-kernels.json and …-before.json
     kernel-ms SCCD SGD                                   milliseconds; with SGD behind, the ratio
     kernel-least SCCD forward                            of nets_bounds.py, in µs; all: ms

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import nets_bounds
-from figures_results import table
 from linear_peers.report import (
     Notes,
     Records,
@@ -25,6 +24,7 @@ from linear_peers.report import (
     read_notes,
     summary,
 )
+from tables import table
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 
@@ -200,21 +200,6 @@ def deep_ms(task: str, optimizer: str, order: str, other: str) -> str:
 def _deep() -> list[dict[str, Any]]:
     found = json.loads((FOLDER / "study-deep.json").read_text("utf-8"))
     return list(found["records"])
-
-
-def first_run() -> str:
-    """The ends of the first real runs."""
-    rows = []
-    for method in ("SCCD", "SGD"):
-        with (FOLDER / f"lenet-cifar10-{method.lower()}.csv").open(encoding="utf-8") as file:
-            *_, end = csv.DictReader(file)
-        rows.append(
-            [
-                method, f"{float(end['train_loss']):.3f}", f"{float(end['test_accuracy']):.3f}",
-                f"{float(end['multiply_adds']) / 1e12:.1f}e12", f"{float(end['seconds']):.1f}",
-            ]
-        )  # fmt: skip
-    return table(("", "train loss", "test accuracy", "multiply-adds", "seconds of training"), rows)
 
 
 # ------------------------------------------------------------------------------------- samples
@@ -445,7 +430,7 @@ def versions(what: str) -> str:
 
 
 SOURCES: dict[str, Callable[..., str]] = {
-    "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks, "first-run": first_run,
+    "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks,
     "kernels": kernels, "kernel-ms": kernel_ms, "kernel-least": kernel_least,
     "kernel-us": kernel_us, "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,

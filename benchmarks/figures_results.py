@@ -15,6 +15,7 @@ from cyclade.experiments.report.board import Board, read
 from cyclade.experiments.report.claims import answers, claims_table
 from cyclade.experiments.report.groups import Group, Spread, spread
 from cyclade.experiments.report.tables import plus_minus
+from tables import table
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
@@ -178,12 +179,6 @@ def vr() -> str:
     head = ("", "lr", "end: train loss, test accuracy", "VRO-CCD at VR-CCD's cycles",
             "at its multiply-adds")  # fmt: skip
     return table(head, rows)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 # --------------------------------------------------------------------------------------- helpers

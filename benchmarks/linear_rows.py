@@ -27,6 +27,7 @@ from cyclade.linear import solve
 from cyclade.linear.penalties import L1
 from cyclade.linear.stochastic.fit import solve_rows
 from linear_peers.problems import Problem, table
+from tables import table as markdown
 
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5)
 METHODS = ("VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD", "P-CCD")
@@ -122,8 +123,6 @@ def main() -> None:
         lam = problem.lam_max / 100
         best = solve(X, y, "logistic", L1(lam), fit_intercept=False, tol=1e-12).objective
         text += [f"{name}: {problem.n} x {problem.p}, λ = {lam:.4g}, F* = {best:.8g}", ""]
-        text += ["| method | " + " | ".join(f"{level:g}" for level in LEVELS) + " |"]
-        text += ["|---" * (len(LEVELS) + 1) + "|"]
         lines: dict[str, tuple[list[Trail], Callable[[Any], Any]]] = {}
         for method in METHODS:
             seeds = range(1 if method == "P-CCD" else options.seeds)
@@ -131,11 +130,12 @@ def main() -> None:
             lines[method] = (runs, np.median)
         lines["scikit-learn saga"] = (list(saga(problem, lam, best, options.epochs)), min)
         lines["SGDClassifier, best of 9"] = (list(sgd(problem, lam, best, options.epochs)), min)
-        for method, (runs, how) in lines.items():
-            cells = [reached(runs, level, how) for level in LEVELS]
-            text.append(f"| {method} | " + " | ".join(cells) + " |")
-        text.append("")
-        print("\n".join(text[-12:]), flush=True)
+        cells = [
+            [method, *(reached(runs, level, how) for level in LEVELS)]
+            for method, (runs, how) in lines.items()
+        ]
+        text += [markdown(["method", *(f"{level:g}" for level in LEVELS)], cells), ""]
+        print("\n".join(text[-4:]), flush=True)
     if options.out:
         options.out.write_text("\n".join(text))
 

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from cyclade.optim import SCCD
+from tables import line, table
 
 Case = tuple[Callable[[], Any], Callable[[], tuple[Any, Any]], Any]
 
@@ -109,7 +110,7 @@ def row(name: str, case: Case) -> str:
     layers = SCCD(model, loss_fn, lr=1e-6, example=inputs, blocks="layers")
     for one in (opt, tight, layers):
         cells += [str(one.net.m), f"{one.predicted_overhead:.2f}"]
-    return "| " + " | ".join(cells) + " |"
+    return line(cells)
 
 
 def main() -> None:
@@ -119,8 +120,21 @@ def main() -> None:
     for name in sys.argv[1:]:
         if name not in chosen:
             raise SystemExit(f"{name!r} is not among {', '.join(chosen)}")
-    print("| model | cut by | stages | blocks | cost | blocks ≤ 1.5 | cost | layers | cost |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        table(
+            [
+                "model",
+                "cut by",
+                "stages",
+                "blocks",
+                "cost",
+                "blocks ≤ 1.5",
+                "cost",
+                "layers",
+                "cost",
+            ]
+        )
+    )
     for name in sys.argv[1:] or chosen:
         print(row(name, chosen[name]), flush=True)
 

@@ -1,10 +1,11 @@
-"""The committed results anew: their claims from the code, their pages from their tables.
+"""The committed results anew: their claims from the code, their pictures from their tables.
 
     python benchmarks/pages.py                  # all experiments under docs/results
     python benchmarks/pages.py fig1 table1
 
 To be run from the root of the repository, whenever a report looks different or a plan claims
-something else; new runs come in by ``cyclade report RUNS --pack docs/results/NAME``.
+something else; new runs come in by ``cyclade report RUNS --pack docs/results/NAME``. The pages
+beside the pictures are not committed: `make docs` writes them for the site.
 """
 
 from __future__ import annotations

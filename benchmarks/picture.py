@@ -18,6 +18,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from cyclade import minimize
+from cyclade.experiments.report.figures import smaller
 
 ROOT = Path(__file__).resolve().parents[1]
 BLUE, RED, GREY = "#0072b2", "#d55e00", "#555555"
@@ -31,7 +32,9 @@ def main() -> None:
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
         for panel, axis in zip((cycles, path, nets), axes, strict=True):
             panel(axis)
-        figure.savefig(ROOT / "docs" / name, dpi=110, metadata={"Software": None})
+        out = ROOT / "docs" / name
+        figure.savefig(out, dpi=110, metadata={"Software": None})
+        out.write_bytes(smaller(out.read_bytes()))
 
 
 def cycles(axis: Any) -> None:

@@ -38,8 +38,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1
+from cyclade.experiments.report.figures import smaller
 from cyclade.problems import LogisticRegression
-from tables import load
 
 ALPHA, LAM = 1e-2, 1e-3
 BLOCKS = {"digits": 12, "a9a": 12, "w8a": 15}
@@ -85,7 +85,7 @@ class Run:
 @cache
 def problem(dataset: str, data_dir: Path | None) -> LogisticRegression:
     """The problem, made once per process."""
-    A, y = load(dataset, data_dir)
+    A, y = _load(dataset, data_dir)
     blocks = BLOCKS.get(dataset, max(1, A.shape[1] // 20))
     return LogisticRegression(A, y, alpha=ALPHA, blocks=blocks, reg=L1(LAM))
 
@@ -255,6 +255,7 @@ def save_picture(groups: list[list[Run]], title: str, target: float, path: Path)
     _bars(right, groups)
     figure_.suptitle(title)
     figure_.savefig(path, dpi=130)
+    path.write_bytes(smaller(path.read_bytes()))
     plt.close(figure_)
 
 
@@ -304,6 +305,41 @@ def main() -> None:
         save_csv(table_rows, options.out / f"samples-{dataset}.csv")
         save_picture(groups, title, options.target, options.out / f"samples-{dataset}.png")
         console.print(f"saved {options.out}/samples-{dataset}.csv and .png")
+
+
+def _load(name: str, data_dir: Path | None) -> tuple[Any, Any]:
+    """(A, y) with labels ±1."""
+    if name == "digits":
+        return _digits()
+    if data_dir is None:
+        raise SystemExit(f"{name} needs --data-dir, a folder that holds {name}.npz")
+    path = data_dir / f"{name}.npz"
+    if not path.exists():
+        raise SystemExit(f"{path} does not exist")
+    return _stored(path)
+
+
+def _digits() -> tuple[Any, Any]:
+    """Even (1) against odd (−1) digits; standardised, constant pixels dropped."""
+    from sklearn.datasets import load_digits
+
+    X, digit = load_digits(return_X_y=True)
+    X = X[:, X.std(axis=0) > 0]
+    return (X - X.mean(axis=0)) / X.std(axis=0), np.where(digit % 2 == 0, 1.0, -1.0)
+
+
+def _stored(path: Path) -> tuple[Any, Any]:
+    """A file with `y`, and `X` or the arrays of a CSR matrix; the larger label becomes 1."""
+    with np.load(path) as z:
+        labels = np.asarray(z["y"])
+        if "X" in z:
+            X: Any = z["X"].astype(float)
+        else:
+            from scipy.sparse import csr_matrix
+
+            parts = z["data"].astype(float), z["indices"].astype(np.int32), z["indptr"]
+            X = csr_matrix(parts, shape=tuple(z["shape"]))
+    return X, np.where(labels == labels.max(), 1.0, -1.0)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from tables import table
+
 US = "cyclade"
 COLUMNS = (
     "line", "solver", "status", "cpu_s", "fastest_s", "repeats", "tol", "far", "fun", "nonzero",
@@ -146,26 +148,24 @@ def write_markdown(
         "tolerance, which for slow solvers is most of it.",
         "",
     ]
-    out += ["| solver | import | first fit, median over lines | largest |", "|---|---|---|---|"]
+    rows = []
     for solver in dict.fromkeys(r["solver"] for r in records):
         own = [r for r in records if r["solver"] == solver]
         firsts = sorted(r["first_s"] for r in own if "first_s" in r)
         imports = sorted(r["import_s"] for r in own if "import_s" in r)
         if firsts:
             middle = firsts[len(firsts) // 2]
-            out.append(
-                f"| {solver} | {imports[len(imports) // 2]:.2f} | {middle:.3f} | {firsts[-1]:.2f} |"
-            )
+            found = (imports[len(imports) // 2], middle, firsts[-1])
+            rows.append([solver, *(f"{x:.{n}f}" for x, n in zip(found, (2, 3, 2), strict=True))])
+    out.append(table(("solver", "import", "first fit, median over lines", "largest"), rows))
     out += ["", "Versions: " + ", ".join(f"{k} {v}" for k, v in about["versions"].items()) + "."]
     path.write_text("\n".join(out) + "\n")
 
 
 def markdown_table(records: Records, gigabytes: float, notes: Notes) -> str:
     """The table, where so many GB can be read in a second; † marks lines of an earlier engine."""
-    out = [
-        "| line | cyclade | best peer | ratio | x limit | F ours / best | others |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = ("line", "cyclade", "best peer", "ratio", "x limit", "F ours / best", "others")
+    rows = []
     for line in lines_of(records):
         found = compare(records, line)
         ours, best = found["ours"], found["best"]
@@ -180,10 +180,8 @@ def markdown_table(records: Records, gigabytes: float, notes: Notes) -> str:
         peer = f"{best['solver']} {_time(best)}" if best else "none"
         mark = " †" if notes.get(line, {}).get("engine") == "earlier" else ""
         ratio = "–" if math.isinf(found["ratio"]) else f"{found['ratio']:.2f}"
-        out.append(
-            f"| {line}{mark} | {_time(ours)} | {peer} | {ratio} | {limit} | {funs} | {others} |"
-        )
-    return "\n".join(out)
+        rows.append([line + mark, _time(ours), peer, ratio, limit, funs, others])
+    return table(head, rows)
 
 
 PLACES = ("/10", "/100", "path")
@@ -199,6 +197,8 @@ def draw(records: Records, path: Path, notes: Notes | None = None) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+
+    from cyclade.experiments.report.figures import smaller
 
     notes = notes or {}
     rows = list(dict.fromkeys(line.rsplit(" ", 1)[0] for line in lines_of(records)))
@@ -236,6 +236,7 @@ def draw(records: Records, path: Path, notes: Notes | None = None) -> None:
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=8, frameon=False)
     figure.savefig(path, dpi=120, metadata={"Software": None})
+    path.write_bytes(smaller(path.read_bytes()))
     plt.close(figure)
 
 

@@ -9,7 +9,7 @@ controls without a name, boxes that scroll and cannot be reached by the keyboard
 that are left out, more than one or no top heading or main part, no skip link, and no language. Exit
 1 if anything is found. Needs chromium, chromedriver. It takes any pages, also reports of runs:
 
-    python docs/_extensions/look.py docs/results out/look --page fig1/report.html
+    python docs/_extensions/look.py out out/look --page fig1/report.html
 """
 
 from __future__ import annotations

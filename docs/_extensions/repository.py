@@ -2,8 +2,8 @@
 
 The guides are read on the site and in the repository, so their links are relative paths. Those that
 lead to another page are Sphinx's own business. A file of the repository that is not a page (code,
-a result, a report that opens offline) is copied beside the pages, and the link leads there; a
-folder leads to the list of its files.
+a result) is copied beside the pages, and the link leads there. A folder leads to the list of its
+files, one with the tables of an experiment to the report made from them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+
+from cyclade.experiments.report import report
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = "_files"
@@ -38,7 +40,8 @@ class ToRepository(SphinxTransform):
             if not target.exists() or not target.is_relative_to(ROOT) or _is_page(target):
                 continue
             inside = target.relative_to(ROOT)
-            uri = f"{up}{BESIDE}/{inside.as_posix()}" + ("/index.html" if target.is_dir() else "")
+            page = "/report.html" if _is_experiment(target) else "/index.html"
+            uri = f"{up}{BESIDE}/{inside.as_posix()}" + (page if target.is_dir() else "")
             link = nodes.reference("", "", *_text(node), refuri=uri, internal=False)
             node.replace_self(link)
             wanted: set[str] = self.env.app.builder.__dict__.setdefault("files_beside", set())
@@ -63,22 +66,28 @@ def _is_page(path: Path) -> bool:
     return path.suffix in (".md", ".rst") and path.is_relative_to(docs)
 
 
+def _is_experiment(path: Path) -> bool:
+    return (path / "plan.json").exists()
+
+
 def _text(node: nodes.Node) -> list[nodes.Node]:
     return [child.deepcopy() for child in node.children]
 
 
 def _copy(inside: Path, out: Path) -> None:
     source, target = ROOT / inside, out / BESIDE / inside
-    if source.is_dir():
+    if _is_experiment(source):
+        target.mkdir(parents=True, exist_ok=True)
+        if not (target / "report.html").exists():
+            report(source, target / "report.html")
+    elif source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
         items = []
         for path in sorted(source.iterdir()):
-            if path.is_file():
+            if path.is_file() or _is_experiment(path):
                 _copy(inside / path.name, out)
-            elif not (path / "report.html").exists():
-                continue
             else:
-                _copy(inside / path.name / "report.html", out)
+                continue
             name = path.name if path.is_file() else f"{path.name}/report.html"
             items.append(f'<li><a href="{name}">{name}</a></li>')
         (target / "index.html").write_text(
@@ -88,10 +97,10 @@ def _copy(inside: Path, out: Path) -> None:
             f"<h1>{inside.as_posix()}</h1><ul>{''.join(items)}</ul></html>\n",
             encoding="utf-8",
         )
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists() or os.path.getmtime(target) < os.path.getmtime(source):
-        shutil.copy2(source, target)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists() or os.path.getmtime(target) < os.path.getmtime(source):
+            shutil.copy2(source, target)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

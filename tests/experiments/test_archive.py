@@ -192,3 +192,67 @@ def test_committed_results_are_whole() -> None:
     for run in runs:
         assert [row.epoch for row in run.history] == list(range(run.last.epoch + 1))
         assert run.status == "diverged" or run.last.epoch == run.config.epochs
+
+
+def renamed(packed: Path, name: str) -> None:
+    """The pack says that its run "a" has another name, in both tables."""
+    table = packed / RUNS
+    table.write_text(table.read_text().replace('"run": "a"', f'"run": {json.dumps(name)}'))
+    first, *lines = (packed / HISTORIES).read_text().splitlines(keepends=True)
+    cell = f'"{name}"' if "\n" in name else name
+    (packed / HISTORIES).write_text(
+        first + "".join(cell + li.removeprefix("a") if li.startswith("a,") else li for li in lines)
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../out", "x/../../out", "/absolute", "", "..", "x//y", "x/./y", "x\\y", "C:x", "con",
+        "x/NUL.txt", "x\ny", "x\x1b[31my", "x\x7f", "x\x9b", "x.", "y ", ".lock", ".hidden/y",
+        "z" * 300,
+    ],
+)  # fmt: skip
+def test_a_run_whose_name_leaves_the_folder_is_refused(
+    name: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = pack(runs, tmp_path / "packed")
+    name = str(tmp_path / "out") if name == "/absolute" else name
+    renamed(packed, name)
+    target = tmp_path / "deep" / "target"
+    assert main(["report", str(packed), "--unpack", str(target)]) == 2
+    said = capsys.readouterr().err
+    assert "runs.jsonl, line 1" in said
+    assert "is not a name for a folder" in said
+    assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in said.rstrip("\n"))
+    assert not target.exists()
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(FolderError, match="is not a name for a folder"):
+        find_runs(packed)
+
+
+def test_a_link_in_the_target_does_not_lead_out_of_it(runs: Path, tmp_path: Path) -> None:
+    packed = pack(runs, tmp_path / "packed")
+    (packed / "tune").mkdir()
+    (packed / "tune" / "tuned.json").write_text("{}")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("deep", "tune"):
+        target = tmp_path / f"target-{name}"
+        target.mkdir()
+        (target / name).symlink_to(outside)
+        with pytest.raises(FolderError, match=f"{name}/.* leads out of .*target-{name}"):
+            unpack(packed, target)
+        assert list(outside.iterdir()) == []
+        assert [entry.name for entry in target.iterdir()] == [name]
+
+
+def test_a_run_that_could_not_be_unpacked_is_not_packed(runs: Path, tmp_path: Path) -> None:
+    make(runs / "x\x1b[2J", replace(BASE, seed=3))
+    with pytest.raises(FolderError, match=r"cannot be packed: 'x\\x1b\[2J' is not a name"):
+        pack(runs, tmp_path / "packed")
+
+
+def test_a_run_alone_is_packed_and_unpacked(runs: Path, tmp_path: Path) -> None:
+    again = unpack(pack(runs / "a", tmp_path / "packed"), tmp_path / "again")
+    assert (again / HISTORY).read_bytes() == (runs / "a" / HISTORY).read_bytes()

@@ -81,7 +81,7 @@ def same(one: Style, other: Style) -> bool:
 
 
 def test_no_two_lines_of_a_committed_panel_look_alike() -> None:
-    for path in RESULTS.glob("*/report.html"):
+    for path in RESULTS.glob("*/plan.json"):
         board = read(path.parent)
         for panel in board.panels:
             lines = [board.entries[number].style for number, _ in panel.members]

@@ -28,6 +28,7 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, RunResult
 from cyclade.experiments.storage import write
+from cyclade.files.names import inside, is_plain
 
 RUNS, HISTORIES = "runs.jsonl", "histories.csv"
 TUNE = "tune"
@@ -147,10 +148,11 @@ def unpack(source: str | Path, target: str | Path) -> Path:
     source, target = Path(source), Path(target)
     if not (source / RUNS).exists():
         raise FolderError(f"{source} holds no packed results ({RUNS})")
-    for record in _read(source):
-        place = target / record.folder
-        if TUNE in Path(record.folder).parts[:-1]:
-            continue
+    runs = [run for run in _read(source) if TUNE not in Path(run.folder).parts[:-1]]
+    beside = [name for name in BESIDE if (source / name).exists()]
+    places = {name: _inside(target, name) for name in (*(run.folder for run in runs), *beside)}
+    for record in runs:
+        place = places[record.folder]
         if place.exists():
             raise FolderError(f"{place} is there already: give another folder")
         config = RunConfig.from_dict(record.config)
@@ -161,10 +163,22 @@ def unpack(source: str | Path, target: str | Path) -> Path:
             (ABOUT, _json(record.about, 2)),  # with this it counts as a run
         ):
             write(place / name, text.encode())
-    for name in BESIDE:
-        if (source / name).exists():
-            write(target / name, (source / name).read_bytes())
+    for name in beside:
+        write(places[name], (source / name).read_bytes())
     return target
+
+
+def _check(name: str, where: str) -> None:
+    """A run has a name that is safe to use as a path on any system; "." if it is the only one."""
+    if name != "." and not is_plain(name):
+        raise FolderError(f"{where}: {name!r} is not a name for a folder below another one")
+
+
+def _inside(target: Path, name: str) -> Path:
+    try:
+        return inside(target, name)
+    except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise FolderError(str(error)) from error
 
 
 def _json(content: Mapping[str, Any], indent: int | None) -> str:
@@ -201,6 +215,7 @@ def _recorded(path: Path, root: Path) -> _Record:
     except (OSError, ValueError) as error:
         raise FolderError(f"{path} cannot be packed: {error}") from error
     name = path.relative_to(root).as_posix()
+    _check(name, f"{path} cannot be packed")
     if TUNE in Path(name).parts[:-1]:
         cells = cells[-1:]
     return _Record(name, config, done, about, columns, tuple(cells))
@@ -267,6 +282,7 @@ def _parsed(
         str(record.done["status"])
     except (ValueError, KeyError, TypeError) as error:
         raise FolderError(f"{where} cannot be read: {error!r}") from error
+    _check(name, f"{where} cannot be read")
     if len(cells) != count or record.digest() != digest:
         raise FolderError(
             f"{where}: the history of {name} in {HISTORIES} is not the one that was packed "

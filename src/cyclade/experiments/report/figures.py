@@ -70,7 +70,8 @@ def print_figures(board: Board, folder: Path) -> Printed | None:
                 buffer = io.BytesIO()
                 figure.savefig(buffer, format=ending, **_FORMATS[ending])
                 figure.set_layout_engine("none")  # laid out once, the same in every format
-                write(folder / f"{name}.{ending}", buffer.getvalue())
+                content = buffer.getvalue()
+                write(folder / f"{name}.{ending}", smaller(content) if ending == "png" else content)
             main = main or _small(figure)
             names.append(name)
     return Printed(tuple(names), endings, main)
@@ -80,6 +81,17 @@ def _small(figure: Any) -> bytes:
     """A picture to put into the page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=85, metadata={"Software": None})
+    return smaller(buffer.getvalue())
+
+
+def smaller(png: bytes) -> bytes:
+    """The picture in its 256 commonest colours: a third of the bytes."""
+    from PIL import Image  # matplotlib needs it, too
+
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        few = picture.convert("RGB").quantize(dither=Image.Dither.NONE)
+        few.save(buffer, "png", optimize=True)
     return buffer.getvalue()
 
 
