@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, minimize
+from cyclade import L1, Backtracking, Layout, NonNegative, minimize
+from cyclade.returned_iterate import Best, Seen, Uniform
 from small import Logistic
 
 PROBLEM = Logistic()
@@ -66,6 +68,95 @@ def test_at_a_limit_the_best_iterate_is_returned_and_named() -> None:
     assert "the last iterate is returned" in last.message
     assert last.best.fun <= last.fun
     np.testing.assert_array_equal(last.best.x, res.x)
+
+
+def squares(x: Any, *batch: Any) -> float:
+    return float(np.sum((x - 1.0) ** 2))
+
+
+def turning(calls: int) -> Any:
+    """A gradient that is right at first and has the wrong sign later: the line search stops."""
+    left = iter([1.0] * calls)
+    return lambda x: 2 * (x - 1) * next(left, -1.0)
+
+
+def interrupting(calls: int) -> Any:
+    """Ctrl-C in the middle of a cycle, once."""
+    left = iter([False] * calls + [True])
+
+    def jac(x: Any) -> Any:
+        if next(left, False):
+            raise KeyboardInterrupt
+        return 2 * (x - 1)
+
+    return jac
+
+
+BY_SAMPLES: dict[str, Any] = {"jac": lambda x, i: 2 * (x - 1), "L": 8.0, "b": 1}
+ENDS: dict[str, dict[str, Any]] = {
+    "an error": {"jac": turning(9), "L": Backtracking([8.0, 8.0], shrink=1.0)},
+    "an interrupt": {"jac": interrupting(9), "L": 8.0},
+    "a callback": {"L": 8.0, "callback": lambda report: report.cycle == 5},
+    "max_samples": {"L": 8.0, "max_samples": 5},
+    "max_seconds": {"L": 8.0, "max_seconds": 1e-9},
+    "change_tol": {"L": 8.0, "change_tol": 1.0},
+    "rounding": {"L": 2.1, "every": 1},
+    "the end of a stream": {**BY_SAMPLES, "stream": iter(np.zeros(140)), "method": "SCCD"},
+}
+
+
+@pytest.mark.parametrize("returns", ["best", "last", "paper"])
+@pytest.mark.parametrize("end", ENDS)
+def test_best_is_the_point_of_its_value_however_a_run_ends(end: str, returns: Any) -> None:
+    options: dict[str, Any] = {"jac": lambda x: 2 * (x - 1), "tol": None, "every": 1000}
+    res = minimize(
+        squares, np.zeros(4), blocks=2, returns=returns, **copy.deepcopy({**options, **ENDS[end]})
+    )
+    assert squares(res.best.x) == res.best.fun
+    assert res.best.fun <= res.fun == squares(res.x)
+
+
+def test_best_knows_the_cycle_it_came_from() -> None:
+    points = [np.zeros(4)]
+    res = minimize(
+        squares, points[0], jac=turning(9), L=Backtracking([8.0, 8.0], shrink=1.0), blocks=2,
+        every=1000, callback=lambda report: points.append(report.x),
+    )  # fmt: skip
+    assert 0 < res.best.cycle == res.cycles
+    np.testing.assert_array_equal(points[res.best.cycle], res.best.x)
+
+
+def test_of_values_that_agree_to_rounding_the_last_is_best_and_none_drifts_up() -> None:
+    best, x = Best(), Layout.of(np.zeros(1)).point(np.zeros(1))
+    eps = float(np.finfo(float).eps)
+    for k, ulps in enumerate([0, 4, 8, 3]):
+        best.see(Seen(k, x, np.nan, 1.0 + ulps * eps))
+    assert (best.k, best.fun) == (3, 1.0 + 3 * eps)
+    best.see(Seen(4, x, np.nan, 1.0 + 6 * eps))
+    assert best.k == 3
+
+
+@pytest.mark.parametrize("limit", [{"max_cycles": 5}, {"max_samples": 150}, {"max_seconds": 1e-9}])
+def test_a_rule_sees_every_iterate_once(limit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second look at the last iterate would draw it more often than the others."""
+    cycles: list[int] = []
+    monkeypatch.setattr(Uniform, "see", lambda self, seen: cycles.append(seen.k))
+    res = solve(method="SGD", b=30, L=1.0, returns="paper", every=1000, tol=None, **limit)
+    assert cycles == list(range(1, res.cycles + 1))
+
+
+@pytest.mark.parametrize("options", [{}, {"every": 1}, {"returns": "last"}, {"change_tol": 9.0}])
+def test_a_block_min_that_leaves_the_domain_is_named(options: Any) -> None:
+    """The point before the cycle is returned, where F is finite."""
+    res = minimize(
+        lambda x: sum(float(np.sum((xj + 1) ** 2)) for xj in x.values()),
+        {"a": np.ones(2), "b": np.ones(2)},
+        jac=lambda x: {name: 2 * (xj + 1) for name, xj in x.items()},
+        block_min=lambda j, x: np.zeros(2) if j == 0 else -np.ones(2), reg=NonNegative(), **options,
+    )  # fmt: skip
+    assert not res.success
+    assert np.isfinite([res.fun, res.best.fun]).all()
+    assert "block_min left the domain of its regulariser in block 'b'" in res.message
 
 
 def test_max_seconds_counts_everything() -> None:

@@ -7,15 +7,17 @@ has no gradient to compute.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, kind
+from cyclade._arrays import Array, all_finite, kind
 from cyclade.blocks import Point
 from cyclade.regularisers import PerBlock
 from cyclade.samplers import Sample
+from cyclade.steps import LineSearchError
 
 
 class BlockMinimiser:
@@ -39,6 +41,12 @@ class BlockMinimiser:
             raise ValueError(
                 f"block_min must return block {j} with shape {shape}, "
                 f"got {tuple(getattr(new, 'shape', ())) or type(new).__name__}"
+            )
+        if not (all_finite(new) and self.value(j, new) < math.inf):
+            name = self.x.layout.names[j]
+            raise LineSearchError(
+                f"block_min left the domain of its regulariser in block {name!r}, where F is not "
+                "finite: it must return the minimiser of F over its block"
             )
         return new
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-FORMAT = 3  # of what callers store: files of another one are those of another run
+FORMAT = 4  # of what callers store: files of another one are those of another run
 
 
 def fingerprint(*parts: Any) -> str:

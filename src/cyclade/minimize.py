@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from cyclade.methods import as_method, make_sampler
 from cyclade.orders import Backward, Custom, Forward, Shuffled, as_order
 from cyclade.regularisers import Regulariser, per_block
 from cyclade.result import Iterate, Result
-from cyclade.returned_iterate import Best, as_rule
+from cyclade.returned_iterate import Best, Seen, as_rule
 from cyclade.run import Runner
 from cyclade.run_parts import Carried, EveryCycles, Report, Setup
 from cyclade.samplers import ALL
@@ -296,8 +297,11 @@ def minimize(
     runner = Runner(setup, carried, limits, EveryCycles(every), callback, progress, save)
     ending = runner.run()
     at_end = runner.evaluate(ending.x)
-    best = carried.best
-    best_x = ending.x if best.x is None else best.x
+    best, rule = copy.copy(carried.best), carried.rule
+    if ending.x is not best.x:  # a run may end where F was not evaluated
+        cycle = rule.k if ending.x is rule.x else carried.state.k
+        best.see(Seen(cycle, ending.x, math.nan, at_end.fun))
+    assert best.x is not None
     return Result(
         x=ending.x.whole(),
         fun=at_end.fun,
@@ -314,7 +318,7 @@ def minimize(
         hvps=carried.hvps,
         prox_calls=carried.prox_calls,
         seconds=carried.seconds,
-        best=Iterate(best_x.whole(), min(best.fun, at_end.fun), best.k),
+        best=Iterate(best.x.whole(), best.fun, best.k),
         Lambda=[steps.metric(j) for j in range(layout.m)],
         history=carried.history,
         state=carried if ending.resumable else None,

@@ -43,7 +43,8 @@ class Result:
     message:
         Why the run stopped, and which iterate is returned.
     best:
-        The iterate with the smallest F among those evaluated: `best.x`, `best.fun`, `best.cycle`.
+        The iterate with the smallest F among those evaluated (`x` is): `best.x`, its F as
+        `best.fun`, its cycle as `best.cycle`. Of values that agree to rounding it is the last.
     method:
         The method, by its name in the paper.
     cycles, samples, prox_calls:

@@ -29,6 +29,7 @@ class Rule(Protocol):
     needs_change: bool
     name: str  # which iterate it is, for messages
     x: Point | None
+    k: int  # the cycle that `x` came from
 
     def see(self, seen: Seen) -> None:
         """Consider x_k."""
@@ -42,10 +43,11 @@ class Last:
 
     def __init__(self) -> None:
         self.x: Point | None = None
+        self.k = 0
 
     def see(self, seen: Seen) -> None:
         """Keep it."""
-        self.x = seen.x  # live: always the last
+        self.x, self.k = seen.x, seen.k  # live: always the last
 
 
 class SmallestChange:
@@ -57,11 +59,12 @@ class SmallestChange:
     def __init__(self) -> None:
         self.x: Point | None = None
         self.smallest = math.inf
+        self.k = 0
 
     def see(self, seen: Seen) -> None:
         """Keep x_k if it moved less than all before it."""
         if self.x is None or seen.change <= self.smallest:
-            self.x, self.smallest = seen.x.copy(), seen.change
+            self.x, self.smallest, self.k = seen.x.copy(), seen.change, seen.k
 
 
 class Uniform:
@@ -73,11 +76,12 @@ class Uniform:
     def __init__(self, rng: np.random.Generator) -> None:
         self.x: Point | None = None
         self.rng = rng
+        self.k = 0
 
     def see(self, seen: Seen) -> None:
         """Keep x_k with probability 1/k, which leaves each of x_1, …, x_k with probability 1/k."""
         if self.rng.random() * seen.k < 1.0:
-            self.x = seen.x.copy()
+            self.x, self.k = seen.x.copy(), seen.k
 
 
 class Best:
@@ -92,14 +96,16 @@ class Best:
 
     def __init__(self) -> None:
         self.x: Point | None = None
-        self.fun = math.inf  # the smallest F
+        self.fun = math.inf  # F(x)
+        self.smallest = math.inf
         self.k = 0
 
     def see(self, seen: Seen) -> None:
         """Keep x_k if no F before it was smaller."""
-        rounding = ROUNDING * abs(self.fun) if math.isfinite(self.fun) else 0.0
-        if seen.fun <= self.fun + rounding or (self.x is None and not math.isnan(seen.fun)):
-            self.x, self.fun, self.k = seen.x.copy(), min(seen.fun, self.fun), seen.k
+        rounding = ROUNDING * abs(self.smallest) if math.isfinite(self.smallest) else 0.0
+        if seen.fun <= self.smallest + rounding or (self.x is None and not math.isnan(seen.fun)):
+            self.x, self.fun, self.k = seen.x.copy(), seen.fun, seen.k
+            self.smallest = min(seen.fun, self.smallest)
 
 
 def as_rule(returns: Any, deterministic: bool, rng: np.random.Generator) -> Rule:

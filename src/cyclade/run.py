@@ -312,8 +312,7 @@ class Runner:
     def _see_last(self, seen: Seen) -> None:
         """Look at the last iterate of a run, if it was not looked at already."""
         if self._evaluates and math.isnan(seen.fun):
-            self._record(seen)
-            self.carried.rule.see(seen)
+            self._record(seen)  # which the rule "best" sees too; the others saw it already
 
     def _stop_if_stationary(self, seen: Seen) -> None:
         """Success, if x_k is as stationary as was asked for: of F itself, not of small steps."""

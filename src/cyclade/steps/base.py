@@ -41,7 +41,7 @@ class Steps(Protocol):
 
 
 class LineSearchError(RuntimeError):
-    """The line search cannot go on: the gradient contradicts f, or f is not finite nearby."""
+    """No step can be taken: the gradient contradicts f, or F is not finite there."""
 
 
 class Rated:
