@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cyclade.experiments.datasets import known
-from cyclade.experiments.formats import OfficialFile
+from cyclade.experiments.official import OfficialFile
 
 
 def idx_bytes(array: Any) -> bytes:
@@ -28,7 +28,7 @@ def cifar_bytes(images: Any, labels: Any) -> bytes:
 def expect(monkeypatch: pytest.MonkeyPatch, name: str, contents: dict[str, bytes]) -> None:
     """Let these contents be the official ones."""
     files = tuple(
-        OfficialFile(file, len(content), "sha256", hashlib.sha256(content).hexdigest())
+        OfficialFile(file, len(content), f"sha256:{hashlib.sha256(content).hexdigest()}")
         for file, content in contents.items()
     )
     official = known()[name].official

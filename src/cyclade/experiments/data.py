@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cyclade.experiments.datasets import Contents, find
-from cyclade.experiments.formats import Bytes
+from cyclade.experiments.datasets import Bytes, Contents, find
 from cyclade.experiments.official import data_folder
 
 

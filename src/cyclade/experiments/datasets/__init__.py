@@ -11,20 +11,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cyclade._checks import meant
 from cyclade.experiments.errors import DataError
-from cyclade.experiments.formats import Bytes
 from cyclade.experiments.official import Official
 
 if TYPE_CHECKING:
     from torch import nn
 
-Contents = Mapping[str, tuple[bytes, Path]]
-"""The checked content of every file, by its name, and where it was."""
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+"""Pixels and labels."""
+
+Contents = Mapping[str, bytes]
+"""The checked and decompressed content of every file, by its name."""
 
 Parts = tuple[Bytes, Bytes, Bytes, Bytes]
 """Images and labels to train on, images and labels to test on."""

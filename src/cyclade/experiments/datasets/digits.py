@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cyclade.experiments.datasets import Contents, DatasetInfo, Parts
+from cyclade.experiments.datasets import Bytes, Contents, DatasetInfo, Parts
 from cyclade.experiments.errors import DataError
-from cyclade.experiments.formats import Bytes
 
 if TYPE_CHECKING:
     from torch import nn

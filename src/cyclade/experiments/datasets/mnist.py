@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cyclade.experiments.datasets import Contents, DatasetInfo, Parts
-from cyclade.experiments.formats import OfficialFile, idx_pair
-from cyclade.experiments.official import Download, Official
+import numpy as np
+
+from cyclade.experiments.datasets import Bytes, Contents, DatasetInfo, Parts
+from cyclade.experiments.official import Download, Official, OfficialFile
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,8 +20,14 @@ HOSTS = (
 
 def read(contents: Contents) -> Parts:
     """Two pairs of idx files: images and labels to train on, and to test on."""
-    x, y, test_x, test_y = contents.values()
-    return (*idx_pair(x, y), *idx_pair(test_x, test_y))
+    x, y, test_x, test_y = map(idx, contents.values())
+    return x[:, None], y, test_x[:, None], test_y
+
+
+def idx(content: bytes) -> Bytes:
+    """The array in an idx file of unsigned bytes: its fourth byte counts the dimensions."""
+    shape = np.frombuffer(content, ">u4", content[3], 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape).copy()
 
 
 def net() -> nn.Sequential:
@@ -30,8 +37,28 @@ def net() -> nn.Sequential:
     return lenet(channels=1, padding=2, flat=16 * 5 * 5, hidden=(120, 84))
 
 
-def _download(name: str, md5: str) -> Download:
-    return Download(f"{name}.gz", tuple(f"{host}{name}.gz" for host in HOSTS), f"md5:{md5}")
+FILES = (  # name, bytes, sha256; md5 of the compressed file
+    (
+        "train-images-idx3-ubyte", 47_040_016,
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    ),
+    (
+        "train-labels-idx1-ubyte", 60_008,
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "d53e105ee54ea40749a09fcbcd1e9432",
+    ),
+    (
+        "t10k-images-idx3-ubyte", 7_840_016,
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "9fb629c4189551a2d022fa330f9573f3",
+    ),
+    (
+        "t10k-labels-idx1-ubyte", 10_008,
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        "ec29112dd5afa0611ce80d1b7f02629c",
+    ),
+)  # fmt: skip
 
 
 DATASET = DatasetInfo(
@@ -48,29 +75,10 @@ DATASET = DatasetInfo(
     official=Official(
         folder="MNIST/raw",
         also=("", "mnist", "MNIST"),
-        files=(
-            OfficialFile(
-                "train-images-idx3-ubyte", 47_040_016, "sha256",
-                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            ),
-            OfficialFile(
-                "train-labels-idx1-ubyte", 60_008, "sha256",
-                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            ),
-            OfficialFile(
-                "t10k-images-idx3-ubyte", 7_840_016, "sha256",
-                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            ),
-            OfficialFile(
-                "t10k-labels-idx1-ubyte", 10_008, "sha256",
-                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            ),
-        ),
-        downloads=(
-            _download("train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-            _download("train-labels-idx1-ubyte", "d53e105ee54ea40749a09fcbcd1e9432"),
-            _download("t10k-images-idx3-ubyte", "9fb629c4189551a2d022fa330f9573f3"),
-            _download("t10k-labels-idx1-ubyte", "ec29112dd5afa0611ce80d1b7f02629c"),
+        files=tuple(OfficialFile(name, size, f"sha256:{sha}") for name, size, sha, _ in FILES),
+        downloads=tuple(
+            Download(f"{name}.gz", tuple(f"{host}{name}.gz" for host in HOSTS), f"md5:{md5}")
+            for name, _, _, md5 in FILES
         ),
     ),
-)  # fmt: skip
+)
