@@ -17,7 +17,7 @@ are its arguments (in quotes where they hold spaces)::
     nets tf32 "SCCD forward, captured" "vs ours"         of nets-h200-tf32.json
     nets-lenet, nets-blocks, samples                     tables of docs/benchmarks
     by-hand cuda LeNet SCCD                              of nets-by-hand.json, in torch SGD steps
-    deep gpt "adam 0"                                    a table of study-deep.json
+    deep gpt "adam 0"                                    a table of studies/deep/records.json
     deep-rates gpt "adam 0" 4                            the same by learning rate, first seed
     deep-ms gpt "adam 0" shuffled forward                milliseconds of one order over another's
     linear summary, linear median, …                     of linear.csv
@@ -31,7 +31,7 @@ are its arguments (in quotes where they hold spaces)::
     rows net-routes                                      how many rows
     samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
     batch-over 512 curvature SCCD                        seconds of an epoch, over another's
-    deep-cosine gpt "adam 0" forward 3.3e-5              the largest cosine of study-deep.json
+    deep-cosine gpt "adam 0" forward 3.3e-5              the largest cosine of the same runs
     code cyclade.linear.tuning.DEFAULT.max_widened       a number that stands in the code
 """
 

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import statistics
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,10 @@ from linear_peers.report import (
 )
 from tables import table
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "benchmarks"
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # for `studies.deep`
 
 
 # ------------------------------------------------------------------------------- steps of nets
@@ -94,15 +98,15 @@ def by_hand(reading: str, net: str, step: str) -> str:
 
 
 def deep(task: str, optimizer: str) -> str:
-    """The study deep: every setting of an optimizer at its best learning rate."""
-    from cyclade.experiments.deep.report import HEAD, rows
+    """The study of orders on deep nets: every setting of an optimizer at its best learning rate."""
+    from studies.deep.report import HEAD, rows
 
     return table(HEAD, rows(_deep(), task, optimizer))
 
 
 def deep_rates(task: str, optimizer: str, blocks: str) -> str:
-    """The study deep: loss and cosine by learning rate, first seed."""
-    from cyclade.experiments.deep.report import RATES, by_rate
+    """The study of orders on deep nets: loss and cosine by learning rate, first seed."""
+    from studies.deep.report import RATES, by_rate
 
     return table(RATES, by_rate(_deep(), task, optimizer, int(blocks)))
 
@@ -124,7 +128,7 @@ def deep_ms(task: str, optimizer: str, order: str, other: str) -> str:
 
 @cache
 def _deep() -> list[dict[str, Any]]:
-    found = json.loads((FOLDER / "study-deep.json").read_text("utf-8"))
+    found = json.loads((ROOT / "studies" / "deep" / "records.json").read_text("utf-8"))
     return list(found["records"])
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cyclade.experiments.deep import networks
-from cyclade.experiments.deep.networks import ResNet18
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from studies.deep import networks
+from studies.deep.networks import ResNet18
 
 __all__ = ["GPT", "LeNet", "ResNet18"]
 

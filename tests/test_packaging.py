@@ -148,7 +148,7 @@ NEWER = {  # of the standard library, added after the oldest Python that is supp
 }
 
 
-@pytest.mark.parametrize("folder", ["src", "examples", "benchmarks"])
+@pytest.mark.parametrize("folder", ["src", "examples", "benchmarks", "studies"])
 def test_nothing_newer_than_the_oldest_python_is_used(folder: str) -> None:
     found = []
     for path in (ROOT / folder).glob("**/*.py"):

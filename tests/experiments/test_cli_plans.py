@@ -36,7 +36,7 @@ def test_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].split() == ["method", "lr", "held", "out"]
     best = [line.split() for line in lines if line.endswith("best")]
     assert [cells[0] for cells in best] == ["SGD", "SCCD"]
-    assert lines[-1] == f"Trials: {tmp_path}"
+    assert lines[-1] == f"Runs: {tmp_path}"
     before = contents(tmp_path)
     assert main(command) == 0
     assert contents(tmp_path) == before

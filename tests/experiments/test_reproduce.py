@@ -113,7 +113,7 @@ def test_fig_same_lr_is_the_papers() -> None:
         for method in ("SGD", "SCCD", "PAGE", "VRO-CCD")
         for spectral in (None, "step")
     }
-    assert not plan.tunes()
+    assert not any(c.lrs for c in plan.curves)
 
 
 def test_the_studies() -> None:
@@ -124,7 +124,7 @@ def test_the_studies() -> None:
     sccd = [c.config for c in order.curves if c.config.method == "SCCD"]
     assert {c.order for c in sccd} == {"forward", "backward", "shuffled", "random", "greedy"}
     assert {c.blocks for c in sccd if c.order == "forward"} == {1, 2, 3, 5}
-    assert order.tunes()
+    assert all(c.lrs for c in order.curves)
 
 
 @pytest.mark.parametrize("make", [*PAPER.values(), *STUDIES.values()])
@@ -161,7 +161,7 @@ def test_from_plan_to_report(tmp_path: Path) -> None:
     assert described["panels"]["split_by"] == "method"
     assert described["paper"] == [{"claim": "It works", "value": "1", "checks": []}]
     assert described["notes"][0] == "A note."
-    assert (root / "tune" / "tune.journal").exists()
+    assert (root / "tune" / "tuned.json").exists()
 
     runs = find_runs(root / "runs")
     assert len(runs) == 2

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
 
 from cyclade.experiments import (
@@ -122,47 +119,14 @@ def test_seeds_count_together(runs: Callable[[Judge], Runs], tmp_path: Path) -> 
     assert [one.held_out_accuracy for one in found.tried] == pytest.approx([0.15, 0.6, 0.5, None])
 
 
-def test_finished_trials_are_read(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
-    runs(peak(0.2))
-    before = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4])
-    fake = runs(peak(0.2))
-    assert tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4]) == before
-    assert fake.seen == []
-    (wider,) = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.3, 0.4])
-    assert [c.lr for c in fake.seen] == [0.3]
-    assert wider.lr == 0.2
-    tune([replace(BASE, epochs=3)], tmp_path, lrs=[0.1, 0.2, 0.4])  # another search altogether
-    assert len(fake.seen) == 4
-
-
-@pytest.mark.parametrize("cut", range(0, 400, 23))
-def test_a_journal_that_was_cut_off(
-    cut: int, runs: Callable[[Judge], Runs], tmp_path: Path
-) -> None:
-    runs(peak(0.2))
-    whole = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4])
-    journal = tmp_path / "tune.journal"
-    journal.write_bytes(journal.read_bytes()[: -cut - 1])
-    (tmp_path / "tune.journal.lock").symlink_to(journal)  # held by a process that is gone
-    for _ in range(2):
-        assert tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4]) == whole
-
-
-def test_the_journal_is_optunas(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
-    runs(peak(0.2, limit=0.3))
-    bases = [BASE, replace(BASE, spectral="step")]
-    tune(bases, tmp_path, lrs=[0.1, 0.2, 0.4])
-    storage = optuna.storages.JournalStorage(
-        optuna.storages.journal.JournalFileBackend(str(tmp_path / "tune.journal"))
-    )
-    names = optuna.get_all_study_names(storage)
-    assert len(names) == 2
-    study = optuna.load_study(study_name=names[0], storage=storage)
-    assert study.best_params == {"lr": 0.2}
-    assert [t.user_attrs["status"] for t in study.trials] == ["finished"] * 2 + ["diverged"]
-    assert [t.value for t in study.trials] == [0.45, 0.9, 0.0]
+def test_the_outcome_is_written(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
+    fake = runs(peak(0.2, limit=0.3))
+    tune([BASE, replace(BASE, spectral="step")], tmp_path, lrs=[0.1, 0.2, 0.4])
+    assert len(fake.seen) == len(set(fake.seen)) == 6
     written = json.loads((tmp_path / "tuned.json").read_text())["tuned"]
     assert [one["lr"] for one in written] == [0.2, 0.2]
+    assert [one["status"] for one in written[0]["tried"]] == ["finished"] * 2 + ["diverged"]
+    assert [one["held_out_accuracy"] for one in written[0]["tried"]] == [0.45, 0.9, None]
     assert written[1]["config"]["spectral"] == "step"
 
 
@@ -177,7 +141,7 @@ def test_real_runs(tmp_path: Path) -> None:
         alive = [r.last.held_out_accuracy for r in mine.values() if r.status == "finished"]
         assert one.held_out_accuracy == max(a for a in alive if a is not None)
     stamps = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("history.csv")}
-    (tmp_path / "tune.journal").unlink()  # the runs alone are enough
+    (tmp_path / "tuned.json").unlink()  # the runs alone are enough
     assert tune(bases, tmp_path, lrs=[0.2, 0.4, 1e6], jobs=1, progress=False) == tuned
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("history.csv")} == stamps
 
@@ -194,95 +158,21 @@ def test_bad_input(tmp_path: Path) -> None:
         tune([BASE], tmp_path / "x", lrs=[0.1], seeds=[])
     assert not (tmp_path / "x").exists()
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(FolderError, match="is not empty and holds no tune"):
+    with pytest.raises(FolderError, match="is not empty and holds no runs"):
         tune([BASE], tmp_path, lrs=[0.1])
     with pytest.raises(FolderError, match="is a file"):
         tune([BASE], tmp_path / "mine.txt", lrs=[0.1])
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_without_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ExperimentError, match=r"needs Optuna .*pip install '\.\[experiments\]'"):
-        tune([BASE], tmp_path / "x", lrs=[0.1])
-    assert not (tmp_path / "x").exists()
-
-
-def test_optuna_needs_no_database(tmp_path: Path) -> None:
-    """On a machine with torch and NumPy, Optuna and three small pure-Python packages suffice."""
-    code = (
-        "import sys\n"
-        "for name in ('sqlalchemy', 'alembic', 'yaml', 'scipy', 'pandas', 'matplotlib', 'rich'):\n"
-        "    sys.modules[name] = None\n"
-        "import optuna\n"
-        "from optuna.storages.journal import JournalFileBackend\n"
-        f"storage = optuna.storages.JournalStorage(JournalFileBackend({str(tmp_path / 'j')!r}))\n"
-        "from cyclade.experiments.tune import _Study, Tried\n"
-        "study = _Study(optuna, 'name', storage)\n"
-        "study.add(Tried(0.1, 'finished', 0.5))\n"
-        "assert study.tried() == {0.1: Tried(0.1, 'finished', 0.5)}\n"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
-
-
-# ------------------------------------------------------------------------------------- damage
-
-
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        (b"\0\0\0\n", "line 3 is not a JSON object"),
-        (b'{"op_code": 4, "worker\n', "line 3 is not a JSON object"),
-        (b"[1]\n", "line 3 is not a JSON object"),
-        (b'{"op_code": 99, "worker_id": "w"}\n', "tune.journal is damaged"),
-    ],
-)
-def test_a_damaged_line_in_the_journal(
-    line: bytes,
-    name: str,
-    runs: Callable[[Judge], Runs],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """It is named; the journal is set aside and made again from the runs."""
-    runs(peak(0.2))
-    whole = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4])
-    journal = tmp_path / "tune.journal"
-    lines = journal.read_bytes().splitlines(True)
-    journal.write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
-    fake = runs(peak(0.2))
-    assert tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4]) == whole
-    assert len(fake.seen) == 3
-    assert name in caplog.text
-    assert line in (tmp_path / "tune.journal.damaged").read_bytes()
-
-
-def test_a_number_that_was_changed_in_the_journal(
-    runs: Callable[[Judge], Runs], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    runs(peak(0.2))
-    whole = tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4])
-    journal = tmp_path / "tune.journal"
-    text = journal.read_text()
-    assert "0.45" in text
-    journal.write_text(text.replace("0.45", "0.95"))
-    fake = runs(peak(0.2))
-    assert tune([BASE], tmp_path, lrs=[0.1, 0.2, 0.4]) == whole
-    assert {c.lr for c in fake.seen} == {0.1, 0.4}
-    assert "does not fit its digest" in caplog.text
-
-
-def test_runs_of_finished_trials_are_looked_at(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_finished_runs_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     options: dict[str, Any] = {"lrs": [0.2, 0.4], "jobs": 1, "progress": False}
     tuned = tune([replace(BASE, epochs=1)], tmp_path, **options)
     history = next((tmp_path / "runs").glob("*/history.csv"))
-    journal, table = (tmp_path / "tune.journal").read_bytes(), history.read_bytes()
+    table = history.read_bytes()
     history.write_bytes(table.replace(b"2.", b"1.", 1))
     assert tune([replace(BASE, epochs=1)], tmp_path, **options) == tuned
     assert history.read_bytes() == table
-    assert (tmp_path / "tune.journal").read_bytes() == journal
     assert "history.csv is not as it was when the run ended" in caplog.text
 
 

@@ -237,8 +237,6 @@ def other_version(file: Path, other: Path, rng: random.Random) -> bool:
     elif file.suffix == ".json" or file.name == "done":
         content = json.loads(file.read_text())
         file.write_text(json.dumps({**content, "version": 99}))
-    elif file.name == "tune.journal":
-        file.write_text(file.read_text() + '{"op_code": 99, "worker_id": "w"}\n')
     else:
         return False
     return True
@@ -265,7 +263,7 @@ def missing_key(file: Path, other: Path, rng: random.Random) -> bool:
         content.pop(DIGEST, None)
         content.pop(rng.choice(list(content)))
         write_json(file, content)  # with a digest that fits
-    elif file.suffix in (".toml", ".csv") or file.name == "tune.journal":
+    elif file.suffix in (".toml", ".csv"):
         lines = file.read_text().splitlines(True)
         if not lines:
             return False
@@ -354,12 +352,9 @@ class Stage:
             if (place.path / "checkpoint.previous.pt").exists():
                 os.replace(place.path / "checkpoint.previous.pt", place.path / "checkpoint.pt")
                 place.write_history(place.history()[:-1])
-        for name in ("tune.journal", "tuned.json", "report.html"):
+        for name in ("tuned.json", "report.html"):
             for file in half.rglob(name):
-                if file.name == "tune.journal":
-                    file.write_bytes(b"".join(file.read_bytes().splitlines(True)[:-1]))
-                else:
-                    file.unlink()
+                file.unlink()
 
     def damage(self, number: int, seed: int, names: Sequence[str] = NAMES) -> tuple[str, str, str]:
         """One damage: its kind, its outcome, and what is wrong with that."""

@@ -19,7 +19,6 @@ from cyclade.cli.arguments import (
 
 PAPER = ("fig1", "table1", "fig-time", "fig-vr", "fig-same-lr")
 STUDIES = ("batch", "order")
-DEEP = "deep"  # a study that is no plan of epochs
 
 
 def add(commands: Any) -> None:
@@ -55,16 +54,14 @@ def add(commands: Any) -> None:
         description=(
             "Where does the cyclic scheme win, and what does it cost?\n\n"
             "  batch        SGD and three kinds of SCCD as the batch grows\n"
-            "  order        orders of the blocks, and their number\n"
-            "  deep         orders on deep nets: ResNet-18 on CIFAR-10, a GPT on Python's sources\n"
-            "               (--dataset resnet or gpt: that alone; with --quick a small GPT)"
+            "  order        orders of the blocks, and their number"
         ),
         example=(
             "cyclade study batch --quick\n"
             "  cyclade study order --data-dir data --device cuda --out out"
         ),
     )
-    study.add_argument("name", choices=(*STUDIES, DEEP), metavar="NAME", help="see above")
+    study.add_argument("name", choices=STUDIES, metavar="NAME", help="see above")
     _add_settings(study)
     study.set_defaults(command=_study)
 
@@ -92,41 +89,9 @@ def _reproduce(chosen: argparse.Namespace) -> None:
 
 
 def _study(chosen: argparse.Namespace) -> None:
-    if chosen.name == DEEP:
-        _deep(chosen)
-        return
     from cyclade.experiments.plans import STUDIES as makes
 
     _make([makes[chosen.name]], chosen)
-
-
-def _deep(chosen: argparse.Namespace) -> None:
-    """Deep nets have a runner of their own: their runs are counted in steps."""
-    from cyclade.experiments import ConfigError
-    from cyclade.experiments.about import resolve
-    from cyclade.experiments.deep import study
-    from cyclade.experiments.deep.report import table
-    from cyclade.experiments.deep.runs import TASKS
-
-    for name in ("epochs", "tune_epochs", "jobs"):
-        if getattr(chosen, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option} is not for the study deep: its runs have a set length")
-    if chosen.dataset is not None and chosen.dataset not in TASKS:
-        raise ConfigError(f"--dataset of the study deep is {' or '.join(TASKS)}")
-    seeds = seeds_of(chosen) or (1 if chosen.quick else 3)
-    out = Path(chosen.out) / "study-deep"
-    records = study(
-        out,
-        tasks=(chosen.dataset,) if chosen.dataset else ("gpt",) if chosen.quick else TASKS,
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else seeds,
-        quick=chosen.quick,
-        data_dir=chosen.data_dir,
-        device=resolve(chosen.device or "auto"),
-        command=shlex.join(["cyclade", *chosen.arguments]),
-        say=_silent if chosen.quiet else _say,
-    )
-    print(f"\n{table(records)}\n\nRecords: {(out / 'records.json').resolve()}")
 
 
 def _make(makes: list[Any], chosen: argparse.Namespace) -> None:

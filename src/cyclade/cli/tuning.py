@@ -91,7 +91,7 @@ def _tune(chosen: argparse.Namespace) -> None:
                 f"{one.config.method}: nothing was learnt at any lr; the one with the lowest train "
                 "loss is taken: try more epochs"
             )
-    print(f"Trials: {Path(chosen.out).resolve()}")
+    print(f"Runs: {Path(chosen.out).resolve()}")
 
 
 def _table(tuned: list[Tuned]) -> str:

@@ -23,7 +23,7 @@ from cyclade.experiments.many import check_jobs
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.storage import is_temporary, read_json, sweep, write, write_json
 from cyclade.experiments.timing import TIMING, time_alone
-from cyclade.experiments.tune import Tuned, load_optuna, longest_first, tune
+from cyclade.experiments.tune import Tuned, longest_first, tune
 
 PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
 _OF_A_RUN = (CONFIG, HISTORY, DONE, ABOUT)  # with the last one it counts as a run
@@ -136,8 +136,6 @@ def check(
 ) -> None:
     """What cannot work is an error here, and nothing has been touched yet."""
     check_jobs(jobs)
-    if plan.tunes():
-        load_optuna()
     for one in _whole(plan):
         for config in (*(curve.config for curve in one.curves), *one.timed):
             resolve(config.device)

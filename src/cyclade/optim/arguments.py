@@ -231,7 +231,7 @@ def default_order(
 ) -> str:
     """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.
 
-    They lock in a fixed order (`cyclade study deep`). CUDA graphs of recursive methods need one all
+    They lock in a fixed order (`studies/deep`). CUDA graphs of recursive methods need one all
     the same, and what momentum does to a recursive method was not studied.
     """
     moments = precondition == "adam" or (momentum > 0 and not recursive)

@@ -4,7 +4,7 @@ On deep nets with momentum or Adam's steps the loss swings along directions that
 A simultaneous step meets the swing with alternating sign: the cosine of a block's gradients in
 successive cycles is negative, and the swing averages out. In a fixed order every block meets the
 same phase in every cycle: the cosine stays high, and what should cancel adds up to a drift
-(`cyclade study deep` measures it). The vectors for the cosine are there already: with
+(`studies/deep` measures it). The vectors for the cosine are there already: with
 b_k = μ b_{k−1} + g_k, two neighbouring buffers give the gradient between them, up to a factor.
 """
 
@@ -31,7 +31,7 @@ PROGRESS = 0.9
 LOCKED = 0.45
 """A mean cosine over blocks and looks that only locked orders were seen to reach.
 
-In `docs/benchmarks/study-deep.json` 23 of the 42 runs of the GPT in forward order reach more; the
+In `studies/deep/records.json` 23 of the 42 runs of the GPT in forward order reach more; the
 others, mostly at larger steps, swing so widely that the cosine no longer tells. Simultaneous steps
 stay below 0.48, and the ResNet-18 below 0.45 in every order. Steps so small that nothing swings are
 above in every order (0.67): then the loss falls, or lr is far too small.

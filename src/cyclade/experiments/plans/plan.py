@@ -111,10 +111,6 @@ class Plan:
             names += other.datasets()
         return list(dict.fromkeys(names))
 
-    def tunes(self) -> bool:
-        """Whether some lr is searched."""
-        return any(curve.lrs for curve in self.curves) or any(p.tunes() for p in self.shows)
-
     def content(self) -> dict[str, Any]:
         """What its results depend on, as plain values: two plans with the same are the same."""
         return {

@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import Any
 
-from cyclade.experiments.deep.record import TOGETHER, Setting
+from studies.deep.record import TOGETHER, Setting
 
 Record = dict[str, Any]
 ORDERS = (TOGETHER, "forward", "shuffled")

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cyclade.experiments.deep.tasks import Task
 from cyclade.optim import SCCD, SGD, VRCCD, NotFiniteError
 from cyclade.optim.lock import LockWarning
+from studies.deep.tasks import Task
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {},

@@ -11,14 +11,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cyclade.cli import main
 from cyclade.experiments.data import Split
-from cyclade.experiments.deep import Setting, record, study
-from cyclade.experiments.deep.report import RATES as COLUMNS
-from cyclade.experiments.deep.report import at_seconds, by_rate, rows, table
-from cyclade.experiments.deep.runs import RATES, TASKS, settings
-from cyclade.experiments.deep.tasks import Images, Sources
 from cyclade.experiments.errors import FolderError
+from studies.deep import Setting, record, study
+from studies.deep.__main__ import main
+from studies.deep.report import RATES as COLUMNS
+from studies.deep.report import at_seconds, by_rate, rows, table
+from studies.deep.runs import RATES, TASKS, settings
+from studies.deep.tasks import Images, Sources
 
 CPU = torch.device("cpu")
 
@@ -115,7 +115,7 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
         return {**vars(setting), "lr": lr, "seed": seed, "steps": 6, "val": [[6, lr]],
                 "cosines": [], "moved": 1.0, "ms": 1.0, "cost": 1.0}  # fmt: skip
 
-    monkeypatch.setattr("cyclade.experiments.deep.runs.run", run)
+    monkeypatch.setattr("studies.deep.runs.run", run)
     options: dict[str, Any] = {"tasks": ["gpt"], "seeds": (0, 1), "quick": True}
     with pytest.raises(KeyboardInterrupt):
         study(tmp_path, **options)
@@ -139,8 +139,8 @@ def test_small_steps_of_the_main_settings(tmp_path: Path, monkeypatch: pytest.Mo
         return {**vars(setting), "lr": lr, "seed": seed, "steps": 6, "val": [[6, loss]],
                 "cosines": [0.1], "moved": 1.0, "ms": 1.0, "cost": 1.0}  # fmt: skip
 
-    monkeypatch.setattr("cyclade.experiments.deep.runs.run", run)
-    monkeypatch.setattr("cyclade.experiments.deep.runs.load_task", lambda *a: None)
+    monkeypatch.setattr("studies.deep.runs.run", run)
+    monkeypatch.setattr("studies.deep.runs.load_task", lambda *a: None)
     records = study(tmp_path, tasks=["gpt"], seeds=(0, 1))
     small = [r for r in records if r["lr"] < RATES["gpt", "adam"] / 25]
     assert [(r["blocks"], r["order"]) for r in small[::2]] == [
@@ -178,12 +178,10 @@ def test_the_table_compares_by_steps_and_by_seconds() -> None:
     assert "shuffled" in table(records)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--epochs", "3"], "--epochs is not for the study deep"),
-    (["--dataset", "digits"], "--dataset of the study deep is gpt or resnet"),
-])  # fmt: skip
-def test_what_the_command_does_not_take(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_study_runs_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["study", "deep", "--quick", "--out", str(tmp_path), *arguments]) == 2
-    assert message in capsys.readouterr().err
+    monkeypatch.setattr("studies.deep.__main__.study", lambda out, **options: [{"out": out}])
+    monkeypatch.setattr("studies.deep.__main__.table", str)
+    main(["--quick", "--seeds", "2", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.startswith(f"[{{'out': '{tmp_path}'}}]")

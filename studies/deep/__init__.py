@@ -4,7 +4,7 @@
 sources of Python itself, each at its best learning rate and over several seeds.
 """
 
-from cyclade.experiments.deep.record import Setting
-from cyclade.experiments.deep.runs import study
+from studies.deep.record import Setting
+from studies.deep.runs import study
 
 __all__ = ["Setting", "study"]

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from cyclade.experiments.about import about
-from cyclade.experiments.deep.record import TOGETHER, Setting, run
-from cyclade.experiments.deep.report import final
-from cyclade.experiments.deep.tasks import Images, Sources, Task, small_sources
 from cyclade.experiments.errors import FolderError
 from cyclade.experiments.lock import locked
 from cyclade.experiments.storage import read_json, sweep, write_json
+from studies.deep.record import TOGETHER, Setting, run
+from studies.deep.report import final
+from studies.deep.tasks import Images, Sources, Task, small_sources
 
 TASKS = ("gpt", "resnet")
 RECORDS = "records.json"

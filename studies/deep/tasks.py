@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.experiments.data import load
-from cyclade.experiments.deep.networks import GPT, ResNet18
 from cyclade.experiments.errors import DataError
+from studies.deep.networks import GPT, ResNet18
 
 _SOURCES = 8_000_000  # bytes; Python's library has about thrice as many without its tests
 
