@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import watched
-from cyclade import Backtracking, Curvature, core, minimize, orders, returned_iterate
+from cyclade import Backtracking, Curvature, Layout, core, minimize, orders, returned_iterate
+from cyclade.guard import Course, course
 from cyclade.lag import Lag
-from cyclade.regularisers import matrix
+from cyclade.regularisers import L0, L1, matrix, per_block
 from cyclade.regularisers.joined import Joined
 from cyclade.run import Runner
-from cyclade.steps import choosing
+from cyclade.steps import choosing, expected
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 Check = Callable[[], None]
@@ -308,5 +312,291 @@ def test_a_broken_step_or_rule_is_caught(
 ) -> None:
     check()
     monkeypatch.setattr(where, name, mutant)
+    with pytest.raises(AssertionError):
+        check()
+
+
+# ------------------------------------------------------------------------------------ single lines
+
+
+def with_a_bug(owner: Any, name: str, line: str, wrong: str) -> Any:
+    """The function `name` of a module or a class, with one piece of its text replaced."""
+    function = vars(owner)[name]
+    text = textwrap.dedent(inspect.getsource(function))
+    assert text.count(line) == 1, f"{name} was rewritten: say the same bug in its new words"
+    text = text.replace(line, wrong)
+    if inspect.isclass(owner):
+        text = text.replace("super()", f"super({owner.__name__}, self)")
+    found: dict[str, Any] = {}
+    exec(compile(text, f"<{name} with a bug>", "exec"), function.__globals__, found)
+    return found[name]
+
+
+def check_sum_over_blocks() -> None:
+    """The certificate adds the squares of all blocks."""
+    x, gradient = [np.zeros(1), np.zeros(1)], [np.array([4.0]), np.array([5.0])]
+    found = module("certificate").certificate(x, gradient, per_block(L1(1.0), 2), lambda j: 1.0)
+    assert found == pytest.approx(3.0**2 + 4.0**2)
+
+
+def check_merged_metric() -> None:
+    """A method that moves all blocks at once keeps the Λ_j of each."""
+    scale = np.array([1.0, 1.0, 50.0, 50.0])
+    res = minimize(
+        lambda x, i: 0.5 * float(scale @ x**2), np.ones(4), jac=lambda x, i: scale * x, n=5,
+        blocks=2, method="SGD", b=5, L=[1.0, 50.0], eta=0.5, max_cycles=1, tol=None, returns="last",
+    )  # fmt: skip
+    np.testing.assert_allclose(res.x, 0.5)
+
+
+def check_retreat() -> None:
+    """On full batches g is the gradient, after a retreat too: VRO-CCD goes where SCCD goes."""
+    H = np.array([[2.0, 1.0], [1.0, 3.0]])
+
+    def iterates(method: str, **sampling: Any) -> list[Any]:
+        seen: list[Any] = []
+        minimize(
+            lambda x, i: 0.5 * float(x @ H @ x), np.ones(2), jac=lambda x, i: H @ x, n=6,
+            blocks="coordinates", method=method, b=6, L=[0.02, 0.03], max_cycles=12,
+            tol=None, every=1, callback=lambda report: seen.append(report.x), **sampling,
+        )  # fmt: skip
+        return seen
+
+    fresh, recursive = iterates("SCCD"), iterates("VRO-CCD", b_small=6, p=1e-9)
+    assert any(np.array_equal(x, np.ones(2)) for x in fresh)  # it came back to x0
+    np.testing.assert_allclose(recursive, fresh, rtol=1e-9, atol=1e-12)
+
+
+def check_no_end_on_the_way() -> None:
+    """Near-zero slopes of a nonconvex F certify nothing while the cycle before still moved x."""
+    res = minimize(
+        lambda x: 0.5 * float(x @ x), np.array([3.0]), jac=lambda x: x, L=1.0 + 1e-4,
+        reg=L0(1e-30), tol=1e-3, every=1,
+    )  # fmt: skip
+    assert res.success
+    assert res.cycles > 1
+
+
+def check_course() -> None:
+    """F rises once half of what was gained is lost."""
+    assert course(fun=8.0, smooth=8.0, first=10.0, best=2.0, eps=1e-16) is Course.RISING
+    assert course(fun=5.0, smooth=5.0, first=10.0, best=2.0, eps=1e-16) is Course.WELL
+
+
+def check_edge() -> None:
+    """Where no step along the gradient has a value, the message says that x is at the edge."""
+    res = minimize(
+        lambda x: 0.5 * float(x @ x) if x[0] >= 1.0 else math.inf, np.ones(1), jac=lambda x: x
+    )
+    assert not res.success
+    assert "at the edge of where f has values" in res.message
+
+
+class OneBlock:
+    """A point that a line search looks at: f, its gradient, and x."""
+
+    def __init__(self, fun: Callable[[Any], float], jac: Callable[[Any], Any], x: Any) -> None:
+        self.fun, self.jac, self.x = fun, jac, np.asarray(x, dtype=float)
+
+    def value(self) -> float:
+        return self.fun(self.x)
+
+    def get(self, j: int) -> Any:
+        return self.x
+
+    def grad(self, j: int) -> Any:
+        return self.jac(self.x)
+
+    def trial(self, j: int, u: Any) -> float:
+        return self.fun(u)
+
+    def trial_grad(self, j: int, u: Any) -> Any:
+        return self.jac(u)
+
+    def turns(self, steps: Backtracking, count: int) -> Iterable[None]:
+        """`count` cycles of the one block."""
+        for k in range(count):
+            steps.begin(k)
+            direction, t = steps.at(0, self, self.grad(0), per_block(L1(0.0), 1))
+            self.x = self.x - t * direction
+            yield
+
+
+def check_largest_curvature() -> None:
+    """The curvature that a line search remembers is the largest it saw."""
+    steps = Backtracking([30.0])
+    falling = OneBlock(lambda x: 0.25 * float(np.sum(x**4)), lambda x: x**3, [2.0])
+    seen = [steps.seen[0] for _ in falling.turns(steps, 8)]
+    assert seen[0] > 1.0
+    assert all(after >= before for before, after in pairwise(seen))
+
+
+def check_nothing_learnt() -> None:
+    """Where neither values nor gradients can tell, L_j stays what was last accepted."""
+    steps = Backtracking([4.0], shrink=0.5)
+    flat = OneBlock(lambda x: 1e13 + 0.01 * float(x[0]), lambda x: np.array([0.01]), [0.0])
+    assert [steps.L[0] for _ in flat.turns(steps, 4)] == [4.0] * 4
+
+
+def check_norms_of_the_search() -> None:
+    """Curvature is measured from the norm of Λ_j to that of its inverse."""
+    steps = Backtracking([1.0])
+    steps.shape = [np.array([1.0, 100.0])]
+    now = SimpleNamespace(trial_grad=lambda j, u: np.array([3.0, 300.0]) * u)
+    xj, u = np.zeros(2), np.ones(2)
+    found = steps._by_gradients(0, now, xj, u, now.trial_grad(0, xj))
+    assert found.curvature == pytest.approx(3.0)
+
+
+def check_estimated_eta() -> None:
+    """η of the estimate allows for the lag between blocks, L̃ = L̂, where there are several."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 4))
+    common = {
+        "fun": lambda x, i: 0.5 * float(np.mean((A[i] @ x) ** 2)), "x0": np.ones(4), "n": 40,
+        "jac": lambda x, i: A[i].T @ (A[i] @ x) / len(i), "b": 20, "b_small": 5, "p": 0.2,
+        "max_cycles": 1, "tol": None, "every": 1, "method": "VRO-CCD",
+    }  # fmt: skip
+    seen: list[Any] = []
+
+    def spying(*args: Any) -> float:
+        seen.append(args)
+        return ETA(*args)
+
+    ETA = expected.max_eta
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expected, "max_eta", spying)
+        minimize(**common, blocks=2)
+        minimize(**common, blocks=1)
+    (L_hat, L_tilde, *_), (_, alone, *_) = seen
+    assert L_tilde == L_hat
+    assert alone == 0.0
+
+
+def check_variance_of_batches() -> None:
+    """Two batches show the variance of f's terms with the factor 2/(2 − 1) of a sample."""
+
+    class Quadratics:
+        """The terms ½ h_i x²."""
+
+        def sweep(self, x: Any, sample: Any) -> Any:
+            return SimpleNamespace(hvp=lambda j, v: sample * v)
+
+        def evaluate(self, x: Any, sample: Any) -> Any:
+            return 0.0, [sample * x.get(0)]
+
+    x = Layout.of(np.ones(1), None).point(np.ones(1))
+    found = expected.expected_smoothness(
+        Quadratics(), x, [1.0, 3.0], 1, math.inf, np.random.default_rng(0)
+    )
+    assert found.L[0] == pytest.approx(math.sqrt(2.0**2 + 2 * 1.0))
+    assert found.curvature[0] == pytest.approx(2.0)
+
+
+def check_every() -> None:
+    """Curvature(every=2) estimates anew in cycles 2, 4, 6."""
+    steps = Curvature(1, every=2)
+    due = []
+    for k in range(1, 7):
+        steps._due = [False]
+        steps.begin(k)
+        due.append(steps._due[0])
+    assert due == [False, True] * 3
+
+
+def check_fair_coin() -> None:
+    """The reflected order goes forward half of the time."""
+    rng, score = np.random.default_rng(0), lambda j: 0.0
+    forward = sum(next(orders.Reflected().turns(3, rng, score)) == 0 for _ in range(2000))
+    assert abs(forward - 1000) < 4 * math.sqrt(2000 / 4)
+
+
+def check_last_of_equals() -> None:
+    """Of iterates with the same F the last is kept."""
+    layout, rule = Layout.of(np.zeros(1), None), returned_iterate.Best()
+    for k, value in enumerate((2.0, 1.0, 1.0)):
+        rule.see(core_seen(k, layout.point(np.array([float(k)])), value))
+    assert rule.k == 2
+
+
+def core_seen(k: int, x: Any, fun: float) -> Any:
+    return SimpleNamespace(k=k, x=x, fun=fun, change=0.0)
+
+
+def check_all_probes() -> None:
+    """The curvature around x is the largest of three directions, not that of the last."""
+    x = Layout.of(np.ones(2), None).point(np.ones(2))
+    bends = iter([100.0, 1e-6, 1e-6])
+
+    class Bending:
+        def evaluate(self, there: Any, sample: Any) -> Any:
+            return 0.0, [1.0 + next(bends) * (there.get(0) - x.get(0))]
+
+    factor = module("honest").inflated(
+        Bending(), x, None, [np.ones(2)], per_block(L1(0.0), 1), lambda j: 1e12, 1e-4
+    )
+    assert 1e12 / factor > 10.0  # of the size of the largest, 100
+
+
+def check_two_directions() -> None:
+    """One direction along which f is odd does not condemn a gradient."""
+    x = Layout.of(np.ones(3), None).point(np.ones(3))
+    calls = iter(range(10**6))
+
+    def value(there: Any) -> float:
+        d = there.whole() - 1.0
+        return float(d.sum()) * (3.0 if next(calls) < 6 else 1.0)
+
+    found = module("gradient_check").contradiction(value, x, [np.ones(3)], np.random.default_rng(0))
+    assert found is None
+
+
+def module(name: str) -> Any:
+    return sys.modules[f"cyclade.{name}"]
+
+
+LINES: list[tuple[Any, str, str, str, Check]] = [
+    (module("certificate"), "certificate", "total += reg.distance(j, u, v, weight) ** 2",
+     "total = max(total, reg.distance(j, u, v, weight) ** 2)", check_sum_over_blocks),
+    (choosing, "_merged", "if all(isinstance(entry, float) and entry == Lambda[0] for entry in "
+     "Lambda):", "if isinstance(Lambda[0], float):", check_merged_metric),
+    (Runner, "_retreat", "state.lag, state.g = afresh.lag, afresh.g", "state.lag = afresh.lag",
+     check_retreat),
+    (Runner, "_may_move", "10 * math.sqrt", "1e9 * math.sqrt", check_no_end_on_the_way),
+    (module("guard"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
+    (Backtracking, "at", "edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is "
+     "Verdict.LOST)", "edge = False", check_edge),
+    (Backtracking, "at", "if trial.curvature > self.seen[j]:", "if trial.curvature > 0:",
+     check_largest_curvature),
+    (Backtracking, "at", "if rejections == 0 and trial_number == 0:", "if False:",
+     check_nothing_learnt),
+    (Backtracking, "_by_gradients", "norm2(there - slope, 1.0 / shape)",
+     "norm2(there - slope, shape)", check_norms_of_the_search),
+    (expected, "estimated_steps", "found.L_hat if x.layout.m > 1 else 0.0", "0.0",
+     check_estimated_eta),
+    (expected, "expected_smoothness", "scale = size * count / (count - 1)", "scale = size",
+     check_variance_of_batches),
+    (Curvature, "begin", "k % self.every == 0", "k % (self.every + 1) == 0", check_every),
+    (orders.Reflected, "turns", "< 0.5", "< 0.25", check_fair_coin),
+    (returned_iterate.Best, "see", "seen.fun <= self.smallest + rounding",
+     "seen.fun < self.smallest - rounding", check_last_of_equals),
+    (module("honest"), "inflated", "max(curvature[j], bent)", "bent", check_all_probes),
+    (module("gradient_check"), "contradiction", "in range(2)", "in range(1)",
+     check_two_directions),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "line", "wrong", "check"), LINES, ids=[row[-1].__name__ for row in LINES]
+)
+def test_a_bug_in_one_line_is_caught(
+    owner: Any, name: str, line: str, wrong: str, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check()
+    right, bug = vars(owner)[name], with_a_bug(owner, name, line, wrong)
+    monkeypatch.setattr(owner, name, bug)
+    for loaded in list(sys.modules.values()):  # where the function was imported by its name
+        if vars(loaded).get(name) is right:
+            monkeypatch.setattr(loaded, name, bug)
     with pytest.raises(AssertionError):
         check()

@@ -564,7 +564,7 @@ def test_bad_steps() -> None:
     with pytest.raises(ValueError, match="give b=, the size of a large batch"):
         VROCCD(net(), F.cross_entropy)
     vector = SCCD(net(), lambda out, target: F.cross_entropy(out, target, reduction="none"))
-    with pytest.raises(ValueError, match=r"the loss must be a scalar tensor, got \(16,\)"):
+    with pytest.raises(ValueError, match=r"the loss must be a scalar tensor, got shape \(16,\)"):
         vector.step(x, y)
     with pytest.raises(ValueError, match="must return its loss"):
         SCCD(nn.Sequential(nn.LSTM(6, 2)).double()).step(x)
@@ -815,7 +815,7 @@ def test_tied_modules_may_be_named_and_a_reg_must_find_something() -> None:
 
 def test_own_losses_take_no_target_and_frozen_later_is_refused() -> None:
     x, y = batch(16)
-    with pytest.raises(ValueError, match="no use for a target"):
+    with pytest.raises(ValueError, match="built without a loss"):
         SCCD(net()).step(x, y)
     with pytest.raises(ValueError, match="loss_fn needs a target"):
         build(SCCD, net()).step(x)
@@ -828,8 +828,6 @@ def test_own_losses_take_no_target_and_frozen_later_is_refused() -> None:
     model[0].weight.requires_grad_(False)
     with pytest.raises(RuntimeError, match=r"0\.weight was frozen or unfrozen"):
         opt.step(x, y)
-    with pytest.raises(TypeError, match="belongs to its model"):
-        copy.deepcopy(opt)
 
 
 def test_a_model_that_cannot_be_cut_says_why_and_still_works() -> None:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cyclade.optim import SCCD, SGD, VROCCD
+from cyclade.optim import SCCD, SGD, VROCCD, CutWarning
 
 LR = 0.1
 pytestmark = pytest.mark.filterwarnings("ignore:step.closure. runs the closure")
@@ -120,6 +120,54 @@ def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
         literal.step(lambda: F.cross_entropy(twin(a[0]), a[1]), weights=[1.0])
 
 
+def test_gradients_accumulated_before_a_closure_are_refused() -> None:
+    """The earlier micro-batches would be thrown away: a closure gives the last one alone."""
+    model, twin = net(), net()
+    opt = SCCD(model, lr=LR, blocks="layers")
+    (a, b, _) = data()
+
+    def closure() -> Tensor:
+        loss = F.cross_entropy(model(b[0]), b[1]) / 2
+        loss.backward()
+        return loss
+
+    (F.cross_entropy(model(a[0]), a[1]) / 2).backward()
+    twin.load_state_dict(model.state_dict())
+    with pytest.raises(ValueError, match=r"0\.weight holds a \.grad .*opt\.feed\(x, y\)"):
+        opt.step(closure)
+    agree(model, twin)
+    opt.zero_grad(set_to_none=False)  # the gradient of another loss, let go of
+    opt.step(closure)
+    assert opt.cycles == 1
+
+
+def test_fed_micro_batches_have_weights_and_feed_returns_the_last_loss() -> None:
+    def own(out: Tensor, y: Tensor) -> Tensor:  # how it counts cannot be seen from outside
+        return F.cross_entropy(out, y)
+
+    (a, b, _) = data()
+    a[1][:3] = -100
+    model, twin = net(), net()
+    opt, literal = (SCCD(m, own, lr=LR) for m in (model, twin))
+    assert bool(opt.feed(*a, weight=5).isnan())
+    opt.feed(*b, weight=8)
+    loss = opt.step()
+    assert torch.equal(literal.step([a, b], weights=[5, 8]), loss)
+    agree(model, twin)
+    assert torch.equal(opt.feed(*a, weight=5), loss)
+    opt.feed(*b)
+    with pytest.raises(ValueError, match="a weight for some micro-batches only"):
+        opt.step()
+
+
+def test_a_forward_replaced_by_mixed_precision_says_so() -> None:
+    """As Accelerate does for bf16=True; the message was of stages that differ."""
+    model = net()
+    model.forward = torch.autocast("cpu", dtype=torch.bfloat16)(model.forward)  # type: ignore[method-assign]
+    with pytest.warns(CutWarning, match=r"forward was replaced.*opt\.step under torch\.autocast"):
+        SCCD(model.float(), F.cross_entropy, lr=LR).step(data()[0][0].float(), data()[0][1])
+
+
 def test_the_state_of_another_method_is_refused_by_name() -> None:
     model = net()
     opt = SCCD(model, F.cross_entropy, lr=LR)
@@ -171,6 +219,43 @@ def test_lightning(automatic: bool, clip: float | None, tmp_path: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_lightning_may_not_accumulate_behind_a_closure(tmp_path: Any) -> None:
+    lightning = pytest.importorskip("lightning")
+    module = lightning_module(lightning, True, net())
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=3,
+        default_root_dir=tmp_path,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"holds a \.grad .*feed every micro-batch"):
+        trainer.fit(module, torch.utils.data.DataLoader(data(), batch_size=None))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_accelerate_accumulates_what_is_fed() -> None:
+    accelerate = pytest.importorskip("accelerate")
+    model, twin = net(), net()
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=3)
+    try:
+        opt = SCCD(model, F.cross_entropy, lr=LR, blocks="layers")
+        model, prepared, loader = accelerator.prepare(
+            model, opt, torch.utils.data.DataLoader(data(), batch_size=None)
+        )
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                opt.feed(x, y)
+                prepared.step()
+        assert opt.cycles == 1
+        literal = SCCD(twin, F.cross_entropy, lr=LR, blocks="layers")
+        literal.step(data())
+        agree(model, twin)
+        with pytest.raises(ValueError, match="Accelerate accumulates 3 micro-batches a step"):
+            opt.step(lambda: F.cross_entropy(model(x), y))
+    finally:
+        accelerate.state.GradientState._reset_state()
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_accelerate() -> None:
     accelerate = pytest.importorskip("accelerate")
     model, twin = net(), net()
@@ -187,21 +272,21 @@ def test_accelerate() -> None:
     agree(model, twin)
 
 
+class WithLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+
+    def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"loss": F.cross_entropy(self.net(x), labels)}
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_the_trainer_of_transformers(tmp_path: Any, accumulate: int) -> None:
     """It calls step() after a backward pass of its own: without a batch that is refused."""
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-
-    class WithLoss(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = nn.Linear(6, 3)
-
-        def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
-            return {"loss": F.cross_entropy(self.net(x), labels)}
-
     torch.manual_seed(0)
     model, twin = WithLoss(), WithLoss()
     twin.load_state_dict(model.state_dict())
@@ -221,15 +306,41 @@ def test_the_trainer_of_transformers(tmp_path: Any, accumulate: int) -> None:
 
     class Cyclic(transformers.Trainer):
         def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
-            opt.feed(dict(inputs))
             fed.append(dict(inputs))
-            return torch.zeros(())
+            counted = int((inputs["labels"] != -100).sum())
+            return opt.feed(fed[-1], weight=counted) / accumulate
 
-    opt = SCCD(model, lr=LR)
+    rows[0]["labels"] = torch.tensor(-100)
+    opt = SCCD(model, lr=LR, clip_total_norm=0.1)
     again = Cyclic(model=model, args=arguments, train_dataset=rows, optimizers=(opt, None))
-    again.train()
+    done = again.train()
     assert opt.cycles == 2
-    literal = SCCD(twin, lr=LR)
+    literal = SCCD(twin, lr=LR, clip_total_norm=0.1)
     for k in range(2):
-        literal.step(fed[k * accumulate : (k + 1) * accumulate])
+        parts = fed[k * accumulate : (k + 1) * accumulate]
+        loss = literal.step(parts, weights=[int((p["labels"] != -100).sum()) for p in parts])
+        if k == 0:  # the log is one step late
+            assert done.training_loss == pytest.approx(float(loss) / 2, rel=1e-3)
     agree(model, twin)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trainer_of_transformers_with_mixed_precision(tmp_path: Any) -> None:
+    """bf16=True wraps the forward, which then runs whole and says why."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+
+    class Cyclic(transformers.Trainer):
+        def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
+            return opt.feed(dict(inputs))
+
+    model = WithLoss()
+    opt = SCCD(model, lr=LR)
+    rows = [{"x": torch.randn(6), "labels": torch.tensor(k % 3)} for k in range(8)]
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, report_to=[],
+        use_cpu=True, disable_tqdm=True, save_strategy="no", bf16=True,
+    )  # fmt: skip
+    trainer = Cyclic(model=model, args=arguments, train_dataset=rows, optimizers=(opt, None))
+    with pytest.warns(CutWarning, match=r"bf16=True of transformers.*opt\.step under"):
+        trainer.train()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cyclade._checks import meant
 from cyclade.optim.steps import PRECONDITIONERS, SPECTRAL
 from cyclade.optim.turns import Turns
 from cyclade.orders import Custom, Greedy
@@ -53,6 +56,31 @@ _RANGES: dict[str, tuple[Any, str]] = {
     "curvature_every": (lambda v: v >= 1, "at least 1"),
     "curvature_iterations": (lambda v: v >= 1, "at least 1"),
 }
+
+
+def signature_of(cls: type) -> inspect.Signature:
+    """The parameters of a class, with those that its `__init__` hands on as ``**options``."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        own = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+        for one in own:
+            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
+                found.setdefault(one.name, one)
+        if not any(one.kind is one.VAR_KEYWORD for one in own):
+            break
+    return inspect.Signature(sorted(found.values(), key=lambda one: one.kind))
+
+
+def check_names(label: str, options: Iterable[str], accepted: inspect.Signature) -> None:
+    """Refuse options that a class does not have, with the one that may be meant."""
+    names = list(accepted.parameters)
+    for name in options:
+        if name not in names:
+            raise TypeError(
+                f"{label} has no option {name!r}{meant(name, names)}; it takes {', '.join(names)}"
+            )
 
 
 def check_numbers(**given: Any) -> None:
@@ -124,7 +152,8 @@ def check_dtypes(model: nn.Module, precondition: str | None) -> None:
 def check_loss(loss_fn: Any, model: nn.Module) -> None:
     """Refuse what is not a loss, and a loss with parameters that nobody would train."""
     if loss_fn is not None and not callable(loss_fn):
-        raise TypeError(f"loss_fn must be callable or None, got {type(loss_fn).__name__}")
+        hint = f" (a learning rate is lr={loss_fn!r})" if isinstance(loss_fn, float) else ""
+        raise TypeError(f"loss_fn must be callable or None, got {type(loss_fn).__name__}{hint}")
     if isinstance(loss_fn, nn.Module):
         known = {id(p) for p in model.parameters()}
         for name, p in loss_fn.named_parameters():
@@ -245,3 +274,20 @@ def refuse_half() -> None:
                 "float16 autocast needs a GradScaler, which cannot scale block after block: use "
                 "bfloat16"
             )
+
+
+def refuse_accumulated(parameters: Mapping[str, nn.Parameter]) -> None:
+    """Refuse gradients of earlier micro-batches, which no closure gives again."""
+    for name, p in parameters.items():
+        if p.requires_grad and p.grad is not None and bool(p.grad.to_dense().any()):
+            raise ValueError(f"{name} holds a .grad before step(closure), {_ACCUMULATED}")
+    accelerate = sys.modules.get("accelerate")
+    if accelerate is not None and (k := accelerate.state.GradientState().num_steps) > 1:
+        raise ValueError(f"Accelerate accumulates {k} micro-batches a step, {_ACCUMULATED}")
+
+
+_ACCUMULATED = (
+    "but a closure gives the last micro-batch alone: feed every micro-batch, opt.feed(x, y), and "
+    "then call step() without one; or leave accumulation off (and call opt.zero_grad() first, if "
+    "the gradient is of another loss)"
+)

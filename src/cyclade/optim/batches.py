@@ -46,7 +46,11 @@ def _pairs(inputs: Any, target: Any, loss_fn: Any) -> tuple[list[tuple[Any, Any]
     """Inputs and target of each micro-batch, and their samples."""
     own_loss = loss_fn is None
     if own_loss and target is not None:
-        raise ValueError("loss_fn is None, so there is no use for a target: give all as inputs")
+        raise ValueError(
+            "step got a target, but the optimizer was built without a loss: give it one, "
+            "SCCD(model, loss_fn). Without one the model returns its own loss, and all that it "
+            "takes is given as inputs"
+        )
     if isinstance(inputs, list) and target is None:
         if not inputs:
             raise ValueError("step got an empty list of micro-batches")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor, nn
+
 from cyclade.optim.batches import page_sizes
+from cyclade.optim.net import Loss
 from cyclade.optim.optimizer import CyclicOptimizer
 from cyclade.optim.refreshing import LargeBatches
 
@@ -37,8 +41,9 @@ _PARAMETERS = """
         Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
         by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for
         convolutions; "curvature", the norm of the block Hessian (plus
-        `damping`) by power iteration every `curvature_every` cycles, on a large batch; "adam",
-        AdamW's step, with both moments (`betas`, `eps`) and its decoupled weight decay.
+        `damping`) by `curvature_iterations` power iterations every `curvature_every` cycles, on a
+        large batch; "adam", AdamW's step, with both moments (`betas`, `eps`) and its decoupled
+        weight decay.
     reg:
         A regulariser on all weights (parameters with two or more dimensions), or a dict from
         parameter or module names.
@@ -106,9 +111,18 @@ class VROCCD(CyclicOptimizer):
     name = "VRO-CCD"
     recursive = True
 
-    def __init__(self, *args: Any, b: int | None = None, b_small: int | None = None, **kw: Any):
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_fn: Loss | None = None,
+        lr: float | Tensor | Sequence[float] | None = None,
+        *,
+        b: int | None = None,
+        b_small: int | None = None,
+        **options: Any,
+    ) -> None:
         self.b, self.b_small = page_sizes(b, b_small)
-        super().__init__(*args, **kw)
+        super().__init__(model, loss_fn, lr, **options)
 
     def _refresh_rule(self) -> LargeBatches:
         return LargeBatches(self.b, self.b_small)
@@ -131,5 +145,11 @@ class VRCCD(VROCCD):
     one_at_a_time = True
 
 
+_SIZES = """
+    b, b_small:
+        The samples of a large batch, which refreshes the estimates, and of a small one (⌊√b⌋),
+        which corrects them."""
+
 for _optimizer in (SCCD, SGD, VROCCD, PAGE, VRCCD):
-    _optimizer.__doc__ = (_optimizer.__doc__ or "").rstrip() + _PARAMETERS + "\n    "
+    _sizes = _SIZES if _optimizer.recursive else ""
+    _optimizer.__doc__ = f"{(_optimizer.__doc__ or '').rstrip()}{_PARAMETERS}{_sizes}\n    "

@@ -106,8 +106,12 @@ class Net:
         else:
             loss = own_loss(output)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
-            got = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"the loss must be a scalar tensor, got {got}")
+            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            hint = "" if self.loss_fn is not None else (
+                ": the optimizer was built without a loss, so the model must return it; or give "
+                "one, SCCD(model, loss_fn)"
+            )  # fmt: skip
+            raise ValueError(f"the loss must be a scalar tensor, got {got}{hint}")
         return loss.reshape(())
 
     def one(self, loss: Tensor) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from cyclade.optim.arguments import (
     check_dtypes,
     check_loss,
     check_model,
+    check_names,
     check_numbers,
     default_norms,
     default_order,
@@ -25,7 +27,9 @@ from cyclade.optim.arguments import (
     direction,
     for_short_runs,
     rates_of,
+    refuse_accumulated,
     refuse_half,
+    signature_of,
 )
 from cyclade.optim.batches import as_inputs
 from cyclade.optim.costs import overhead, stage_costs
@@ -59,8 +63,16 @@ class CyclicOptimizer(Optimizer):
     recursive = False  # carries an estimate g and a lagged point from step to step
     for_short_runs = False  # whether the lr is a default that falls behind after a few epochs
 
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        """Signatures show every parameter, also those that a method hands on to this class."""
+        super().__init_subclass__()
+        cls.__signature__ = signature_of(cls)
+
     def __new__(cls, *args: Any, **options: Any) -> Any:
-        """Remember the arguments, from which a pickled optimizer is built again."""
+        """Remember the arguments, from which a copied or pickled optimizer is built again."""
+        check_names(cls.__name__, options, cls.__signature__)
         self = super().__new__(cls)
         self.__dict__["_given"] = (args, options)
         return self
@@ -166,7 +178,8 @@ class CyclicOptimizer(Optimizer):
         self._costs: list[float] | None = None
         self._runner: CycleRunner | None = None
         self._told = self._warned = False
-        self._fed: list[Any] = []  # micro-batches for the next step()
+        self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
+        self._loss: Tensor | None = None  # of the last step
         if inputs is not None:
             self._count(inputs)
         if self._routes.settled and (self._costs is not None or not self._plan.by_cost):
@@ -303,8 +316,8 @@ class CyclicOptimizer(Optimizer):
         closure once per block, for trainers that have the batch and will not hand it over; for
         those that call ``step()`` there is `feed`.
         """
-        if self._fed and inputs is None:
-            inputs, self._fed = self._fed, []
+        if self._fed and inputs is None and weights is None:  # some trainers add a closure
+            inputs, weights = self._take_fed()
         elif self._fed:
             raise ValueError("step got a batch, but another one was fed and waits for step()")
         elif closure is not None:
@@ -333,7 +346,8 @@ class CyclicOptimizer(Optimizer):
                 self._settle()
             again = self._rule.refreshes(whole.size, refresh)
             with self._together.drawing(self._seed, self.draws, self.net):
-                return self.runner.step(whole.batches, again)
+                self._loss = self.runner.step(whole.batches, again)
+        return self._loss
 
     def _rates(self) -> float:
         """A number that changes with any lr or weight decay that the host knows."""
@@ -344,18 +358,30 @@ class CyclicOptimizer(Optimizer):
                 found += 0.0 if isinstance(value, Tensor) else scale * (i + 1) * float(value)
         return found
 
-    def feed(self, inputs: Any, target: Any = None) -> None:
+    def feed(self, inputs: Any, target: Any = None, *, weight: float | None = None) -> Tensor:
         """Give a batch to the next ``step()``, which a trainer calls without arguments.
 
-        Batches fed one after the other are micro-batches of one step, as accumulated gradients are.
+        Batches fed one after the other are micro-batches of one step, as accumulated gradients are;
+        `weight` is what this one counts (its labels, say), as the `weights` of `step`. Returns the
+        loss of the last step for the trainer's log; NaN before the first.
         """
-        self._fed.append(inputs if self._loss_fn is None else (inputs, target))
+        self._fed.append((inputs if self._loss_fn is None else (inputs, target), weight))
+        return torch.full((), math.nan) if self._loss is None else self._loss.detach()
+
+    def _take_fed(self) -> tuple[list[Any], list[float] | None]:
+        batches, weights = zip(*self._fed, strict=True)
+        self._fed = []
+        given = [weight for weight in weights if weight is not None]
+        if given and len(given) < len(weights):
+            raise ValueError("feed got a weight for some micro-batches only: give one for each")
+        return list(batches), given or None
 
     def _closure_step(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
         if refresh is None and self.recursive:
             raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
         if any(group["precondition"] == "curvature" for group in self.param_groups):
             raise ValueError("precondition='curvature' needs the batch: step(x, y), not a closure")
+        refuse_accumulated(self.net.parameters)
         self.net.check_unchanged()
         self._routes.check_parameters()
         if self._runner is None:  # a closure costs a pass for every block
@@ -370,7 +396,8 @@ class CyclicOptimizer(Optimizer):
         again = self._rule.refreshes(0, True if refresh is None else refresh)
         self._together.check_closure(refresh, self.draws, self._rates)
         with exact_autocast(), self._together.drawing(self._seed, self.draws, self.net):
-            return self.runner.closure_step(closure, again)
+            self._loss = self.runner.closure_step(closure, again)
+        return self._loss
 
     def prepare(self, batches: list[Batch]) -> None:
         """Make sure, before anything moves, that these batches give the model's gradients.
@@ -471,17 +498,14 @@ class CyclicOptimizer(Optimizer):
             self._arrange(self.net.blocks)
             self.runner.load(mine)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        raise TypeError(
-            f"{type(self).__name__} belongs to its model: build a new one on the copied model and "
-            "load_state_dict into it"
-        )
-
     def __reduce__(self) -> Any:
-        """Pickled as its arguments (the model among them) and its state."""
+        """Copied and pickled as its arguments (the model among them) and its state."""
         args, options = self.__dict__["_given"]
         options = {name: value for name, value in options.items() if name != "process_group"}
         return _built_again, (type(self), args, options, self.state_dict())
+
+
+CyclicOptimizer.__signature__ = signature_of(CyclicOptimizer)
 
 
 def _name_of(loss_fn: Any) -> str:

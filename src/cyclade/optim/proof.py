@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -58,10 +59,11 @@ class Proof:
             for name, g in zip(self.trained, found, strict=True)
         }
 
-    @property
+    @cached_property
     def finite(self) -> bool:
         """Whether there is anything to compare with."""
-        return bool(torch.isfinite(self.loss))
+        found = [self.loss, *(g for g in self.grads.values() if g is not None)]
+        return all(bool(torch.isfinite(one).all()) for one in found)
 
     def check_stages(self) -> None:
         """Hold the stages against the model; an UnprovedError says where they differ."""
@@ -153,7 +155,9 @@ def _refuse_strangers(loss: Tensor, net: Net, batch: Batch) -> None:
                 f"the loss depends on a trained {kind} of shape {tuple(leaf.shape)} that is not "
                 "among the model's parameters, and would never be trained: register it in the "
                 "model (a loss with parameters belongs into a model that returns its own loss), "
-                "or freeze it with requires_grad_(False)"
+                "or freeze it with requires_grad_(False). Two nets in turn, as in a GAN: one "
+                'model of both that returns its loss, and for each an optimizer with blocks=["G", '
+                '"D"] and lr=[0.1, 0.0], or the other way round'
             )
 
 

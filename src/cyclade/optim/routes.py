@@ -114,7 +114,7 @@ class Routes:
                         written |= self._prove_one(batch, arrange, many=many)
                 break
             except UnprovedError as error:
-                reason = reason or str(error)
+                reason = reason or _replaced_forward(self._model) or str(error)
                 self._fall(reason)
         self.recut = False
         self._structure = Structure(self._model, written)
@@ -184,3 +184,13 @@ class Routes:
                 f"no way of running {type(self._model).__name__} block by block gives its own "
                 f"gradients: {reason}"
             )
+
+
+def _replaced_forward(model: nn.Module) -> str:
+    """Why a model whose forward was replaced on the object cannot be cut; "" where it was not."""
+    if "forward" not in vars(model):
+        return ""
+    return (
+        "its forward was replaced (by mixed_precision= of Accelerate or bf16=True of transformers, "
+        "perhaps: leave these off, and run opt.step under torch.autocast)"
+    )
