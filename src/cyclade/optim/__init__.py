@@ -25,8 +25,7 @@ from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
 from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
-from cyclade.optim.pruning.removal import PruneReport, prune
-from cyclade.optim.pruning.report import SparsityReport, sparsity
+from cyclade.optim.pruning import PruneReport, SparsityReport, prune, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning
 from cyclade.ranks import RankLostError

@@ -15,66 +15,40 @@ __all__ = ["Norm", "Op", "classify", "reads_no_channel"]
 
 Norm = nn.BatchNorm1d | nn.BatchNorm2d
 
-_POINTWISE: dict[type[nn.Module], str] = {  # and the name of the function
-    nn.ReLU: "relu",
-    nn.ReLU6: "relu6",
-    nn.LeakyReLU: "leaky_relu",
-    nn.Tanh: "tanh",
-    nn.Sigmoid: "sigmoid",
-    nn.GELU: "gelu",
-    nn.SiLU: "silu",
-    nn.ELU: "elu",
-    nn.SELU: "selu",
-    nn.CELU: "celu",
-    nn.Mish: "mish",
-    nn.Hardtanh: "hardtanh",
-    nn.Hardswish: "hardswish",
-    nn.Hardsigmoid: "hardsigmoid",
-    nn.Softplus: "softplus",
-    nn.Softsign: "softsign",
-    nn.LogSigmoid: "logsigmoid",
+_NAMES = {
+    "point": "ReLU ReLU6 LeakyReLU Tanh Sigmoid GELU SiLU ELU SELU CELU Mish Hardtanh Hardswish "
+    "Hardsigmoid Softplus Softsign LogSigmoid relu relu_ relu6 leaky_relu leaky_relu_ tanh tanh_ "
+    "sigmoid sigmoid_ gelu silu elu elu_ selu selu_ celu celu_ mish hardtanh hardtanh_ hardswish "
+    "hardsigmoid softplus softsign logsigmoid",
+    "same": "Identity Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout",
+    "drop": "dropout dropout1d dropout2d dropout3d",
+    "drop if told": "alpha_dropout feature_alpha_dropout",
+    "max": "MaxPool2d max_pool2d",
+    "average": "AvgPool2d avg_pool2d",
+    "adaptive": "AdaptiveMaxPool2d adaptive_max_pool2d AdaptiveAvgPool2d adaptive_avg_pool2d",
+    "flatten": "Flatten flatten",
+    "norm": "BatchNorm1d BatchNorm2d",
 }
-_POINTWISE_FUNCTIONS = {
-    getattr(home, name + tail)
-    for home in (F, torch)
-    for name in _POINTWISE.values()
-    for tail in ("", "_")
-    if hasattr(home, name + tail)
+_KINDS: dict[Any, str] = {  # of torch's modules and functions
+    getattr(home, name): kind
+    for kind, names in _NAMES.items()
+    for name in names.split()
+    for home in (nn, F, torch)
+    if hasattr(home, name)
 }
-_POINTWISE_METHODS = {"relu", "relu_", "tanh", "tanh_", "sigmoid", "sigmoid_"}
-
-_SILENT = {  # in eval mode they do nothing
-    nn.Identity,
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.FeatureAlphaDropout,
-}
-_DROPOUTS: dict[Any, bool] = {  # and whether they drop unless told otherwise
-    F.dropout: True,
-    F.dropout1d: True,
-    F.dropout2d: True,
-    F.dropout3d: True,
-    F.alpha_dropout: False,
-    F.feature_alpha_dropout: False,
-}
-
-_MAX = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
-_AVG = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
-_ADAPTIVE = ("output_size", "return_indices")
-_POOLS: dict[Any, tuple[str, ...]] = {
-    nn.MaxPool2d: _MAX,
-    F.max_pool2d: _MAX,
-    torch.max_pool2d: _MAX,
-    nn.AvgPool2d: _AVG,
-    F.avg_pool2d: _AVG,
-    nn.AdaptiveMaxPool2d: _ADAPTIVE,
-    F.adaptive_max_pool2d: _ADAPTIVE,
-    nn.AdaptiveAvgPool2d: _ADAPTIVE,
-    F.adaptive_avg_pool2d: _ADAPTIVE,
-}
+_METHODS = {
+    **dict.fromkeys(("relu", "relu_", "tanh", "tanh_", "sigmoid", "sigmoid_"), "point"),
+    "contiguous": "same", "flatten": "flatten",
+}  # fmt: skip
+_OPTIONS = {  # in the order in which functions take them
+    "drop": ("p", "training"),
+    "drop if told": ("p", "training"),
+    "max": ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
+    "average": ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
+                "divisor_override"),
+    "adaptive": ("output_size", "return_indices"),
+    "flatten": ("start_dim", "end_dim"),
+}  # fmt: skip
 
 _HARMLESS = {"device", "dtype", "ndim", "is_cuda", "requires_grad"}  # no word about channels
 
@@ -100,72 +74,60 @@ def classify(
 
     ``batch`` holds the values whose first dimension is known to be the batch.
     """
-    unknown = f"{node.name} is not known to act on each channel alone"
+    name, target = node.name, node.target
+    unknown = f"{name} is not known to act on each channel alone"
     if not node.args or node.args[0] is not before:
         return unknown
-    if node.target is torch.reshape or _calls(node, "view", "reshape"):
+    if target is torch.reshape or _calls(node, "view", "reshape"):
         return _reshape(node, batch)
     if node.all_input_nodes != [before]:
         return unknown
     if node.op == "call_module":
-        return _module(model.get_submodule(str(node.target)), node.name) or unknown
-    extra, options = node.args[1:], dict(node.kwargs)
-    target: Any = node.target
+        module = model.get_submodule(str(target))
+        if module._forward_hooks or module._forward_pre_hooks:
+            return f"{name} has forward hooks"
+        kind = _KINDS.get(type(module), "")
+        options = {key: getattr(module, key, None) for key in _OPTIONS.get(kind, ())}
+        return _operation(kind, options, module, name, training) or unknown
+    method = node.op == "call_method"
+    kind = _METHODS.get(str(target), "") if method else _KINDS.get(target, "")
+    options = dict(zip(_OPTIONS.get(kind, ()), node.args[1:], strict=False)) | node.kwargs
 
-    def named(names: tuple[str, ...]) -> dict[str, Any]:
-        return dict(zip(names, extra, strict=False)) | options
+    def run(x: Tensor) -> Any:
+        call: Any = getattr(Tensor, str(target)) if method else target
+        return call(x, *node.args[1:], **node.kwargs)
 
-    if target is torch.flatten or _calls(node, "flatten"):
-        ends = named(("start_dim", "end_dim"))
-        return _flatten(ends.get("start_dim", 0), ends.get("end_dim", -1), node.name)
-    if _calls(node, *_POINTWISE_METHODS):
-        return Op("point", lambda x: getattr(x, target)())
-    if _calls(node, "contiguous"):
-        return Op("same")
-    if node.op != "call_function":
-        return unknown
-    if target in _POINTWISE_FUNCTIONS:
-        return Op("point", lambda x: target(x, *extra, **options))
-    if target in _DROPOUTS:
-        if named(("p", "training")).get("training", _DROPOUTS[target]) and not training:
-            return f"{node.name} drops at random even in eval mode"
-        return Op("same")
-    if target in _POOLS:
-        return _pool(target, named(_POOLS[target]), node.name)
-    return unknown
+    return _operation(kind, options, run, name, training) or unknown
 
 
-def _module(module: nn.Module, name: str) -> Op | str | None:
-    kind = type(module)
-    if module._forward_hooks or module._forward_pre_hooks:
-        return f"{name} has forward hooks"
-    if kind in _POINTWISE:
-        return Op("point", module)
-    if kind in _SILENT:
-        return Op("same")
-    if kind in _POOLS:
-        return _pool(kind, {key: getattr(module, key, None) for key in _POOLS[kind]}, name)
-    if isinstance(module, nn.Flatten) and kind is nn.Flatten:
-        return _flatten(module.start_dim, module.end_dim, name)
-    if isinstance(module, Norm) and kind in (nn.BatchNorm1d, nn.BatchNorm2d):
-        if module.running_mean is None or module.running_var is None:
+def _operation(
+    kind: str, options: dict[str, Any], run: Any, name: str, training: bool
+) -> Op | str | None:
+    """The operation; or why it does not act on each channel alone; None where nobody knows it."""
+    if kind in ("point", "same"):
+        return Op(kind, run if kind == "point" else None)
+    if kind in ("drop", "drop if told"):
+        drops = options.get("training", kind == "drop") and not training
+        return f"{name} drops at random even in eval mode" if drops else Op("same")
+    if kind == "flatten":
+        ends = options.get("start_dim", 0), options.get("end_dim", -1)
+        return Op("flatten") if ends == (1, -1) else f"{name} does not flatten to (batch, -1)"
+    if kind == "norm":
+        if run.running_mean is None or run.running_var is None:
             return f"{name} has no running statistics"
-        return Op("norm", norm=module)
+        return Op("norm", norm=run)
+    if kind in ("max", "average", "adaptive"):
+        return _pool(kind, options, name)
     return None
 
 
-def _flatten(start: Any, end: Any, name: str) -> Op | str:
-    return Op("flatten") if (start, end) == (1, -1) else f"{name} does not flatten to (batch, -1)"
-
-
-def _pool(target: Any, options: dict[str, Any], name: str) -> Op | str:
+def _pool(kind: str, options: dict[str, Any], name: str) -> Op | str:
     if options.get("return_indices"):
         return f"{name} returns indices"
     padded = _any(options.get("padding") or 0, 0)
     if padded and _any(options.get("dilation") or 1, 1):
         return f"{name} may take the maximum over padding alone"
-    average = _POOLS[target] is _AVG
-    zeros_in = average and padded and options.get("count_include_pad", True)
+    zeros_in = kind == "average" and padded and options.get("count_include_pad", True)
     return Op("pool", steady=not zeros_in and options.get("divisor_override") is None)
 
 
@@ -179,9 +141,9 @@ def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op | str:
         shape = tuple(shape[0])
     if node.kwargs or len(shape) != 2 or shape[1] != -1 or not isinstance(shape[0], fx.Node):
         return f"{node.name} does not flatten to (batch, -1): write flatten(1)"
-    size = shape[0]
+    size: Any = shape[0]
     if size.target is operator.getitem and size.args[1] == 0:
-        size = _node(size.args[0])
+        size = size.args[0]
         known = _is_shape(size)
     else:
         known = _is_size_of_batch(size)
@@ -192,11 +154,6 @@ def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op | str:
 
 def _calls(node: fx.Node, *methods: str) -> bool:
     return node.op == "call_method" and node.target in methods
-
-
-def _node(value: Any) -> fx.Node:
-    assert isinstance(value, fx.Node)
-    return value
 
 
 def _is_shape(node: fx.Node) -> bool:

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
-from cyclade.optim.pruning.links import Link, Map, find_links
+from cyclade.optim.pruning.links import Link, Links, find_links
 from cyclade.optim.pruning.operations import Norm
-from cyclade.optim.pruning.report import dead_slices, table
+from cyclade.optim.pruning.report import dead_slices, shaped, table
 
 __all__ = ["PruneReport", "prune"]
 
@@ -41,17 +40,11 @@ class PruneReport:
         return any(row["shape_before"] != row["shape_after"] for row in self.rows)
 
     def __str__(self) -> str:
-        lines = [
-            [
-                row["layer"] or "(model)",
-                row["kind"],
-                _times(row["shape_before"]),
-                _times(row["shape_after"]),
-                row["parameters_before"],
-                row["parameters_after"],
-            ]
-            for row in self.rows
-        ]
+        lines: list[list[Any]] = []
+        for row in self.rows:
+            shapes = ["x".join(map(str, row[f"shape_{when}"])) for when in ("before", "after")]
+            counts = [row["parameters_before"], row["parameters_after"]]
+            lines.append([row["layer"] or "(model)", row["kind"], *shapes, *counts])
         lines.append(["total", "", "", "", self.parameters_before, self.parameters_after])
         text = table(["layer", "kind", "weight", "now", "parameters", "now"], lines)
         for left in self.left:
@@ -60,10 +53,6 @@ class PruneReport:
         if self.changed:
             text += "\nThe parameters are new: build the optimizer again."
         return text
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 @torch.no_grad()
@@ -112,25 +101,17 @@ def prune(model: nn.Module) -> PruneReport:
     >>> torch.allclose(model(x), before, rtol=0, atol=1e-14)
     True
     """
-    for name, parameter in model.named_parameters():
-        if is_lazy(parameter):
-            raise ValueError(f"{name} has no shape yet: run the model on a batch first")
+    total = sum(p.numel() for _, p in shaped(model))
     found = find_links(model)
     before = _sizes(model)
-    total = sum(p.numel() for p in model.parameters())
     while any(_shorten(link) for link in found.links.values()):
         pass
-    rows = [
-        {
-            "layer": name,
-            "kind": type(model.get_submodule(name)).__name__,
-            "shape_before": before[name][0],
-            "shape_after": shape,
-            "parameters_before": before[name][1],
-            "parameters_after": number,
-        }
-        for name, (shape, number) in _sizes(model).items()
-    ]
+    rows = []
+    for name, (shape, count) in _sizes(model).items():
+        row = {"layer": name, "kind": type(model.get_submodule(name)).__name__}
+        shapes = {"shape_before": before[name][0], "shape_after": shape}
+        counts = {"parameters_before": before[name][1], "parameters_after": count}
+        rows.append({**row, **shapes, **counts})
     return PruneReport(rows, _left(model, found), total, sum(p.numel() for p in model.parameters()))
 
 
@@ -160,26 +141,24 @@ def _shorten(link: Link) -> bool:
         _fold(second, fold, value)
     keep = (~gone).nonzero().flatten()
     columns = (keep[:, None] * k + torch.arange(k, device=keep.device)).flatten()
-    _slice(first, "weight", 0, keep)
-    _slice(first, "bias", 0, keep)
-    _slice(second, "weight", 1, columns)
-    flat = False
+    for module, name, dim, chosen in (
+        (first, "weight", 0, keep), (first, "bias", 0, keep), (second, "weight", 1, columns),
+    ):  # fmt: skip
+        _slice(module, name, dim, chosen)
+    chosen = keep
     for op in link.ops:
-        flat = flat or op.kind == "flatten"
+        chosen = columns if op.kind == "flatten" else chosen
         if op.norm is not None:
-            chosen = columns if flat else keep
             for name in ("weight", "bias", "running_mean", "running_var"):
                 _slice(op.norm, name, 0, chosen)
             op.norm.num_features = len(chosen)
-    if isinstance(first, nn.Linear):
-        first.out_features = len(keep)
-    else:
-        first.out_channels = len(keep)
-    if isinstance(second, nn.Linear):
-        second.in_features = len(columns)
-    else:
-        second.in_channels = len(columns)
+    setattr(first, f"out_{_unit(first)}", len(keep))
+    setattr(second, f"in_{_unit(second)}", len(columns))
     return True
+
+
+def _unit(layer: nn.Linear | nn.Conv2d) -> str:
+    return "features" if isinstance(layer, nn.Linear) else "channels"
 
 
 def _constants(link: Link) -> tuple[Tensor, Tensor]:
@@ -244,21 +223,19 @@ def _slice(module: nn.Module, name: str, dim: int, keep: Tensor) -> None:
     setattr(module, name, new)
 
 
-def _left(model: nn.Module, found: Map) -> list[dict[str, Any]]:
+def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
     """The dead rows and columns that are still there, and why."""
-    fed = {link.second_name: link for link in found.links.values()}
+    fed = {link.second_name: link.first for link in found.links.values()}
     left = []
     for name, module in model.named_modules():
         if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             continue
-        weight = module.weight
-        sides = [("outputs", 0, found.outputs), ("inputs", 1, found.inputs)]
-        if isinstance(module, nn.modules.conv._ConvNd):
-            if module.transposed:
-                sides = [("outputs", 1, found.outputs), ("inputs", 0, found.inputs)]
-            elif module.groups != 1:
-                del sides[1]  # dimension 1 is not the input channels
+        transposed, groups = (getattr(module, key, 0) for key in ("transposed", "groups"))
+        sides = [("outputs", int(transposed), found.outputs)]
+        if transposed or groups <= 1:  # else dimension 1 is not the input channels
+            sides.append(("inputs", 1 - int(transposed), found.inputs))
         for side, dim, reasons in sides:
+            weight = module.weight
             dead = int(dead_slices(weight, dim).sum()) if weight.numel() else 0
             if not dead:
                 continue
@@ -267,7 +244,7 @@ def _left(model: nn.Module, found: Map) -> list[dict[str, Any]]:
             elif side == "outputs" and name in found.links:
                 reason = _ONE if weight.shape[dim] == 1 else _PADDED
             elif side == "inputs" and name in fed:
-                reason = _ONE if fed[name].first.weight.shape[0] == 1 else _PARTLY
+                reason = _ONE if fed[name].weight.shape[0] == 1 else _PARTLY
             elif isinstance(module, (nn.Linear, nn.Conv2d)):
                 reason = "forward does not call it as a module"
             else:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-__all__ = ["SparsityReport", "dead_slices", "sparsity", "table"]
+__all__ = ["SparsityReport", "dead_slices", "shaped", "sparsity", "table"]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -25,14 +25,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     b         3
     """
     cells = [[str(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for first, *others in cells:
+        right = (c.rjust(width) for c, width in zip(others, widths[1:], strict=True))
+        lines.append("  ".join([first.ljust(widths[0]), *right]).rstrip())
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
 
 
@@ -40,6 +37,15 @@ def dead_slices(weight: Tensor, dim: int) -> Tensor:
     """Which slices along ``dim`` hold nothing but zeros."""
     zero = weight.detach() == 0
     return zero.transpose(0, dim).flatten(1).all(dim=1)
+
+
+def shaped(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """The model's parameters by name; an error where one has no shape yet."""
+    found = list(model.named_parameters())
+    for name, parameter in found:
+        if is_lazy(parameter):
+            raise ValueError(f"{name} has no shape yet: run the model on a batch first")
+    return found
 
 
 @dataclass
@@ -53,33 +59,42 @@ class SparsityReport:
     """
 
     rows: list[dict[str, Any]]
-    size: int
-    """Entries of all these parameters."""
-    zeros: float
-    """The fraction of them that is exactly zero."""
-    dead_rows: int
-    dead_columns: int
+
+    @property
+    def size(self) -> int:
+        """Entries of all these parameters."""
+        return self._sum("size")
+
+    @property
+    def zeros(self) -> float:
+        """The fraction of them that is exactly zero."""
+        number: int = sum(round(row["zeros"] * row["size"]) for row in self.rows)
+        return number / max(self.size, 1)
+
+    @property
+    def dead_rows(self) -> int:
+        """Rows that hold nothing but zeros."""
+        return self._sum("dead_rows")
+
+    @property
+    def dead_columns(self) -> int:
+        """Columns that hold nothing but zeros."""
+        return self._sum("dead_columns")
+
+    def _sum(self, key: str) -> int:
+        return sum(int(row[key]) for row in self.rows)
 
     def __str__(self) -> str:
+        total = {key: self._sum(key) for key in ("rows", "dead_rows", "columns", "dead_columns")}
         lines = [
-            [
-                row["parameter"],
-                "x".join(map(str, row["shape"])),
-                f"{100 * row['zeros']:.1f} %",
-                f"{row['dead_rows']} / {row['rows']}",
-                f"{row['dead_columns']} / {row['columns']}",
+            [name, shape, f"{100 * row['zeros']:.1f} %"]
+            + [f"{row[f'dead_{side}']} / {row[side]}" for side in ("rows", "columns")]
+            for name, shape, row in [
+                *((row["parameter"], "x".join(map(str, row["shape"])), row) for row in self.rows),
+                ("total", self.size, {"zeros": self.zeros, **total}),
             ]
-            for row in self.rows
         ]
-        rows, columns = (sum(row[key] for row in self.rows) for key in ("rows", "columns"))
-        total = [
-            "total",
-            self.size,
-            f"{100 * self.zeros:.1f} %",
-            f"{self.dead_rows} / {rows}",
-            f"{self.dead_columns} / {columns}",
-        ]
-        return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], [*lines, total])
+        return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], lines)
 
 
 @torch.no_grad()
@@ -105,33 +120,14 @@ def sparsity(model: nn.Module) -> SparsityReport:
     total          8  37.5 %      1 / 3         0 / 5
     """
     rows: list[dict[str, Any]] = []
-    size = zeros = 0
-    for name, parameter in model.named_parameters():
-        if is_lazy(parameter):
-            raise ValueError(f"{name} has no shape yet: run the model on a batch first")
+    for name, parameter in shaped(model):
         if parameter.dim() < 2:
             continue
         number = parameter.numel()
-        nothing = number - int(parameter.count_nonzero())
-        dead = [int(dead_slices(parameter, dim).sum()) if number else 0 for dim in (0, 1)]
-        size += number
-        zeros += nothing
-        rows.append(
-            {
-                "parameter": name,
-                "shape": tuple(parameter.shape),
-                "size": number,
-                "zeros": nothing / number if number else 0.0,
-                "rows": parameter.shape[0],
-                "dead_rows": dead[0],
-                "columns": parameter.shape[1],
-                "dead_columns": dead[1],
-            }
-        )
-    return SparsityReport(
-        rows,
-        size,
-        zeros / size if size else 0.0,
-        sum(row["dead_rows"] for row in rows),
-        sum(row["dead_columns"] for row in rows),
-    )
+        row: dict[str, Any] = {"parameter": name, "shape": tuple(parameter.shape), "size": number}
+        row["zeros"] = (number - int(parameter.count_nonzero())) / max(number, 1)
+        for dim, side in enumerate(("rows", "columns")):
+            row[side] = parameter.shape[dim]
+            row[f"dead_{side}"] = int(dead_slices(parameter, dim).sum()) if number else 0
+        rows.append(row)
+    return SparsityReport(rows)
