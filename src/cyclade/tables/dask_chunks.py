@@ -16,8 +16,8 @@ import cloudpickle
 import numpy as np
 
 from cyclade.linear.checks import check_table
-from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge, summed
 from cyclade.linear.tuning import DEFAULT, Tuning
+from cyclade.tables.chunks import Chunk, Mapped, Sums, Task, merge, summed
 
 
 class DaskChunks:

@@ -25,9 +25,9 @@ from cyclade.linear import (
     path,
     solve,
 )  # fmt: skip
-from cyclade.linear.chunked.dask_chunks import DaskChunks
 from cyclade.linear.penalties import L1, GroupL2
 from cyclade.linear.tuning import DEFAULT
+from cyclade.tables.dask_chunks import DaskChunks
 
 da = pytest.importorskip("dask.array")
 rng = np.random.default_rng(0)
