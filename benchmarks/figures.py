@@ -1,6 +1,6 @@
 """The numbers of the docs, from the result files that are committed.
 
-    python benchmarks/figures.py            # fill every marked spot of README.md and docs
+    python benchmarks/figures.py            # fill every marked spot of README, docs, studies
     python benchmarks/figures.py --check    # say which differ from the files; exit 1 if any does
 
 A spot is ``<!-- fig:WORDS -->…<!-- /fig -->``. The first word names a function below, the others
@@ -77,7 +77,8 @@ def main() -> None:
 
 def documents() -> list[Path]:
     """The texts that may hold spots."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    folders = (ROOT / "docs", ROOT / "studies")
+    return [ROOT / "README.md", *sorted(path for f in folders for path in f.glob("**/*.md"))]
 
 
 def filled(text: str) -> str:

@@ -35,6 +35,17 @@ def test_readme_examples_run(code: str) -> None:
         assert names["res"].success  # type: ignore[attr-defined]
 
 
+def test_the_first_example_prints_what_the_readme_shows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exec(compile(EXAMPLES[0], "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    shown = re.findall(r"```text\n(.*?)```", README.read_text("utf-8"), re.S)[0].splitlines()
+    coefficients = len(shown) - 1  # the last line shown is the gap, which is rounding
+    assert printed[:coefficients] == shown[:coefficients]
+    assert printed[coefficients].startswith("gap ")
+
+
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 3
 
