@@ -14,7 +14,7 @@ given. dask-glm's solvers with l1 are ADMM and proximal gradient; they have no s
 dask-ml's estimators call them. scikit-learn runs in a process
 of its own with all rows in its memory; making them there is not timed. Bytes are those that workers
 sent, to each other and to the client, as Dask counts them. "numbers" are the most that a chunk sent
-in an outer iteration, over p + |W|². `--model` checks the cost model of docs/scaling.md.
+in an outer iteration, over p + |W|². `--model` checks the cost model of docs/benchmarks/scaling.md.
 """
 
 from __future__ import annotations
@@ -389,7 +389,7 @@ FEATURES = {
     "squares of columns": "n p, in the first pass, with an intercept or p > 1,000",
     "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
 }
-"""What a pass costs, and what each term counts: see docs/scaling.md."""
+"""What a pass costs, and what each term counts: see docs/benchmarks/scaling.md."""
 
 FITTED = [
     (100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03),
