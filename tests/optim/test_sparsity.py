@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from cyclade import GroupL2
 from cyclade.optim import SCCD, pruning
-from cyclade.optim.pruning import PruneReport, prune
-from cyclade.optim.sparsity import sparsity
+from cyclade.optim.pruning.removal import PruneReport, prune
+from cyclade.optim.pruning.report import sparsity
 
 
 class Functional(nn.Module):

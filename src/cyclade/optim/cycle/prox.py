@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from cyclade.optim.adam import AdamStep
-from cyclade.optim.in_place import Step
+from cyclade.optim.cycle.adam import AdamStep
+from cyclade.optim.cycle.in_place import Step
+from cyclade.optim.cycle.steps import NetSteps
 from cyclade.optim.net import Net
-from cyclade.optim.steps import NetSteps
 from cyclade.regularisers import Regulariser, Zero
 from cyclade.regularisers.joined import Joined
 

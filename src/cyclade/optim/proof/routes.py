@@ -9,14 +9,10 @@ from typing import Any
 from torch import nn
 
 from cyclade.optim.net import Batch, Net
-from cyclade.optim.proof import Proof, UnprovedError, proving
+from cyclade.optim.proof.gradients import Proof, UnprovedError, proving
 from cyclade.optim.stages import Chain, CutWarning, Inputs
 from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
 from cyclade.optim.stages.structure import Structure
-
-
-class CostWarning(UserWarning):
-    """A cycle costs many times what an SGD step does."""
 
 
 class Routes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from cyclade.optim.costs import balance, finest_under
+from cyclade.optim.blocks.costs import balance, finest_under
 from cyclade.optim.net import Block
 from cyclade.optim.stages import Chain
 

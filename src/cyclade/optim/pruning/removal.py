@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from cyclade.optim.channels import Link, Map, find_links
-from cyclade.optim.channelwise import Norm
-from cyclade.optim.sparsity import dead_slices, table
+from cyclade.optim.pruning.links import Link, Map, find_links
+from cyclade.optim.pruning.operations import Norm
+from cyclade.optim.pruning.report import dead_slices, table
 
 __all__ = ["PruneReport", "prune"]
 

@@ -9,13 +9,15 @@ else must be the same.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from cyclade.optim.device_numbers import DeviceNumbers
 from cyclade.optim.net import Net
+
+if TYPE_CHECKING:
+    from cyclade.optim.capture.device_numbers import DeviceNumbers
 
 
 class Settings:

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cyclade.optim.adam import Adam
-from cyclade.optim.in_place import Pieces, Step
+from cyclade.optim.cycle.adam import Adam
+from cyclade.optim.cycle.in_place import Pieces, Step
 from cyclade.optim.net import Net, flatten
-from cyclade.optim.settings import Settings
+from cyclade.optim.options import Settings
 from cyclade.optim.state import Slots
 
 PRECONDITIONERS = (None, "spectral", "spectral-linear", "curvature", "adam")

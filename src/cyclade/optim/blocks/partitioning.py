@@ -9,10 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from cyclade.optim import partition
-from cyclade.optim.costs import balance
+from cyclade.optim.blocks import partition
+from cyclade.optim.blocks.costs import CostWarning, balance
 from cyclade.optim.net import Block
-from cyclade.optim.routes import CostWarning
 from cyclade.optim.stages import Chain
 from cyclade.orders import Custom
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cyclade.optim.in_place import Pieces
+from cyclade.optim.cycle.in_place import Pieces
 
 
 class NotFiniteError(RuntimeError):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cyclade.optim.in_place import LiveBlock, Pieces, Update, fits
+from cyclade.optim.cycle.in_place import LiveBlock, Pieces, Update, fits
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
 
 
@@ -36,7 +36,7 @@ class StagedSweep:
     """A point (the live parameters, or a lagged copy) moving along a cycle on one batch.
 
     It begins with the batches, or with the values `at` some stages. Blocks in `in_place` are
-    updated where they lie: their gradients stay in pieces (see `cyclade.optim.in_place`), where a
+    updated where they lie: their gradients stay in pieces (see `in_place`), where a
     batch is one, weighs 1, and gives every parameter a gradient.
     """
 

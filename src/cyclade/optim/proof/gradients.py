@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from cyclade.optim.closures import ModelReplay, ModelSweep
+from cyclade.optim.cycle.closures import ModelReplay, ModelSweep
+from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch, LivePoint, Net
 from cyclade.optim.stages.preserve import preserved, preserved_inputs
 from cyclade.optim.stages.verifying import OTHER_KERNELS, same
-from cyclade.optim.sweep import StagedSweep
 
 _ROUGH = 1e6  # roundings; `same` caps what they allow at 5 %
 

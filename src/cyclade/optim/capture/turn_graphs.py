@@ -19,10 +19,10 @@ from torch.utils import _pytree as pytree
 
 from cyclade import core
 from cyclade.lag import Nothing
-from cyclade.optim.capture import Recorder, described, static_copies
+from cyclade.optim.capture.graphs import Recorder, described, static_copies
+from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch
 from cyclade.optim.stages.inputs import map_leaves
-from cyclade.optim.sweep import StagedSweep
 
 
 class _Place:

@@ -24,7 +24,7 @@ from torch.nn.parameter import is_lazy
 
 from cyclade.optim.batches import as_batches, as_part
 from cyclade.optim.net import Batch, Net
-from cyclade.optim.reducing import Reduced, ReducedLag
+from cyclade.optim.ranks.reducing import Reduced, ReducedLag
 from cyclade.optim.stages import randomness
 from cyclade.ranks import RankLostError, Ranks, initialised
 

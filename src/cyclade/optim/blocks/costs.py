@@ -22,6 +22,7 @@ from cyclade.optim.stages import Chain, Inputs
 from cyclade.optim.stages.preserve import preserved
 
 __all__ = [
+    "CostWarning",
     "Order",
     "balance",
     "cycle_cost",
@@ -35,6 +36,10 @@ Order = str | Sequence[int] | Callable[[int], Sequence[int]]
 """'forward', 'backward', 'shuffled', an order of the blocks, or a function of their number."""
 
 _DRAWS = 16  # shuffles averaged to predict a shuffled cycle
+
+
+class CostWarning(UserWarning):
+    """A cycle costs many times what an SGD step does."""
 
 
 def _cpu_attention(

@@ -10,24 +10,24 @@ from torch import Tensor
 
 from cyclade import core
 from cyclade.lag import Lag, Nothing
-from cyclade.optim.capture import Graphs, Recorder, side_stream
-from cyclade.optim.checked import Checked, CheckedLag
-from cyclade.optim.closures import ClosureSweep, ModelReplay, ModelSweep
-from cyclade.optim.device_numbers import DeviceNumbers
-from cyclade.optim.distributed import OneProcess
-from cyclade.optim.lags import OneCycleBehind, Rewound
-from cyclade.optim.lock import LockWatch
+from cyclade.optim.blocks.order_lock import LockWatch
+from cyclade.optim.capture.device_numbers import DeviceNumbers
+from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
+from cyclade.optim.capture.turn_graphs import TurnGraphs
+from cyclade.optim.cycle.closures import ClosureSweep, ModelReplay, ModelSweep
+from cyclade.optim.cycle.finite import Checked, CheckedLag
+from cyclade.optim.cycle.lags import OneCycleBehind, Rewound
+from cyclade.optim.cycle.prox import NetProx
+from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.cycle.steps import NetSteps
+from cyclade.optim.cycle.sweep import StagedSweep
+from cyclade.optim.cycle.turns import Turns
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
-from cyclade.optim.prox import NetProx
-from cyclade.optim.reducing import IdleSweep
-from cyclade.optim.refreshing import EveryBatch, LargeBatches
-from cyclade.optim.settings import Settings
+from cyclade.optim.options import Settings
+from cyclade.optim.ranks.distributed import OneProcess
+from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
 from cyclade.optim.state import Slots
-from cyclade.optim.steps import NetSteps
-from cyclade.optim.sweep import StagedSweep
-from cyclade.optim.turn_graphs import TurnGraphs
-from cyclade.optim.turns import Turns
 from cyclade.orders import Forward
 from cyclade.regularisers import Regulariser, Zero
 
@@ -226,7 +226,7 @@ class CycleRunner:
         return [self.net.chain.replay(undoable=undoable) for _ in batches]
 
     def in_place(self) -> frozenset[int]:
-        """The blocks whose plain step is made where they lie (see `cyclade.optim.in_place`).
+        """The blocks whose plain step is made where they lie (see `cyclade.optim.cycle.in_place`).
 
         None for estimates, which are vectors; none under capture, where lr lies on the device;
         none over several processes, as what is reduced is one vector.

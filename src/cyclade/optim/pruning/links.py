@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import fx, nn
 
-from cyclade.optim.channelwise import Op, classify, reads_no_channel
+from cyclade.optim.pruning.operations import Op, classify, reads_no_channel
 
 __all__ = ["Link", "Map", "find_links"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cyclade.optim.cycle.sweep import dense
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.stages import randomness
 from cyclade.optim.stages.preserve import preserved_inputs
-from cyclade.optim.sweep import dense
 
 
 class _OnTheModel:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.net import Net
-from cyclade.optim.settings import Settings
+from cyclade.optim.options import Settings
 from cyclade.optim.state import Slots
 
 
