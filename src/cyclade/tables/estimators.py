@@ -101,6 +101,8 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
     model._lengths = lengths
     if rows is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but it is None")
+    if not len(rows):
+        raise ValueError("X: must have at least one row and one column")
     if rows.dtype.kind == "O" and any(map(is_missing, rows.ravel())):
         raise ValueError("y: has missing values: drop these rows (dropna)")
     if rows.ndim == 2 and rows.shape[1] == 1 and not model._multi_output:
