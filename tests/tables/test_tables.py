@@ -22,13 +22,6 @@ from cyclade.linear import (
     path,
     solve,
 )
-from cyclade.linear.chunked.chunks import Chunk, SlicedChunks
-from cyclade.linear.chunked.fit import begin, minimise, screen
-from cyclade.linear.chunked.model import Products, block_cycles
-from cyclade.linear.chunked.passes import Column, NullPass, Pass, packed
-from cyclade.linear.chunked.products import Room, blocks, products
-from cyclade.linear.chunked.start import opening
-from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.losses import Loss, Quantile
 from cyclade.linear.penalties import (
@@ -45,6 +38,13 @@ from cyclade.linear.penalties import (
 )  # fmt: skip
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.tuning import DEFAULT
+from cyclade.tables.chunks import Chunk, SlicedChunks
+from cyclade.tables.fit import begin, minimise, screen
+from cyclade.tables.model import Products, block_cycles
+from cyclade.tables.passes import Column, NullPass, Pass, packed
+from cyclade.tables.products import Room, blocks, products
+from cyclade.tables.start import opening
+from cyclade.tables.table import Seen, Table
 
 SAME = 1e-8
 rng = np.random.default_rng(0)

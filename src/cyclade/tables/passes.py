@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.checks import numbers
-from cyclade.linear.chunked.chunks import Chunk, Sums, merge
-from cyclade.linear.chunked.products import Room, blocks, combine, correlate, products, spans
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
 from cyclade.linear.tuning import Tuning
+from cyclade.tables.chunks import Chunk, Sums, merge
+from cyclade.tables.products import Room, blocks, combine, correlate, products, spans
 
 Array = NDArray[Any]
 

@@ -10,12 +10,11 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from cyclade.linear import PathResult, Solution
-from cyclade.linear.checks import check_weights, in_chunks
+from cyclade.linear.checks import check_weights, chunked, in_chunks
 from cyclade.linear.estimators.base import Data, Encoded, LinearModel
 from cyclade.linear.estimators.generalized import GeneralizedLinear, GeneralizedLinearClassifier
-from cyclade.linear.estimators.tables import row_parts
 from cyclade.linear.losses import Array
-from cyclade.linear.stochastic.fit import RowStream, solve_rows
+from cyclade.rows.fit import RowStream, solve_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -97,7 +96,7 @@ class Stochastic(LinearModel):
         if self.standardize or self.relaxed:
             raise ValueError("standardize and relaxed must be False for partial_fit")
         if in_chunks(X):
-            for part in row_parts(X, y, sample_weight, offset):
+            for part in chunked("estimators").row_parts(X, y, sample_weight, offset):
                 self._take(*part)
             return self
         first = not getattr(self, "_streams", None)

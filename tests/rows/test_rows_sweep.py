@@ -9,7 +9,7 @@ from rows_cases import STORED, Case, apart, both, function
 
 from cyclade.linear.losses import BY_NAME
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
-from cyclade.linear.stochastic.oracle import Features, LinearOracle
+from cyclade.rows.oracle import Features, LinearOracle
 from cyclade.samplers import ALL
 
 ROUNDING = 1e-12

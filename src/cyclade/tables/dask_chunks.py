@@ -16,8 +16,11 @@ import cloudpickle
 import numpy as np
 
 from cyclade.linear.checks import check_table
-from cyclade.linear.chunked.chunks import Chunk, Mapped, Sums, Task, merge, summed
 from cyclade.linear.tuning import DEFAULT, Tuning
+from cyclade.tables.chunks import Chunk, Mapped, Sums, Task, merge, summed
+
+POLL = 2.0  # seconds between two looks at workers
+STUCK_POLLS = 10  # in a row at which none could run a task
 
 
 class DaskChunks:
@@ -42,6 +45,9 @@ class DaskChunks:
         if hasattr(X, "chunks") and len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})  # whole rows
         rows = known_rows(X)
+        if rows is not None and not any(rows):
+            raise ValueError("X: must have at least one row and one column")
+        self.names = list(X.columns) if frame else None
         self.X = delayed_parts(X)
         self.columns = [
             aligned(name, column, rows, len(self.X))
@@ -66,23 +72,24 @@ class DaskChunks:
         """One chunk after another, computed when it is asked for."""
         import dask
 
-        return (chunk_of(k, *dask.compute(*part)) for k, part in enumerate(self._rows()))
+        like = self.p, self.names
+        return (chunk_of(like, k, *dask.compute(*part)) for k, part in enumerate(self._rows()))
 
     def reduce(self, task: Task, with_X: bool = True) -> Sums:
         """One graph; it runs where Dask runs graphs now: a Client, threads or processes."""
-        import dask
         from dask import delayed
 
         sealed: Any = Sealed(task)
         if len(sealed.content) > self.inline:
             sealed = delayed(sealed, pure=False, traverse=False)
         rows, one, join = self._rows(with_X), delayed(run, pure=False), delayed(merge, pure=False)
-        sums = [one(sealed, group, *(part for k in group for part in rows[k]))
+        like = self.p, self.names
+        sums = [one(sealed, like, group, *(part for k in group for part in rows[k]))
                 for group in self.groups]  # fmt: skip
         while len(sums) > self.split:
             groups = [sums[k : k + self.split] for k in range(0, len(sums), self.split)]
             sums = [join(group) for group in groups]
-        return merge(dask.compute(*sums))
+        return merge(computed(sums))
 
 
 class Sealed:
@@ -100,16 +107,83 @@ class Sealed:
         return task(chunk)
 
 
-def run(task: Task, numbers: tuple[int, ...], *parts: Any) -> Sums:
+Like = tuple[int, list[Any] | None]  # how many columns a table has; their names, if any
+
+
+def run(task: Task, like: Like, numbers: tuple[int, ...], *parts: Any) -> Sums:
     """The sums of a task over some chunks, whose parts come one after another."""
     each = len(parts) // len(numbers)
     rows = (parts[k * each : (k + 1) * each] for k in range(len(numbers)))
-    return summed(task, map(chunk_of, numbers, *zip(*rows, strict=True)))
+    columns = zip(*rows, strict=True)
+    return summed(task, (chunk_of(like, *own) for own in zip(numbers, *columns, strict=True)))
 
 
-def chunk_of(number: int, X: Any, *own: Any) -> Chunk:
-    """A chunk, whatever its parts came as."""
+def chunk_of(like: Like, number: int, X: Any, *own: Any) -> Chunk:
+    """A chunk, whatever its parts came as; ValueError if its columns are not those of the table."""
+    p, names = like
+    if X is not None and X.shape[1] != p:
+        raise ValueError(
+            f"X: chunk {number} has {X.shape[1]} columns, the table has {p}: cut all chunks alike"
+        )
+    if names is not None and X is not None and list(X.columns) != names:
+        pairs = zip(X.columns, names, strict=True)
+        has, expected = next((own, name) for own, name in pairs if own != name)
+        raise ValueError(
+            f"X: chunk {number} has column {has!r} where the table has {expected!r}: all chunks "
+            "must have the same columns in the same order"
+        )
     return Chunk(number, X, *(None if c is None else np.asarray(c) for c in own))
+
+
+def computed(sums: list[Any]) -> list[Sums]:
+    """What the tasks return; MemoryError where workers have no memory left to run them.
+
+    Dask pauses a worker whose memory is full. Where all are paused and none runs a task, none
+    will: Dask itself would wait for ever.
+    """
+    import dask
+    from dask.base import get_scheduler
+
+    client = getattr(get_scheduler(collections=sums), "__self__", None)
+    if client is None or in_a_task():
+        return list(dask.compute(*sums))
+    distributed, idle = sys.modules["distributed"], 0
+    futures = client.compute(sums)
+    try:
+        while True:
+            try:
+                distributed.wait(futures, timeout=POLL)
+                return list(client.gather(futures))
+            except (TimeoutError, distributed.TimeoutError):
+                workers = client.scheduler_info(n_workers=-1)["workers"].values()
+                idle = idle + 1 if workers and all(map(is_stuck, workers)) else 0
+            if idle == STUCK_POLLS:
+                raise MemoryError(
+                    "X: all Dask workers are paused because their memory is full, so the fit "
+                    "would wait for ever; give them more memory, or X in smaller chunks (rechunk, "
+                    "repartition), or persist less"
+                )
+    except distributed.KilledWorker as error:
+        raise RuntimeError(
+            "X: Dask workers died while they read a chunk, mostly because their memory was full; "
+            f"give them more memory, or X in smaller chunks (rechunk, repartition): {error}"
+        ) from error
+    finally:
+        client.cancel([one for one in futures if not one.done()])
+
+
+def in_a_task() -> bool:
+    """Whether this runs on a worker, whose thread `dask.compute` lends out meanwhile."""
+    try:
+        sys.modules["distributed"].get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def is_stuck(worker: dict[str, Any]) -> bool:
+    """Whether a worker is paused and runs nothing."""
+    return bool(worker["status"] == "paused" and not worker["metrics"].get("executing"))
 
 
 def futures_of(X: Any) -> dict[Any, Any]:

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cyclade.linear.chunked.chunks import Chunk, Chunks, RowChunks, SlicedChunks, Sums
-from cyclade.linear.chunked.fit import Place, begin, minimise, nonzero
-from cyclade.linear.chunked.passes import Look, NullPass
-from cyclade.linear.chunked.products import as_array
-from cyclade.linear.chunked.table import Seen, Table
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.tuning import Tuning
+from cyclade.tables.chunks import Chunk, Chunks, RowChunks, SlicedChunks, Sums
+from cyclade.tables.fit import Place, begin, minimise, nonzero
+from cyclade.tables.passes import Look, NullPass
+from cyclade.tables.products import as_array
+from cyclade.tables.table import Seen, Table
 
 Array = NDArray[Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.checks import check_weights
-from cyclade.linear.chunked.chunks import Chunks, RowChunks, SlicedChunks
 from cyclade.linear.tuning import DEFAULT, Tuning
+from cyclade.tables.chunks import Chunks, RowChunks, SlicedChunks
 
 
 def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any, tuning: Tuning = DEFAULT) -> Chunks:
@@ -22,6 +22,6 @@ def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any, tuning: Tuning = 
         sample_weight = None
     if isinstance(X, RowChunks):
         return SlicedChunks(X, y, sample_weight, offset)
-    from cyclade.linear.chunked.dask_chunks import DaskChunks
+    from cyclade.tables.dask_chunks import DaskChunks
 
     return DaskChunks(X, y, sample_weight, offset, tuning)

@@ -23,8 +23,8 @@ from cyclade.linear.penalties import (
     SparseGroup,
     WeightedL1,
 )  # fmt: skip
-from cyclade.linear.reference import run
-from cyclade.linear.stochastic.oracle import Features, by_blocks
+from cyclade.rows.oracle import Features, by_blocks
+from cyclade.rows.reference import run
 
 
 def test_weighted_lasso_by_hand() -> None:

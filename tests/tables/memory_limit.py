@@ -1,4 +1,4 @@
-"""A fit of rows that are larger than the memory allowed: python tests/linear/memory_limit.py.
+"""A fit of rows that are larger than the memory allowed: python tests/tables/memory_limit.py.
 
 Rows are written to a file (`--gib 4`), then a child process is given a limit on its own memory
 (`--limit-gib 1`, RLIMIT_DATA: what it allocates; pages of the mapped file belong to the system) and

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.chunked.passes import unpacked
-from cyclade.linear.chunked.table import Reading, Table
 from cyclade.linear.kernels import block_gram, linalg
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import Tuning
+from cyclade.tables.passes import unpacked
+from cyclade.tables.table import Reading, Table
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.kept import Kept, described, fingerprint, rounded
-from cyclade.linear.chunked import as_chunks
-from cyclade.linear.chunked.chunks import Chunks
-from cyclade.linear.chunked.fit import Place, begin, improve, minimise, rebase
-from cyclade.linear.chunked.passes import Column
-from cyclade.linear.chunked.start import guess, opening
-from cyclade.linear.chunked.table import Seen, Table
+from cyclade.linear.checks import as_starts
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
@@ -27,6 +22,12 @@ from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import Report
+from cyclade.tables import as_chunks
+from cyclade.tables.chunks import Chunks
+from cyclade.tables.fit import Place, begin, improve, minimise, rebase
+from cyclade.tables.passes import Column
+from cyclade.tables.start import guess, opening
+from cyclade.tables.table import Seen, Table
 
 Array = NDArray[Any]
 
@@ -91,6 +92,21 @@ class TablePart(NamedTuple):
             return self.null_gradient
 
         return PathResult.of(lams, resumed(kept, lams, x, c, null, rest))
+
+
+def as_parts(
+    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], tuning: Tuning,
+    start: tuple[Any, Any, bool],
+) -> tuple[list[TablePart], bool]:  # fmt: skip
+    """Tables to fit, and whether they are outputs that nothing joins; for `linear.api`.
+
+    `start` is coef, intercept, and whether one fit is to be made, from no start.
+    """
+    coef, intercept, cold = start
+    tables = as_tables(X, y, loss, penalty, data, coef, tuning, cold)
+    column, p = tables[0].column, tables[0].chunks.p
+    starts = as_starts(tables, p, column.outputs, coef, intercept)
+    return [TablePart(*start) for start in starts], column.output is not None
 
 
 def as_tables(

@@ -17,8 +17,8 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Layout, Point
 from cyclade.linear.penalties import BlockPenalty, Slope
-from cyclade.linear.stochastic.sweep import LinearSweep, Rows
 from cyclade.partitions import cuts
+from cyclade.rows.sweep import LinearSweep, Rows
 from cyclade.samplers import ALL, Batch, Sample
 
 

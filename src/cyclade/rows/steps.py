@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array
-from cyclade.linear.stochastic.sweep import Columns, Rows
-from cyclade.linear.stochastic.tuning import TUNING
+from cyclade.rows.sweep import Columns, Rows
+from cyclade.rows.tuning import TUNING
 from cyclade.steps import Eta, Rated, power_iteration
 
 

@@ -18,14 +18,14 @@ from cyclade.linear.penalties import L1, BlockPenalty
 from cyclade.linear.problem import Problem, as_problems
 from cyclade.linear.results import Certificate, both
 from cyclade.linear.state import measure
-from cyclade.linear.stochastic.oracle import Features, LinearOracle, by_blocks
-from cyclade.linear.stochastic.steps import RowSteps, falling
-from cyclade.linear.stochastic.sweep import Rows
-from cyclade.linear.stochastic.tuning import TUNING
 from cyclade.linear.working_set import scale_of_distance
 from cyclade.methods import Method
 from cyclade.orders import Greedy, Random, as_order
 from cyclade.returned_iterate import Best
+from cyclade.rows.oracle import Features, LinearOracle, by_blocks
+from cyclade.rows.steps import RowSteps, falling
+from cyclade.rows.sweep import Rows
+from cyclade.rows.tuning import TUNING
 from cyclade.run_parts import Carried, Measured, Setup
 from cyclade.samplers import ALL, Batch, Page, Sample, Sampler, coin
 

@@ -25,9 +25,10 @@ from cyclade.linear import (
     path,
     solve,
 )  # fmt: skip
-from cyclade.linear.chunked.dask_chunks import DaskChunks
 from cyclade.linear.penalties import L1, GroupL2
 from cyclade.linear.tuning import DEFAULT
+from cyclade.tables import dask_chunks
+from cyclade.tables.dask_chunks import DaskChunks
 
 da = pytest.importorskip("dask.array")
 rng = np.random.default_rng(0)
@@ -367,3 +368,59 @@ def test_labels_that_are_missing_are_named(frames):
 def test_what_needs_rows_in_memory_says_so():
     with pytest.raises(TypeError, match="table in chunks"):
         StochasticLinear("squared", "l1", alpha=0.1).fit(X, Y)
+
+
+def uneven(kind):
+    """A table of four chunks, one of which has other columns than the table says."""
+    dask, pd = pytest.importorskip("dask"), pytest.importorskip("pandas")
+    names = [f"f{j}" for j in range(p)]
+    parts = [pd.DataFrame(DENSE[k : k + 75], columns=names) for k in range(0, n, 75)]
+    parts[2] = {"fewer": parts[2][names[:-1]], "order": parts[2][names[::-1]]}[kind]
+    delayed = [dask.delayed(part) for part in parts]
+    if kind == "order":
+        dd = pytest.importorskip("dask.dataframe")
+        return dd.from_delayed(delayed, meta=parts[0].iloc[:0], verify_meta=False)
+    blocks = [da.from_delayed(dask.delayed(np.asarray)(part), (75, p), float) for part in delayed]
+    return da.concatenate(blocks)
+
+
+@pytest.mark.filterwarnings("ignore")  # Dask's own, of pandas
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("fewer", "X: chunk 2 has 7 columns, the table has 8"),
+        ("order", "X: chunk 2 has column 'f7' where the table has 'f0'"),
+    ],
+)
+def test_a_chunk_with_other_columns_is_named(kind, message):
+    with pytest.raises(ValueError, match=message):
+        solve(uneven(kind), da.from_array(REAL, chunks=75), lam=0.1)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y: solve(X, y, lam=0.1), lambda X, y: path(X, y),
+        lambda X, y: Lasso(0.1).fit(X, y), lambda X, y: SparseLogisticRegression(0.1).fit(X, y),
+        lambda X, y: Lasso(0.1).fit(X, da.from_array(y, chunks=1)),
+    ],
+)  # fmt: skip
+def test_tables_without_rows_are_refused(fit):
+    with pytest.raises(ValueError, match="X: must have at least one row and one column"):
+        fit(da.from_array(np.zeros((0, 3)), chunks=(1, 3)), np.zeros(0))
+
+
+@pytest.mark.filterwarnings("ignore")  # of ports, and of memory
+def test_a_fit_whose_workers_have_no_memory_left_says_so(monkeypatch):
+    distributed = pytest.importorskip("dask.distributed")
+    monkeypatch.setattr(dask_chunks, "POLL", 0.5)
+    monkeypatch.setattr(dask_chunks, "STUCK_POLLS", 2)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0",
+            memory_limit="20MB",
+        ) as cluster,
+        distributed.Client(cluster),
+        pytest.raises(MemoryError, match="all Dask workers are paused"),
+    ):  # fmt: skip
+        solve(X, Y, lam=0.1)

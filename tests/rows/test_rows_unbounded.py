@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cyclade.linear import StochasticLinear, solve
-from cyclade.linear.stochastic.fit import solve_rows
+from cyclade.rows.fit import solve_rows
 
 
 def table(loss, size, scale, seed):

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
 from cyclade.linear.losses import get
-from cyclade.linear.stochastic.oracle import Features, LinearOracle, by_blocks
-from cyclade.linear.stochastic.steps import exact
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.orders import as_order
+from cyclade.rows.oracle import Features, LinearOracle, by_blocks
+from cyclade.rows.steps import exact
 from cyclade.samplers import ALL, FiniteSum
 from cyclade.steps import Fixed
 

@@ -22,8 +22,9 @@ from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
 from cyclade.linear.designs import as_design
 from cyclade.linear.results import Certificate
-from cyclade.linear.stochastic.oracle import Features, LinearOracle, as_rows
-from cyclade.linear.stochastic.setup import (
+from cyclade.methods import as_method, make_sampler
+from cyclade.rows.oracle import Features, LinearOracle, as_rows
+from cyclade.rows.setup import (
     Certifier,
     EarlyRefresh,
     Model,
@@ -31,8 +32,7 @@ from cyclade.linear.stochastic.setup import (
     as_targets,
     default_blocks,
 )
-from cyclade.linear.stochastic.tuning import TUNING
-from cyclade.methods import as_method, make_sampler
+from cyclade.rows.tuning import TUNING
 from cyclade.run import Runner
 from cyclade.run_parts import Carried, EveryCycles, EverySamples, Limits, Report
 from cyclade.samplers import ALL, FiniteSum, Page, page_defaults

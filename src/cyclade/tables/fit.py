@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.chunked import model
-from cyclade.linear.chunked.model import Move, Products
-from cyclade.linear.chunked.table import Reading, Table
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.quadratic import next_damping
 from cyclade.linear.results import Certificate
 from cyclade.linear.working_set import Report, Stopping
+from cyclade.tables import model
+from cyclade.tables.model import Move, Products
+from cyclade.tables.table import Reading, Table
 
 Array = NDArray[Any]
 

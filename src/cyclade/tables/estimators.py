@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from cyclade.linear.checks import check_table, check_weights, from_dask
-from cyclade.linear.chunked import as_chunks
-from cyclade.linear.chunked.chunks import Chunk, Mapped, RowChunks, Sums
-from cyclade.linear.chunked.products import Room, as_array, combine
 from cyclade.linear.losses import Array, Loss
+from cyclade.tables import as_chunks
+from cyclade.tables.chunks import Chunk, Mapped, RowChunks, Sums
+from cyclade.tables.products import Room, as_array, combine
 
 if TYPE_CHECKING:
     from cyclade.linear.estimators.base import Data
@@ -35,7 +35,7 @@ def sized(X: Any) -> bool:
     """Whether it is known how many rows the chunks of a table have."""
     if not from_dask(X):
         return True
-    from cyclade.linear.chunked.dask_chunks import known_rows
+    from cyclade.tables.dask_chunks import known_rows
 
     return known_rows(X) is not None
 
@@ -44,7 +44,7 @@ def gathered_parts(column: Any) -> tuple[Any, tuple[int, ...]]:
     """The same of a column of Dask, and how many rows its chunks have."""
     import dask
 
-    from cyclade.linear.chunked.dask_chunks import delayed_parts
+    from cyclade.tables.dask_chunks import delayed_parts
 
     if hasattr(column, "chunks") and column.ndim > 1:
         column = column.rechunk({1: -1})
@@ -101,6 +101,8 @@ def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> D
     model._lengths = lengths
     if rows is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but it is None")
+    if not len(rows):
+        raise ValueError("X: must have at least one row and one column")
     if rows.dtype.kind == "O" and any(map(is_missing, rows.ravel())):
         raise ValueError("y: has missing values: drop these rows (dropna)")
     if rows.ndim == 2 and rows.shape[1] == 1 and not model._multi_output:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.chunked.chunks import Chunk, Sums
 from cyclade.linear.kernels.block_gram import ONES, add_rows, row_dots, row_products
+from cyclade.tables.chunks import Chunk, Sums
 
 Array = NDArray[Any]
 

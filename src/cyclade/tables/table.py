@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.chunked.chunks import Chunks, Sums, Task
-from cyclade.linear.chunked.passes import Column, Look, NullPass, Pass
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import Tuning
+from cyclade.tables.chunks import Chunks, Sums, Task
+from cyclade.tables.passes import Column, Look, NullPass, Pass
 
 Array = NDArray[Any]
 

@@ -14,11 +14,11 @@ from cyclade.core import iterate, start
 from cyclade.linear import solve
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
-from cyclade.linear.stochastic.fit import solve_rows
-from cyclade.linear.stochastic.oracle import Features, LinearOracle, by_blocks
-from cyclade.linear.stochastic.setup import EarlyRefresh, null_intercept
-from cyclade.linear.stochastic.steps import diagonal, exact
 from cyclade.orders import Forward
+from cyclade.rows.fit import solve_rows
+from cyclade.rows.oracle import Features, LinearOracle, by_blocks
+from cyclade.rows.setup import EarlyRefresh, null_intercept
+from cyclade.rows.steps import diagonal, exact
 from cyclade.samplers import ALL, Page
 from cyclade.steps import Fixed
 
