@@ -119,8 +119,8 @@ class Sent:
     """Counts the numbers that a chunk sends in every pass over X: as many as their sum has."""
 
     def __enter__(self) -> list[int]:
-        from cyclade.linear.chunked.dask_chunks import DaskChunks
-        from cyclade.linear.chunked.passes import Pass
+        from cyclade.tables.dask_chunks import DaskChunks
+        from cyclade.tables.passes import Pass
 
         self._plain, found = DaskChunks.reduce, list[int]()
 
@@ -134,7 +134,7 @@ class Sent:
         return found
 
     def __exit__(self, *error: object) -> None:
-        from cyclade.linear.chunked.dask_chunks import DaskChunks
+        from cyclade.tables.dask_chunks import DaskChunks
 
         DaskChunks.reduce = self._plain  # type: ignore[method-assign]
 
@@ -422,7 +422,7 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
 def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any, Any, float]:
     """Features and processor seconds of every pass of a fit, and seconds of all between them."""
     from cyclade.linear import RowChunks, solve
-    from cyclade.linear.chunked.chunks import SlicedChunks
+    from cyclade.tables.chunks import SlicedChunks
 
     X = rows_of(1, n, p, None)
     y, plain, rows = target_of(1, X, loss), SlicedChunks.reduce, 20_000

@@ -1,6 +1,6 @@
 """How long the sentences of the pages are: words in the mean, in the longest, and over 40.
 
-    python docs/_extensions/sentences.py README.md docs/nets.md
+python docs/_extensions/sentences.py README.md docs/nets.md
 """
 
 from __future__ import annotations
