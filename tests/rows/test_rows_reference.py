@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from literal_ccd import run
 from rows_cases import Case
 
 from cyclade.linear.losses import get
@@ -24,7 +25,6 @@ from cyclade.linear.penalties import (
     WeightedL1,
 )  # fmt: skip
 from cyclade.rows.oracle import Features, by_blocks
-from cyclade.rows.reference import run
 
 
 def test_weighted_lasso_by_hand() -> None:

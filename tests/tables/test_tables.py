@@ -37,14 +37,14 @@ from cyclade.linear.penalties import (
     WeightedL1,
 )  # fmt: skip
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.tuning import DEFAULT
 from cyclade.tables.chunks import Chunk, SlicedChunks
 from cyclade.tables.fit import begin, minimise, screen
 from cyclade.tables.model import Products, block_cycles
 from cyclade.tables.passes import Column, NullPass, Pass, packed
-from cyclade.tables.products import Room, blocks, products
-from cyclade.tables.start import opening
-from cyclade.tables.table import Seen, Table
+from cyclade.tables.products import Buffers, blocks, products
+from cyclade.tables.start import sample_fit
+from cyclade.tables.table import CheckedRows, TableProblem
+from cyclade.tables.tuning import DEFAULT
 
 SAME = 1e-8
 rng = np.random.default_rng(0)
@@ -308,8 +308,8 @@ def test_the_null_model_of_a_guess_is_that_of_a_pass():
     X, y = large("logistic")
     chunks = SlicedChunks(RowChunks(X, rows=500), y, None, None)
     loss = losses.get("logistic")
-    first = opening(chunks, loss, L1(0.02), True, GUESSING)
-    seen = Seen(chunks, loss, GUESSING, first)
+    first = sample_fit(chunks, loss, L1(0.02), True, GUESSING)
+    seen = CheckedRows(chunks, loss, GUESSING, first)
     sums = seen.null(loss)
     column = Column(loss, None, None, seen.weight)
     literal = chunks.reduce(NullPass(column, 0.0, GUESSING), with_X=False)
@@ -326,13 +326,13 @@ def test_steps_that_overshoot_are_shortened(loss):
     far = np.full(15, 3.0)
     chunks = Counted(RowChunks(X, rows=500), y, None, None)
     table = table_of(chunks, loss, L1(0.02))
-    place = begin(table, far, 0.0)
-    certificate = minimise(table, place, 1e-9, 10_000, lambda row: None)
-    values = [row["objective"] for row in place.history]
+    state = begin(table, far, 0.0)
+    certificate = minimise(table, state, 1e-9, 10_000, lambda row: None)
+    values = [row["objective"] for row in state.history]
     assert certificate.reached
     assert all(b <= a * (1 + 1e-12) for a, b in pairwise(values))
     inside = solve(X, y, loss, L1(0.02), tol=1e-10)
-    assert place.measured.objective == pytest.approx(inside.objective, rel=1e-8)
+    assert state.measured.objective == pytest.approx(inside.objective, rel=1e-8)
 
 
 def test_one_iteration_is_one_pass_once_the_working_set_has_settled():
@@ -345,8 +345,8 @@ def test_one_iteration_is_one_pass_once_the_working_set_has_settled():
 def test_products_of_the_squared_loss_are_formed_once():
     chunks = Counted(RowChunks(DENSE, rows=50), TARGETS["real"], None, None)
     table = table_of(chunks, "squared", L1(0.01))
-    place = begin(table, np.zeros(p), 0.0)
-    minimise(table, place, 1e-10, 10_000, lambda row: None)
+    state = begin(table, np.zeros(p), 0.0)
+    minimise(table, state, 1e-10, 10_000, lambda row: None)
     asked = [list(task.new) for task in chunks.tasks if getattr(task, "new", None) is not None]
     every = [col for cols in asked for col in cols]
     assert len(every) == len(set(every))
@@ -371,9 +371,9 @@ class Counted(SlicedChunks):
 
 def table_of(chunks, loss, penalty, fit_intercept=True):
     loss = losses.get(loss)
-    seen = Seen(chunks, loss, DEFAULT)
+    seen = CheckedRows(chunks, loss, DEFAULT)
     column = Column(loss, None, None, seen.weight)
-    return Table(chunks, column, seen, bind(penalty, chunks.p), fit_intercept, DEFAULT)
+    return TableProblem(chunks, column, seen, bind(penalty, chunks.p), fit_intercept, DEFAULT)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "poisson"])
@@ -393,13 +393,13 @@ def test_no_chunk_sends_more_than_a_gradient_and_products(loss, lam):
     }.get(loss, z + draw.standard_normal(400))  # fmt: skip
     chunks = Counted(RowChunks(wide, rows=100), y, None, None)
     table = table_of(chunks, loss, L1(lam))
-    place = begin(table, np.zeros(150), 0.0)
+    state = begin(table, np.zeros(150), 0.0)
     chunks.sent.clear()
     before = table.reads
-    certificate = minimise(table, place, 1e-8, 10_000, lambda row: None)
+    certificate = minimise(table, state, 1e-8, 10_000, lambda row: None)
     assert certificate.reached
     passes = np.array(chunks.sent).reshape(-1, 4).max(axis=1)  # four chunks a pass
-    for row in place.history[1:]:
+    for row in state.history[1:]:
         made = int(row["reads"]) - before
         own, passes = passes[:made], passes[made:]
         assert made <= (3 if loss == "huber" else 2)
@@ -413,9 +413,9 @@ def test_columns_that_a_gap_proves_zero_are_not_read_again():
     wide = rng.standard_normal((300, 40))
     y = wide[:, 0] - wide[:, 1] + 0.1 * rng.standard_normal(300)
     table = table_of(SlicedChunks(RowChunks(wide, rows=60), y, None, None), "squared", L1(0.3))
-    place = begin(table, np.zeros(40), 0.0)
-    certificate = minimise(table, place, 1e-9, 10_000, lambda row: None)
-    screen(table, place, certificate)
+    state = begin(table, np.zeros(40), 0.0)
+    certificate = minimise(table, state, 1e-9, 10_000, lambda row: None)
+    screen(table, state, certificate)
     assert certificate.reached
     assert table.alive is not None
     assert table.alive.size < 40
@@ -448,8 +448,8 @@ def test_products_of_dense_and_sparse_rows_are_the_sums_they_are_named_after():
     for X in (DENSE, sparse.csr_matrix(DENSE)):
         ((_, A_),) = blocks(Chunk(0, X, None, None, None), 2**20, n)
         cols = np.concatenate([old, new])
-        np.testing.assert_allclose(products(A_, w, 2, cols, Room()), literal, atol=1e-12)
-        own = products(A_, np.abs(w), 0, np.array([ONES, 2, 5]), Room())
+        np.testing.assert_allclose(products(A_, w, 2, cols, Buffers()), literal, atol=1e-12)
+        own = products(A_, np.abs(w), 0, np.array([ONES, 2, 5]), Buffers())
         B = A[:, [p, 2, 5]]
         np.testing.assert_allclose(own, B.T @ (np.abs(w)[:, None] * B), atol=1e-12)
 

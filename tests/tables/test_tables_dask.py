@@ -26,9 +26,9 @@ from cyclade.linear import (
     solve,
 )  # fmt: skip
 from cyclade.linear.penalties import L1, GroupL2
-from cyclade.linear.tuning import DEFAULT
 from cyclade.tables import dask_chunks
 from cyclade.tables.dask_chunks import DaskChunks
+from cyclade.tables.tuning import DEFAULT
 
 da = pytest.importorskip("dask.array")
 rng = np.random.default_rng(0)

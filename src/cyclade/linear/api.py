@@ -226,7 +226,7 @@ def null_gradient(parts: list[Any]) -> Array:
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 
 
-class Part(NamedTuple):
+class FitInMemory(NamedTuple):
     """A problem in memory, and where its fit starts."""
 
     problem: Problem
@@ -423,7 +423,7 @@ def checked(
         outputs = None if offset.ndim == 1 else int(offset.shape[1])
         starts = as_starts(problems, design.p, outputs, coef, intercept)
         separate = penalties.is_separable(loss, penalty, np.ndim(y))
-        yield [Part(*start) for start in starts], separate
+        yield [FitInMemory(*start) for start in starts], separate
 
 
 @cache

@@ -134,7 +134,7 @@ def line_search(
     t, at, tuning = 1.0, end, problem.tuning
     for _ in range(halvings):
         value = at.value + (r1 if t == 1.0 else r(t))
-        if value <= F + tuning.armijo * t * min(slope, 0.0) + tuning.rounding * abs(F):
+        if lowered(F, slope, t, value, tuning):
             break
         t *= 0.5
         at = problem.loss_at(here.z + t * dz)
@@ -147,6 +147,11 @@ def line_search(
             break
         t, at, value = 2.0 * t, longer, lower
     return Step(t, at)
+
+
+def lowered(F: float, slope: float, t: float, value: float, tuning: Tuning) -> bool:
+    """Whether a step of length t brought F down to `value` as Armijo's rule wants, or rounding."""
+    return value <= F + tuning.armijo * t * min(slope, 0.0) + tuning.rounding * abs(F)
 
 
 def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tuple[float, LossAt]:

@@ -183,17 +183,6 @@ class Tuning:
     centre_rows: int = 256  # whose mean is near that of all, about which products are formed; safe
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
-    # Tables in chunks (cyclade/tables): passes over the table against work on chunk and client.
-    chunk_rows: int = 3 * 2**10  # at a time: their vectors fit where freed memory is kept; 2x: 1.1
-    chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
-    true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is there
-    chunk_guess: int = 4_000  # rows of a chunk of eight times as many that a start is guessed from
-    chunk_guess_tol: float = 1e-3  # of the null loss, what these are fitted to; below their noise
-    chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
-    chunk_split: int = 32  # sums that one task of Dask adds; 8: 7 % more time on 20 small chunks
-    chunk_group_bytes: int = 2**30  # of X in memory that one task works on; 0: a task for a chunk
-    chunk_inline: int = 2**14  # bytes of a task that go with every chunk; 0: 7 % more time there
-
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
     threaded_work: int = 2**21  # entries read in one go: about 1 ms, against 0.05 ms for threads

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.checks import check_weights
-from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.tables.chunks import Chunks, RowChunks, SlicedChunks
+from cyclade.tables.tuning import DEFAULT, Tuning
 
 
 def as_chunks(X: Any, y: Any, sample_weight: Any, offset: Any, tuning: Tuning = DEFAULT) -> Chunks:

@@ -20,22 +20,23 @@ from cyclade.linear.results import (
 )
 from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import Tuning as EngineTuning
 from cyclade.linear.working_set import Report
 from cyclade.tables import as_chunks
 from cyclade.tables.chunks import Chunks
-from cyclade.tables.fit import Place, begin, improve, minimise, rebase
+from cyclade.tables.fit import TableState, begin, improve, minimise, rebase
 from cyclade.tables.passes import Column
-from cyclade.tables.start import guess, opening
-from cyclade.tables.table import Seen, Table
+from cyclade.tables.start import guess, sample_fit
+from cyclade.tables.table import CheckedRows, TableProblem
+from cyclade.tables.tuning import Tuning
 
 Array = NDArray[Any]
 
 
-class TablePart(NamedTuple):
-    """A table, and where its fit starts; the counterpart of `cyclade.linear.api.Part`."""
+class FitInChunks(NamedTuple):
+    """A table, and where its fit starts; the counterpart of `cyclade.linear.api.FitInMemory`."""
 
-    table: Table
+    table: TableProblem
     x: Array  # flat, in the order of the penalty
     c: Any
 
@@ -58,17 +59,17 @@ class TablePart(NamedTuple):
         """One fit, from a checkpoint where there is one."""
         table, found = self.table, None if kept is None else kept.load()
         if found is None:
-            place = approach(*self, cold, tol, max_passes, report)
+            state = approach(*self, cold, tol, max_passes, report)
         else:
             c = found["c"] if found["c"].ndim else float(found["c"])
-            place = begin(table, found["x"], c)
+            state = begin(table, found["x"], c)
 
         def save() -> None:
             if kept is not None:
-                kept.save(x=place.x, c=np.asarray(place.measured.c))
+                kept.save(x=state.x, c=np.asarray(state.measured.c))
 
-        certificate = minimise(table, place, tol, max_passes, report, save)
-        return as_solution(table, place, certificate)
+        certificate = minimise(table, state, tol, max_passes, report, save)
+        return as_solution(table, state, certificate)
 
     def follow(
         self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None
@@ -79,13 +80,13 @@ class TablePart(NamedTuple):
         def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
             start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
             table.screens = False
-            penalty, place = table.penalty.penalty, begin(table, start, intercept)
+            penalty, state = table.penalty.penalty, begin(table, start, intercept)
             for lam in left:
                 at = table.at(penalty.scaled(float(lam)))
-                rebase(at, place)
-                place.passes, place.history, place.damping = 0, [], 1.0
-                certificate = minimise(at, place, tol, max_passes, report)
-                done(as_solution(at, place, certificate))
+                rebase(at, state)
+                state.passes, state.history, state.damping = 0, [], 1.0
+                certificate = minimise(at, state, tol, max_passes, report)
+                done(as_solution(at, state, certificate))
                 table.reads = at.reads
 
         def null() -> Array:
@@ -95,32 +96,32 @@ class TablePart(NamedTuple):
 
 
 def as_parts(
-    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], tuning: Tuning,
+    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], given: EngineTuning,
     start: tuple[Any, Any, bool],
-) -> tuple[list[TablePart], bool]:  # fmt: skip
+) -> tuple[list[FitInChunks], bool]:  # fmt: skip
     """Tables to fit, and whether they are outputs that nothing joins; for `linear.api`.
 
     `start` is coef, intercept, and whether one fit is to be made, from no start.
     """
-    coef, intercept, cold = start
+    (coef, intercept, cold), tuning = start, Tuning.of(given)
     tables = as_tables(X, y, loss, penalty, data, coef, tuning, cold)
     column, p = tables[0].column, tables[0].chunks.p
     starts = as_starts(tables, p, column.outputs, coef, intercept)
-    return [TablePart(*start) for start in starts], column.output is not None
+    return [FitInChunks(*start) for start in starts], column.output is not None
 
 
 def as_tables(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
     tuning: Tuning, cold: bool,
-) -> list[Table]:  # fmt: skip
+) -> list[TableProblem]:  # fmt: skip
     """One table, or one per output where nothing joins outputs; rows are checked in one pass.
 
     Where a fit starts `cold`, a start may be guessed in that pass.
     """
     sample_weight, offset, fit_intercept = data
     chunks: Chunks = as_chunks(X, y, sample_weight, offset, tuning)
-    first = opening(chunks, loss, penalty, bool(fit_intercept), tuning) if cold else None
-    seen = Seen(chunks, loss, tuning, first)
+    first = sample_fit(chunks, loss, penalty, bool(fit_intercept), tuning) if cold else None
+    seen = CheckedRows(chunks, loss, tuning, first)
     outputs = seen.columns
     if loss.target == "classes":
         outputs = max(seen.classes, np.shape(coef)[1] if np.ndim(coef) == 2 else 0)
@@ -131,11 +132,11 @@ def as_tables(
     if is_separable(loss, penalty, dimensions):
         bound = refuse_sorted(bind(penalty, chunks.p))
         return [
-            Table(chunks, Column(loss, None, k, seen.weight), seen, bound, *more)
+            TableProblem(chunks, Column(loss, None, k, seen.weight), seen, bound, *more)
             for k in range(outputs or 1)
         ]
     bound = refuse_sorted(bind(penalty, chunks.p, outputs))
-    return [Table(chunks, Column(loss, outputs, None, seen.weight), seen, bound, *more)]
+    return [TableProblem(chunks, Column(loss, outputs, None, seen.weight), seen, bound, *more)]
 
 
 def refuse_sorted(bound: Any) -> Any:
@@ -146,9 +147,9 @@ def refuse_sorted(bound: Any) -> Any:
 
 
 def approach(
-    table: Table, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
-) -> Place:
-    """A start: guessed, through easier losses where the loss is narrow, down in λ where r is bent.
+    table: TableProblem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
+) -> TableState:
+    """A start: guessed, through easier losses where it is narrow, down in λ where F is nonconvex.
 
     The same ways as in memory (`starts/`), with one working set at each stage.
     """
@@ -163,43 +164,42 @@ def approach(
         zero = np.zeros(some.shape)
         for loss in softer(table.loss, penalty, some, zero, table.fit_intercept, tuning):
             easier = table.with_loss(loss)
-            place = begin(easier, x, c)
-            minimise(easier, place, max(tol, 1e-3), max_passes // 2, report)
-            x, c, table.reads = place.x, place.measured.c, easier.reads
-    place = begin(table, x, c)
-    if not (table.penalty.is_scalar and not place.x.any()):
-        return place
-    bent = not table.penalty.convex and hasattr(penalty, "split") and hasattr(penalty, "straighter")
-    guide = penalty.split()[0] if bent else penalty
+            state = begin(easier, x, c)
+            minimise(easier, state, max(tol, 1e-3), max_passes // 2, report)
+            x, c, table.reads = state.x, state.measured.c, easier.reads
+    state = begin(table, x, c)
+    if not (table.penalty.is_scalar and not state.x.any()):
+        return state
+    convex, easy = table.penalty.convex, table.loss.convex
+    splits = hasattr(penalty, "split") and hasattr(penalty, "straighter")
+    if (convex and easy) or not (convex or splits):  # in a convex problem stages save no pass
+        return state
+    guide = penalty if convex else penalty.split()[0]
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
-        return place
-    if not (table.penalty.convex or bent):
-        return place
-    largest, lam = float(guide.lam_max(place.measured.g)), float(guide.lam)
+        return state
+    largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
     if not 0 < lam < largest < np.inf:
-        return place
-    if table.loss.convex and not bent:  # a stage costs passes, and saves none
-        return place
-    step, rough = tuning.lam_step if table.loss.convex else tuning.lam_step_nonconvex
+        return state
+    step, rough = tuning.lam_step if easy else tuning.lam_step_nonconvex
     stages: list[tuple[Any, float, float]] = []
-    if not table.loss.convex:
+    if not easy:
         stages = [(guide.scaled(at), at, rough) for at in lams_between(largest, lam, step)]
-    if bent:
+    if not convex:
         straighter = [penalty.straighter(times) for times in tuning.straighter]
         stages += [(at, lam, tuning.rough_distance) for at in (guide, *straighter)]
     for at, stage, far in stages:
         easier = table.at(at)
-        rebase(easier, place)
-        if place.measured.distance > far * stage and place.passes < max_passes:
-            improve(easier, place, far * stage, stage, max_passes)
+        rebase(easier, state)
+        if state.measured.distance > far * stage and state.passes < max_passes:
+            improve(easier, state, far * stage, stage, max_passes)
         table.reads = easier.reads
-    rebase(table, place)
-    return place
+    rebase(table, state)
+    return state
 
 
-def as_solution(table: Table, place: Place, certificate: Any) -> Solution:
+def as_solution(table: TableProblem, state: TableState, certificate: Any) -> Solution:
     """What a caller gets."""
-    now = place.measured
+    now = state.measured
     x, c = table.penalty.by_features(now.x).astype(table.chunks.given), now.c
     if table.column.outputs is not None:
         x, c = x.reshape(-1, table.T), np.array(c)
@@ -207,5 +207,5 @@ def as_solution(table: Table, place: Place, certificate: Any) -> Solution:
             c -= c.mean()
     else:
         c = float(c)
-    features = table.penalty.features(place.working)
-    return Solution(x, c, now.objective, certificate, place.passes, features, place.history)
+    features = table.penalty.features(state.working)
+    return Solution(x, c, now.objective, certificate, state.passes, features, state.history)

@@ -16,8 +16,8 @@ import cloudpickle
 import numpy as np
 
 from cyclade.linear.checks import check_table
-from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.tables.chunks import Chunk, Mapped, Sums, Task, merge, summed
+from cyclade.tables.tuning import DEFAULT, Tuning
 
 POLL = 2.0  # seconds between two looks at workers
 STUCK_POLLS = 10  # in a row at which none could run a task

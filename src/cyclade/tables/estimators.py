@@ -18,7 +18,7 @@ from cyclade.linear.checks import check_table, check_weights, from_dask
 from cyclade.linear.losses import Array, Loss
 from cyclade.tables import as_chunks
 from cyclade.tables.chunks import Chunk, Mapped, RowChunks, Sums
-from cyclade.tables.products import Room, as_array, combine
+from cyclade.tables.products import Buffers, as_array, combine
 
 if TYPE_CHECKING:
     from cyclade.linear.estimators.base import Data
@@ -180,9 +180,9 @@ class Errors:
         """The sums of a chunk."""
         y, s = np.asarray(chunk.y), np.asarray(chunk.s, np.float64)
         X = chunk.X if hasattr(chunk.X, "tocsr") else as_array(chunk.X)
-        values, room = [], Room()
+        values, buffers = [], Buffers()
         for k in range(self.intercepts.shape[-1]):
-            z = combine(X, self.cols, self.coefs[..., k], room) + self.intercepts[..., k]
+            z = combine(X, self.cols, self.coefs[..., k], buffers) + self.intercepts[..., k]
             z = z if chunk.offset is None else z + chunk.offset
             values.append(float(s @ self.loss.value(y, z)))
         outputs = y.shape[1] if y.ndim == 2 else 1

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from cyclade.linear.kernels import block_gram, linalg
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import Tuning
 from cyclade.tables.passes import unpacked
-from cyclade.tables.table import Reading, Table
+from cyclade.tables.table import TableMeasured, TableProblem, pseudo_inverse
+from cyclade.tables.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
@@ -63,7 +63,7 @@ class Move(NamedTuple):
     cycles: int
 
 
-def columns_of(table: Table, W: Array) -> tuple[Array, Array]:
+def columns_of(table: TableProblem, W: Array) -> tuple[Array, Array]:
     """The features of the blocks W, block after block, and where their entries lie in x."""
     penalty: Any = table.penalty
     if penalty.is_scalar:
@@ -76,8 +76,8 @@ def columns_of(table: Table, W: Array) -> tuple[Array, Array]:
 
 
 def minimise(
-    table: Table, now: Reading, products: Products, W: Array, tolerance: float, budget: int,
-    convex: bool,
+    table: TableProblem, now: TableMeasured, products: Products, W: Array, tolerance: float,
+    budget: int, convex: bool,
 ) -> Move | None:  # fmt: skip
     """Minimise the model at `now` over the blocks W and the intercept; None if it has no minimum.
 
@@ -103,9 +103,9 @@ def profiled(G: Array, q: int, c: Array, slope: Array, T: int) -> tuple[Array, A
     """
     if not q:
         return G, c, lambda dx: 0.0 if T == 1 else np.zeros(T)
-    least = 1e-12 * np.diagonal(G[:, q:, q:], axis1=1, axis2=2)
+    least = DEFAULT.least_curvature * np.diagonal(G[:, q:, q:], axis1=1, axis2=2)
     shared = len(G) == 1 and q == 1  # one matrix for all outputs
-    inverse = [np.linalg.pinv(one[:q, :q], hermitian=True, rcond=1e-12) for one in G]
+    inverse = [pseudo_inverse(one[:q, :q]) for one in G]
     means = [inverse[m] @ one[:q, q:] for m, one in enumerate(G)]  # (q, K)
     rest = np.stack([one[q:, q:] - one[q:, :q] @ means[m] for m, one in enumerate(G)])
     every = np.arange(rest.shape[1])
@@ -124,7 +124,7 @@ def profiled(G: Array, q: int, c: Array, slope: Array, T: int) -> tuple[Array, A
     return rest, c, back
 
 
-def positive(table: Table, G: Array, x: Array, entries: Array) -> bool:
+def positive(table: TableProblem, G: Array, x: Array, entries: Array) -> bool:
     """Whether a model with φ'' as it is has a minimum on the support, and in every column."""
     if len(G) > 1 or G[0].diagonal().min(initial=1.0) <= 0 or not table.penalty.is_scalar:
         return False
@@ -136,7 +136,7 @@ def positive(table: Table, G: Array, x: Array, entries: Array) -> bool:
 
 
 def cycled(
-    table: Table, G: Array, c: Array, x: Array, W: Array, features: Array, tolerance: float,
+    table: TableProblem, G: Array, c: Array, x: Array, W: Array, features: Array, tolerance: float,
     budget: int,
 ) -> tuple[Array, int]:  # fmt: skip
     """Cycles on the products: over single entries, or over blocks."""

@@ -1,7 +1,7 @@
 """What is summed over the rows of a table: three tasks, each a function of one chunk.
 
-`Look` checks what belongs to the rows and reads no X; `NullPass` is the loss at one intercept, and
-reads none either; `Pass` is everything that an outer iteration needs: the loss, the gradient on the
+`RowCheck` checks what belongs to the rows, `NullPass` is the loss at one intercept, and neither
+reads X; `Pass` is everything that an outer iteration needs: the loss, the gradient on the
 columns that are not screened out, what a dual value is made of, and the products of the working
 set. A chunk keeps nothing: z is computed again from x, which is short.
 """
@@ -18,9 +18,9 @@ from cyclade.linear.checks import numbers
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
-from cyclade.linear.tuning import Tuning
 from cyclade.tables.chunks import Chunk, Sums, merge
-from cyclade.tables.products import Room, blocks, combine, correlate, products, spans
+from cyclade.tables.products import Buffers, blocks, combine, correlate, products, spans
+from cyclade.tables.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
@@ -58,7 +58,7 @@ class Column:
         return self._own(y, s, b)
 
     def rows(self, chunk: Chunk, part: slice) -> tuple[Array, Array, Array | None]:
-        """The same of some rows; they were checked before (`Look`)."""
+        """The same of some rows; they were checked before (`RowCheck`)."""
         y = np.asarray(chunk.y[part])
         y = y if self.loss.target == "classes" else np.asarray(y, np.float64)
         s = np.ones(len(y)) if chunk.s is None else np.asarray(chunk.s[part], np.float64)
@@ -79,7 +79,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Look:
+class RowCheck:
     """Rows, weights and targets of a chunk, checked; and some targets to guess a spread from."""
 
     column: Column
@@ -158,7 +158,9 @@ class Pass:
     old: Array | None = None  # products of the columns `new` with `old` and `new`
     new: Array | None = None
     damping: float = 1.0
-    trust: float | None = 0.1  # as in `quadratic.curvatures`; None takes φ'' as it is
+    trust: float | None = (
+        DEFAULT.first_trust
+    )  # as in `quadratic.curvatures`; None takes φ'' as it is
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
@@ -167,13 +169,13 @@ class Pass:
             raise ValueError(
                 f"y: chunk {chunk.number} of X has {chunk.X.shape[0]} rows, that of y has {n}"
             )
-        sums, room, tuning = Sums(), Room(), self.tuning
+        sums, buffers, tuning = Sums(), Buffers(), self.tuning
         cols, coefs, shared = self._coefficients(not hasattr(chunk.X, "tocsr"))
         for part, A in blocks(chunk, tuning.block_entries, tuning.chunk_rows):
             y, s, b = self.column.rows(chunk, part)
-            picked = room.taken(A, cols) if shared else None
-            z = combine(A, cols, coefs, room) if picked is None else picked @ coefs
-            self._block(A, y, s, b, z, picked, room, sums)
+            picked = buffers.taken(A, cols) if shared else None
+            z = combine(A, cols, coefs, buffers) if picked is None else picked @ coefs
+            self._block(A, y, s, b, z, picked, buffers, sums)
         if "g" in sums and self.alive is not None and len(sums["g"]) > self.alive.size:
             sums["g"] = sums["g"][self.alive]
         if "products" in sums:
@@ -201,7 +203,7 @@ class Pass:
 
     def _block(
         self, A: Any, y: Array, s: Array, b: Array | None, z: Array, picked: Array | None,
-        room: Room, sums: Sums,
+        buffers: Buffers, sums: Sums,
     ) -> None:  # fmt: skip
         """Add the sums of some rows; z, without the intercept and the offset, is spent."""
         z = z.reshape(self.column.shape(len(y)))
@@ -216,11 +218,11 @@ class Pass:
             few = self.alive is not None and 32 * self.alive.size < A.shape[1]  # cache lines
             correlate(A, at.slopes, sums, "g", self.alive if few else None)
         if self.squares:
-            correlate(A, s, sums, "squares", squared=room)
+            correlate(A, s, sums, "squares", squared=buffers)
         if self.dual:
             found["dual"] = self._dual(at, b)
         if self.new is not None:
-            found["products"] = self._products(A, at, room, picked)
+            found["products"] = self._products(A, at, buffers, picked)
         for name, value in found.items():
             sums[name] = sums[name] + value if name in sums else value
 
@@ -249,14 +251,14 @@ class Pass:
         shrunk = -at.dual(self.tuning.chunk_dual_part)
         return np.array([full, shrunk, -at.perfect, offset, squares])
 
-    def _products(self, A: Any, at: LossAt, room: Room, picked: Array | None) -> Array:
+    def _products(self, A: Any, at: LossAt, buffers: Buffers, picked: Array | None) -> Array:
         """(m, new, old + new): one matrix, or one for each output, or one over all entries."""
         assert self.new is not None
         cols, k = self._columns(), 0 if self.old is None else self.old.size
         loss, s = self.column.loss, at.s
 
         def of(w: Array, once: Array | None = None) -> Array:
-            return products(A, np.ascontiguousarray(w), k, cols, room, once)
+            return products(A, np.ascontiguousarray(w), k, cols, buffers, once)
 
         if loss.quadratic:
             return of(s, picked)[None]

@@ -65,7 +65,7 @@ def as_array(X: Any) -> Array:
     return np.asarray(X)
 
 
-class Room:
+class Buffers:
     """Arrays of the size of a block that are used again and again."""
 
     def __init__(self) -> None:
@@ -93,28 +93,33 @@ class Room:
         return self._held[name]
 
 
-def combine(A: Any, cols: Array, x: Array, room: Room) -> Array:
-    """A[:, cols] @ x, for x of shape (k,) or (k, T); of sparse rows (k, T), the same in a room."""
+def combine(A: Any, cols: Array, x: Array, buffers: Buffers) -> Array:
+    """A[:, cols] @ x, for x of shape (k,) or (k, T); of sparse rows (k, T), the same in buffers."""
     if not cols.size:
         return np.zeros((A.shape[0], *x.shape[1:]))
     if isinstance(A, np.ndarray) and 2 * cols.size < A.shape[1]:
-        return np.asarray(room.taken(A, cols) @ x)
+        return np.asarray(buffers.taken(A, cols) @ x)
     if not isinstance(A, SparseRows):
         every = np.zeros((A.shape[1], *x.shape[1:]))
         every[cols] = x
         return np.asarray(A @ every)
-    every, z = room.spread("x", A.p, cols, x, 0.0), np.empty((A.shape[0], x.shape[1]))
+    every, z = buffers.spread("x", A.p, cols, x, 0.0), np.empty((A.shape[0], x.shape[1]))
     row_dots(A.data, A.indices, A.indptr, every, z)
     return z
 
 
 def correlate(
-    A: Any, v: Array, sums: Sums, name: str, cols: Array | None = None, squared: Room | None = None
+    A: Any,
+    v: Array,
+    sums: Sums,
+    name: str,
+    cols: Array | None = None,
+    squared: Buffers | None = None,
 ) -> None:
     """Add Aᵀv to one of the sums, for v of shape (n,) or (n, T).
 
     Of a dense block on these columns (None: all). Of sparse rows on all, where the sum lies, since
-    it is long. Entries of A are squared first, if there is room for that.
+    it is long. Entries of A are squared first, if there is buffers for that.
     """
     if isinstance(A, SparseRows):
         if name not in sums:
@@ -128,26 +133,26 @@ def correlate(
     sums[name] = sums[name] + g if name in sums else g
 
 
-def products(A: Any, w: Array, old: int, cols: Array, room: Room, taken: Any = None) -> Array:
+def products(A: Any, w: Array, old: int, cols: Array, buffers: Buffers, taken: Any = None) -> Array:
     """Σ_i w_i a_i a_iᵀ over the columns `cols`: the rows of all but the first `old` of them.
 
     `taken`: these columns of A, if they were picked already; they are spent.
     """
     if not isinstance(A, np.ndarray):
-        return _sparse_products(A, w, old, cols, room)
-    every = room.taken(A, cols) if taken is None else taken
+        return _sparse_products(A, w, old, cols, buffers)
+    every = buffers.taken(A, cols) if taken is None else taken
     if not old and w.min(initial=0.0) >= 0:  # a matrix times itself is half a product
         every *= np.sqrt(w)[:, None]
         return np.asarray(every.T @ every)
     own = every[:, old:]
-    weighted = np.multiply(own, w[:, None], out=room.of("weighted", *own.shape))
+    weighted = np.multiply(own, w[:, None], out=buffers.of("weighted", *own.shape))
     return np.asarray(weighted.T @ every)
 
 
-def _sparse_products(A: SparseRows, w: Array, old: int, cols: Array, room: Room) -> Array:
+def _sparse_products(A: SparseRows, w: Array, old: int, cols: Array, buffers: Buffers) -> Array:
     one = np.flatnonzero(cols == ONES)
     G = np.zeros((cols.size - old, cols.size))
-    place = room.spread("places", A.p, cols, np.arange(cols.size), -1)
+    place = buffers.spread("places", A.p, cols, np.arange(cols.size), -1)
     row_products(A.data, A.indices, A.indptr, place, int(one[0]) if one.size else -1, w, old, G)
     own = G[:, old:]
     own += np.tril(own, -1).T

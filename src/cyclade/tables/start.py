@@ -18,21 +18,21 @@ from scipy import sparse
 
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.tuning import Tuning
 from cyclade.tables.chunks import Chunk, Chunks, RowChunks, SlicedChunks, Sums
-from cyclade.tables.fit import Place, begin, minimise, nonzero
-from cyclade.tables.passes import Look, NullPass
+from cyclade.tables.fit import TableState, begin, minimise, nonzero
+from cyclade.tables.passes import NullPass, RowCheck
 from cyclade.tables.products import as_array
-from cyclade.tables.table import Seen, Table
+from cyclade.tables.table import CheckedRows, TableProblem
+from cyclade.tables.tuning import Tuning
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Opening:
-    """`Look`, the null model without an intercept, and a fit of some rows."""
+class SampleFit:
+    """`RowCheck`, the null model without an intercept, and a fit of some rows."""
 
-    look: Look
+    look: RowCheck
     penalty: Any
     fit_intercept: bool
     tuning: Tuning
@@ -51,22 +51,22 @@ class Opening:
         own = (None if one is None else one[some] for one in chunk[2:])
         try:
             chunks = SlicedChunks(RowChunks([X]), *own)
-            seen, bound = Seen(chunks, column.loss, tuning), bind(self.penalty, chunks.p)
+            seen, bound = CheckedRows(chunks, column.loss, tuning), bind(self.penalty, chunks.p)
             column = replace(column, total=seen.weight)
-            table = Table(chunks, column, seen, bound, self.fit_intercept, tuning)
-            place = begin(table, np.zeros(chunks.p), 0.0)
-            minimise(table, place, tuning.chunk_guess_tol, tuning.chunk_guess, lambda row: None)
+            table = TableProblem(chunks, column, seen, bound, self.fit_intercept, tuning)
+            state = begin(table, np.zeros(chunks.p), 0.0)
+            minimise(table, state, tuning.chunk_guess_tol, tuning.chunk_guess, lambda row: None)
             null = NullPass(self.look.column, 0.0, tuning)(chunk)
         except (ValueError, FloatingPointError):  # a pass over all rows says why
             return sums
-        x = sparse.csr_array(bound.by_features(place.x)[None])
-        found = {"guesses": 1, "guess": sparse.vstack([x, x * x]), "guess c": place.measured.c}
+        x = sparse.csr_array(bound.by_features(state.x)[None])
+        found = {"guesses": 1, "guess": sparse.vstack([x, x * x]), "guess c": state.measured.c}
         return sums | found | {f"null {name}": value for name, value in null.items()}
 
 
-def opening(
+def sample_fit(
     chunks: Chunks, loss: Loss, penalty: Any, fit_intercept: bool, tuning: Tuning
-) -> Callable[[Look], Opening] | None:
+) -> Callable[[RowCheck], SampleFit] | None:
     """What a look at the rows may guess a start with, where that is cheap and does no harm.
 
     The squared loss needs two steps from anywhere: guesses would cost it what they save.
@@ -74,11 +74,11 @@ def opening(
     needless = loss.quadratic or loss.target == "classes" or hasattr(loss, "width")
     if chunks.at_hand < 8 * tuning.chunk_guess or needless or not loss.convex:
         return None
-    return partial(Opening, penalty=penalty, fit_intercept=fit_intercept, tuning=tuning)
+    return partial(SampleFit, penalty=penalty, fit_intercept=fit_intercept, tuning=tuning)
 
 
-def guess(table: Table) -> Place | None:
-    """A place near the minimum, if chunks made guesses and F is lower there than at zero.
+def guess(table: TableProblem) -> TableState | None:
+    """A state near the minimum, if chunks made guesses and F is lower there than at zero.
 
     Columns stay that are not zero in the mean: by twice the standard error of the guesses.
     """
@@ -88,5 +88,5 @@ def guess(table: Table) -> Place | None:
     total, squares = sums["guess"].toarray()
     x = np.where(total**2 > 4.0 * (squares - total**2 / count), total / count, 0.0)
     x = table.penalty.by_blocks(x)
-    place = begin(table, x, sums["guess c"] / count, np.flatnonzero(nonzero(table, x)))
-    return place if place.measured.objective <= table.null.value else None
+    state = begin(table, x, sums["guess c"] / count, np.flatnonzero(nonzero(table, x)))
+    return state if state.measured.objective <= table.null.value else None

@@ -16,27 +16,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.quadratic import lowered
+from cyclade.linear.state import exceeds
+from cyclade.linear.working_set import TINY
 from cyclade.tables.chunks import Chunks, Sums, Task
-from cyclade.tables.passes import Column, Look, NullPass, Pass
+from cyclade.tables.passes import Column, NullPass, Pass, RowCheck
+from cyclade.tables.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
 
-class Seen:
-    """What `Look` found: rows, weights, outputs; and what a task found that looks at more."""
+class CheckedRows:
+    """What `RowCheck` found: rows, weights, outputs; and what a task found that looks at more."""
 
     def __init__(
         self, chunks: Chunks, loss: Loss, tuning: Tuning,
-        opening: Callable[[Look], Task] | None = None,
+        sample_fit: Callable[[RowCheck], Task] | None = None,
     ) -> None:  # fmt: skip
-        look = Look(Column(loss, None), tuning.chunk_sample if hasattr(loss, "width") else 1)
-        if opening is None:
+        look = RowCheck(Column(loss, None), tuning.chunk_sample if hasattr(loss, "width") else 1)
+        if sample_fit is None:
             sums = chunks.reduce(look, with_X=False)
         else:
-            sums = chunks.reduce(opening(look))
+            sums = chunks.reduce(sample_fit(look))
         self.loss, self.sums = loss, sums
         self.n, self.weight = int(sums["n"]), float(sums["weight"])
         if self.n == 0:
@@ -61,7 +65,7 @@ class Seen:
 
 
 @dataclass
-class Reading:
+class TableMeasured:
     """A full check at (x, c), summed over all rows: everything the next step is chosen from."""
 
     x: Array
@@ -80,11 +84,11 @@ class Reading:
         return float(self.sums["value"])
 
 
-class Table:
+class TableProblem:
     """Chunks, a loss and a bound penalty; arguments are checked beforehand."""
 
     def __init__(
-        self, chunks: Chunks, column: Column, seen: Seen, penalty: BoundPenalty,
+        self, chunks: Chunks, column: Column, seen: CheckedRows, penalty: BoundPenalty,
         fit_intercept: bool, tuning: Tuning,
     ) -> None:  # fmt: skip
         self.chunks, self.column, self.seen, self.penalty = chunks, column, seen, penalty
@@ -96,13 +100,13 @@ class Table:
         self.at_zero: Sums | None = None  # of a pass at x = 0 without an intercept
         self.screens = True  # not along a path, where the next λ needs the whole gradient
 
-    def at(self, penalty: Any) -> Table:
+    def at(self, penalty: Any) -> TableProblem:
         """The same with another penalty of the same kind, as along a path."""
         other = copy(self)
         other.penalty, other.alive = self.penalty.at(penalty), None
         return other
 
-    def with_loss(self, loss: Loss) -> Table:
+    def with_loss(self, loss: Loss) -> TableProblem:
         """The same with another loss."""
         other = copy(self)
         column = self.column
@@ -124,9 +128,9 @@ class Table:
         return bool(convex and self.penalty.has_dual)
 
     @cached_property
-    def null(self) -> Null:
+    def null(self) -> TableNull:
         """The null model, the same for every penalty."""
-        return Null(self)
+        return TableNull(self)
 
     @cached_property
     def null_gradient(self) -> Array:
@@ -178,7 +182,7 @@ class Table:
                 + ": fill or drop them (fillna, dropna, an imputer)"
             )
 
-    def reading(self, x: Array, c: Any, sums: Sums) -> Reading:
+    def reading(self, x: Array, c: Any, sums: Sums) -> TableMeasured:
         """What a pass at (x, c) says."""
         g = sums["g"]
         if self.alive is not None:
@@ -192,13 +196,13 @@ class Table:
         if self.fit_intercept:
             distance = max(distance, float(np.max(np.abs(slope))))
         objective = float(sums["value"] + r)
-        found = Reading(x, c, g, slope, distances, float(distance), objective, sums)
+        found = TableMeasured(x, c, g, slope, distances, float(distance), objective, sums)
         if self.has_dual:
             found.dual = dual_value(self, found)
         return found
 
 
-class Null:
+class TableNull:
     """The null model, x = 0 with the best intercept, from passes that do not read X.
 
     Without an intercept a pass at x = 0 has all of it.
@@ -206,7 +210,7 @@ class Null:
 
     explained = 0.0, 0.0  # whether y is constant is not looked at
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableProblem) -> None:
         self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)
         if table.at_zero is not None and table.has_dual:
             value, perfect = table.at_zero["value"], table.at_zero["dual"][:, 2].sum()
@@ -216,28 +220,26 @@ class Null:
         self.value, perfect = float(value), -float(perfect)
         self.scale = self.value - perfect if np.isfinite(perfect) else abs(self.value)
 
-    def _minimised(self, table: Table) -> Sums:
+    def _minimised(self, table: TableProblem) -> Sums:
         """The sums at the best intercept, by Newton's method."""
         sums = self._at(table, self.c)
-        for _ in range(50 if table.fit_intercept else 0):
+        tuning = table.tuning
+        for _ in range(tuning.curved_steps if table.fit_intercept else 0):
             slope = sums["slope"]
-            if np.all(np.abs(slope) <= 1e-14 * sums["size"]):
+            if not exceeds(slope, tuning.imbalance * sums["size"]):
                 break
             d = -newton(sums["bend"], sums["bound"], slope)
-            for _ in range(40):
-                new = self._at(table, self.c + d)
-                if new["value"] <= sums["value"] + 1e-15 * abs(sums["value"]):
+            for t in LENGTHS:
+                new = self._at(table, self.c + t * d)
+                if lowered(sums["value"], 0.0, t, new["value"], tuning):
                     break
-                d = 0.5 * d
             else:
                 break
-            sums, self.c = new, self.c + d
-            if np.all(np.abs(d) <= 1e-15 * (1.0 + np.abs(self.c))):
-                break
+            sums, self.c = new, self.c + t * d
         return sums
 
     @staticmethod
-    def _at(table: Table, c: Any) -> Sums:
+    def _at(table: TableProblem, c: Any) -> Sums:
         known = None if np.any(c) else table.seen.null(table.loss)
         return known or table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
 
@@ -245,13 +247,18 @@ class Null:
 def newton(bend: Any, bound: Any, slope: Any) -> Any:
     """slope / bend, by outputs or with a matrix; where that is not positive, slope / bound."""
     if np.ndim(bend) == 2:
-        return np.linalg.pinv(bend, hermitian=True, rcond=1e-12) @ slope
+        return pseudo_inverse(bend) @ slope
     bend = np.where(np.asarray(bend) > 0, bend, bound)
-    d = slope / np.maximum(bend, max(1e-12 * float(np.max(bend)), 1e-300))
+    d = slope / np.maximum(bend, max(DEFAULT.least_curvature * float(np.max(bend)), TINY))
     return d if np.ndim(slope) else float(d)
 
 
-def dual_value(table: Table, now: Reading) -> float:
+def pseudo_inverse(H: Array) -> Array:
+    """Of a symmetric matrix, eigenvalues that are rounding left out."""
+    return np.asarray(np.linalg.pinv(H, hermitian=True, rcond=DEFAULT.pseudo_inverse))
+
+
+def dual_value(table: TableProblem, now: TableMeasured) -> float:
     """A lower bound on D(θ) at a feasible θ = t (φ' − part of the entries of one sign).
 
     With an intercept Σ s_i θ_i = 0 is required: the entries of the sign that weighs more are shrunk
@@ -263,7 +270,7 @@ def dual_value(table: Table, now: Reading) -> float:
     sides = sums["dual"]
     parts = np.zeros(len(sides))
     moved = np.zeros_like(now.g)
-    if table.fit_intercept and np.any(np.abs(now.slope) > 1e-13 * sums["size"]):
+    if table.fit_intercept and exceeds(now.slope, table.tuning.imbalance * sums["size"]):
         if table.column.outputs is not None:
             return -np.inf  # the next model brings the slopes to zero
         q = abs(now.slope) / (0.5 * (sums["size"] + abs(now.slope)))
@@ -273,7 +280,7 @@ def dual_value(table: Table, now: Reading) -> float:
     g = now.g + np.copysign(moved, now.g)
     other = np.where(np.abs(now.g) < moved, -np.copysign(moved, now.g), 0.0)
     over = max(penalty.excess(g), penalty.excess(other) if moved.any() else 0.0)
-    t = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    t = 1.0 if over <= 1.0 else (1.0 - table.tuning.rounding) / over
     part = table.tuning.chunk_dual_part
     value = 0.0
     for side, q in zip(sides, parts, strict=True):
