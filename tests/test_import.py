@@ -74,3 +74,19 @@ def test_imports_without_the_collector_leave_it_as_it_was() -> None:
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+def test_problems_need_numpy_alone() -> None:
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numba", "scipy", "sklearn", "joblib", "threadpoolctl", "torch"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+from cyclade.problems import LinearProblem, Logistic
+problem = LinearProblem([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0], Logistic(), blocks=2)
+print(problem.L, problem.minimize(tol=1e-2).success)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[0.125, 0.5] True"
