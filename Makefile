@@ -94,7 +94,7 @@ test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
 test-recipes: .venv-recipes/.ready
 	.venv-recipes/bin/python -m pytest -n auto tests/test_docs.py tests/optim/test_trainers.py \
 	  tests/optim/test_launchers.py tests/linear/test_estimators_options.py \
-	  tests/linear/test_chunked_dask.py
+	  tests/tables/test_tables_dask.py
 
 # Linear models beside their peers, each in an environment of its own; DATA=folder adds real data.
 bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready

@@ -4,9 +4,9 @@ Worlds of one and of several ranks (gloo on the CPU, one thread each; or NCCL, o
 the same contestants on the same global batch: DDP with `torch.optim.SGD` (what users run today),
 our engine with one block, exact cycles in forward and backward order, and VRO-CCD on a large and on
 a small batch. For each: milliseconds, throughput against one rank, what is all-reduced in a step,
-and the prediction of the cost model of docs/scaling.md over the time measured, with constants of
-the same run: what DDP's step takes on a rank's part, what ours takes against it on one rank, and
-what a reduction of so many bytes takes.
+and the prediction of the cost model of docs/benchmarks/scaling.md over the time measured, with
+constants of the same run: what DDP's step takes on a rank's part, what ours takes against it on one
+rank, and what a reduction of so many bytes takes.
 
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
@@ -266,7 +266,7 @@ def predicted(name: str, ranks: int, alone: dict[str, Any], there: dict[str, Any
 
 
 def save(path: Path, worlds: dict[int, dict[str, Any]]) -> None:
-    """The table of docs/scaling.md."""
+    """The table of docs/benchmarks/scaling.md."""
     head = "a step,ranks,ms,/ DDP,x one rank,predicted / measured,reductions,bytes,more than DDP"
     lines = [head]
     for ranks, found in worlds.items():

@@ -14,7 +14,7 @@ given. dask-glm's solvers with l1 are ADMM and proximal gradient; they have no s
 dask-ml's estimators call them. scikit-learn runs in a process
 of its own with all rows in its memory; making them there is not timed. Bytes are those that workers
 sent, to each other and to the client, as Dask counts them. "numbers" are the most that a chunk sent
-in an outer iteration, over p + |W|². `--model` checks the cost model of docs/scaling.md.
+in an outer iteration, over p + |W|². `--model` checks the cost model of docs/benchmarks/scaling.md.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Sent:
     """Counts the numbers that a chunk sends in every pass over X: as many as their sum has."""
 
     def __enter__(self) -> list[int]:
-        from cyclade.linear.chunked.dask_chunks import DaskChunks
-        from cyclade.linear.chunked.passes import Pass
+        from cyclade.tables.dask_chunks import DaskChunks
+        from cyclade.tables.passes import Pass
 
         self._plain, found = DaskChunks.reduce, list[int]()
 
@@ -134,7 +134,7 @@ class Sent:
         return found
 
     def __exit__(self, *error: object) -> None:
-        from cyclade.linear.chunked.dask_chunks import DaskChunks
+        from cyclade.tables.dask_chunks import DaskChunks
 
         DaskChunks.reduce = self._plain  # type: ignore[method-assign]
 
@@ -389,7 +389,7 @@ FEATURES = {
     "squares of columns": "n p, in the first pass, with an intercept or p > 1,000",
     "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
 }
-"""What a pass costs, and what each term counts: see docs/scaling.md."""
+"""What a pass costs, and what each term counts: see docs/benchmarks/scaling.md."""
 
 FITTED = [
     (100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03),
@@ -422,7 +422,7 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
 def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any, Any, float]:
     """Features and processor seconds of every pass of a fit, and seconds of all between them."""
     from cyclade.linear import RowChunks, solve
-    from cyclade.linear.chunked.chunks import SlicedChunks
+    from cyclade.tables.chunks import SlicedChunks
 
     X = rows_of(1, n, p, None)
     y, plain, rows = target_of(1, X, loss), SlicedChunks.reduce, 20_000

@@ -25,7 +25,7 @@ import numpy as np
 
 from cyclade.linear import solve
 from cyclade.linear.penalties import L1
-from cyclade.linear.stochastic.fit import solve_rows
+from cyclade.rows.fit import solve_rows
 from linear_peers.problems import Problem, table
 from tables import table as markdown
 

@@ -321,7 +321,7 @@ class _Captured:
         self._ready: dict[int, Any] = {}
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        from cyclade.optim.capture import Recorder
+        from cyclade.optim.capture.graphs import Recorder
 
         if not self._ready:
             self._recorder = Recorder()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cyclade.experiments.draws import Coins
-from cyclade.linear.stochastic.setup import Queue
 from cyclade.optim.batches import PageBatchSampler
+from cyclade.rows.setup import Queue
 from cyclade.samplers import ALL, Page, coin, page_defaults
 
 

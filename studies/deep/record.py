@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VRCCD, NotFiniteError
-from cyclade.optim.lock import LockWarning
+from cyclade.optim.blocks.order_lock import LockWarning
 from studies.deep.tasks import Task
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {

@@ -39,8 +39,8 @@ from counts import record
 from torch import nn
 
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
-from cyclade.optim.in_place import Pieces
-from cyclade.optim.sweep import StagedSweep
+from cyclade.optim.cycle.in_place import Pieces
+from cyclade.optim.cycle.sweep import StagedSweep
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ranks.py"
 EPOCHS = 3

@@ -21,7 +21,7 @@ spec.loader.exec_module(structure)
 
 # Parts with constants of their own: kernels (compile time), formulas of losses and penalties, other
 # methods and front ends.
-APART = ("kernels", "losses", "penalties", "stochastic", "estimators", "plots")
+APART = ("kernels", "losses", "penalties", "estimators", "plots")
 # What a fit walks through, besides its estimator, loss, penalty and kernels.
 SHARED = {
     "api", "threads", "problem", "penalty_bound", "loss_at", "state", "results", "working_set",
@@ -46,6 +46,18 @@ def part(name):
 
 def test_no_modules_import_one_another(trees):
     assert structure.cycles(trees) == []
+
+
+def test_the_engine_does_not_import_tables_and_rows(trees):
+    names = {
+        name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (getattr(node, "module", None), *(alias.name for alias in node.names))
+        if re.match(r"cyclade\.(tables|rows)\b", name or "")
+    }
+    assert names == set()
 
 
 def test_import_cycles_would_be_found():
@@ -89,9 +101,7 @@ def test_losses_are_told_apart_by_properties(trees):
 
 
 def test_one_problem_one_state_one_measurement(trees):
-    engine = [
-        tree for name, tree in trees.items() if part(name) not in ("stochastic", "estimators")
-    ]
+    engine = [tree for name, tree in trees.items() if part(name) != "estimators"]
     classes = [n.name for tree in engine for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
     for word in ("Problem", "State", "Measured", "Certificate", "Stopping"):
         assert [name for name in classes if name.endswith(word)] == [word]

@@ -310,7 +310,7 @@ def minimize_refuses_what_ranks_cannot_share() -> None:
 
 def overlap_changes_no_bit() -> None:
     """The lagged gradient and the next block's forward pass ahead of their turn, or not."""
-    from cyclade.optim.reducing import Reduced
+    from cyclade.optim.ranks.reducing import Reduced
 
     ahead = Reduced._meanwhile
     seen = []

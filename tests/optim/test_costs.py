@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_stages_cut import images
 
-from cyclade.optim.costs import (
+from cyclade.optim.blocks.costs import (
     balance,
     cycle_cost,
     finest_under,

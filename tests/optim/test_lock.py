@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from cyclade.optim import SCCD, SGD
-from cyclade.optim.lock import EVERY, LOCKED, LOOKS, LockWarning
+from cyclade.optim.blocks.order_lock import EVERY, LOCKED, LOOKS, LockWarning
 
 
 def model() -> nn.Sequential:

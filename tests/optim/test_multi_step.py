@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
-from cyclade.optim.capture import Recorder
+from cyclade.optim.capture.graphs import Recorder
 from cyclade.optim.multi_step import MultiStep
 
 RECURSIVE = (VROCCD, PAGE, VRCCD)

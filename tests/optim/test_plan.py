@@ -13,8 +13,8 @@ from models import LeNet, ResNet18
 from torch import nn
 
 from cyclade.optim import SCCD, VROCCD, CostWarning, CutWarning
-from cyclade.optim.costs import overhead
-from cyclade.optim.plan import TWO_BLOCKS
+from cyclade.optim.blocks.costs import overhead
+from cyclade.optim.blocks.partitioning import TWO_BLOCKS
 
 
 def deep(depth: int = 12) -> nn.Sequential:

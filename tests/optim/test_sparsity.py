@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from cyclade import GroupL2
-from cyclade.optim import SCCD, pruning
-from cyclade.optim.pruning import PruneReport, prune
-from cyclade.optim.sparsity import sparsity
+from cyclade.optim import SCCD
+from cyclade.optim.pruning import PruneReport, prune, removal, sparsity
 
 
 class Functional(nn.Module):
@@ -767,7 +766,7 @@ def test_a_model_trained_with_group_lasso_gets_smaller() -> None:
 
 
 def test_dropping_a_live_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = pruning.dead_slices
+    true = removal.dead_slices
 
     def wrong(weight: Tensor, dim: int) -> Tensor:
         dead = true(weight, dim)
@@ -777,20 +776,20 @@ def test_dropping_a_live_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
     model = prepared(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), dead=0.0)
     assert difference(copy.deepcopy(model), inputs(8, 4)) == 0.0
-    monkeypatch.setattr(pruning, "dead_slices", wrong)
+    monkeypatch.setattr(removal, "dead_slices", wrong)
     assert difference(model, inputs(8, 4)) > 1e-2
 
 
 def test_forgetting_the_constants_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "_fold", lambda *args: None)
+    monkeypatch.setattr(removal, "_fold", lambda *args: None)
     assert difference(prepared(lenet()), inputs(*IMAGES)) > 1e-3
 
 
 def test_folding_over_padding_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "_pads_with_zeros", lambda layer: False)
+    monkeypatch.setattr(removal, "_pads_with_zeros", lambda layer: False)
     assert difference(padded(), inputs(*IMAGES)) > 1e-3
 
 
 def test_skipping_the_normalisation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "_normalise", lambda norm, value: value)
+    monkeypatch.setattr(removal, "_normalise", lambda norm, value: value)
     assert difference(prepared(lenet(True)), inputs(*IMAGES)) > 1e-3

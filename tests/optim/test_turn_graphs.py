@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from cyclade.optim import PAGE, SCCD, VROCCD
-from cyclade.optim.capture import Recorder
+from cyclade.optim.capture.graphs import Recorder
+from cyclade.optim.capture.turn_graphs import TurnGraphs
 from cyclade.optim.stages import CutWarning
-from cyclade.optim.turn_graphs import TurnGraphs
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason="CUDA graphs need CUDA"))]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from cyclade.experiments.config import RunConfig
-from cyclade.optim.costs import cycle_cost, stage_costs
+from cyclade.optim.blocks.costs import cycle_cost, stage_costs
 from cyclade.optim.stages import Inputs
 
 CURVATURE_EVERY, CURVATURE_ITERATIONS = 10, 5
@@ -30,7 +30,7 @@ class Prices:
     """The price of one step of an optimizer.
 
     A small step of the recursive methods evaluates its b' samples at two points: 2b' samples, where
-    the paper counts b'. The multiply-adds of a cycle follow `cyclade.optim.costs`. A step of VR-CCD
+    the paper counts b'. The multiply-adds of a cycle follow `optim.blocks.costs`. A step of VR-CCD
     draws for one block and moves it; it is priced at the mean over the blocks, which is exact over
     whole cycles. Random orders are priced as shuffled ones; a greedy turn as the gradient of every
     block and its own; a product with the block Hessian as two gradients.

@@ -29,7 +29,7 @@ from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
 from cyclade.experiments.folder import Row, RunFolder, RunResult
 from cyclade.experiments.one import on, prepared, run
 from cyclade.experiments.repeatable import before_cuda_starts
-from cyclade.optim.capture import alone
+from cyclade.optim.capture.graphs import alone
 
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
 STREAMS = 8  # runs that share a GPU: more gain nothing on an H200

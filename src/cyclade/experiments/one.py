@@ -19,7 +19,7 @@ from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import DONE, HISTORY, Row, RunFolder, RunResult, row_of
 from cyclade.experiments.repeatable import before_cuda_starts, repeatable
 from cyclade.experiments.training import Training
-from cyclade.optim.capture import alone
+from cyclade.optim.capture.graphs import alone
 
 _log = logging.getLogger("cyclade.experiments")
 

@@ -13,14 +13,16 @@ from typing import Any
 from cyclade._extras import needs
 from cyclade.linear import estimators
 from cyclade.linear.api import path, solve
-from cyclade.linear.chunked.chunks import RowChunks
+from cyclade.linear.checks import chunked
 from cyclade.linear.results import Certificate, PathResult, Solution
 
 __all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"]
 
 
 def __getattr__(name: str) -> Any:
-    """Estimators, from their own package."""
+    """Estimators and `RowChunks`, from their own packages."""
+    if name == "RowChunks":
+        return chunked("chunks").RowChunks
     if name not in estimators.WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needs("cyclade.linear", "linear"):

@@ -18,6 +18,7 @@ from cyclade.linear.checks import (
     as_starts,
     check_gram,
     check_lams,
+    chunked,
     default_lams,
     in_chunks,
 )
@@ -409,13 +410,9 @@ def checked(
         raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
     tuning = tuning or DEFAULT
     if in_chunks(X):
-        from cyclade.linear.chunked.api import TablePart, as_tables
-
         with one_thread(0, tuning):
-            tables = as_tables(X, y, loss, penalty, data, coef, tuning, cold)
-            column, p = tables[0].column, tables[0].chunks.p
-            starts = as_starts(tables, p, column.outputs, coef, intercept)
-            yield [TablePart(*start) for start in starts], column.output is not None
+            start = (coef, intercept, cold)
+            yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, start)
         return
     as_design, as_problems = loaded()
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,14 @@ def in_chunks(X: Any) -> bool:
     False
     """
     return type(X).__name__ == "RowChunks" or from_dask(X)
+
+
+def chunked(module: str) -> Any:
+    """A module of `cyclade.tables`, loaded when a table in chunks is met: it imports this package.
+
+    Nothing else here knows of that package.
+    """
+    return import_module(f"cyclade.tables.{module}")
 
 
 def from_dask(X: Any) -> bool:

@@ -183,7 +183,7 @@ class Tuning:
     centre_rows: int = 256  # whose mean is near that of all, about which products are formed; safe
     stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
-    # Tables in chunks (chunked/): passes over the table against work on a chunk and on the client.
+    # Tables in chunks (cyclade/tables): passes over the table against work on chunk and client.
     chunk_rows: int = 3 * 2**10  # at a time: their vectors fit where freed memory is kept; 2x: 1.1
     chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
     true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is there

@@ -1,4 +1,17 @@
-"""Cyclic optimizers for PyTorch models: exact block updates on one batch."""
+"""Cyclic optimizers for PyTorch models: exact block updates on one batch.
+
+A map, in the order in which it is best read:
+
+- `methods`: the five optimizers; `optimizer`, the shell they share (with `arguments` and `views`);
+- `runner`: what one step does with `core.cycle`, along a `net` on `batches` by `options`;
+- `cycle/`: the staged sweep, steps and prox, whose turn it is, and the lagged point;
+- `stages/`: a model cut into stages that repeat themselves exactly;
+- `proof/`: the stages' gradients held against the model's, before anything moves;
+- `blocks/`: which parameters form a block, what a cycle costs, and whether its order locks;
+- `ranks/`: one batch over many processes; `sharded`, models of `fully_shard` (experimental);
+- `capture/`: CUDA graphs of cycles; `multi_step`, several steps from one launch;
+- `checkpoints`, `losses`, `spectral` and `pruning/`: beside the optimizers.
+"""
 
 from cyclade._extras import needs
 
@@ -6,14 +19,13 @@ with needs("cyclade.optim", "torch"):
     import torch as torch
 
 from cyclade.optim.batches import PageBatchSampler
-from cyclade.optim.checked import NotFiniteError
+from cyclade.optim.blocks.costs import CostWarning
+from cyclade.optim.blocks.order_lock import LockWarning
 from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
-from cyclade.optim.lock import LockWarning
+from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
-from cyclade.optim.pruning import PruneReport, prune
-from cyclade.optim.routes import CostWarning
-from cyclade.optim.sparsity import SparsityReport, sparsity
+from cyclade.optim.pruning import PruneReport, SparsityReport, prune, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning
 from cyclade.ranks import RankLostError

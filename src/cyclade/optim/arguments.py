@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from cyclade._checks import meant
-from cyclade.optim.steps import PRECONDITIONERS, SPECTRAL
-from cyclade.optim.turns import Turns
+from cyclade.optim.cycle.steps import PRECONDITIONERS, SPECTRAL
+from cyclade.optim.cycle.turns import Turns
 from cyclade.orders import Custom, Greedy
 
 LEARNING_RATES: dict[str | None, float] = {

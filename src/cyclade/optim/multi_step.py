@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.batches import as_batches
-from cyclade.optim.capture import Recorder
-from cyclade.optim.device_numbers import DeviceNumbers
+from cyclade.optim.capture.device_numbers import DeviceNumbers
+from cyclade.optim.capture.graphs import Recorder
+from cyclade.optim.cycle.sweep import exact_autocast
 from cyclade.optim.optimizer import CyclicOptimizer
-from cyclade.optim.sweep import exact_autocast
 
 _TOGETHER = 8  # small steps in one launch
 _SMALL = 128  # samples; a step on more of them outlasts its own launch

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cyclade.optim import partition, views
+from cyclade.optim import views
 from cyclade.optim.arguments import (
     DAMPING,
     check_capture,
@@ -32,19 +32,20 @@ from cyclade.optim.arguments import (
     signature_of,
 )
 from cyclade.optim.batches import as_inputs
-from cyclade.optim.costs import overhead, stage_costs
-from cyclade.optim.cycle import CycleRunner
-from cyclade.optim.distributed import together
+from cyclade.optim.blocks import partition
+from cyclade.optim.blocks.costs import CostWarning, overhead, stage_costs
+from cyclade.optim.blocks.partitioning import Plan
+from cyclade.optim.cycle.prox import net_regularisers, no_decay_names
+from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.cycle.sweep import exact_autocast
+from cyclade.optim.cycle.turns import Turns
 from cyclade.optim.losses import slope_of
 from cyclade.optim.net import Batch, Block, Loss, Net
-from cyclade.optim.plan import Plan
-from cyclade.optim.prox import net_regularisers, no_decay_names
-from cyclade.optim.refreshing import EveryBatch, LargeBatches
-from cyclade.optim.routes import CostWarning, Routes
-from cyclade.optim.settings import Settings
+from cyclade.optim.options import Settings
+from cyclade.optim.proof.routes import Routes
+from cyclade.optim.ranks.distributed import together
+from cyclade.optim.runner import CycleRunner
 from cyclade.optim.state import Slots, restore_dtypes
-from cyclade.optim.sweep import exact_autocast
-from cyclade.optim.turns import Turns
 from cyclade.orders import Order, as_order
 from cyclade.regularisers import Regulariser
 

@@ -25,11 +25,11 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from cyclade import core
 from cyclade.lag import Lag, Nothing, Stored
-from cyclade.optim.checked import NotFiniteError
-from cyclade.optim.distributed import ManyProcesses
+from cyclade.optim.cycle.finite import NotFiniteError
+from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.cycle.turns import Turns
 from cyclade.optim.net import Batch
-from cyclade.optim.refreshing import EveryBatch, LargeBatches
-from cyclade.optim.turns import Turns
+from cyclade.optim.ranks.distributed import ManyProcesses
 from cyclade.orders import Greedy, as_order
 from cyclade.ranks import Ranks
 

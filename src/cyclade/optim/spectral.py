@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from cyclade.optim.steps import warm_norm
+from cyclade.optim.cycle.steps import warm_norm
 
 
 class SpectralNorm(nn.Module):

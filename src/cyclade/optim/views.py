@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cyclade.optim import partition
+from cyclade.optim.blocks import partition
 
 if TYPE_CHECKING:
     from cyclade.optim.optimizer import CyclicOptimizer

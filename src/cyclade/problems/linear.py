@@ -13,8 +13,6 @@ from cyclade._arrays import Array
 from cyclade.blocks import Layout
 from cyclade.linear import losses
 from cyclade.linear.losses import Logistic, Loss, Squared
-from cyclade.linear.stochastic.steps import norms
-from cyclade.linear.stochastic.sweep import Rows
 from cyclade.problems.base import (
     Floats,
     Indices,
@@ -24,6 +22,8 @@ from cyclade.problems.base import (
     positive_or_one,
     same_length,
 )
+from cyclade.rows.steps import norms
+from cyclade.rows.sweep import Rows
 from cyclade.theory import Constants, quadratic_constants, quadratic_Lambda
 
 

@@ -21,7 +21,6 @@ OTHERS = {
     "estimators.base": "LinearModel",
     "estimators.cross_validated": "CrossValidated",
     "estimators.fitted": "CoefficientPath",
-    "estimators.stochastic": "StochasticLinear StochasticLinearClassifier",
     "plots": "CVDisplay PathDisplay plot_cv plot_path",
 }
 MODULES = {
@@ -30,7 +29,7 @@ MODULES = {
 } | OTHERS
 WHERE = {
     name: f"cyclade.linear.{module}" for module, names in MODULES.items() for name in names.split()
-}
+} | dict.fromkeys(("StochasticLinear", "StochasticLinearClassifier"), "cyclade.rows.estimators")
 __all__ = list(WHERE)
 
 

@@ -30,12 +30,12 @@ from cyclade.linear.checks import (
     check_gram,
     check_offset,
     check_weights,
+    chunked,
     in_chunks,
     is_constant,
     numbers,
 )
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
-from cyclade.linear.estimators.tables import some_columns, table_data
 from cyclade.linear.losses import Array, Loss
 from cyclade.linear.penalties import BlockPenalty, Box
 from cyclade.linear.results import PathResult, worst
@@ -271,7 +271,8 @@ class LinearModel(FittedModel):
         for name in ("fit_intercept", "standardize", "relaxed", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
         if in_chunks(X):
-            return table_data(self, X, y, sample_weight, offset)
+            data: Data = chunked("estimators").table_data(self, X, y, sample_weight, offset)
+            return data
         X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
         # In float64 whatever X is: rounded as X is, a y far from zero would lose what X explains.
         weights = check_weights(sample_weight, X.shape[0], np.float64)
@@ -388,7 +389,8 @@ class LinearModel(FittedModel):
         if not len(on):
             return found
         y, options = data.targets[k], {**self._options(data, k), "precompute": "auto"}
-        X = some_columns(data.X, on) if in_chunks(data.X) else data.X[:, on]
+        some_columns = chunked("estimators").some_columns if in_chunks(data.X) else None
+        X = data.X[:, on] if some_columns is None else some_columns(data.X, on)
         again = solve(X, y, data.loss, data.at(0.0), **options)
         coef = np.zeros_like(found.coef)
         coef[on] = again.coef

@@ -15,10 +15,9 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
 from cyclade.linear.api import paths_on_folds
-from cyclade.linear.checks import check_groups, in_chunks
+from cyclade.linear.checks import check_groups, chunked, in_chunks
 from cyclade.linear.estimators.base import Data, LinearModel, Tolerance, alpha_grid
 from cyclade.linear.estimators.fitted import CoefficientPath
-from cyclade.linear.estimators.tables import table_errors, table_part
 from cyclade.linear.losses import Array, Squared
 from cyclade.linear.threads import one_thread
 
@@ -266,7 +265,9 @@ def cv_of(estimator: type[LinearModel], more: str = "") -> Any:
 
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
-    part = partial(table_part, data, model._lengths) if in_chunks(data.X) else data.part
+    part = data.part
+    if in_chunks(data.X):
+        part = partial(chunked("estimators").table_part, data, model._lengths)
     inside = part(train)
     if model._adapts:  # to no row that is held out; a copy, as other threads use the model
         penalty = copy.copy(model)._penalty(inside.X, inside.y, inside.sample_weight)
@@ -307,11 +308,12 @@ def _partition(folds: list[Fold], n: int) -> bool:
 
 def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any]) -> Array:
     """The score of every alpha on rows that were held out."""
-    chunked = in_chunks(outside.X)
+    in_parts = in_chunks(outside.X)
     if model.scoring is None:
         times = -2.0 if isinstance(outside.loss, Squared) else -1.0
-        return times * (table_errors if chunked else _errors)(outside, results)
-    if chunked:
+        errors = chunked("estimators").table_errors if in_parts else _errors
+        return times * errors(outside, results)
+    if in_parts:
         raise ValueError("scoring must be None for tables in chunks")
     from sklearn.metrics import check_scoring
 

@@ -13,9 +13,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cyclade.linear import Certificate
-from cyclade.linear.checks import check_offset, in_chunks
+from cyclade.linear.checks import check_offset, chunked, in_chunks
 from cyclade.linear.estimators.declare import Declared
-from cyclade.linear.estimators.tables import describe, table_predictions
 from cyclade.linear.losses import Array
 from cyclade.linear.results import worst
 
@@ -78,8 +77,10 @@ class FittedModel(Declared):
         offset = getattr(self, "_own_offset", None) if offset is None else offset
         check_is_fitted(self, "coef_")
         if in_chunks(X):
-            describe(self, X, reset=False)
-            return shifted(table_predictions(X, dense(self.coef_).T, self.intercept_), offset)
+            tables = chunked("estimators")
+            tables.describe(self, X, reset=False)
+            z = tables.table_predictions(X, dense(self.coef_).T, self.intercept_)
+            return shifted(z, offset)
         with text_named(X):
             X = validate_data(
                 self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)

@@ -9,10 +9,9 @@ import numpy as np
 
 from cyclade._checks import positive
 from cyclade.linear import penalties, solve
-from cyclade.linear.checks import as_groups, in_chunks, numbers
+from cyclade.linear.checks import as_groups, chunked, in_chunks, numbers
 from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
 from cyclade.linear.estimators.cross_validated import cv_of
-from cyclade.linear.estimators.tables import cut
 from cyclade.linear.losses import Array, Squared
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
@@ -145,6 +144,7 @@ class WeightedLasso(LeastSquares):
         """|b_j|^−γ of a lightly penalised ridge fit b, scaled to have the median 1."""
         gamma = positive("gamma", self.gamma)
         if in_chunks(X):
+            cut = chunked("estimators").cut
             y, sample_weight = (cut(column, self._lengths) for column in (y, sample_weight))
             ridge = penalties.ElasticNet(1e-3, 0.0)
             options: Any = {"sample_weight": sample_weight, "fit_intercept": self.fit_intercept}

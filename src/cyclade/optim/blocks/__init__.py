@@ -1,0 +1,1 @@
+"""Which parameters form a block: by layer, by name, or by what a cycle may cost."""

@@ -1,0 +1,241 @@
+"""What a cycle costs, in multiply-adds.
+
+With c_i the multiply-adds of stage i's forward, its activation gradient costs c_i more and so
+does its weight gradient. The gradient of a block that begins at stage s takes the forward of
+stages s, s+1, ..., the activation gradients of all of them but s, and the weight gradients of
+its own stages. After its update the env is carried over it, another forward of its stages, if a
+later block in the cycle needs that. Where a block's own forward is still valid when its turn
+comes (backward order), it is not computed again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from cyclade.optim.stages import Chain, Inputs
+from cyclade.optim.stages.preserve import preserved
+
+__all__ = [
+    "CostWarning",
+    "Order",
+    "balance",
+    "cycle_cost",
+    "finest_under",
+    "overhead",
+    "sgd_cost",
+    "stage_costs",
+]
+
+Order = str | Sequence[int] | Callable[[int], Sequence[int]]
+"""'forward', 'backward', 'shuffled', an order of the blocks, or a function of their number."""
+
+_DRAWS = 16  # shuffles averaged to predict a shuffled cycle
+
+
+class CostWarning(UserWarning):
+    """A cycle costs many times what an SGD step does."""
+
+
+def _cpu_attention(
+    query: Any, key: Any, value: Any, *args: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
+    return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]
+
+
+# torch's counter knows the attention kernels of accelerators only.
+_EXTRA = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _cpu_attention}
+
+
+def stage_costs(chain: Chain, inputs: Inputs) -> list[float]:
+    """Multiply-adds of each stage's forward; model and random generators are left alone."""
+    costs = []
+    differentiates = chain.how == "whole"  # its forward may do so itself
+    with chain.eager(), preserved(chain.model), torch.set_grad_enabled(differentiates):
+        env = chain.start(inputs)
+        replay = chain.replay()
+        for i in range(len(chain.stages)):
+            with FlopCounterMode(display=False, custom_mapping=_EXTRA) as counter:
+                env = replay.run(i, env, {}, live=False)
+            costs.append(counter.get_total_flops() / 2)
+    return costs
+
+
+def sgd_cost(costs: Sequence[float], first: int = 0) -> float:
+    """Multiply-adds of one SGD step; stages before ``first`` hold nothing to train."""
+    trained = sum(costs[first:])
+    return sum(costs) + 2 * trained - costs[first]
+
+
+def _blocks(costs: Sequence[float], starts: Sequence[int]) -> list[tuple[int, int]]:
+    """The stages [s, e) of each block: it ends where the next one begins."""
+    if not starts or min(starts) < 0 or max(starts) >= len(costs):
+        raise ValueError(f"block starts {list(starts)} do not fit {len(costs)} stages")
+    first = sorted(set(starts))
+    ends = dict(zip(first, [*first[1:], len(costs)], strict=True))
+    return [(s, ends[s]) for s in starts]
+
+
+def _orders(order: Order, m: int) -> list[Sequence[int]]:
+    if callable(order):
+        return [order(m)]
+    if not isinstance(order, str):
+        if sorted(order) != list(range(m)):
+            raise ValueError(f"{list(order)} is not an order of {m} blocks")
+        return [order]
+    if order == "forward":
+        return [range(m)]
+    if order == "backward":
+        return [range(m - 1, -1, -1)]
+    if order == "shuffled":
+        generator = random.Random(0)
+        return [generator.sample(range(m), m) for _ in range(_DRAWS)]
+    raise ValueError(f"unknown order {order!r}: 'forward', 'backward' or 'shuffled'")
+
+
+def cycle_cost(
+    costs: Sequence[float],
+    starts: Sequence[int],
+    order: Order = "forward",
+    *,
+    cache: bool = True,
+    prune: bool = True,
+    keep: bool = True,
+) -> float:
+    """Multiply-adds of one exact cycle over the blocks that begin at ``starts``.
+
+    Without ``cache`` every block pays a full forward; without ``prune`` also a full backward.
+    Without ``keep`` a block's own forward is computed again at its turn, even where the one
+    computed on the way to a later block would still hold (backward order).
+    In forward order with one block per stage this is sum c_i (2i+1) - c_m for i = 1..m: nothing
+    is carried over the last stage.
+    """
+    blocks = _blocks(costs, starts)
+    if not prune:
+        return len(blocks) * sgd_cost(costs, min(starts))
+    orders = _orders(order, len(blocks))
+    return sum(_simulate(costs, blocks, o, cache, keep) for o in orders) / len(orders)
+
+
+def _simulate(
+    costs: Sequence[float],
+    blocks: Sequence[tuple[int, int]],
+    order: Sequence[int],
+    cache: bool,
+    keep: bool,
+) -> float:
+    """Follow the env through one cycle."""
+    total = 0.0
+    reach = 0  # envs up to this stage are valid
+    kept: set[int] = set()  # blocks whose forward, as last computed, is still valid
+    start_of = {s: j for j, (s, _) in enumerate(blocks)}
+    for j in order:
+        s, e = blocks[j]
+        after = sum(costs[e:])
+        own = sum(costs[s:e])
+        if not cache:
+            total += sum(costs) + after + 2 * own - costs[s]
+            continue
+        if reach < s:
+            total += sum(costs[reach:s])
+            kept.update(start_of[i] for i in range(reach, s) if i in start_of)
+            reach = s
+        if not keep or j not in kept:
+            total += own
+        total += 2 * after + 2 * own - costs[s]
+        # The update of block j spoils everything behind it.
+        reach = s
+        kept = {k for k in kept if blocks[k][0] < s}
+    return total
+
+
+def overhead(
+    costs: Sequence[float], starts: Sequence[int], order: Order = "forward", **variant: bool
+) -> float:
+    """Cost of a cycle relative to an SGD step on the same batch; 1 when nothing is counted."""
+    base = sgd_cost(costs, min(starts))
+    return cycle_cost(costs, starts, order, **variant) / base if base > 0 else 1.0
+
+
+def balance(costs: Sequence[float], k: int) -> list[int]:
+    """The starts of ``k`` contiguous blocks whose largest cost is as small as can be.
+
+    Among those, the sum of squared costs is smallest, so that the others are even, too.
+    """
+    m = len(costs)
+    if not 1 <= k <= m:
+        raise ValueError(f"{m} stages cannot be merged into {k} blocks")
+    edges = np.concatenate([[0.0], np.cumsum(np.asarray(costs, dtype=float))])
+    size = edges[None, :] - edges[:, None]  # size[s, e]: cost of stages s..e-1
+    largest = _partition(size, k, np.maximum)[1]
+    # Rounding in the sums must not forbid the best partition.
+    allowed = np.where(size <= largest * (1 + 1e-12), size**2, np.inf)
+    return _partition(allowed, k, np.add)[0]
+
+
+def _partition(size: Any, k: int, join: Any) -> tuple[list[int], float]:
+    """The best cut of [0, m) into k non-empty blocks: its starts, and its joined cost."""
+    return _partitions(size, k, join)[k]
+
+
+def _partitions(size: Any, most: int, join: Any) -> dict[int, tuple[list[int], float]]:
+    """The same for every number of blocks up to ``most``."""
+    m = size.shape[0] - 1
+    block = np.where(np.tri(m + 1, m + 1, 0, dtype=bool), np.inf, size)  # s < e only
+    best = block[0].copy()
+    choices = [np.zeros(m + 1, dtype=int)]
+    found = {1: ([0], float(best[m]))}
+    for k in range(2, most + 1):
+        joined = join(best[:, None], block)
+        choices.append(np.argmin(joined, axis=0))
+        best = joined[choices[-1], np.arange(m + 1)]
+        starts, end = [], m
+        for choice in reversed(choices):
+            end = int(choice[end])
+            starts.append(end)
+        found[k] = (starts[::-1], float(best[m]))
+    return found
+
+
+def finest_under(
+    costs: Sequence[float],
+    budget: float,
+    order: Order = "forward",
+    *,
+    keep: bool = True,
+    starts: Sequence[int] | None = None,
+) -> list[int]:
+    """The first members of as many contiguous blocks as a cycle of overhead ``budget`` can pay for.
+
+    ``starts`` are the stages where the layers to be merged begin (in order; one layer a stage if
+    not given); layers may share a stage, which blocks that part them then pay for each. For each
+    number of blocks the cheapest boundaries are used. With ``budget`` below 1 nothing fits but the
+    single block, which is SGD.
+    """
+    begin = np.arange(len(costs)) if starts is None else np.asarray(starts, dtype=int)
+    m = len(begin)
+    edges = np.concatenate([[0.0], np.cumsum(np.asarray(costs, dtype=float))])
+    # Layers a..b-1 as a block hold the stages from the first's to the next one that is later.
+    first = np.append(begin, len(costs))
+    later = np.array([min([s for s in first if s > begin[a]]) for a in range(m)])
+    end = np.maximum(first[None, :], later[:, None])
+    own = edges[end] - edges[begin][:, None]
+    after = edges[-1] - edges[end]
+    price = 2 * after + 2 * own - np.asarray(costs, dtype=float)[begin][:, None]
+    if order != "backward" or not keep:
+        price = price + own
+    if order != "backward":  # its stages are carried over once more for the next block
+        carried = edges[first][None, :] - edges[begin][:, None]
+        price = price + np.where(np.arange(m + 1) < m, carried, 0.0)
+    price = np.vstack([price, np.zeros(m + 1)])
+    candidates = _partitions(price, m, np.add)
+    for k in range(m, 1, -1):
+        members = candidates[k][0]
+        if overhead(costs, [int(begin[a]) for a in members], order, keep=keep) <= budget:
+            return members
+    return [0]

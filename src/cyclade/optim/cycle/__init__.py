@@ -1,0 +1,1 @@
+"""One cycle over the blocks: sweeps, steps, prox, turns, and the lagged point."""

@@ -1,0 +1,182 @@
+"""Sweeps of last resort: the whole model, or a user's closure, once for every block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cyclade.optim.cycle.sweep import dense
+from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
+from cyclade.optim.stages import randomness
+from cyclade.optim.stages.preserve import preserved_inputs
+
+
+class _OnTheModel:
+    """A sweep that differentiates with respect to the model's own parameters."""
+
+    def __init__(self, net: Net, point: LivePoint | FlatPoint, sign: float) -> None:
+        self._net, self._point, self._sign = net, point, sign
+        self.get, self.set = point.get, point.set
+        self.loss: Tensor | None = None  # where the sweep began
+        self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
+
+    def _keep(self, j: int, loss: Tensor, grads: Sequence[Tensor | None]) -> Tensor:
+        if self.loss is None:
+            self.loss = loss.detach().reshape(())
+        self.unused[j] = {k for k, g in enumerate(grads) if g is None}
+        return dense(grads, self._net.block_parameters(j)).detach() * self._sign
+
+    def ahead(self, j: int, moving: int) -> None:
+        """Nothing can be begun before `moving` has moved: the model runs as a whole."""
+
+    @contextmanager
+    def _standing_here(self) -> Iterator[None]:
+        """Lend the model this point's values, where they are not its own."""
+        if isinstance(self._point, LivePoint):
+            yield
+            return
+        own = {name: p.data for name, p in self._net.parameters.items()}
+        try:
+            for name, value in self._point.tensors().items():
+                self._net.parameters[name].data = value
+            yield
+        finally:
+            for name, data in own.items():
+                self._net.parameters[name].data = data
+
+
+class ClosureSweep(_OnTheModel):
+    """One call of the user's closure per block. Slow, always right.
+
+    The closure returns the loss; whether it calls `backward` itself does not matter.
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        point: LivePoint | FlatPoint,
+        closure: Callable[[], Tensor],
+        *,
+        sign: float = 1.0,
+    ) -> None:
+        super().__init__(net, point, sign)
+        self._closure = closure
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j of the closure's loss at this point."""
+        params = self._net.block_parameters(j)
+        with self._standing_here(), torch.enable_grad():
+            for p in self._net.parameters.values():
+                p.grad = None
+            loss = self._closure()
+            if not isinstance(loss, Tensor) or loss.numel() != 1:
+                raise ValueError("the closure must return the loss, a scalar tensor")
+            grads: Sequence[Tensor | None] = [p.grad for p in params]
+            if all(p.grad is None for p in self._net.parameters.values()):
+                if not loss.requires_grad:
+                    raise ValueError(
+                        "the closure's loss has no graph and no .grad was set: nothing to train on"
+                    )
+                grads = torch.autograd.grad(loss.reshape(()), params, allow_unused=True)
+            for p in self._net.parameters.values():
+                p.grad = None
+        return self._keep(j, loss, grads)
+
+
+class ModelReplay:
+    """The loss of the model itself on one batch, again and again, as if it were called once.
+
+    Buffers move with the first live call only; all later ones begin with the buffers and repeat the
+    random draws that it began with.
+    """
+
+    def __init__(self, net: Net, batches: Sequence[Batch]) -> None:
+        self._net, self._batches = net, batches
+        self._rng: randomness.RngState | None = None
+        self._moved = False
+        self._before: list[_Buffer] = []
+
+    @contextmanager
+    def loss(self, live: bool) -> Iterator[Tensor]:
+        """The mean loss over the batch, as a function of the model's own parameters."""
+        model = self._net.model
+        own = _buffers(model)
+        for buffer in self._before:
+            buffer.restore()
+        if self._rng is None:
+            self._rng = randomness.save(randomness.devices_of(list(model.parameters())))
+            repeat: Any = nullcontext()
+        else:
+            repeat = randomness.repeated(self._rng)
+        with ExitStack() as stack:
+            stack.enter_context(repeat)
+            stack.enter_context(torch.enable_grad())
+            for batch in self._batches:
+                stack.enter_context(preserved_inputs(batch.inputs))
+            terms = []
+            for batch in self._batches:
+                output = model(*batch.inputs.args, **batch.inputs.kwargs)
+                terms.append(self._net.loss_of(output, batch) * batch.weight)
+            yield terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+        if live and not self._moved:
+            self._moved, self._before = True, own
+            return
+        for buffer in own:
+            buffer.restore()
+
+    def undo(self) -> None:
+        """Put the buffers back as they were before the first call."""
+        for buffer in self._before:
+            buffer.restore()
+
+
+class _Buffer:
+    """A buffer of a module, which may write to it or replace it, with its value."""
+
+    def __init__(self, store: dict[str, Tensor | None], name: str, tensor: Tensor) -> None:
+        self._store, self._name, self._tensor = store, name, tensor
+        self._value = tensor.detach().clone()
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """As it was; batch norm moves its statistics without counting it as a write."""
+        if self._store.get(self._name) is not self._tensor:
+            self._store[self._name] = self._tensor
+        if not torch.equal(self._tensor, self._value):
+            self._tensor.copy_(self._value)
+
+
+def _buffers(model: nn.Module) -> list[_Buffer]:
+    return [
+        _Buffer(module._buffers, name, tensor)
+        for module in model.modules()
+        for name, tensor in module._buffers.items()
+        if tensor is not None
+    ]
+
+
+class ModelSweep(_OnTheModel):
+    """One call of the whole model per block: for models that stages do not reproduce."""
+
+    def __init__(
+        self,
+        net: Net,
+        point: LivePoint | FlatPoint,
+        replay: ModelReplay,
+        *,
+        live: bool,
+        sign: float = 1.0,
+    ) -> None:
+        super().__init__(net, point, sign)
+        self._replay, self._live = replay, live
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j of the mean loss over the batch at this point."""
+        params = self._net.block_parameters(j)
+        with self._standing_here(), self._replay.loss(self._live) as loss:
+            grads = torch.autograd.grad(loss, params, allow_unused=True)
+        return self._keep(j, loss, grads)

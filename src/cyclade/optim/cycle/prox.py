@@ -1,0 +1,120 @@
+"""The separable r of a net: weight decay as the prox it is, and regularisers on chosen weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from cyclade.optim.cycle.adam import AdamStep
+from cyclade.optim.cycle.in_place import Step
+from cyclade.optim.cycle.steps import NetSteps
+from cyclade.optim.net import Net
+from cyclade.regularisers import Regulariser, Zero
+from cyclade.regularisers.joined import Joined
+
+
+class NetProx:
+    """r^j(u) = (wd_j / 2) ‖u‖² + Σ r_i over the block's regularised parameters.
+
+    Both at once is exact: the prox of the sum with step t is the prox of the second with step
+    t / (1 + t·wd), at u / (1 + t·wd).
+    """
+
+    def __init__(self, regs: list[Regulariser], steps: NetSteps) -> None:
+        self.regs, self._steps = regs, steps
+        self._plain = [isinstance(reg, Zero) for reg in regs]
+        self.plain = all(self._plain)  # weight decay alone
+
+    def prox(self, j: int, u: Any, t: Any) -> Any:
+        """The prox of r^j; AdamW's step, and one made in place, decay the weights themselves."""
+        if isinstance(t, Step):
+            return u
+        if isinstance(t, AdamStep):
+            if self._plain[j]:
+                return u
+            shrink, t = None, t.diagonal()
+        else:
+            shrink = self._steps.shrink(j, t)
+        if shrink is not None:
+            u = u / shrink
+        if self._plain[j] or (isinstance(t, float) and t == 0.0):  # a step of zero moves nothing
+            return u
+        z: Tensor = self.regs[j].prox(u, t if shrink is None else t / shrink)
+        return z
+
+
+def net_regularisers(
+    reg: Regulariser | Mapping[str, Regulariser] | None, net: Net
+) -> list[Regulariser]:
+    """One regulariser a block.
+
+    A single `reg` acts on every parameter with at least two dimensions (weights, not biases or
+    normalisation scales); a mapping names parameters, or modules whose weights are meant.
+    """
+    names = [name for block in net.blocks for name in block.params]
+    chosen: dict[str, Regulariser] = {}
+    if isinstance(reg, Mapping):
+        modules = dict(net.model.named_modules())
+        for key, one in reg.items():
+            _require(one, f"reg[{key!r}]")
+            if key in names:
+                chosen[key] = one
+            elif key in modules:
+                owned = {id(p) for p in modules[key].parameters()}
+                inside = [n for n in names if id(net.parameters[n]) in owned and _is_weight(net, n)]
+                if not inside:
+                    raise ValueError(
+                        f"reg names the module {key!r}, which has no trained weight (a parameter "
+                        "with two or more dimensions): name its parameters"
+                    )
+                chosen.update(dict.fromkeys(inside, one))
+            else:
+                raise ValueError(
+                    f"reg names {key!r}, which is neither a trained parameter nor a module"
+                )
+    elif reg is not None:
+        _require(reg, "reg")
+        chosen = dict.fromkeys([name for name in names if _is_weight(net, name)], reg)
+    return [_of_block(net, j, chosen) for j in range(net.m)]
+
+
+def no_decay_names(no_decay: str | Iterable[str], net: Net) -> set[str]:
+    """The trained parameters that never decay: "biases" are all that are not weights."""
+    names = [name for block in net.blocks for name in block.params]
+    if no_decay == "biases":
+        return {name for name in names if not _is_weight(net, name)}
+    if isinstance(no_decay, str):
+        raise ValueError(
+            f"no_decay={no_decay!r}: 'biases' (all parameters with fewer than two dimensions), or "
+            "a list of parameter or module names"
+        )
+    found: set[str] = set()
+    for key in no_decay:
+        inside = {name for name in names if name == key or name.startswith(f"{key}.")}
+        if not inside:
+            raise ValueError(f"no_decay names {key!r}, which has no trained parameter")
+        found |= inside
+    return found
+
+
+def _of_block(net: Net, j: int, chosen: Mapping[str, Regulariser]) -> Regulariser:
+    parts, start = [], 0
+    for name in net.blocks[j].params:
+        shape = tuple(net.parameters[name].shape)
+        size = net.parameters[name].numel()
+        if name in chosen:
+            chosen[name].check(shape, f"reg (for {name})")
+            parts.append((slice(start, start + size), shape, chosen[name]))
+        start += size
+    return Joined(parts) if parts else Zero()
+
+
+def _is_weight(net: Net, name: str) -> bool:
+    return net.parameters[name].dim() >= 2
+
+
+def _require(reg: Any, label: str) -> None:
+    if not isinstance(reg, Regulariser):
+        raise TypeError(f"{label} must be a Regulariser, got {type(reg).__name__}")

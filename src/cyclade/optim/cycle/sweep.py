@@ -1,0 +1,263 @@
+"""The staged sweep: exact block gradients without a whole pass per block.
+
+`grad(j)` advances the cached values to the input of block j's first stage, replays the stages from
+there to the loss, and differentiates with respect to block j alone. Nothing below block j is
+computed again, no gradient of another block is formed, and no graph outlives the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cyclade.optim.cycle.in_place import LiveBlock, Pieces, Update, fits
+from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
+
+
+@contextmanager
+def exact_autocast() -> Iterator[None]:
+    """Autocast as the caller set it, but without its cache of cast weights.
+
+    The cache would hand out the weights as they were before a block moved.
+    """
+    cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(cached)
+
+
+class StagedSweep:
+    """A point (the live parameters, or a lagged copy) moving along a cycle on one batch.
+
+    It begins with the batches, or with the values `at` some stages. Blocks in `in_place` are
+    updated where they lie: their gradients stay in pieces (see `in_place`), where a
+    batch is one, weighs 1, and gives every parameter a gradient.
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        point: LivePoint | FlatPoint,
+        batches: Sequence[Batch],
+        replays: Sequence[Any],
+        *,
+        live: bool,
+        keep: bool,
+        sign: float = 1.0,
+        in_place: Collection[int] = (),
+        at: Sequence[dict[int, Any]] | None = None,
+        slopes: dict[int, Callable[[Tensor], Tensor]] | None = None,
+    ) -> None:
+        self._net, self._point, self._batches, self._in_place = net, point, batches, in_place
+        self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
+        # Cached values before a stage, for each micro-batch: {stage: env}.
+        self._cached: list[dict[int, Any]] = [
+            *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
+        ]
+        # For each micro-batch; both sweeps of a step have the same targets. Under capture they run
+        # on two streams that meet after the first block, so there the live one takes no slope: it
+        # might be one whose constants the other stream is still writing.
+        self._slopes: dict[int, Callable[[Tensor], Tensor]] = {} if slopes is None else slopes
+        self._slope_at_once = slopes is None and net.m > 1  # with one block it would not pay
+        self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
+        self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
+        self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
+        self._begun: dict[int, tuple[int, int, list[Tensor], Any]] = {}  # see `ahead`
+
+    def get(self, j: int) -> Any:
+        """Block j: a copy, or where it lies if it is updated there."""
+        if j in self._in_pieces:
+            tensors = self._point.tensors()
+            return LiveBlock([tensors[name] for name in self._net.blocks[j].params])
+        return self._point.get(j)
+
+    def set(self, j: int, u: Tensor | Update) -> None:
+        """Move block j."""
+        u.commit() if isinstance(u, Update) else self._point.set(j, u)
+        self.moved(j)
+
+    def moved(self, j: int) -> None:
+        """Block j has moved: what was computed beyond its first stage is no longer true."""
+        start = self._net.starts[j]
+        for cached in self._cached:
+            for stage in [stage for stage in cached if stage > start]:
+                del cached[stage]
+
+    def grad(self, j: int) -> Any:
+        """∇^j of the mean loss over the batch."""
+        total: Any = None
+        losses = []
+        unused = set(range(len(self._net.blocks[j].params)))
+        for i, batch in enumerate(self._batches):
+            leaves, end = self._replayed(i, j)
+            found: Sequence[Tensor | None] = [None] * len(leaves)
+            wanted = self._live and self.loss is None  # the loss where the sweep began
+            if self._net.slope is not None and (self._slope_at_once or not wanted):
+                top = self._net.chain.output(end)
+                start = self._slope(i, top)
+                value = self._net.loss_of(top.detach(), batch) if wanted else None
+            else:
+                top = self._loss(end, batch)
+                start = self._net.one(top)
+                value = top.detach()
+            if value is not None:
+                losses.append(value if batch.weight == 1.0 else value * batch.weight)
+            if self._net.weigh_losses:
+                start = start * batch.weight
+            if top.requires_grad:
+                found = _differentiated(top, leaves, start)
+            unused -= {k for k, g in enumerate(found) if g is not None}
+            if self._stays_in_pieces(j, found, leaves, batch):
+                self._in_pieces.add(j)
+                total = Pieces([g for g in found if g is not None])
+            else:
+                gj = self._scaled(dense(found, leaves), batch)
+                total = gj if total is None else total + gj
+        assert total is not None
+        self.unused[j] = unused
+        if self.loss is None and losses:
+            self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        return total
+
+    def _stays_in_pieces(
+        self, j: int, found: Sequence[Tensor | None], leaves: Sequence[Tensor], batch: Batch
+    ) -> bool:
+        whole = len(self._batches) == 1 and batch.weight * self._sign == 1.0
+        return whole and j in self._in_place and fits(found, leaves)
+
+    @torch.enable_grad()
+    def hvp(self, j: int, v: Tensor) -> Tensor:
+        """∇²_jj of the mean loss, times v."""
+        total = torch.zeros_like(v)
+        for i, batch in enumerate(self._batches):
+            leaves, end = self._suffix(i, j, self._advance(i, self._net.starts[j]))
+            loss = self._loss(end, batch)
+            grads = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
+            shapes = [leaf.shape for leaf in leaves]
+            terms = [
+                (g * part).sum()
+                for g, part in zip(grads, unflatten(v, shapes), strict=True)
+                if g is not None and g.requires_grad
+            ]
+            if terms:
+                found = torch.autograd.grad(torch.stack(terms).sum(), leaves, allow_unused=True)
+                total = total + self._scaled(dense(found, leaves).detach(), batch)
+        return total
+
+    def ahead(self, j: int, moving: int) -> None:
+        """Begin block j's replay, up to the first stage that uses `moving`, which moves before it.
+
+        The next two calls are ``set(moving, …)`` and ``grad(j)``.
+        """
+        stop = self._net.starts[moving]
+        if self._net.starts[j] < stop:
+            for i in range(len(self._batches)):
+                env = self._advance(i, self._net.starts[j])
+                leaves = self._variables(j)
+                env = self._run(i, j, env, leaves, self._net.starts[j], stop)
+                self._begun[i] = (j, stop, leaves, env)
+
+    def _replayed(self, i: int, j: int) -> tuple[list[Tensor], Any]:
+        """Block j as variables, and the values after the last stage."""
+        begun, stop, leaves, env = self._begun.pop(i, (-1, 0, [], None))
+        if begun != j:
+            return self._suffix(i, j, self._advance(i, self._net.starts[j]))
+        return leaves, self._run(i, j, env, leaves, stop, len(self._net.chain.stages))
+
+    def _advance(self, i: int, stage: int) -> Any:
+        """The values before `stage`, from the nearest ones that are still true."""
+        cached = self._cached[i]
+        at = max(s for s in cached if s <= stage)
+        env = cached[at]
+        if at < stage:
+            tensors = self._point.tensors()
+            with torch.no_grad():
+                for s in range(at, stage):
+                    env = self._replays[i].run(s, env, tensors, live=self._live)
+                    if self._keep and s + 1 in self._net.starts:
+                        cached[s + 1] = env
+            cached[stage] = env
+            if not self._keep and at > 0:
+                del cached[at]  # a forward sweep never goes back
+        return env
+
+    def _suffix(self, i: int, j: int, env: Any) -> tuple[list[Tensor], Any]:
+        """Block j as variables, and the values after the last stage, functions of them alone."""
+        leaves = self._variables(j)
+        return leaves, self._run(
+            i, j, env, leaves, self._net.starts[j], len(self._net.chain.stages)
+        )
+
+    def _variables(self, j: int) -> list[Tensor]:
+        """The parameters of block j as leaves of a graph, with the hooks of the model's own."""
+        net, tensors = self._net, self._point.tensors()
+        leaves = [tensors[name].detach().requires_grad_() for name in net.blocks[j].params]
+        for name, leaf in zip(net.blocks[j].params, leaves, strict=True):
+            for hook in (net.parameters[name]._backward_hooks or {}).values():
+                leaf.register_hook(hook)  # type: ignore[no-untyped-call]
+        return leaves
+
+    def _run(self, i: int, j: int, env: Any, leaves: list[Tensor], start: int, stop: int) -> Any:
+        """The values before stage `stop` from those before `start`, as functions of `leaves`."""
+        tensors = dict(self._point.tensors())
+        tensors.update(zip(self._net.blocks[j].params, leaves, strict=True))
+        run = self._replays[i].run
+        with torch.enable_grad():
+            for s in range(start, stop):
+                env = run(s, env, tensors, live=self._live)
+        return env
+
+    def _loss(self, end: Any, batch: Batch) -> Tensor:
+        with torch.enable_grad():
+            return self._net.loss(end, batch)
+
+    def _slope(self, i: int, output: Tensor) -> Tensor:
+        """The derivative of the loss in the model's output."""
+        output = output.detach()
+        if i not in self._slopes:
+            assert self._net.slope is not None
+            self._slopes[i] = self._net.slope(self._batches[i].target, output)
+        return self._slopes[i](output)
+
+    def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
+        scale = self._sign if self._net.weigh_losses else batch.weight * self._sign
+        return gj if scale == 1.0 else gj * scale
+
+
+# Private, and so may be missing: then `torch.autograd.grad` does the same.
+_run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
+
+
+def _differentiated(top: Tensor, leaves: list[Tensor], start: Tensor) -> Sequence[Tensor | None]:
+    """``torch.autograd.grad(top, leaves, start, allow_unused=True)``, if it can be without checks.
+
+    They take as long as a small layer (a tenth of this call on a small MLP), and here there is
+    nothing to check: `start` is a slope that was computed from `top`, or the 1 of its dtype.
+    """
+    if start.shape != top.shape:
+        raise ValueError(
+            f"the slope of the loss has shape {tuple(start.shape)}, but the model's output "
+            f"{tuple(top.shape)}"
+        )
+    if _run_backward is None:
+        return torch.autograd.grad(top, leaves, start, allow_unused=True)
+    found: Sequence[Tensor | None] = _run_backward(
+        (top,), (start,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+    )
+    return found
+
+
+def dense(found: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
+    """Gradients as one vector: sparse ones made dense, zeros where there is none."""
+    return flatten(
+        [
+            torch.zeros_like(a) if g is None else g.to_dense() if g.layout != torch.strided else g
+            for g, a in zip(found, like, strict=True)
+        ]
+    )

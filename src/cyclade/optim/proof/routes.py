@@ -1,0 +1,192 @@
+"""Which way a net's gradients are computed: by stages, by the whole model, and why."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import nn
+
+from cyclade.optim.net import Batch, Net
+from cyclade.optim.proof.gradients import Proof, UnprovedError, proving
+from cyclade.optim.stages import Chain, CutWarning, Inputs
+from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
+from cyclade.optim.stages.structure import Structure
+
+
+class Routes:
+    """The chain of stages in use, and the proof that it is the model.
+
+    The routes, from the cheapest: the stages that the model was cut into; the whole model as one
+    stage; the model itself, differentiated in its own parameters. What cannot be proved on a batch
+    falls to the next route with a warning, and from the last one it is refused. The proof is made
+    on the first batch and again when the structure, the hooks, the training flags or plain
+    attributes of the model have changed, or a new kind of call needs a new cut.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Inputs | None,
+        stages: Sequence[nn.Module] | None,
+        *,
+        compile: bool,
+    ) -> None:
+        self._model, self._stages, self._compile = model, stages, compile
+        first = attempt(model, example=example, stages=stages)
+        # Without an example torch.export could not try: it will, on the first batch.
+        self._later = example is None and first.needs_example
+        if not self._later:
+            first.warn(stacklevel=4)
+        self.net: Net | None = None
+        self.chain = self._ready(first)
+        self.recut = False  # whether the stages are others than when they were last counted
+        self._known: set[Any] = set()  # kinds of batches that were found proved
+        self._structure = Structure(model)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the stages are known before the first batch."""
+        return not self._later
+
+    @property
+    def how(self) -> str:
+        """How the model was cut, in a word."""
+        return "model" if self._net.whole_model else self.chain.how
+
+    @property
+    def _net(self) -> Net:
+        assert self.net is not None
+        return self.net
+
+    def _ready(self, made: Attempt) -> Chain:
+        if self._compile:
+            made.chain.compile()
+        return made.chain
+
+    def _use(self, chain: Chain) -> None:
+        self.chain = self._net.chain = chain
+        self.recut = True
+
+    def proved(self, batches: Sequence[Batch]) -> bool:
+        """Whether the route is proved for such batches, and the model still what it was then."""
+        if self._structure.changed() is not None:
+            return False
+        known = self._key(batches)
+        if known is not None and known in self._known:
+            return True
+        many = len(batches) > 1
+        found = all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
+        if found and known is not None:
+            self._known.add(known)
+        return found
+
+    def _key(self, batches: Sequence[Batch]) -> Any:
+        """What the answer of `proved` depends on, where that is quick to say: it is asked often."""
+        if len(batches) != 1 or (tensors := batches[0].plain_tensors()) is None:
+            return None
+        kinds = [(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors]
+        return (self.chain.cuts_made, self.chain.mode(), *kinds)
+
+    def prove(
+        self, batches: Sequence[Batch], arrange: Callable[[], None], *, recursive: bool,
+        every: bool = False,
+    ) -> None:  # fmt: skip
+        """Find a route that is proved on these batches; `arrange` finds the blocks for each.
+
+        With `every` each batch is proved, also where one of its kind was before.
+        """
+        self._known.clear()
+        self._follow_changes(batches[0].inputs)
+        many, reason, written = len(batches) > 1, None, set[str]()
+        while True:
+            try:
+                if recursive or many:
+                    self._keep_hooks_whole()
+                for batch in batches:
+                    known = self.chain.is_proved(batch.inputs, many=many)
+                    if every or batch is batches[0] or not known:
+                        written |= self._prove_one(batch, arrange, many=many)
+                break
+            except UnprovedError as error:
+                reason = reason or _replaced_forward(self._model) or str(error)
+                self._fall(reason)
+        self.recut = False
+        self._structure = Structure(self._model, written)
+        if reason is not None:
+            warnings.warn(
+                CutWarning(
+                    f"{type(self._model).__name__} runs as a whole, so every block pays for a full "
+                    f"pass: {reason}"
+                ),
+                stacklevel=5,
+            )
+
+    def _prove_one(self, batch: Batch, arrange: Callable[[], None], *, many: bool) -> set[str]:
+        """Prove the present route on a batch; the attributes that forward itself writes."""
+        proof = Proof(self._net, batch)
+        try:
+            proof.check_stages()
+        except UnprovedError:
+            if not self.chain.cut_alone(batch.inputs):
+                raise
+            proof.check_stages()
+        with proving():
+            arrange()
+        proof.check_gradients()
+        if proof.finite:
+            self.chain.mark_proved(batch.inputs, many=many)
+        return set(proof.written)
+
+    def check_parameters(self) -> None:
+        """Refuse to go on when the model has other parameters than it had."""
+        if self._structure.changed() is not None:
+            self._net.check_registry()
+
+    def _follow_changes(self, inputs: Inputs) -> None:
+        """Cut again where the model has changed, or could not be cut without a batch."""
+        changed = self._structure.changed()
+        if changed is not None:
+            self._net.check_registry()
+            self._net.whole_model = False
+        if changed is not None or self._later:
+            self._later = False
+            made = attempt(self._model, example=inputs, stages=self._stages)
+            made.warn(stacklevel=6)
+            self._use(self._ready(made))
+
+    def _keep_hooks_whole(self) -> None:
+        """Hooks may hand values to the loss, which must then come from the same pass."""
+        if self.chain.how == "whole" or self._net.whole_model:
+            return
+        for path, module in self._model.named_modules():
+            if module._forward_hooks or module._forward_pre_hooks:
+                raise UnprovedError(
+                    f"{path or 'the model'} has forward hooks, whose values would come from "
+                    "another pass (of the lagged point, or of another micro-batch)"
+                )
+
+    def _fall(self, reason: str) -> None:
+        """Take the next route, or refuse."""
+        if self._stages is not None:
+            raise ValueError(f"stages= are not the model: {reason}")
+        if self.chain.how != "whole":
+            self._use(self._ready(runs_whole(self._model)))
+        elif not self._net.whole_model:
+            self._net.whole_model = True
+        else:
+            raise ValueError(
+                f"no way of running {type(self._model).__name__} block by block gives its own "
+                f"gradients: {reason}"
+            )
+
+
+def _replaced_forward(model: nn.Module) -> str:
+    """Why a model whose forward was replaced on the object cannot be cut; "" where it was not."""
+    if "forward" not in vars(model):
+        return ""
+    return (
+        "its forward was replaced (by mixed_precision= of Accelerate or bf16=True of transformers, "
+        "perhaps: leave these off, and run opt.step under torch.autocast)"
+    )

@@ -1,0 +1,253 @@
+"""Take dead rows and channels out of a model, with its outputs unchanged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cyclade.optim.pruning.links import Link, Links, find_links
+from cyclade.optim.pruning.operations import Norm
+from cyclade.optim.pruning.report import dead_slices, shaped, table
+
+__all__ = ["PruneReport", "prune"]
+
+_ONE = "one channel is kept so that the layer is not empty"
+_PADDED = "its constant output is not 0 and what follows pads with zeros, or is not finite"
+
+_PARTLY = "other columns that read the same channels are not zero"
+
+
+@dataclass
+class PruneReport:
+    """What `prune` removed and what it left; prints as a table.
+
+    ``rows`` has one dict per layer with parameters: layer, kind, shape_before, shape_after (of the
+    weight), parameters_before, parameters_after. ``left`` has one dict per layer that still holds
+    dead rows or columns: layer, side ("outputs" or "inputs"), dead (how many), reason.
+    """
+
+    rows: list[dict[str, Any]]
+    left: list[dict[str, Any]]
+    parameters_before: int
+    parameters_after: int
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was removed."""
+        return any(row["shape_before"] != row["shape_after"] for row in self.rows)
+
+    def __str__(self) -> str:
+        lines: list[list[Any]] = []
+        for row in self.rows:
+            shapes = ["x".join(map(str, row[f"shape_{when}"])) for when in ("before", "after")]
+            counts = [row["parameters_before"], row["parameters_after"]]
+            lines.append([row["layer"] or "(model)", row["kind"], *shapes, *counts])
+        lines.append(["total", "", "", "", self.parameters_before, self.parameters_after])
+        text = table(["layer", "kind", "weight", "now", "parameters", "now"], lines)
+        for left in self.left:
+            text += f"\nleft: {left['dead']} dead {left['side']} of {left['layer']}"
+            text += f" ({left['reason']})"
+        if self.changed:
+            text += "\nThe parameters are new: build the optimizer again."
+        return text
+
+
+@torch.no_grad()
+def prune(model: nn.Module) -> PruneReport:
+    """Remove dead rows and channels of Linear/Conv2d chains, in place; outputs do not change.
+
+    Channel c of a layer goes if the next layer's weights for it are all zero, or if it is
+    constant: its own weights are all zero (or the scale of a batch normalisation behind it is).
+    Its constant, f(bias_c) with f the operations in between, is then added to the next layer's
+    bias. This is repeated until nothing more can go. Every layer keeps at least one channel.
+
+    The layers are found by tracing ``model.forward``, called with its required arguments only,
+    with torch.fx. Between two of them may stand pointwise activations, dropout, 2d pooling, batch
+    normalisation and a flatten to (batch, -1), as modules, functions or methods, each with one
+    user. Everything else (skip connections, layers called twice, tied parameters, groups, the
+    outputs of the model, constants that meet zero padding) is left, and the report says why.
+
+    Outputs are those in eval mode, up to rounding. Inputs of convolutions are taken to have a
+    batch dimension, and BatchNorm1d behind a Linear to act on its features. In training mode a
+    channel that passed through batch normalisation may have had another constant.
+
+    **Build the optimizer again afterwards**: changed parameters are new tensors, without gradient.
+
+    Raises
+    ------
+    ValueError
+        If torch.fx cannot trace the model.
+
+    Example
+    -------
+    >>> import torch
+    >>> from torch import nn
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    >>> with torch.no_grad():
+    ...     _ = model[0].weight[3:].zero_()
+    >>> x = torch.randn(5, 4, dtype=torch.float64)
+    >>> before = model(x)
+    >>> print(prune(model))
+    layer  kind    weight  now  parameters  now
+    -------------------------------------------
+    0      Linear     8x4  3x4          40   15
+    2      Linear     2x8  2x3          18    8
+    total                               58   23
+    The parameters are new: build the optimizer again.
+    >>> torch.allclose(model(x), before, rtol=0, atol=1e-14)
+    True
+    """
+    total = sum(p.numel() for _, p in shaped(model))
+    found = find_links(model)
+    before = _sizes(model)
+    while any(_shorten(link) for link in found.links.values()):
+        pass
+    rows = []
+    for name, (shape, count) in _sizes(model).items():
+        row = {"layer": name, "kind": type(model.get_submodule(name)).__name__}
+        shapes = {"shape_before": before[name][0], "shape_after": shape}
+        counts = {"parameters_before": before[name][1], "parameters_after": count}
+        rows.append({**row, **shapes, **counts})
+    return PruneReport(rows, _left(model, found), total, sum(p.numel() for p in model.parameters()))
+
+
+def _sizes(model: nn.Module) -> dict[str, tuple[tuple[int, ...], int]]:
+    """The weight's shape and the number of parameters of each layer."""
+    sizes = {}
+    for name, module in model.named_modules():
+        held = [p for p in module._parameters.values() if p is not None]
+        if held:
+            sizes[name] = (tuple(held[0].shape), sum(p.numel() for p in held))
+    return sizes
+
+
+def _shorten(link: Link) -> bool:
+    """Remove what can go between two layers; whether anything did."""
+    first, second, k = link.first, link.second, link.k
+    channels = first.weight.shape[0]
+    unread = dead_slices(second.weight, 1).view(channels, k).all(dim=1)
+    value, constant = _constants(link)
+    gone = unread | constant.view(channels, k).all(dim=1)
+    if bool(gone.all()):
+        gone[0] = False
+    if not bool(gone.any()):
+        return False
+    fold = (gone & ~unread).repeat_interleave(k)
+    if bool((value[fold] != 0).any()):
+        _fold(second, fold, value)
+    keep = (~gone).nonzero().flatten()
+    columns = (keep[:, None] * k + torch.arange(k, device=keep.device)).flatten()
+    for module, name, dim, chosen in (
+        (first, "weight", 0, keep), (first, "bias", 0, keep), (second, "weight", 1, columns),
+    ):  # fmt: skip
+        _slice(module, name, dim, chosen)
+    chosen = keep
+    for op in link.ops:
+        chosen = columns if op.kind == "flatten" else chosen
+        if op.norm is not None:
+            for name in ("weight", "bias", "running_mean", "running_var"):
+                _slice(op.norm, name, 0, chosen)
+            op.norm.num_features = len(chosen)
+    setattr(first, f"out_{_unit(first)}", len(keep))
+    setattr(second, f"in_{_unit(second)}", len(columns))
+    return True
+
+
+def _unit(layer: nn.Linear | nn.Conv2d) -> str:
+    return "features" if isinstance(layer, nn.Linear) else "channels"
+
+
+def _constants(link: Link) -> tuple[Tensor, Tensor]:
+    """What each input of the second layer is if it is constant, and whether it may be folded."""
+    first, second = link.first, link.second
+    constant = dead_slices(first.weight, 0)
+    wide = torch.promote_types(first.weight.dtype, torch.float32)
+    value = torch.zeros(len(constant), dtype=wide, device=constant.device)
+    if first.bias is not None:
+        value += first.bias
+    for op in link.ops:
+        if op.kind == "flatten":
+            value, constant = (t.repeat_interleave(link.k) for t in (value, constant))
+        elif op.run is not None:
+            value = op.run(value.clone())
+        elif op.norm is not None:
+            value = _normalise(op.norm, value)
+            if op.norm.weight is not None:
+                constant = constant | (op.norm.weight == 0)
+        elif not op.steady:
+            constant = constant & (value == 0)
+    if isinstance(second, nn.Conv2d) and _pads_with_zeros(second):
+        constant = constant & (value == 0)
+    return value, constant & value.isfinite()
+
+
+def _normalise(norm: Norm, value: Tensor) -> Tensor:
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    value = (value - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
+    value = value if norm.weight is None else value * norm.weight
+    return value if norm.bias is None else value + norm.bias
+
+
+def _pads_with_zeros(layer: nn.Conv2d) -> bool:
+    if layer.padding_mode != "zeros" or layer.padding == "valid":
+        return False
+    if layer.padding == "same":
+        return any(size > 1 for size in layer.kernel_size)
+    return any(p != 0 for p in layer.padding)
+
+
+def _fold(layer: nn.Linear | nn.Conv2d, inputs: Tensor, value: Tensor) -> None:
+    """Add what constant inputs contribute to the bias."""
+    weight = layer.weight[:, inputs].to(value.dtype)
+    added = weight.reshape(*weight.shape[:2], -1).sum(-1) @ value[inputs]
+    if layer.bias is None:
+        old, wanted = torch.zeros_like(added), layer.weight.requires_grad
+    else:
+        old, wanted = layer.bias, layer.bias.requires_grad
+    new = (old + added).to(layer.weight.dtype)
+    layer.bias = nn.Parameter(new, requires_grad=wanted)
+
+
+def _slice(module: nn.Module, name: str, dim: int, keep: Tensor) -> None:
+    old = getattr(module, name)
+    if old is None:
+        return
+    new = old.detach().index_select(dim, keep)
+    if isinstance(old, nn.Parameter):
+        new = nn.Parameter(new, requires_grad=old.requires_grad)
+    setattr(module, name, new)
+
+
+def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
+    """The dead rows and columns that are still there, and why."""
+    fed = {link.second_name: link.first for link in found.links.values()}
+    left = []
+    for name, module in model.named_modules():
+        if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+            continue
+        transposed, groups = (getattr(module, key, 0) for key in ("transposed", "groups"))
+        sides = [("outputs", int(transposed), found.outputs)]
+        if transposed or groups <= 1:  # else dimension 1 is not the input channels
+            sides.append(("inputs", 1 - int(transposed), found.inputs))
+        for side, dim, reasons in sides:
+            weight = module.weight
+            dead = int(dead_slices(weight, dim).sum()) if weight.numel() else 0
+            if not dead:
+                continue
+            if name in reasons:
+                reason = reasons[name]
+            elif side == "outputs" and name in found.links:
+                reason = _ONE if weight.shape[dim] == 1 else _PADDED
+            elif side == "inputs" and name in fed:
+                reason = _ONE if fed[name].weight.shape[0] == 1 else _PARTLY
+            elif isinstance(module, (nn.Linear, nn.Conv2d)):
+                reason = "forward does not call it as a module"
+            else:
+                reason = f"{type(module).__name__} layers are left alone"
+            left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
+    return left

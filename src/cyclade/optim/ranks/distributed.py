@@ -1,0 +1,293 @@
+"""One batch over many processes: what ranks agree on, and what they sum.
+
+An optimizer asks one of two helpers: `OneProcess`, which has nothing to do, or `ManyProcesses`.
+The second makes everything that decides a trajectory the same on all ranks: parameters and buffers
+(broadcast once), the seed, the options and the blocks (compared, or those of the first rank),
+before every step the size and the coin of the whole batch, and in it the gradients and the loss.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
+
+from cyclade.optim.batches import as_batches, as_part
+from cyclade.optim.net import Batch, Net
+from cyclade.optim.ranks.reducing import Reduced, ReducedLag
+from cyclade.optim.stages import randomness
+from cyclade.ranks import RankLostError, Ranks, initialised
+
+__all__ = ["ManyProcesses", "OneProcess", "RankLostError", "together"]
+
+_REFRESH = {None: -1.0, False: 0.0, True: 1.0}
+_BATCH, _CLOSURE = 0.0, 1.0
+
+
+def together(process_group: Any) -> OneProcess:
+    """The helper for a process group; the initialised one, if none is given."""
+    if process_group is not None:
+        return ManyProcesses(Ranks(process_group))
+    if initialised() and torch.distributed.get_world_size() > 1:
+        return ManyProcesses(Ranks())
+    return OneProcess()
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A batch: this rank's micro-batches with their weights in the whole, and its samples in all.
+
+    `proved` says that no rank needs to prove anything on it.
+    """
+
+    batches: list[Batch]
+    size: int
+    refresh: bool | None
+    proved: bool = False
+
+
+class OneProcess:
+    """All samples are here."""
+
+    size, rank = 1, 0
+    alone = True
+    synchronised = False  # whether samples of other ranks meet in a normalisation
+
+    def adopt(self, model: nn.Module) -> None:
+        """Nothing to take over."""
+
+    def agree(self, said: dict[str, Any]) -> dict[str, Any]:
+        """What the first rank says; an error where another says something else."""
+        return said
+
+    def whole(
+        self, read: tuple[Any, Any, Any, Any], refresh: bool | None, *,
+        ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
+    ) -> Whole:  # fmt: skip
+        """The batch that ``as_batches(*read)`` is (a part of)."""
+        batches = as_batches(*read)
+        return Whole(batches, sum(batch.size for batch in batches), refresh)
+
+    def prove(self, prove: Callable[[bool], bool], whole: Whole) -> bool:
+        """Run the proof where it is due; whether it was."""
+        return prove(False)
+
+    def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
+        """Nothing to compare with."""
+
+    def closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """The closure, kept from reducing gradients itself."""
+        return closure
+
+    def drawing(self, seed: int, draws: int, net: Net) -> Any:
+        """A context in which the model draws its random numbers."""
+        return nullcontext()
+
+    def reduced(self, sweep: Any, net: Net, turns: Any, *, closure: bool = False) -> Any:
+        """A sweep with the gradients of the whole batch."""
+        return sweep
+
+    def corrected(self, now: Any, lag: Any, turns: Any, *, fixed: bool) -> Any:
+        """The lagged point of a step whose `now` must be corrected by it."""
+        return lag
+
+    def blame(self, sweep: Any) -> str:
+        """Where a loss that is not finite came from."""
+        return ""
+
+
+class ManyProcesses(OneProcess):
+    """The samples are spread over the ranks of a group."""
+
+    alone = False
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks, self.size, self.rank = ranks, ranks.size, ranks.rank
+
+    # ------------------------------------------------------------------------ before the first
+
+    def adopt(self, model: nn.Module) -> None:
+        """Take over the first rank's parameters and buffers, as DDP does."""
+        _refuse_local_norms(model, self.size)
+        self.synchronised = self.size > 1 and any(
+            isinstance(module, nn.SyncBatchNorm) for module in model.modules()
+        )
+        state = [*model.named_parameters(), *model.named_buffers()]
+        lazy = [name for name, tensor in state if is_lazy(tensor)]
+        if lazy:
+            raise ValueError(
+                f"{lazy[0]} is not initialised yet: run the model once on a batch, on every rank, "
+                "before the optimizer is built"
+            )
+        for _, tensor in state:
+            self.ranks.check_device(tensor.device)
+        said = [(name, tuple(t.shape), str(t.dtype), t.requires_grad) for name, t in state]
+        self.agree({"the model": said})
+        self.ranks.broadcast(tensor for _, tensor in state)
+
+    def agree(self, said: dict[str, Any]) -> dict[str, Any]:
+        """What the first rank says; an error where another says something else.
+
+        "seed" and "blocks" are taken over without one: they may well depend on a rank's own data.
+        """
+        return self.ranks.agree(said, free=("seed", "blocks"))
+
+    # ------------------------------------------------------------------------ before every step
+
+    def whole(
+        self, read: tuple[Any, Any, Any, Any], refresh: bool | None, *,
+        ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
+    ) -> Whole:  # fmt: skip
+        """The batch of which ``as_part(*read)`` is this rank's part.
+
+        One exchange of eight numbers, through which a rank that refuses its part stops all.
+        """
+        batches: list[Batch] = []
+        size, proved, trouble = 0, False, None
+        try:
+            batches, size = as_part(*read)
+            proved = ready(batches)
+        except Exception as error:
+            trouble = error
+        counted = sum(batch.weight for batch in batches)
+        rows = self._exchange(
+            trouble, _BATCH, refresh, draws, rates, [counted, size, len(batches), proved]
+        )
+        counts, sizes, pieces, ready_there = zip(*rows, strict=True)
+        if self.synchronised and len(set(pieces)) > 1:
+            raise ValueError(
+                f"the ranks have {[int(n) for n in pieces]} micro-batches with samples, but "
+                "SyncBatchNorm (or fully_shard) waits for all of them: give every rank as many"
+            )
+        if any(count != count for count in counts):  # losses that add up
+            weighed = [replace(batch, weight=1.0) for batch in batches]
+        elif not sum(counts) > 0:
+            raise ValueError("step got a batch of which no rank has a sample (or a label) to count")
+        else:
+            weighed = [replace(batch, weight=batch.weight / sum(counts)) for batch in batches]
+        return Whole(weighed, int(sum(sizes)), refresh, all(ready_there))
+
+    def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
+        """See that all ranks give a closure, with the same coin."""
+        self._exchange(None, _CLOSURE, refresh, draws, rates, [])
+
+    def _exchange(
+        self, trouble: Exception | None, kind: float, refresh: bool | None, draws: int,
+        rates: Callable[[], float], more: list[float],
+    ) -> list[list[float]]:  # fmt: skip
+        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates()]
+        width = 9
+        mine = [*row, *map(float, more)]
+        rows = self.ranks.rows(mine + [0.0] * (width - len(mine)))
+        self._raise(trouble, any(one[0] for one in rows))
+        for place, what in (
+            (1, "a batch (a closure)"), (2, "refresh"), (3, "the number of steps made"),
+            (4, "lr or weight_decay"),
+        ):  # fmt: skip
+            values = [one[place] for one in rows]
+            if len(set(values)) > 1:
+                raise ValueError(f"the ranks differ in {what}: {values}; nothing has moved")
+        return [one[len(row) :] for one in rows]
+
+    def prove(self, prove: Callable[[bool], bool], whole: Whole) -> bool:
+        """Run the proof where it is due; all ranks at once where they meet in a normalisation."""
+        if whole.proved:
+            return False
+        trouble, done = None, False
+        try:
+            done = prove(self.synchronised)
+        except Exception as error:
+            trouble = error
+        self._raise(trouble, bool(any(row[0] for row in self.ranks.rows([trouble is not None]))))
+        return done
+
+    def _raise(self, trouble: Exception | None, anywhere: bool) -> None:
+        """Raise on every rank what was raised on one."""
+        if not anywhere:
+            return
+        found = self.ranks.gather("" if trouble is None else f"{type(trouble).__name__}: {trouble}")
+        if trouble is not None:
+            raise trouble
+        rank = next(r for r, text in enumerate(found) if text)
+        raise RuntimeError(f"rank {rank} stopped before the step, so nothing moved: {found[rank]}")
+
+    def closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """The closure; a DDP model that it calls does not reduce: the sweep does, block by block.
+
+        Every rank's loss counts the same, as in DDP.
+        """
+
+        def quiet() -> Any:
+            with ExitStack() as stack:
+
+                def silence(module: nn.Module, args: Any) -> None:
+                    if isinstance(module, DistributedDataParallel):
+                        stack.enter_context(module.no_sync())
+
+                hook = register_module_forward_pre_hook(silence)
+                stack.callback(hook.remove)
+                return closure()
+
+        return quiet
+
+    @contextmanager
+    def drawing(self, seed: int, draws: int, net: Net) -> Iterator[None]:
+        """Random numbers of the model come from (seed, step), the same on every rank.
+
+        The process's own generators are left as they were.
+        """
+        if not (net.whole_model or net.chain.random):
+            yield
+            return
+        own = randomness.save(randomness.devices_of(list(net.parameters.values())))
+        word = int(np.random.SeedSequence([abs(seed), draws]).generate_state(1)[0])
+        torch.manual_seed(word)
+        random.seed(word)
+        np.random.seed(word)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            randomness.restore(own)
+
+    # ---------------------------------------------------------------------------- in the step
+
+    def reduced(self, sweep: Any, net: Net, turns: Any, *, closure: bool = False) -> Reduced:
+        """A sweep with the gradients of the whole batch."""
+        return Reduced(sweep, net, self.ranks, turns, 1.0 / self.size if closure else 1.0)
+
+    def corrected(self, now: Any, lag: Any, turns: Any, *, fixed: bool) -> Any:
+        """The lagged point of a step whose `now` must be corrected by it."""
+        if turns is None:  # greedy: its scores ask for plain gradients
+            return ReducedLag(lag, self.ranks, now.share)
+        return now.correct_by(lag, fixed)
+
+    def blame(self, sweep: Any) -> str:
+        """Where a loss that is not finite came from."""
+        faults = sweep.faults.tolist()
+        words = {1.0: "its samples' loss is not finite", 2.0: "it failed"}
+        found = [f"rank {r}: {words[fault]}" for r, fault in enumerate(faults) if fault in words]
+        return f" ({'; '.join(found)})" if found else ""
+
+
+def _refuse_local_norms(model: nn.Module, size: int) -> None:
+    """Batch norm must see the whole batch, or replicas would differ in their statistics."""
+    if size == 1:
+        return
+    for path, module in model.named_modules():
+        plain = isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if plain and module.training and not isinstance(module, nn.SyncBatchNorm):
+            raise ValueError(
+                f"module {path!r} ({type(module).__name__}) would see one rank's samples only, so "
+                "that the replicas' statistics drift apart: use "
+                "torch.nn.SyncBatchNorm.convert_sync_batchnorm(model), or put it in eval mode"
+            )

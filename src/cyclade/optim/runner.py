@@ -1,0 +1,365 @@
+"""Cycles over the blocks of a net: sweeps, the lagged point, `core.cycle`, CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from operator import itemgetter
+from typing import Any
+
+from torch import Tensor
+
+from cyclade import core
+from cyclade.lag import Lag, Nothing
+from cyclade.optim.blocks.order_lock import LockWatch
+from cyclade.optim.capture.device_numbers import DeviceNumbers
+from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
+from cyclade.optim.capture.turn_graphs import TurnGraphs
+from cyclade.optim.cycle.closures import ClosureSweep, ModelReplay, ModelSweep
+from cyclade.optim.cycle.finite import Checked, CheckedLag
+from cyclade.optim.cycle.lags import OneCycleBehind, Rewound
+from cyclade.optim.cycle.prox import NetProx
+from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.cycle.steps import NetSteps
+from cyclade.optim.cycle.sweep import StagedSweep
+from cyclade.optim.cycle.turns import Turns
+from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
+from cyclade.optim.options import Settings
+from cyclade.optim.ranks.distributed import OneProcess
+from cyclade.optim.ranks.reducing import IdleSweep
+from cyclade.optim.spectral import spectral_norms
+from cyclade.optim.state import Slots
+from cyclade.orders import Forward
+from cyclade.regularisers import Regulariser, Zero
+
+_baked_in = itemgetter(
+    "momentum", "nesterov", "clip_norm", "clip_total_norm", "adagrad_norm", "precondition",
+    "damping", "betas", "eps",
+)  # fmt: skip
+"""Options that a CUDA graph bakes in; lr and weight decay it reads from the device."""
+
+
+class CycleRunner:
+    """Runs `core.cycle` on batches, once the blocks are known.
+
+    `run` makes the turns of one step and nothing else: it is what CUDA graphs and `MultiStep`
+    record. `step` and `closure_step` add what surrounds it: the first estimate g_{−1}, the
+    curvature, the counters, and leaving everything as it was when a step fails.
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        settings: Settings,
+        slots: Slots,
+        turns: Turns,
+        rule: EveryBatch | LargeBatches,
+        regs: list[Regulariser],
+        *,
+        curvature: tuple[int, int],
+        together: OneProcess,
+        capture: bool = False,
+    ) -> None:
+        self.net, self.settings, self.slots = net, settings, slots
+        self.turns, self.rule, self.together = turns, rule, together
+        turns.m = net.m
+        self.point = LivePoint(net)
+        self.steps = NetSteps(net, settings, slots)
+        self.reg = NetProx(regs, self.steps)
+        self.lock = LockWatch(net, settings, slots, fixed=turns.fixed)
+        self.measured: int | None = None  # the cycle before which the curvature was last measured
+        self.draws = 0  # batches used: where a sampler should stand when a run resumes
+        self.graphs: Graphs | TurnGraphs | None = None  # TurnGraphs for an order that changes
+        self._curvature_every, self._curvature_iterations = curvature
+        self._lagged: Any = None
+        self._norms = spectral_norms(net.model)
+        self._now: Any = None  # the checked sweep of the step under way
+        if capture:
+            self._prepare_capture()
+
+    # ------------------------------------------------------------------------------- one step
+
+    def step(self, batches: list[Batch], refresh: bool) -> Tensor:
+        """One step on these batches; the loss at its start."""
+        return self._guarded(lambda: self._move(batches, refresh))
+
+    def closure_step(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
+        """The same from a user's closure, called once for every block."""
+        return self._guarded(lambda: self._closure_move(closure, refresh))
+
+    def _guarded(self, move: Callable[[], Tensor]) -> Tensor:
+        """`move`; if it fails before a block has moved, all is as it was but that a batch is used.
+
+        If it fails halfway, a recursive method's lagged point is between two cycles, and only a
+        refresh puts it right.
+        """
+        order = self.turns.memory()
+        norms = [(norm, norm.u.clone(), norm.v.clone()) for norm, _ in self._norms]
+        self._now = None
+        self.draws += 1
+        try:
+            loss = move()
+        except BaseException:
+            if self._now is None or not self._now.moved:
+                self.turns.recall(order)
+                for norm, u, v in norms:
+                    norm.u.copy_(u)
+                    norm.v.copy_(v)
+            else:
+                self.rule.halfway = self.rule.recursive
+            raise
+        self.rule.halfway = False
+        return loss
+
+    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
+        if refresh:  # a small batch is too noisy to measure on
+            self._measure_curvature(batches)
+        if not self.rule.formed:
+            replays = self.replays(batches, undoable=True)
+            now = self.sweep(self.point, batches, replays, live=True)
+            self._now = self._checked(self.together.reduced(now, self.net, None), replays)
+            return self._form(self._now)
+        loss = self._cycle(self.turns.next(), batches, refresh)
+        self._done(loss)
+        return loss
+
+    def _closure_move(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
+        self.advance_norms()
+        if self.settings.numbers is not None:
+            self.settings.numbers.sync()
+        sign = self.settings.sign
+        closure = self.together.closure(closure)
+        turns = self.turns.next() if self.rule.formed else None
+        now = self.together.reduced(
+            ClosureSweep(self.net, self.point, closure, sign=sign), self.net, turns, closure=True
+        )
+        self._now = self._checked(now, [])
+        if not self.rule.formed:
+            return self._form(self._now)
+        lag = self.lag()
+        if not refresh:
+            lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
+            lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
+        self._core(turns, self._now, lag, refresh)
+        self._done(self._now.loss)
+        return self._now.loss  # type: ignore[no-any-return]
+
+    def _done(self, loss: Tensor) -> None:
+        self.turns.done()
+        if not self.rule.recursive:  # estimates that are corrected stay alike by themselves
+            self.lock.look(self.turns.cycles, loss)
+
+    def _form(self, now: Checked) -> Tensor:
+        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
+        found = [now.grad(j) for j in range(self.net.m)]
+        g, lagged = self.estimates(), self.lag().point
+        for j, gj in enumerate(found):
+            g.set(j, gj)
+            lagged.set(j, self.point.get(j))  # x_{−1} = x_0
+        self.rule.formed = True
+        return now.loss
+
+    def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
+        settings = self.settings
+        if settings.numbers is not None:
+            settings.numbers.sync()
+        if self.graphs is None:
+            return self.run(turns, batches, refresh, check=True)
+        baked = tuple(map(_baked_in, settings.groups))
+        alike = [
+            settings.uniform(j, name) for j in settings.mixed for name in ("lr", "weight_decay")
+        ]
+        weights = tuple(batch.weight for batch in batches)
+        options = (self.net.model.training, *baked, *alike, *weights)
+        if isinstance(self.graphs, TurnGraphs):
+            assert turns is not None
+            return self.graphs.run(options, turns, batches)
+        kind = (refresh, None if turns is None else tuple(turns), options)
+        return self.graphs.run(
+            kind, batches, lambda copies: self.run(turns, copies, refresh, check=False)
+        )
+
+    def run(
+        self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
+    ) -> Tensor:
+        """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
+        self.advance_norms()
+        replays = self.replays(batches, undoable=check)
+        in_place = () if turns is None else self.in_place()  # a greedy order compares vectors
+        slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
+        sweep = self.sweep(
+            self.point, batches, replays, live=True, in_place=in_place, slopes=slopes
+        )
+        now = self.together.reduced(sweep, self.net, turns)
+        lag = self.lag()
+        if not refresh:
+            beside = self.sweep(lag.point, batches, replays, live=False, slopes=slopes)
+            lag.board(beside)
+            lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
+        if check:
+            self._now = self._checked(now, replays)
+        self._core(turns, self._now if check else now, lag, refresh)
+        assert now.loss is not None
+        return now.loss  # type: ignore[no-any-return]
+
+    def _core(self, turns: list[int] | None, now: Any, lag: Any, refresh: bool) -> None:
+        visit: Iterable[int]
+        if turns is None:
+            visit = self.turns.chosen_on_the_way(
+                lambda: core.scores(now, self.reg, self.steps, self.net.m)
+            )
+        else:
+            visit = turns
+        if isinstance(now, Checked) and not refresh:
+            lag = CheckedLag(lag, now)
+        core.cycle(visit, now, lag, self.estimates(), self.reg, self.steps, refresh)
+        lag.trim()
+
+    # ------------------------------------------------------------------------ what cycles need
+
+    def _checked(self, now: Any, replays: list[Any]) -> Checked:
+        return Checked(now, replays, self.together.blame)
+
+    def replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
+        """What repeats the draws and buffers of one step: shared by both its sweeps."""
+        if self.net.whole_model:
+            return [ModelReplay(self.net, batches)]
+        return [self.net.chain.replay(undoable=undoable) for _ in batches]
+
+    def in_place(self) -> frozenset[int]:
+        """The blocks whose plain step is made where they lie (see `cyclade.optim.cycle.in_place`).
+
+        None for estimates, which are vectors; none under capture, where lr lies on the device;
+        none over several processes, as what is reduced is one vector.
+        """
+        steps = self.steps
+        steps.ready = {}
+        eager = self.settings.numbers is None and self.together.alone
+        if self.rule.recursive or not self.reg.plain or not eager or self.net.whole_model:
+            return frozenset()
+        found = ((j, steps.in_place(j)) for j in range(self.net.m))
+        steps.ready = {j: step for j, step in found if step is not None}
+        return frozenset(steps.ready)
+
+    def sweep(
+        self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
+        live: bool, in_place: Collection[int] = (), slopes: dict[int, Any] | None = None,
+    ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
+        """A sweep over `point` on these batches; only a live one moves buffers."""
+        if not batches:  # all samples are on other ranks
+            return IdleSweep(self.net, point)
+        sign = self.settings.sign
+        if self.net.whole_model:
+            return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
+        keep = not isinstance(self.turns.order, Forward)
+        return StagedSweep(
+            self.net, point, batches, replays, live=live, keep=keep, sign=sign,
+            in_place=in_place, slopes=slopes,
+        )  # fmt: skip
+
+    def estimates(self) -> Any:
+        """g; nothing for a method that carries none."""
+        if not self.rule.recursive:
+            return Nothing()
+        return _Estimates(self.slots.vectors("g", self.point))
+
+    def lag(self) -> Any:
+        """The lagged point: two points in a fixed order, a tape otherwise."""
+        if not self.rule.recursive:
+            return Nothing()
+        if self._lagged is None:
+            point = FlatPoint(self.net, self.slots.vectors("lag", self.point))
+            if self.turns.fixed:
+                side = None if self.graphs is None else side_stream(point.flats[0].get_device())
+                self._lagged = OneCycleBehind(point, side)
+            else:
+                self._lagged = Rewound(Lag(self.point), point)
+        return self._lagged
+
+    @property
+    def has_norms(self) -> bool:
+        """Whether the model has spectral norms to advance."""
+        return bool(self._norms)
+
+    def advance_norms(self) -> None:
+        """One power iteration of every spectral norm in the model."""
+        for norm, weight in self._norms:
+            norm.advance(weight)
+
+    def _measure_curvature(self, batches: list[Batch]) -> None:
+        wanted = any(group["precondition"] == "curvature" for group in self.settings.groups)
+        cycles = self.turns.cycles
+        due = self.measured is None or cycles >= self.measured + self._curvature_every
+        if wanted and due:
+            sweep = self.together.reduced(
+                self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
+            )
+            with self.net.chain.eager():  # compiled stages have no second derivatives
+                measured = self.steps.measure(sweep, self._curvature_iterations)
+            if measured:
+                self.measured = cycles
+
+    # ------------------------------------------------------------------------ capture and state
+
+    def _prepare_capture(self) -> None:
+        if not all(isinstance(reg, Zero) for reg in self.reg.regs):
+            raise ValueError(
+                "capture=True takes weight decay but no reg=: regularisers read their step back "
+                "from the device"
+            )
+        if self.net.whole_model or self.net.chain.random:
+            raise ValueError(
+                "capture=True cannot repeat random masks within a cycle: set dropout to 0 (and "
+                "give modules of your own that draw nothing the attribute "
+                "draws_random_numbers = False), or capture=False"
+            )
+        if self.turns.fixed:
+            self.graphs = Graphs()
+        elif self.net.chain.repeatable:
+            self.graphs = TurnGraphs(self, Recorder())
+        else:
+            raise ValueError(
+                "capture=True with an order that changes needs stages whose output does not depend "
+                "on buffers that they move: take order='forward', or capture=False"
+            )
+        self._record_anew()
+
+    def _record_anew(self) -> None:
+        self.settings.numbers = DeviceNumbers(self.settings.groups)
+
+    def forget_graphs(self) -> None:
+        """Something that the CUDA graphs point to was replaced: record them again."""
+        if self.graphs is not None:
+            self.graphs.clear()
+            self._record_anew()
+
+    def state(self) -> dict[str, Any]:
+        """Counters and the tape; vectors lie in the optimizer's state."""
+        lagged = self._lagged
+        return {
+            "draws": self.draws,
+            "measured": self.measured,
+            "trail": lagged.memory() if isinstance(lagged, Rewound) else {},
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Stand where `state` was taken."""
+        self.draws, self.measured = int(state["draws"]), state["measured"]
+        self._lagged = None
+        if state["trail"]:
+            self.lag().recall(state["trail"])
+        self.forget_graphs()
+
+
+class _Estimates:
+    """The estimates g, one vector a block."""
+
+    def __init__(self, flats: list[Tensor]) -> None:
+        self._flats = flats
+
+    def get(self, j: int) -> Tensor:
+        """Vector j itself."""
+        return self._flats[j]
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Overwrite vector j."""
+        self._flats[j].copy_(u)

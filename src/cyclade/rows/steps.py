@@ -1,0 +1,159 @@
+"""Steps of linear models: Λ_j from the rows themselves, so that nothing is tuned.
+
+The exact L_j of a block, and diagonals for methods that sample rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cyclade._arrays import Array
+from cyclade.rows.sweep import Columns, Rows
+from cyclade.rows.tuning import TUNING
+from cyclade.steps import Eta, Rated, power_iteration
+
+
+class RowSteps(Rated):
+    """η Λ_j^{−1} with Λ_j = β D_j, D_j from `diagonal` and β the bound on φ''.
+
+    D_j is measured on the rows at the start. On a stream (n = ∞), a sample of at least `large` rows
+    that shows more curvature raises D_j for good.
+
+    Where φ'' has no bound, β is the largest φ'' met since the last large sample. Where a step went
+    too far, φ'' is large and the next steps are short, so that they lead back.
+    """
+
+    def __init__(
+        self, bound: float, m: int, b_small: float, n: float, width: int, even: bool, eta: Eta,
+        large: float = math.inf,
+    ) -> None:  # fmt: skip
+        super().__init__(eta)
+        self.m, self.large = m, large
+        self.bounded, self.stream = math.isfinite(bound), math.isinf(n)
+        self.beta = bound if self.bounded else 1.0
+        self._diagonal: Callable[[Rows, int], Array] = lambda rows, j: diagonal(
+            rows, j, 1.0, b_small, n=n, width=width, even=even
+        )
+        self.D: list[Array] = []
+
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
+        """g^j and η Λ_j^{−1}, with Λ_j raised by what the sample shows."""
+        if not self.bounded:
+            here = now.largest_curvature()
+            fresh = j == 0 and now.rows.n >= self.large and here > 0
+            self.beta = here if fresh else max(self.beta, here)
+        elif self.stream and now.rows.n >= self.large:
+            self.D[j] = np.maximum(self.D[j], self._diagonal(now.rows, j))
+        return gj, self.current(j)
+
+    def current(self, j: int) -> Array:
+        """η Λ_j^{−1}."""
+        return self.rate / self.beta / self.D[j]
+
+    def metric(self, j: int) -> Array:
+        """Λ_j."""
+        return self.beta * self.D[j]
+
+    def prepare(self, at_x0: Any) -> None:
+        """Measure D_j on the rows of the sweep at x_0; where φ'' has no bound, β too."""
+        self.D = [self._diagonal(at_x0.rows, j) for j in range(self.m)]
+        if not self.bounded:
+            self.beta = at_x0.largest_curvature() or 1.0
+
+    def memory(self) -> dict[str, Any]:
+        """Λ_j so far."""
+        return super().memory() | {"D": list(self.D), "beta": self.beta}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from these Λ_j."""
+        super().recall(memory)
+        self.D, self.beta = list(memory["D"]), memory["beta"]
+
+
+def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
+    """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy.
+
+    Example
+    -------
+    >>> falling(1.0, 10.0)(30)
+    0.5
+    """
+    return lambda k: eta / math.sqrt(1.0 + k / per_epoch)
+
+
+def exact(rows: Rows, bound: float, m: int) -> list[float]:
+    """L_j = bound · λ_max(A_jᵀ diag(w) A_j) of each block, where `bound` is the supremum of φ''.
+
+    Where f is flat in a block, L_j is 1: any step will do. Blocks of more than 1,024 columns are
+    measured by power iteration, with a margin of 2 %.
+    """
+    _need_finite(bound)
+    return [bound * norm or 1.0 for norm in norms(rows, m)]
+
+
+def norms(rows: Rows, m: int) -> list[float]:
+    """λ_max(A_jᵀ diag(w) A_j) of each block."""
+    blocks = [rows.columns(j) for j in range(m)]
+    return [_norm(columns, rows, np.ones(columns.size)) for columns in blocks]
+
+
+def diagonal(
+    rows: Rows, j: int, bound: float, b: float, *, n: float, width: int = 1, even: bool = False
+) -> Array:
+    """A diagonal Λ_j that bounds, on average, the curvature of block j on samples of b of n rows.
+
+    Let w sum to one over the rows, σ = (n − b) / (b (n − 1)), and D the diagonal of
+
+        d_k = Σ_i w_i a_ik² + σ Σ_i w_i a_ik⁴ / Σ_i w_i a_ik²,
+
+    the curvature along a column and how much a sample's may differ from it: a column that few rows
+    have is rarely met in a sample, and then weighs much. With λ = λ_max(D^{−½} A_jᵀ W A_j D^{−½})
+    and ρ = max_i n w_i ‖D^{−½} a_ij‖², sampling b of n rows without replacement has the expected
+    smoothness bound · ((1 − σ) λ + σ ρ) in the norm of D, and Λ_j is that number times D. With
+    b = n it is the exact L_j, in the scale of the columns.
+
+    λ and ρ are measured on `rows`; `n` may be infinite, for a stream. `width` is the number of
+    outputs of each feature; with `even`, D = I (penalties on groups need that).
+    """
+    _need_finite(bound)
+    columns, weight = rows.columns(j), rows.weight
+    squared = columns.squared()
+    squares = squared.back(weight)
+    sigma = 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
+    if even:
+        scale = np.ones_like(squares)
+    else:
+        squares = np.where(squares > 0, squares, 1.0)  # an empty column has nothing to bound
+        scale = squares + sigma * squared.squared().back(weight) / squares
+    row_norms = np.zeros(rows.n, scale.dtype)
+    squared.move(row_norms, 1.0 / scale)
+    of_a_row = float((rows.n * weight * row_norms).max())
+    factor = bound * ((1.0 - sigma) * _norm(columns, rows, scale) + sigma * of_a_row) or 1.0
+    return np.repeat(factor * scale, width).astype(weight.dtype)
+
+
+def _norm(columns: Columns, rows: Rows, scale: Array) -> float:
+    """λ_max of A_jᵀ W A_j with rows and columns divided by √scale."""
+    root, weight = np.sqrt(scale), rows.weight
+    if columns.size <= TUNING.gram_columns:
+        gram = columns.gram(weight) / np.outer(root, root)
+        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
+
+    def apply(v: Array) -> Array:
+        z = np.zeros(rows.n, v.dtype)
+        columns.move(z, v / root)
+        return columns.back(weight * z) / root
+
+    start = np.random.default_rng(0).standard_normal(columns.size)
+    return TUNING.power_margin * power_iteration(apply, start, TUNING.power_iterations)[0]
+
+
+def _need_finite(bound: float) -> None:
+    if not math.isfinite(bound):
+        raise ValueError(
+            "the loss has no finite bound on its second derivative, so there is no L_j: give steps"
+        )

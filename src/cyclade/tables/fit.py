@@ -1,0 +1,281 @@
+"""The outer loop over a table: measure, stop, choose, improve, as in `working_set`.
+
+A pass over the table costs far more than anything on the client. So a step is made with one: the
+pass at its end sums the loss and the gradient there, what a dual value needs, and the products of
+the working set for the next step. Two more kinds of passes are made where needed: the products of
+columns that have just come in, and the point that a shorter step leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels.block_gram import ONES
+from cyclade.linear.kernels.gram import LENGTHS
+from cyclade.linear.quadratic import next_damping
+from cyclade.linear.results import Certificate
+from cyclade.linear.working_set import Report, Stopping
+from cyclade.tables import model
+from cyclade.tables.model import Move, Products
+from cyclade.tables.table import Reading, Table
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Place:
+    """Where a fit stands, and what it keeps from step to step."""
+
+    measured: Reading
+    passes: int = 0  # cycles made
+    working: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks
+    history: list[dict[str, float]] = field(default_factory=list)
+    products: Products | None = None  # at this point; for the squared loss, at any
+    known: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks of the products
+    bent: bool = False  # whether these products are under φ'' as it is
+    damping: float = 1.0
+    trust: float = 0.1  # of a majoriser's weights, the part that replaces φ'' < 0
+    true_below: float = np.inf  # distance from which on φ'' < 0 is taken as it is
+
+    @property
+    def x(self) -> Array:
+        """The coefficients, flat."""
+        return self.measured.x
+
+    def point(self) -> Reading:
+        """What `return_to` needs."""
+        return self.measured
+
+    def return_to(self, point: Reading) -> None:
+        """Go back to a point that was passed."""
+        self.measured, self.products, self.known = point, None, self.known[:0]
+
+
+def begin(table: Table, x: Array, c: Any, W: Array | None = None) -> Place:
+    """Start at (x, c), with the products of W if asked for; at x = 0 with the best intercept."""
+    x = np.array(x, np.float64)
+    table.penalty.project(x)
+    if table.fit_intercept and not x.any():
+        c = table.null.c
+    new = None if W is None or not W.size else wanted(table, W)
+    sums = table.read(x, c, new=new)
+    place = Place(table.reading(x, c, sums))
+    if W is not None and new is not None:
+        place.products, place.known = new_products(table), W
+        place.products.add(new, sums["products"])
+    return place
+
+
+def rebase(table: Table, place: Place) -> None:
+    """Carry a place over to another penalty; a gradient with gaps is read again."""
+    now, sums = place.measured, place.measured.sums
+    if sums["g"].shape[0] != table.chunks.p:
+        sums = table.read(now.x, now.c)
+    place.measured = table.reading(now.x, now.c, sums)
+    place.true_below = np.inf
+
+
+def minimise(
+    table: Table, place: Place, tol: float, max_passes: int, report: Report,
+    save: Callable[[], None] | None = None,
+) -> Certificate:  # fmt: skip
+    """Move the place until the certificate holds or `max_passes` cycles are spent.
+
+    `save`, if given, is called after every step.
+    """
+
+    def tell(row: dict[str, float]) -> None:
+        row["reads"] = table.reads
+        report(row)
+
+    stopping = Stopping(table, place, tol, max_passes, tell)
+    while not stopping.done(place):
+        screen(table, place, stopping.certificate)
+        improve(table, place, stopping.target, stopping.scale, max_passes)
+        if save is not None:
+            save()
+    stopping.settle(place)
+    return stopping.certificate
+
+
+def screen(table: Table, place: Place, certificate: Certificate) -> None:
+    """Take out columns that a duality gap proves to be zero in every solution.
+
+    φ* is 1/L-strongly convex where φ'' ≤ L, so a dual point with a gap is within √(2 L gap) of the
+    best, and a column with |a_j·(sθ)| + ‖a_j‖ √(2 L gap) < λ_j has x_j = 0 there. The problem
+    without it has the same minimum, so gaps of one are gaps of the other.
+    """
+    penalty, now = table.penalty, place.measured
+    if not (table.screens and table.norms.size and table.has_dual and penalty.is_norm):
+        return
+    if not np.isfinite(table.loss.bound):
+        return
+    gap = now.objective - now.dual
+    if not gap < np.inf or np.any(np.abs(now.slope) > 1e-13 * now.sums["size"]):
+        return  # θ is not φ' shrunk
+    t = min(1.0, 1.0 / max(penalty.excess(now.g), 1e-300))
+    far = t * np.abs(now.g) + table.norms * np.sqrt(2.0 * table.loss.bound * max(gap, 0.0))
+    out = (far < (1.0 - 1e-9) * penalty.zero_threshold) & (now.x == 0)
+    if table.alive is not None:
+        out |= ~np.isin(np.arange(out.size), table.alive)
+    if out.any():
+        table.alive = np.flatnonzero(~out)
+
+
+def improve(table: Table, place: Place, target: float, scale: float, max_passes: int) -> None:
+    """One working set and one model: choose, minimise, move as far as F falls."""
+    now, tuning = place.measured, table.tuning
+    place.working = W = choose(table, place)
+    cols = wanted(table, W)
+    exact, budget = table.loss.quadratic, max_passes - place.passes
+    tolerance = max(0.1 * target, tuning.newton_precision * now.distance)
+    if exact:
+        tolerance = min(0.01 * target, tuning.newton_precision * now.distance)
+    bent = near(table, place, scale)
+    move: Move | None = None
+    while move is None:
+        products = ensure(table, place, cols, bent)
+        move = model.minimise(
+            table, now, products, W, tolerance, budget, not bent or table.loss.convex
+        )
+        if move is None:  # φ'' as it is has no minimum here
+            bent, place.true_below = False, 0.3 * now.distance
+    place.passes += max(move.cycles, 1)
+    advance(table, place, move, exact, bent)
+
+
+def near(table: Table, place: Place, scale: float) -> bool:
+    """Whether a nonconvex loss is modelled by φ'' as it is: near the minimum."""
+    if table.loss.convex or not table.penalty.is_scalar:
+        return False
+    limit = min(place.true_below, table.tuning.true_hessian_distance * scale)
+    return place.measured.distance <= limit
+
+
+def choose(table: Table, place: Place) -> Array:
+    """The support, the worst violators, and zeros that are close to violating.
+
+    A column that is missing costs a pass over the table, one too many a row of products. So zeros
+    come in beforehand where a pass is made anyway, and only there. Under penalties without a
+    threshold every column is a candidate, and the worst come in.
+    """
+    tuning, penalty, now = table.tuning, table.penalty, place.measured
+    found = penalty.candidates(now.x, now.g, now.distances, tuning.near, None)
+    inside, size = found.support.size, max(penalty.size, 1.0)
+    room = max(inside // 2, int(tuning.room / size), 1)
+    most = max(int(tuning.max_products / size), inside + 1)
+    violating, close = found.violating, found.close
+    if violating.size > 2 * room:
+        violating = violating[np.argpartition(-found.violation, 2 * room)[: 2 * room]]
+        close = close[:0]
+    if close.size > room:
+        close = close[np.argpartition(-found.pull, room)[:room]]
+    needed = np.concatenate([found.support, violating])[:most]
+    if place.products is not None and np.isin(needed, place.known).all():
+        return np.sort(place.known)  # columns whose products are there cost nothing
+    return np.sort(np.concatenate([needed, close])[:most])
+
+
+def ensure(table: Table, place: Place, cols: Array, bent: bool) -> Products:
+    """Products of the columns, with a pass for those that are lacking."""
+    if place.products is None or place.bent != bent:
+        place.bent, place.products = bent, new_products(table)
+    products = place.products
+    new = products.lacking(cols)
+    if new.size:
+        now = place.measured
+        sums = table.run(
+            now.x, now.c, gradient=False, old=products.members, new=new, **weights(place, bent)
+        )
+        products.add(new, sums["products"])
+    return products
+
+
+def wanted(table: Table, W: Array) -> Array:
+    """The columns of some blocks, after that of ones where there is an intercept."""
+    ones = np.array([ONES] if table.fit_intercept else [], np.int64)
+    return np.concatenate([ones, model.columns_of(table, W)[0]])
+
+
+def nonzero(table: Table, x: Array) -> Array:
+    """By blocks: whether any entry is not zero."""
+    penalty: Any = table.penalty
+    return x != 0 if penalty.is_scalar else np.asarray(penalty.occupied(x))
+
+
+def new_products(table: Table) -> Products:
+    """None yet."""
+    return Products(table.T if table.loss.softmax else 1)
+
+
+def weights(place: Place, bent: bool) -> dict[str, Any]:
+    """How a pass weighs rows for products."""
+    return {"damping": place.damping, "trust": None if bent else place.trust}
+
+
+def advance(table: Table, place: Place, move: Move, exact: bool, bent: bool) -> None:
+    """Move by t = 1, or less if F does not fall enough (Armijo), with a pass at the end.
+
+    Shorter steps are tried if F should fall there, going by the loss and its slope at both ends.
+    """
+    now, products = place.measured, place.products
+    assert products is not None
+    dx = np.zeros_like(now.x)
+    dx[move.entries] = move.dx
+    r = [total(table, place.working, now.x + t * dx) for t in (0.0, *LENGTHS)]
+    down = float(now.g @ dx) + float(np.sum(now.slope * move.dc))
+    F, slope = now.value + r[0], down + r[1] - r[0]
+    ask: dict[str, Any] = {}
+    moving = place.working
+    if not exact:  # the next working set is likely what this one leaves in the support
+        moving = moving[nonzero(table, np.abs(now.x) + np.abs(dx))[moving]]
+        ask = {"new": wanted(table, moving), **weights(place, bent)}
+
+    def falls(t: float, value: float, r: float) -> bool:
+        return value + r <= F + 1e-4 * t * min(slope, 0.0) + 1e-13 * abs(F)
+
+    reached, end = 0.0, None
+    for t, own in zip(LENGTHS, r[1:], strict=True):
+        if end is not None and not falls(t, between(t, now.value, down, *end), own):
+            continue
+        x, c = now.x + t * dx, now.c + t * move.dc
+        x[np.abs(x) < 1e-300] = 0.0
+        sums = table.read(x, c, **ask)
+        # Where the model is F itself, what is left is rounding.
+        if exact or falls(t, float(sums["value"]), own):
+            reached, place.measured = t, table.reading(x, c, sums)
+            break
+        if t == 1.0 and np.isfinite(sums["value"]) and np.isfinite(sums["g"]).all():
+            new = table.reading(x, c, sums)
+            end = new.value, float(new.g @ dx) + float(np.sum(new.slope * move.dc))
+    place.damping = next_damping(place, place.damping, reached)
+    if bent and place.measured.distance > 0.9 * now.distance:
+        place.true_below = 0.3 * now.distance  # φ'' as it is led nowhere; damping leaves it alone
+    if not exact:
+        place.products = None
+        if reached > 0.0:
+            place.products = new_products(table)
+            place.products.add(ask["new"], sums["products"])
+            place.known = moving
+    else:
+        place.known = np.union1d(place.known, place.working)
+
+
+def between(t: float, first: float, down: float, last: float, up: float) -> float:
+    """A function at t in [0, 1] by the cubic with its values and slopes at 0 and 1.
+
+    >>> between(0.5, 0.0, 0.0, 1.0, 3.0)  # t³
+    0.125
+    """
+    rise = last - first
+    return first + t * (down + t * (3.0 * rise - 2.0 * down - up + t * (down + up - 2.0 * rise)))
+
+
+def total(table: Table, W: Array, x: Array) -> float:
+    """r on the blocks W."""
+    return table.penalty.total(W, x[W] if table.penalty.is_scalar else x)

@@ -1,0 +1,296 @@
+"""The problem over a table: what passes over it return, as the outer loop needs it.
+
+min over (x, c) of Σ_i s_i φ(y_i, z_i) + r(x),  z = Xx + c + offset,  with Σ s_i = 1,
+
+where rows stay where they are: the client holds x, sums, and nothing with n entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.losses import Loss
+from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.tuning import Tuning
+from cyclade.tables.chunks import Chunks, Sums, Task
+from cyclade.tables.passes import Column, Look, NullPass, Pass
+
+Array = NDArray[Any]
+
+
+class Seen:
+    """What `Look` found: rows, weights, outputs; and what a task found that looks at more."""
+
+    def __init__(
+        self, chunks: Chunks, loss: Loss, tuning: Tuning,
+        opening: Callable[[Look], Task] | None = None,
+    ) -> None:  # fmt: skip
+        look = Look(Column(loss, None), tuning.chunk_sample if hasattr(loss, "width") else 1)
+        if opening is None:
+            sums = chunks.reduce(look, with_X=False)
+        else:
+            sums = chunks.reduce(opening(look))
+        self.loss, self.sums = loss, sums
+        self.n, self.weight = int(sums["n"]), float(sums["weight"])
+        if self.n == 0:
+            raise ValueError("X: must have at least one row and one column")
+        if not 0 < self.weight < np.inf:
+            raise ValueError("sample_weight: at least one weight must not be zero")
+        self.rows = [rows for _, rows in sorted(sums["list rows"])]
+        self.some = np.array(sums["list some"])  # targets less offsets, of some rows
+        shape = tuple(sums["most shape"])
+        self.columns = shape[0] if shape else None  # of y
+        self.classes = int(sums["most class"]) + 1
+        self.has_offset = bool(sums["moved"])
+        offset = sums["most offset"]
+        self.offsets = offset[0] if offset else None  # columns of the offset
+
+    def null(self, loss: Loss) -> Sums | None:
+        """The sums of the null model of a loss without an intercept, if they are known."""
+        found = {name[5:]: v for name, v in self.sums.items() if name.startswith("null ")}
+        if loss is not self.loss or not found:
+            return None
+        return {name: value / self.weight for name, value in found.items()}
+
+
+@dataclass
+class Reading:
+    """A full check at (x, c), summed over all rows: everything the next step is chosen from."""
+
+    x: Array
+    c: Any
+    g: Array  # ∇_x of the smooth part; zero where a column was screened out
+    slope: Any  # in the intercept: a number, or (T,); zero where there is none
+    distances: Array  # dist(−g, ∂r(x)) by blocks
+    distance: float  # the largest of them, or of the intercept's slopes
+    objective: float
+    sums: Sums
+    dual: float = -np.inf
+
+    @property
+    def value(self) -> float:
+        """The loss."""
+        return float(self.sums["value"])
+
+
+class Table:
+    """Chunks, a loss and a bound penalty; arguments are checked beforehand."""
+
+    def __init__(
+        self, chunks: Chunks, column: Column, seen: Seen, penalty: BoundPenalty,
+        fit_intercept: bool, tuning: Tuning,
+    ) -> None:  # fmt: skip
+        self.chunks, self.column, self.seen, self.penalty = chunks, column, seen, penalty
+        self.loss, self.fit_intercept, self.tuning = column.loss, fit_intercept, tuning
+        self.dtype = np.dtype(np.float64)  # that is worked in
+        self.reads = 0  # passes over X
+        self.norms = np.empty(0)  # of columns, once read
+        self.alive: Array | None = None  # columns that are not screened out; None: all
+        self.at_zero: Sums | None = None  # of a pass at x = 0 without an intercept
+        self.screens = True  # not along a path, where the next λ needs the whole gradient
+
+    def at(self, penalty: Any) -> Table:
+        """The same with another penalty of the same kind, as along a path."""
+        other = copy(self)
+        other.penalty, other.alive = self.penalty.at(penalty), None
+        return other
+
+    def with_loss(self, loss: Loss) -> Table:
+        """The same with another loss."""
+        other = copy(self)
+        column = self.column
+        other.column = Column(loss, column.outputs, column.output, column.total)
+        other.loss, other.alive, other.at_zero = loss, None, None
+        for cached in ("null", "null_gradient", "has_dual"):
+            other.__dict__.pop(cached, None)
+        return other
+
+    @property
+    def T(self) -> int:
+        """Columns of z."""
+        return self.column.outputs or 1
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether a duality gap can be had."""
+        convex = self.loss.convex and hasattr(self.loss, "conjugate")
+        return bool(convex and self.penalty.has_dual)
+
+    @cached_property
+    def null(self) -> Null:
+        """The null model, the same for every penalty."""
+        return Null(self)
+
+    @cached_property
+    def null_gradient(self) -> Array:
+        """At x = 0 and the best intercept, by features."""
+        zero = np.zeros(self.chunks.p * self.penalty.T)
+        return np.asarray(self.read(zero, self.null.c)["g"])
+
+    # --- passes over X --------------------------------------------------------------------------
+
+    def run(self, x: Array, c: Any, **what: Any) -> Sums:
+        """One pass at (x, c); `what` else is asked for, see `Pass`."""
+        by_features = self.penalty.by_features(x).reshape(self.chunks.p, -1)
+        cols = np.flatnonzero(by_features.any(axis=1))
+        own = by_features[cols]
+        if self.column.outputs is None:
+            own = own[:, 0]
+        self.reads += 1
+        task = Pass(self.column, self.tuning, cols, np.ascontiguousarray(own), c, **what)
+        return self.chunks.reduce(task)
+
+    def read(self, x: Array, c: Any, **what: Any) -> Sums:
+        """A pass with the gradient, and with norms of columns if they are needed and not known."""
+        unknown = self.needs_norms and not self.norms.size
+        sums = self.run(
+            x, c, alive=self.alive, squares=unknown, dual=self.has_dual, sides=self.fit_intercept,
+            **what,
+        )  # fmt: skip
+        if not (self.fit_intercept or x.any()):
+            self.at_zero = sums
+        if unknown:
+            self.norms = np.sqrt(sums.pop("squares"))
+        if not np.isfinite(self.norms if unknown else sums["g"]).all():
+            self._refuse(x, c)
+        return sums
+
+    @property
+    def needs_norms(self) -> bool:
+        """For dual points that an intercept moves, and to screen: in a long gradient that pays."""
+        long = self.chunks.p > self.tuning.max_columns_kept
+        return self.has_dual and (self.fit_intercept or long)
+
+    def _refuse(self, x: Array, c: Any) -> None:
+        """Raise ValueError if X has NaN or infinity, with the first column that has."""
+        bad = np.flatnonzero(~np.isfinite(self.run(x, c, gradient=False, squares=True)["squares"]))
+        if bad.size:
+            raise ValueError(
+                f"X: must hold finite numbers; it has NaN or infinity in column {bad[0]}"
+                + (f" and {bad.size - 1} more" if bad.size > 1 else "")
+                + ": fill or drop them (fillna, dropna, an imputer)"
+            )
+
+    def reading(self, x: Array, c: Any, sums: Sums) -> Reading:
+        """What a pass at (x, c) says."""
+        g = sums["g"]
+        if self.alive is not None:
+            g = np.zeros((self.chunks.p, *g.shape[1:]))
+            g[self.alive] = sums["g"]
+        g = self.penalty.by_blocks(g)
+        distances, distance, r, finite = self.penalty.check(x, g)
+        if not (finite and np.isfinite(sums["value"])):
+            raise FloatingPointError("the gradient overflowed: X or y hold numbers too large")
+        slope = sums["slope"] if self.fit_intercept else 0.0 * sums["slope"]
+        if self.fit_intercept:
+            distance = max(distance, float(np.max(np.abs(slope))))
+        objective = float(sums["value"] + r)
+        found = Reading(x, c, g, slope, distances, float(distance), objective, sums)
+        if self.has_dual:
+            found.dual = dual_value(self, found)
+        return found
+
+
+class Null:
+    """The null model, x = 0 with the best intercept, from passes that do not read X.
+
+    Without an intercept a pass at x = 0 has all of it.
+    """
+
+    explained = 0.0, 0.0  # whether y is constant is not looked at
+
+    def __init__(self, table: Table) -> None:
+        self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)
+        if table.at_zero is not None and table.has_dual:
+            value, perfect = table.at_zero["value"], table.at_zero["dual"][:, 2].sum()
+        else:
+            sums = self._minimised(table)
+            value, perfect = sums["value"], sums.get("perfect", np.inf)
+        self.value, perfect = float(value), -float(perfect)
+        self.scale = self.value - perfect if np.isfinite(perfect) else abs(self.value)
+
+    def _minimised(self, table: Table) -> Sums:
+        """The sums at the best intercept, by Newton's method."""
+        sums = self._at(table, self.c)
+        for _ in range(50 if table.fit_intercept else 0):
+            slope = sums["slope"]
+            if np.all(np.abs(slope) <= 1e-14 * sums["size"]):
+                break
+            d = -newton(sums["bend"], sums["bound"], slope)
+            for _ in range(40):
+                new = self._at(table, self.c + d)
+                if new["value"] <= sums["value"] + 1e-15 * abs(sums["value"]):
+                    break
+                d = 0.5 * d
+            else:
+                break
+            sums, self.c = new, self.c + d
+            if np.all(np.abs(d) <= 1e-15 * (1.0 + np.abs(self.c))):
+                break
+        return sums
+
+    @staticmethod
+    def _at(table: Table, c: Any) -> Sums:
+        known = None if np.any(c) else table.seen.null(table.loss)
+        return known or table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
+
+
+def newton(bend: Any, bound: Any, slope: Any) -> Any:
+    """slope / bend, by outputs or with a matrix; where that is not positive, slope / bound."""
+    if np.ndim(bend) == 2:
+        return np.linalg.pinv(bend, hermitian=True, rcond=1e-12) @ slope
+    bend = np.where(np.asarray(bend) > 0, bend, bound)
+    d = slope / np.maximum(bend, max(1e-12 * float(np.max(bend)), 1e-300))
+    return d if np.ndim(slope) else float(d)
+
+
+def dual_value(table: Table, now: Reading) -> float:
+    """A lower bound on D(θ) at a feasible θ = t (φ' − part of the entries of one sign).
+
+    With an intercept Σ s_i θ_i = 0 is required: the entries of the sign that weighs more are shrunk
+    by a factor 1 − q, so |a_j·(s(θ − φ'))| ≤ q ‖a_j‖ ‖φ'‖ over these entries bounds what the
+    gradient changes by. Then θ is shrunk until −Xᵀ(sθ) lies in the domain of r*. φ* is convex and
+    known at three points of [0, φ'], so chords bound it.
+    """
+    sums, penalty = now.sums, table.penalty
+    sides = sums["dual"]
+    parts = np.zeros(len(sides))
+    moved = np.zeros_like(now.g)
+    if table.fit_intercept and np.any(np.abs(now.slope) > 1e-13 * sums["size"]):
+        if table.column.outputs is not None:
+            return -np.inf  # the next model brings the slopes to zero
+        q = abs(now.slope) / (0.5 * (sums["size"] + abs(now.slope)))
+        heavier = 0 if now.slope > 0 else 1
+        parts[heavier] = q
+        moved = penalty.by_blocks(q * np.sqrt(sides[heavier][4]) * table.norms)
+    g = now.g + np.copysign(moved, now.g)
+    other = np.where(np.abs(now.g) < moved, -np.copysign(moved, now.g), 0.0)
+    over = max(penalty.excess(g), penalty.excess(other) if moved.any() else 0.0)
+    t = 1.0 if over <= 1.0 else (1.0 - 1e-15) / over
+    part = table.tuning.chunk_dual_part
+    value = 0.0
+    for side, q in zip(sides, parts, strict=True):
+        value -= chord(side[:3], t * (1.0 - q), part)
+        value += t * (1.0 - q) * float(side[3])
+    value -= penalty.conjugate(g, t)
+    if moved.any():
+        value -= penalty.conjugate(other, t)
+    return float(value) if np.isfinite(value) else -np.inf
+
+
+def chord(known: Array, t: float, part: float) -> float:
+    """A bound from above on a convex function at t from its values at 1, `part` and 0.
+
+    >>> float(chord(np.array([1.0, 0.25, 0.0]), 0.75, 0.5))  # of t²
+    0.625
+    """
+    if t >= part:
+        return float(known[1] + (known[0] - known[1]) * ((t - part) / (1.0 - part)))
+    return float(known[2] + (known[1] - known[2]) * (t / part))

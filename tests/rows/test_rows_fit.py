@@ -1,0 +1,314 @@
+"""`solve_rows`: where it ends, how it stops and resumes, and the steps it makes for itself."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from rows_cases import Case, halved
+
+from cyclade.core import iterate, start
+from cyclade.linear import solve
+from cyclade.linear.losses import Squared
+from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
+from cyclade.orders import Forward
+from cyclade.rows.fit import solve_rows
+from cyclade.rows.oracle import Features, LinearOracle, by_blocks
+from cyclade.rows.setup import EarlyRefresh, null_intercept
+from cyclade.rows.steps import diagonal, exact
+from cyclade.samplers import ALL, Page
+from cyclade.steps import Fixed
+
+
+def data(n: int = 600, p: int = 15, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * rng.uniform(0.2, 3.0, size=p) * (rng.random((n, p)) < 0.6)
+    return X, X[:, 0] - X[:, 1] + 0.5 + 0.5 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "PAGE", "P-CCD"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_it_ends_where_the_engine_ends(loss: str, method: str, stored: type) -> None:
+    X, y = data()
+    y = np.sign(y) if loss == "logistic" else y
+    best = solve(X, y, loss, L1(0.02), tol=1e-10)
+    fit = solve_rows(stored(X), y, loss, L1(0.02), method=method, tol=1e-5, epochs=300)
+    assert fit.certificate.kind == "gap"
+    assert fit.certificate.reached
+    assert best.objective - 1e-9 <= fit.objective <= best.objective + fit.certificate.value
+    np.testing.assert_allclose(fit.coef, best.coef, atol=0.02)
+    assert fit.intercept == pytest.approx(best.intercept, abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["SCCD", "SGD"])
+def test_the_plain_methods_come_near(method: str) -> None:
+    X, y = data()
+    best, null = solve(X, y, "squared", L1(0.02), tol=1e-10).objective, 0.5 * float(np.var(y))
+    fit = solve_rows(X, y, "squared", L1(0.02), method=method, epochs=40, tol=0.0)
+    assert fit.objective - best < 0.02 * (null - best)
+    assert fit.objective == min(row["objective"] for row in fit.history)
+    assert fit.epochs == pytest.approx(40, abs=1)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.02), Rows(0.02), GroupL2(0.02, groups=3)], ids=repr)
+@pytest.mark.parametrize("with_offset", [False, True])
+def test_certificates_are_those_of_the_engine(penalty: Any, with_offset: bool) -> None:
+    """At a solution of `solve` the same kind, tolerance and objective; several outputs included."""
+    X, y = data(120, 6)
+    targets = y if isinstance(penalty, GroupL2) else np.stack([y, X[:, 2] - y, X[:, 3]], axis=1)
+    offset = np.linspace(-1.0, 1.0, 120) if with_offset else None
+    best = solve(X, targets, "squared", penalty, offset=offset, tol=1e-8)
+    at = {"coef": best.coef, "intercept": best.intercept}
+    fit = solve_rows(X, targets, "squared", penalty, offset=offset, tol=1e-8, epochs=0, **at)
+    assert fit.certificate.kind == best.certificate.kind == "gap"
+    assert fit.certificate.reached
+    assert fit.certificate.tolerance == pytest.approx(best.certificate.tolerance)
+    assert fit.objective == pytest.approx(best.objective, rel=1e-12)
+
+
+def test_weights_offsets_groups_outputs_and_nonconvexity() -> None:
+    X, y = data()
+    s, offset = np.random.default_rng(1).uniform(0.2, 3.0, size=(2, 600))
+    options = {"sample_weight": s, "offset": offset}
+    best = solve(X, y, "squared", L1(0.02), tol=1e-10, **options)
+    fit = solve_rows(X, y, "squared", L1(0.02), tol=1e-6, epochs=300, **options)
+    assert fit.objective == pytest.approx(best.objective, rel=1e-5)
+    groups = GroupL2(0.05, groups=3)
+    grouped = solve_rows(X, y, "squared", groups, tol=1e-6, epochs=300)
+    assert grouped.certificate.kind == "gap"
+    assert grouped.certificate.reached
+    assert grouped.objective == pytest.approx(solve(X, y, "squared", groups).objective, rel=1e-5)
+    curved = solve_rows(X, y, "cauchy", MCP(0.05, 3.0), tol=1e-3, epochs=300)
+    assert curved.certificate.kind == "distance"
+    assert curved.certificate.reached
+    case = Case("multinomial", n=200, T=3)
+    many = solve_rows(case.X, case.y, "multinomial", Rows(0.02), tol=1e-2, epochs=300)
+    assert many.certificate.kind == "gap"
+    assert many.certificate.reached
+    assert many.coef.shape == (11, 3)
+    assert many.intercept.shape == (3,)
+
+
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "SCCD"])
+def test_a_run_resumes_exactly(method: str, loss: str) -> None:
+    X, y = data()
+    y = np.floor(np.abs(y)) if loss == "poisson" else y
+    options = {"method": method, "tol": 0.0, "order": "shuffled"}
+    whole = solve_rows(X, y, loss, L1(0.02), epochs=12, **options)
+    half = solve_rows(X, y, loss, L1(0.02), epochs=5, **options)
+    kept = pickle.loads(pickle.dumps(half.state))
+    pickled = solve_rows(X, y, loss, L1(0.02), epochs=12, resume=kept, **options)
+    again = solve_rows(X, y, loss, L1(0.02), epochs=12, resume=half.state, **options)
+    for fit in (pickled, again):
+        np.testing.assert_array_equal(fit.state.state.x.whole(), whole.state.state.x.whole())
+        assert fit.cycles == whole.cycles
+
+
+def test_it_is_core_iterate_and_nothing_else() -> None:
+    X, y = data()
+    features = Features(15, 4, fit_intercept=True)
+    oracle = LinearOracle(X, y, Squared(), features)
+    steps = Fixed(exact(oracle.rows(ALL), 1.0, features.layout.m), 0.3)
+    fit = solve_rows(
+        X, y, "squared", L1(0.02), b=200, b_small=20, p=0.2, blocks=4, steps=steps, seed=7, tol=0.0,
+        epochs=3,
+    )  # fmt: skip
+    sampler = EarlyRefresh(Page(600, 200, 20, 0.2), 1)
+    x0 = features.point(None, null_intercept(Squared(), oracle.rows(ALL)))
+    state = start(oracle, x0, sampler, np.random.default_rng(7))
+    run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
+    for _ in range(fit.cycles):
+        next(run)
+    np.testing.assert_allclose(fit.state.state.x.whole(), state.x.whole(), atol=1e-12)
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_early_cycles_refresh_for_sure(draws: int) -> None:
+    sampler, rng = EarlyRefresh(Page(600, 200, 20, 1e-9), draws), np.random.default_rng(0)
+    coins = [sampler.draw(rng) for _ in range(70 * draws)]
+    refreshed = {i // draws + 1 for i, (sample, coin) in enumerate(coins) if coin}
+    assert refreshed == {8, 64}
+    assert {sampler.size(sample) for sample, coin in coins if coin} == {200.0}
+    later = EarlyRefresh(Page(600, 200, 20, 1e-9), draws, done=8)
+    assert not any(later.draw(rng)[1] for _ in range(55 * draws))
+
+
+def test_coefficients_have_the_precision_of_x() -> None:
+    X, y = data()
+    fit = solve_rows(X.astype(np.float32), y, "squared", L1(0.02), epochs=2)
+    assert fit.coef.dtype == np.float32
+
+
+@pytest.mark.parametrize("stored", ["csr", "csc"])
+def test_duplicate_entries_are_added(stored: str) -> None:
+    X, y = data()
+    twice, before = halved(X, stored), halved(X, stored).nnz
+    options = {"tol": 0.0, "epochs": 4}
+    fit = solve_rows(twice, y, "squared", L1(0.02), **options)
+    whole = solve_rows(X, y, "squared", L1(0.02), **options)
+    np.testing.assert_allclose(fit.coef, whole.coef, atol=1e-12)
+    assert twice.nnz == before  # X is left as it was
+
+
+def test_integers_do_not_overflow() -> None:
+    X = np.random.default_rng(0).integers(0, 256, size=(100, 5)).astype(np.uint8)
+    options = {"tol": 0.0, "epochs": 4}
+    fits = [
+        solve_rows(table, X[:, 0] * 0.1, "squared", L1(0.1), **options)
+        for table in (X, sp.csr_matrix(X), X.astype(float))
+    ]
+    for fit in fits[:2]:
+        np.testing.assert_allclose(fit.coef, fits[2].coef, atol=1e-12)
+
+
+def test_the_intercept_begins_at_the_null_model() -> None:
+    X, y = data()
+    s = np.random.default_rng(1).uniform(0.2, 3.0, size=600)
+    begun = solve_rows(X, y, "squared", L1(0.02), sample_weight=s, epochs=0)
+    assert begun.intercept == pytest.approx(float(np.average(y, weights=s)))
+    signs = np.where(y > 1, 1.0, -1.0)
+    begun = solve_rows(X, signs, "logistic", L1(0.02), epochs=0)
+    ratio = float((signs > 0).sum() / (signs < 0).sum())
+    assert begun.intercept == pytest.approx(np.log(ratio))
+    one_class = solve_rows(X, np.ones(600), "logistic", L1(0.02), epochs=0)
+    assert one_class.intercept == 0.0
+    given = solve_rows(X, y, "squared", L1(0.02), coef=np.zeros(15), epochs=0)
+    assert given.intercept == 0.0
+
+
+@pytest.mark.parametrize("constant", [1.0, 5.0, 100.0])
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD"])
+def test_constant_columns_do_not_hold_a_fit_up(method: str, constant: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 6))
+    y = X[:, 0] - X[:, 1] + 1.0 + 0.1 * rng.normal(size=100)
+    X[:, 3] = constant  # the intercept does the same without a penalty
+    fit = solve_rows(X, y, "squared", L1(0.01), method=method, epochs=50)
+    assert fit.certificate.reached
+    best = solve(X, y, "squared", L1(0.01), tol=1e-10).objective
+    assert best - 1e-9 <= fit.objective <= best + fit.certificate.value
+
+
+def test_diagonals_bound_samples_on_average() -> None:
+    """E_S of the curvature of f_S, squared, is below Λ's: ‖H_S v‖²_{Λ^{−1}} ≤ vᵀH v on average."""
+    X, y = data()
+    X[:, 3] = 0.0
+    X[::60, 4] = 30.0  # a rare, large feature
+    features = Features(15, [15])
+    oracle = LinearOracle(X, y, Squared(), features)
+    rng = np.random.default_rng(0)
+    for b in (1, 10, 600):
+        Lambda = diagonal(oracle.rows(ALL), 0, 1.0, b, n=600)
+        H = X.T @ X / 600
+        assert np.linalg.eigvalsh(np.diag(Lambda) - H)[0] > -1e-10
+        second = np.zeros_like(H)
+        for _ in range(400):
+            rows = X[rng.choice(600, b, replace=False)]
+            part = rows.T @ rows / b
+            second += part @ (part / Lambda[:, None]) / 400
+        moving = np.arange(15) != 3
+        bend = np.linalg.eigvals(np.linalg.solve(H[moving][:, moving], second[moving][:, moving]))
+        assert bend.real.max() < 1.2  # 1 but for the 400 samples
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "ADMM"}, "is unknown"),
+        ({"b": 10_000}, "b must be between"),
+        ({"p": 2.0}, "p must be in"),
+        ({"blocks": 99}, "number of blocks"),
+        ({"epochs": -1.0}, "epochs: must be at least 0"),
+        ({"every": 0.0}, "every: must be a positive number of epochs"),
+        ({"penalty": "l1"}, "lam"),
+        ({"sample_weight": np.full(600, -1.0)}, "sample_weight"),
+        ({"steps": Fixed([1.0]), "eta": 0.5}, "eta: it is part of"),
+        ({"method": "SCCD", "b_small": 4}, "b_small means nothing"),
+    ],
+)
+def test_bad_input_is_named(options: dict[str, object], message: str) -> None:
+    X, y = data()
+    arguments = {"loss": "squared", "penalty": L1(0.1)} | options
+    with pytest.raises(ValueError, match=message):
+        solve_rows(X, y, **arguments)
+
+
+def test_a_state_of_another_method_is_refused() -> None:
+    X, y = data()
+    fit = solve_rows(X, y, "squared", L1(0.1), epochs=1)
+    with pytest.raises(ValueError, match="resume is a state of VRO-CCD"):
+        solve_rows(X, y, "squared", L1(0.1), method="SCCD", resume=fit.state)
+    with pytest.raises(TypeError, match="resume must be the `state`"):
+        solve_rows(X, y, "squared", L1(0.1), resume={"x": 1})
+    with pytest.raises(ValueError, match="resume has blocks of shapes"):
+        solve_rows(X, y, "squared", L1(0.1), blocks=3, resume=fit.state)
+    with pytest.raises(ValueError, match="resume is a state of a sum of n = 600 terms"):
+        solve_rows(X[:500], y[:500], "squared", L1(0.1), resume=fit.state)
+
+
+def test_evaluations_of_a_resumed_run_are_those_of_one_that_did_not_stop() -> None:
+    X, y = data()
+    options = {"tol": 0.0, "every": 0.7}
+    whole = solve_rows(X, y, "squared", L1(0.02), epochs=12, **options)
+    half = solve_rows(X, y, "squared", L1(0.02), epochs=5.3, **options)
+    rest = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=half.state, **options)
+    extra = half.history[-1]  # a run looks at its last iterate in any case
+    assert [row for row in rest.history if row != extra or row in whole.history] == whole.history
+    np.testing.assert_array_equal(rest.coef, whole.coef)
+
+
+def test_a_callback_hears_of_evaluations_and_stops_where_it_stands() -> None:
+    X, y = data()
+    heard: list[dict[str, float]] = []
+
+    def callback(row: dict[str, float]) -> Any:
+        heard.append(row)
+        return np.bool_(len(heard) == 3)
+
+    fit = solve_rows(X, y, "squared", L1(0.02), tol=0.0, every=2.0, callback=callback)
+    assert heard == fit.history[1:]
+    assert len(heard) == 3
+    assert "callback" in fit.message
+    assert fit.objective == heard[-1]["objective"]
+    told: list[float] = []
+    ended = solve_rows(
+        X, y, "squared", L1(0.02), tol=0.0, every=2.0, epochs=5.0,
+        callback=lambda row: told.append(row["epochs"]),
+    )  # fmt: skip
+    assert told == [row["epochs"] for row in ended.history[1:]]
+    assert told[-1] == ended.epochs
+    assert "max_samples" in ended.message
+
+
+def test_a_run_that_diverges_says_so_and_returns_its_best() -> None:
+    X, y = data()
+    fit = solve_rows(X, y, "squared", L1(0.02), eta=30.0, epochs=60, tol=0.0)
+    assert "diverged" in fit.message
+    assert fit.state is None
+    assert fit.objective == min(row["objective"] for row in fit.history)
+    assert np.isfinite(fit.coef).all()
+
+
+@pytest.mark.parametrize("method", ["SCCD", "SGD"])
+def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> None:
+    X, y = np.zeros((400, 3)), np.zeros(400)
+    X[::20], y[::20] = 1.0, 3.0  # most batches of 4 see no such row
+    fit = solve_rows(X, y, "squared", L1(1e-3), method=method, b=4, tol=0.0, fit_intercept=False)
+    assert "max_samples" in fit.message
+    assert fit.coef.any()
+
+
+@pytest.mark.parametrize("eta", [1e9, 1e60, 1e306, 1e308])  # in the last the gradient overflows
+@pytest.mark.parametrize("method", ["SGD", "VRO-CCD"])
+def test_what_overflows_is_a_run_that_diverged(method: str, eta: float) -> None:
+    X = np.random.default_rng(0).normal(size=(600, 15))
+    fit = solve_rows(
+        X, X[:, 0], "squared", L1(0.02), method=method, eta=eta, tol=0.0, every=1e-9
+    )  # fmt: skip
+    assert "diverged" in fit.message
+    assert fit.objective == fit.history[0]["objective"]
