@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from cyclade.cli import main, parser
-from cyclade.cli.completion import METHODS, script
+from cyclade.cli.completion import script
+from cyclade.experiments import METHODS
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.datasets import known
 

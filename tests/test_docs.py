@@ -236,12 +236,14 @@ def test_examples_of_the_gallery_run(path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def committed(*endings: str) -> list[Path]:
-    """The files of the repository with these endings; without git, all that are there."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    names = listed.stdout.splitlines()
-    if listed.returncode != 0:
-        names = [str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*")] + ["README.md"]
-    return [ROOT / name for name in names if name.endswith(endings) and (ROOT / name).exists()]
+    """The files of the repository with these endings; of an unpacked sdist, all that it holds."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+        files = [ROOT / name for name in listed.stdout.splitlines()]
+    else:
+        made = re.compile(r"\.(?!github)|(out|build|dist|docs/(_build|gallery|api/generated))/")
+        files = [p for p in ROOT.rglob("*") if not made.match(p.relative_to(ROOT).as_posix())]
+    return [path for path in files if path.name.endswith(endings) and path.is_file()]
 
 
 class Links(HTMLParser):

@@ -128,10 +128,12 @@ def test_every_file_of_the_package_is_packed() -> None:
         for p in package.glob("**/*")
         if p.is_file() and p.suffix not in (".py", ".pyc", ".nbi", ".nbc")
     }
-    packed = {"py.typed"} | {
-        p.relative_to(package).as_posix()
-        for ending in ("html", "css", "js")
-        for p in package.glob(f"experiments/report/*.{ending}")
+    setuptools = tomllib.loads(text("pyproject.toml"))["tool"]["setuptools"]
+    packed = {
+        path.relative_to(package).as_posix()
+        for module, patterns in setuptools["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / "src" / module.replace(".", "/")).glob(pattern)
     }
     assert others == packed
 

@@ -225,6 +225,8 @@ def test_plain_lines_where_there_is_no_terminal(
     assert epochs == ["0/3", "1/3", "2/3", "3/3"]
     assert lines[1].endswith("s left")
     assert lines[3].startswith("SCCD lr 0.1 seed 0: epoch 3/3, train loss 2.")
+    assert main([*command, "--set", "spectral=step", "--out", str(tmp_path / "c")]) == 0
+    assert capsys.readouterr().out.startswith("SCCD spectral step lr 0.1 seed 0: epoch 0/3")
     assert main([*command, "--quiet", "--out", str(tmp_path / "b")]) == 0
     assert "epoch 1/3" not in capsys.readouterr().out
 

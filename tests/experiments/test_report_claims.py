@@ -18,7 +18,7 @@ from cyclade.experiments import ExperimentError, RunConfig
 from cyclade.experiments.plans import PAPER, STUDIES, Check, Claim, Settings
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read
-from cyclade.experiments.report.claims import answers, claims_table, interval
+from cyclade.experiments.report.claims import answers, claims_table, headline, interval
 from cyclade.experiments.report.markup import rendered
 from cyclade.experiments.report.page import page
 from cyclade.experiments.report.tables import full_table
@@ -190,6 +190,40 @@ def test_the_page_sets_what_was_seen_beside_each_claim(
     text = report(tmp_path).read_text("utf-8")
     for part in ("it is &lt;better&gt;", '<td class="word">not decided</td>', "95 % t-interval"):
         assert part in text
+
+
+def test_a_headline_answers_in_a_sentence(tmp_path: Path) -> None:
+    ends(tmp_path, "SCCD", [0.61, 0.71, 0.82])
+    ends(tmp_path, "SGD", [0.50, 0.60, 0.71])
+    check = Check(SCCD, SGD, "test_accuracy")
+    planned(tmp_path, Claim("nobody looked"), Claim("it is <better>", None, (check,)))
+    assert '<p class="headline"><strong>Yes</strong>: it is &lt;better&gt; (test accuracy ' in page(
+        read(tmp_path), None
+    )
+    planned(tmp_path, Claim("nobody looked"))
+    assert 'class="headline"' not in page(read(tmp_path), None)
+
+
+def test_a_small_run_stands_beside_the_whole_experiment(tmp_path: Path) -> None:
+    for method in ("SCCD", "SGD"):
+        ends(tmp_path, method, [0.6, 0.7, 0.8])
+    path = planned(tmp_path, *PAPER["fig1"](Settings()).paper) / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "name": "fig1", "quick": True}))
+    _, sentence = headline(read(tmp_path))
+    whole = claims_table(read(RESULTS / "fig1"))
+    assert sentence.startswith(" in these small runs: SCCD converges faster")
+    assert " The whole experiment (CIFAR-10 " in sentence
+    assert whole.lines[0][2] in sentence
+    table = claims_table(read(tmp_path))
+    column = table.head.index("whole experiment")
+    assert [line[column : column + 2] for line in table.lines] == [
+        line[1:3] for line in whole.lines
+    ]
+
+
+def test_what_small_runs_stand_beside_is_what_is_committed() -> None:
+    pages = _script("pages")
+    assert pages.WHOLE.read_text("utf-8") == pages.whole()
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from cyclade.experiments import METHODS
+
 if TYPE_CHECKING:
     from cyclade.experiments import RunConfig
 
 SHORT: dict[str, tuple[Any, str, str]] = {
     "dataset": (str, "NAME", "the data set (default: digits)"),
-    "method": (str, "METHOD", "SGD, SCCD, PAGE, VRO-CCD or VR-CCD"),
+    "method": (str, "METHOD", f"{', '.join(METHODS[:-1])} or {METHODS[-1]}"),
     "lr": (float, "LR", "the initial learning rate (default: by data set and method)"),
     "epochs": (int, "N", "passes over the training images"),
     "seed": (int, "SEED", "of weights, batches and random orders"),

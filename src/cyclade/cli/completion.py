@@ -14,6 +14,7 @@ from typing import Any
 
 import cyclade
 from cyclade.cli.arguments import with_example
+from cyclade.experiments import METHODS
 
 _BASH = """\
 _cyclade() {{
@@ -30,7 +31,6 @@ _cyclade() {{
 complete -o default -F _cyclade cyclade
 """
 DATASETS = Path(cyclade.__file__).parent / "experiments" / "datasets"  # a file each
-METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
 DEVICES = ("auto", "cpu", "cuda")
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 

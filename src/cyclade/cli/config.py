@@ -51,7 +51,7 @@ def listed() -> str:
 
 
 def _by_dataset() -> list[str]:
-    from cyclade.experiments.config import METHODS
+    from cyclade.experiments import METHODS
     from cyclade.experiments.datasets import known
 
     lines = []

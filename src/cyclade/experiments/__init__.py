@@ -14,7 +14,7 @@ from cyclade._extras import needs
 
 if TYPE_CHECKING:
     from cyclade.experiments.archive import find_runs, pack, unpack
-    from cyclade.experiments.config import METHODS, RunConfig
+    from cyclade.experiments.config import RunConfig
     from cyclade.experiments.data import Dataset, Split, load
     from cyclade.experiments.datasets import DatasetInfo
     from cyclade.experiments.errors import (
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from cyclade.experiments.networks import network
     from cyclade.experiments.one import run
 
+METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
+
 _HOMES = {
     "archive": ("find_runs", "pack", "unpack"),
-    "config": ("METHODS", "RunConfig"),
+    "config": ("RunConfig",),
     "data": ("Dataset", "Split", "load"),
     "datasets": ("DatasetInfo",),
     "errors": ("ConfigError", "DataError", "DeviceError", "ExperimentError", "FolderError"),

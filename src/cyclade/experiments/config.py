@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cyclade._checks import meant
+from cyclade.experiments import METHODS
 from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError
 
@@ -19,7 +20,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
 ONE_BLOCK = ("SGD", "PAGE")
 RECURSIVE = ("PAGE", "VRO-CCD", "VR-CCD")
 ORDERS = ("forward", "backward", "shuffled", "random", "greedy")

@@ -89,7 +89,8 @@ class _Lines:
 
 
 def _title(config: RunConfig) -> str:
-    return f"{config.method} lr {config.lr:g} seed {config.seed}"
+    spectral = f" spectral {config.spectral}" if config.spectral else ""
+    return f"{config.method}{spectral} lr {config.lr:g} seed {config.seed}"
 
 
 def duration(seconds: float) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from cyclade.experiments.claims import Check
@@ -35,15 +38,72 @@ class Answer:
 
 
 def claims_table(board: Board) -> Table:
-    """The claims as parts, their checks as lines."""
+    """The claims as parts, their checks as lines, and what the whole experiment saw beside them."""
     head = ("compared", "verdict", "seen", "ahead by [95 % interval]", "seeds ahead")
-    table = Table(head, [])
+    _, whole = whole_experiment(board)
+    table = Table((*head, "whole experiment", "seen there") if whole else head, [])
     for claim in board.plan.paper:
         paper = f" (the paper: {claim.value})" if claim.value else ""
         table.titles[len(table.lines)] = claim.claim + paper
         for one in answers(board, claim.checks):
-            table.lines.append((one.compared, one.verdict, one.seen, one.difference, one.seeds))
+            there = whole.get(one.compared)
+            more = (there.verdict, there.seen) if there else ("", "") if whole else ()
+            table.lines.append(
+                (one.compared, one.verdict, one.seen, one.difference, one.seeds, *more)
+            )
     return table
+
+
+def whole_experiment(board: Board) -> tuple[str, dict[str, Answer]]:
+    """Of a plan in small: the setting of the committed results, and their answers by what they
+    compare. ``benchmarks/pages.py`` writes them from ``docs/results``."""
+    text = files("cyclade.experiments.plans").joinpath("whole.json").read_text("utf-8")
+    found = json.loads(text).get(board.plan.name) if board.plan.quick else None
+    if found is None:
+        return "", {}
+    there = {one["compared"]: Answer(**one) for one in found["answers"]}
+    here = [one.compared for claim in board.plan.paper for one in answers(board, claim.checks)]
+    return found["setting"], there if there.keys() & set(here) else {}
+
+
+def headline(board: Board) -> tuple[str, str]:
+    """A word and a sentence that answer for the first claim of which the runs can say something.
+
+    The sentence of a plan in small ends with the answer of the whole experiment.
+    """
+    setting, whole = whole_experiment(board)
+    for claim in board.plan.paper:
+        found = answers(board, claim.checks)
+        verdict = _joint(found)
+        if verdict == UNTESTED:
+            continue
+        small = " in these small runs" if board.plan.quick else ""
+        sentence = f"{small}: {claim.claim} ({_evidence(claim.checks, found)})."
+        there = [whole[one.compared] for one in found if one.compared in whole]
+        if there:
+            sentence += f" The whole experiment ({setting}): {_joint(there)}"
+            sentence += f" ({_evidence(claim.checks, there)})."
+        return verdict.capitalize(), sentence
+    return "", ""
+
+
+def _joint(found: Sequence[Answer]) -> str:
+    """The verdict on a claim with several parts."""
+    verdicts = {one.verdict for one in found} - {UNTESTED} or {UNTESTED}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return "in part" if YES in verdicts else NO
+
+
+def _evidence(checks: Sequence[Check], found: Sequence[Answer]) -> str:
+    """What was seen, each with its quantity; of many comparisons how many went which way."""
+    named = {**Y_LABELS, **_TIMES, "lr": "learning rate"}
+    if len(found) > 2:
+        counts = Counter(one.verdict for one in found)
+        return "of the comparisons " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    return "; ".join(
+        f"{named[check.by]} {one.seen}" for check, one in zip(checks, found, strict=False)
+    )
 
 
 def answers(board: Board, checks: Sequence[Check]) -> list[Answer]:

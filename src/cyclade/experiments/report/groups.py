@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cyclade.experiments.config import METHODS, ORDERS, RunConfig
+from cyclade.experiments import METHODS
+from cyclade.experiments.config import ORDERS, RunConfig
 from cyclade.experiments.folder import Row, RunResult
 
 _COMPLETENESS = {"unfinished": 0, "diverged": 1, "finished": 1}

@@ -12,7 +12,7 @@ import cyclade
 from cyclade.experiments.archive import starts
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import ALONE, Board
-from cyclade.experiments.report.claims import claims_table
+from cyclade.experiments.report.claims import claims_table, headline
 from cyclade.experiments.report.figures import WITHOUT, Printed
 from cyclade.experiments.report.making import making
 from cyclade.experiments.report.markup import count, rendered
@@ -72,6 +72,10 @@ def _head(board: Board, title: str) -> str:
     parts = [f"<h1>{escape(title)}</h1>"]
     if plan.question:
         parts.append(f'<p class="question">{escape(plan.question)}</p>')
+    verdict, sentence = headline(board)
+    if verdict:
+        said = f"<strong>{escape(verdict)}</strong>{escape(sentence)}"
+        parts.append(f'<p class="headline">{said}</p>')
     chips = [f'<li class="chip">{fact}</li>' for fact in facts]
     chips += [f'<li class="chip bad">{fact}</li>' for fact in bad]
     if plan.quick:
