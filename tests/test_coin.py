@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cyclade.experiments.draws import Coins
-from cyclade.optim.batches import PageBatchSampler
+from cyclade.optim import PageBatchSampler
 from cyclade.rows.setup import Queue
 from cyclade.samplers import ALL, Page, coin, page_defaults
 

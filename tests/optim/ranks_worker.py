@@ -364,9 +364,7 @@ def blocks_are_those_of_rank_0() -> None:
     rank = dist.get_rank()
     model = net()
     opt = SCCD(model, F.cross_entropy, lr=0.05)
-    opt._count = lambda inputs: setattr(  # type: ignore[method-assign]
-        opt, "_costs", [1.0] * 5 if rank == 0 else [1.0, 0.0, 0.0, 0.0, 1000.0]
-    )
+    opt.partitioning.costs = [1.0] * 5 if rank == 0 else [1.0, 0.0, 0.0, 0.0, 1000.0]
     opt.step(*my_part(batch(8, 0)))
     names: list[Any] = [None, None]
     dist.all_gather_object(names, [block.params for block in opt.net.blocks])
@@ -700,7 +698,7 @@ def main(folder: Path) -> None:
         def same(text: str = text, name: str = name, options: Any = options) -> None:
             losses, parameters, opt = run(name, **options)
             assert opt.runs_on == 2
-            assert opt._routes.how == (one[text][2]._routes.how if text in one else opt._routes.how)
+            assert opt.route == (one[text][2]._routes.how if text in one else opt.route)
             alike_everywhere(parameters)
             tolerance = 0.02 if parameters[0].dtype is torch.bfloat16 else SAME
             if text in one:

@@ -143,7 +143,7 @@ def synchronised(name: str, rank: int, place: str) -> None:
     model = nn.SyncBatchNorm.convert_sync_batchnorm(net(norm=True))
     model, again, opt = train(cls, model=model, parts=parts, **options)
     assert opt.runs_on == 2
-    assert opt._routes.how == "sequential"  # its stages were proved
+    assert opt.route == "sequential"  # its stages were proved
     close(again, losses)
     close(list(model.state_dict().values()), list(alone.state_dict().values()))
     x, y = batch(8, 0)

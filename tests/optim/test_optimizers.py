@@ -855,7 +855,7 @@ def test_a_model_that_cannot_be_cut_says_why_and_still_works() -> None:
 def test_without_torchs_private_backward_the_public_one_gives_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cyclade.optim import sweep
+    from cyclade.optim.cycle import sweep
 
     found = []
     for private in (True, False):

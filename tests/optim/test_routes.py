@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CrossEntropy, CutWarning
+from cyclade.optim.proof.routes import Routes
 
 LR = 0.1
 
@@ -294,9 +295,9 @@ def test_the_proof_is_made_once_for_each_condition(monkeypatch: pytest.MonkeyPat
     proofs: list[bool] = []
     model = Keeps().double()
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    prove = opt._routes.prove
+    prove = Routes.prove
     monkeypatch.setattr(
-        opt._routes, "prove", lambda *a, **k: (proofs.append(model.training), prove(*a, **k))
+        Routes, "prove", lambda *a, **k: (proofs.append(model.training), prove(*a, **k))
     )
     x, y = batch()
     for training in (True, True, False, True, False, True):

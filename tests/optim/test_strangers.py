@@ -340,4 +340,4 @@ def test_what_cannot_be_repeated_is_refused_and_nothing_moves(
 def _batches(opt: Any, inputs: Any, target: Any) -> Any:
     from cyclade.optim.batches import as_batches
 
-    return as_batches(inputs, target, opt._loss_fn, None)
+    return as_batches(inputs, target, opt.net.loss_fn, None)

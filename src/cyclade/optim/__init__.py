@@ -18,13 +18,13 @@ from cyclade._extras import needs
 with needs("cyclade.optim", "torch"):
     import torch as torch
 
-from cyclade.optim.batches import PageBatchSampler
 from cyclade.optim.blocks.costs import CostWarning
 from cyclade.optim.blocks.order_lock import LockWarning
 from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
 from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim.page_sampler import PageBatchSampler
 from cyclade.optim.pruning import PruneReport, SparsityReport, prune, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning

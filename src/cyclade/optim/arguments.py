@@ -6,15 +6,16 @@ import inspect
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cyclade._checks import meant
-from cyclade.optim.cycle.steps import PRECONDITIONERS, SPECTRAL
-from cyclade.optim.cycle.turns import Turns
-from cyclade.orders import Custom, Greedy
+from cyclade.optim.cycle.schedule import Turns
+from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
+from cyclade.orders import Greedy
 
 LEARNING_RATES: dict[str | None, float] = {
     None: 0.8, "momentum": 0.2, "one block": 0.2, "spectral": 0.8, "spectral-linear": 0.8,
@@ -83,31 +84,14 @@ def check_names(label: str, options: Iterable[str], accepted: inspect.Signature)
             )
 
 
-def check_numbers(**given: Any) -> None:
-    """Refuse numbers that make no sense, by name."""
-    for name, (fits, accepted) in _RANGES.items():
-        value = given[name]
-        if value is None and name.endswith("_norm"):
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not fits(value):
-            raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    if given["nesterov"] and given["momentum"] == 0:
-        raise ValueError("nesterov=True needs a momentum")
-    if given["precondition"] not in PRECONDITIONERS:
-        raise ValueError(
-            f"precondition must be one of {PRECONDITIONERS}, got {given['precondition']!r}"
-        )
-    betas = given["betas"]
-    pair = isinstance(betas, tuple | list) and len(betas) == 2
-    if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):
-        raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}")
-    if given["precondition"] == "adam" and given["momentum"]:
-        raise ValueError("precondition='adam' has its momentum in betas[0]: leave momentum at 0")
-    if given["precondition"] == "adam" and given["adagrad_norm"] not in (None, math.inf):
-        raise ValueError(
-            "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
-        )
+def check_number(name: str, value: Any) -> None:
+    """Refuse a number that makes no sense for this option; None stands for no norm."""
+    fits, accepted = _RANGES[name]
+    if value is None and name.endswith("_norm"):
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not fits(value):
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
 
 
 def check_model(model: Any) -> nn.Module:
@@ -187,56 +171,89 @@ def check_capture(
         )
 
 
-def default_rate(
-    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
-) -> float:
-    """The learning rate when none is given."""
-    if recursive:
-        rate = RECURSIVE_RATES[precondition]
-    else:
-        rate = LEARNING_RATES[_kind(precondition, momentum, one_block=one_block)]
-    return round(rate * (1.0 - momentum), 12)  # 0.02, not 0.01999…
+@dataclass
+class StepOptions:
+    """The options of the steps, which every param group begins with; lr may be one a group.
 
-
-def default_norms(
-    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
-) -> tuple[float | None, float | None]:
-    """clip_norm and adagrad_norm where neither lr nor they are given.
-
-    Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of a
-    recursive method has no spikes.
+    Where no lr is given, `complete` takes the default one with the norms that go with it.
     """
-    if recursive:
-        return None, None
-    kind = _kind(precondition, momentum, one_block=one_block)
-    return CLIP_NORMS.get(kind), ADAGRAD_NORMS.get(kind)
 
+    lr: Any
+    weight_decay: float
+    momentum: float
+    nesterov: bool
+    clip_norm: float | None
+    clip_total_norm: float | None
+    adagrad_norm: float | None
+    maximize: bool
+    precondition: str | None
+    damping: float | None
+    betas: tuple[float, float]
+    eps: float
 
-def for_short_runs(
-    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool
-) -> bool:
-    """Whether the default rate is one for the first epochs (`docs/nets.md`, learning rates)."""
-    plain = precondition in (None, *SPECTRAL) and not momentum
-    return plain and not one_block and not recursive
+    def check(self) -> None:
+        """Refuse what makes no sense, by name."""
+        if self.damping is None:
+            self.damping = DAMPING.get(self.precondition, 1e-3)
+        for name in _RANGES.keys() & vars(self).keys():
+            check_number(name, getattr(self, name))
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov=True needs a momentum")
+        if self.precondition not in PRECONDITIONERS:
+            raise ValueError(
+                f"precondition must be one of {PRECONDITIONERS}, got {self.precondition!r}"
+            )
+        pair = isinstance(self.betas, tuple | list) and len(self.betas) == 2
+        if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in self.betas):
+            raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas!r}")
+        if self.precondition == "adam" and self.momentum:
+            raise ValueError(
+                "precondition='adam' has its momentum in betas[0]: leave momentum at 0"
+            )
+        if self.precondition == "adam" and self.adagrad_norm not in (None, math.inf):
+            raise ValueError(
+                "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
+            )
 
+    def complete(self, *, one_block: bool, recursive: bool) -> bool:
+        """Take defaults where no lr is given; whether that lr is one for the first epochs alone.
 
-def _kind(precondition: str | None, momentum: float, *, one_block: bool) -> str | None:
-    if precondition is not None:
-        return precondition
-    return "one block" if one_block else "momentum" if momentum else None
+        Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of
+        a recursive method has no spikes: their norms have no default (see `docs/nets.md`).
+        """
+        kind = self.precondition
+        if kind is None:
+            kind = "one block" if one_block else "momentum" if self.momentum else None
+        default = self.lr is None
+        if default:
+            rate = RECURSIVE_RATES[self.precondition] if recursive else LEARNING_RATES[kind]
+            self.lr = round(rate * (1.0 - self.momentum), 12)  # 0.02, not 0.01999…
+        if default and not recursive:
+            if self.adagrad_norm is None:
+                self.adagrad_norm = ADAGRAD_NORMS.get(kind)
+            if self.clip_norm is None and self.clip_total_norm is None:
+                self.clip_norm = CLIP_NORMS.get(kind)
+        # Infinity: never, where a default would.
+        self.clip_norm = None if self.clip_norm == math.inf else self.clip_norm
+        self.adagrad_norm = None if self.adagrad_norm == math.inf else self.adagrad_norm
+        plain = self.precondition in (None, *SPECTRAL) and not self.momentum
+        return default and plain and not one_block and not recursive
 
+    def default_order(self, *, one_block: bool, recursive: bool, capture: bool) -> str:
+        """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.
 
-def default_order(
-    precondition: str | None, momentum: float, *, one_block: bool, recursive: bool, capture: bool
-) -> str:
-    """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.
+        They lock in a fixed order (`studies/deep`). CUDA graphs of recursive methods need one all
+        the same, and what momentum does to a recursive method was not studied.
+        """
+        moments = self.precondition == "adam" or (self.momentum > 0 and not recursive)
+        fixed = one_block or (capture and recursive)
+        return "shuffled" if moments and not fixed else "forward"
 
-    They lock in a fixed order (`studies/deep`). CUDA graphs of recursive methods need one all
-    the same, and what momentum does to a recursive method was not studied.
-    """
-    moments = precondition == "adam" or (momentum > 0 and not recursive)
-    fixed = one_block or (capture and recursive)
-    return "shuffled" if moments and not fixed else "forward"
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of param groups, as torch's optimizers have them."""
+        lr = self.lr if isinstance(self.lr, Tensor) else 0.0
+        decay, betas = float(self.weight_decay), tuple(self.betas)
+        return {**vars(self), "lr": lr, "weight_decay": decay, "betas": betas}
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:
@@ -254,16 +271,6 @@ def rates_of(lr: Any, m: int) -> list[Any]:
     if isinstance(lr, Tensor):  # one tensor per group, so that schedulers may differ
         return [lr.clone() for _ in rates]
     return rates
-
-
-def direction(order: Any) -> str | list[int]:
-    """The order as the cost model knows it; random and greedy ones count as shuffled."""
-    if isinstance(order, Custom):
-        return order.sequence
-    if isinstance(order, list | tuple):
-        return list(order)
-    name = order if isinstance(order, str) else type(order).__name__.lower()
-    return name if name in ("forward", "backward") else "shuffled"
 
 
 def refuse_half() -> None:

@@ -1,20 +1,19 @@
-"""What a user may pass to `step`, turned into micro-batches; and the PAGE batch sampler."""
+"""What a user may pass to `step`, turned into micro-batches that count as one batch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
+import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import Sampler
 
 from cyclade.optim.net import Batch
 from cyclade.optim.stages import Inputs
-from cyclade.optim.weighing import micro_batch_counts, micro_batch_weights
-from cyclade.ranks import Ranks, initialised
-from cyclade.samplers import FiniteSum, Page, coin
+
+_IGNORED = -100  # PyTorch's default label of what does not count
+_FUNCTIONS = (F.cross_entropy, F.nll_loss)
 
 
 def as_batches(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> list[Batch]:
@@ -107,98 +106,67 @@ def first_tensor(x: Any) -> Tensor | None:
     return None
 
 
-class PageBatchSampler(Sampler[list[int]]):
-    """Batches for PAGE, VRO-CCD and VR-CCD: b fresh indices with probability p, else b'.
+def micro_batch_weights(
+    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None
+) -> list[float]:
+    """The factor of each micro-batch's loss, where together they are the batch."""
+    if given is None and len(pairs) == 1:
+        return [1.0]
+    counts = micro_batch_counts(loss_fn, pairs, sizes, given)
+    return [1.0] * len(pairs) if counts is None else _shares(counts)
 
-    The first batch ever drawn is a large one, for g_{−1}. Draw k is a function of (seed, k) alone,
-    so a run resumes exactly: set `position` to the number of batches used so far (the optimizer's
-    `draws`), whatever a `DataLoader` with workers had fetched ahead. One pass (`len`) is as many
-    batches as cost n samples on average, counted as the paper counts: a small batch is b' samples.
 
-    Under torch.distributed every rank of `process_group` (None: the initialised one; False: none)
-    gets its part of each batch, which is drawn with the first rank's seed.
+def micro_batch_counts(
+    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None
+) -> list[float] | None:
+    """What each micro-batch counts in a mean; None for losses that simply add up.
 
-    Example
-    -------
-    >>> sampler = PageBatchSampler(1000, b=100, seed=0)
-    >>> sampler
-    PageBatchSampler(n=1000, b=100, b_small=10, p=0.0909, seed=0)
-    >>> [len(batch) for batch in sampler][:4]  # the first is for g_{−1}
-    [100, 10, 100, 10]
+    A mean over samples counts by their number; PyTorch's losses of labels divide by the labels that
+    are not ignored, or by the sum of their class weights; sums simply add up. What a loss of the
+    user's does with ignored labels cannot be known: then the weights must be `given`.
     """
-
-    def __init__(
-        self,
-        n: int,
-        b: int,
-        b_small: int | None = None,
-        p: float | None = None,
-        *,
-        seed: int = 0,
-        batches: int | None = None,
-        process_group: Any = None,
-    ) -> None:
-        page = Page(n, b, b_small, p)
-        self.n, self.b, self.b_small, self.p = n, page.b, page.b_small, page.p
-        self._rank, self._ranks, self.seed = _shared_seed(process_group, seed)
-        if self.b_small < self._ranks:
-            raise ValueError(
-                f"b_small = {self.b_small} has not a part for each of {self._ranks} ranks: give a "
-                "larger b_small"
-            )
-        self.position = 0
-        cost = self.p * self.b + (1 - self.p) * self.b_small
-        self.batches = max(1, round(n / cost)) if batches is None else batches
-
-    def __repr__(self) -> str:
-        return (
-            f"PageBatchSampler(n={self.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g}, "
-            f"seed={self.seed})"
-        )
-
-    def __len__(self) -> int:
-        return self.batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for _ in range(self.batches):
-            k = self.position
-            self.position += 1
-            yield self.draw(k)[self._rank :: self._ranks]
-
-    def draw(self, k: int) -> list[int]:
-        """Batch number k, whole."""
-        rng = np.random.default_rng([self.seed, k])
-        large = k == 0 or coin(rng, self.p)
-        sample = FiniteSum(self.n).take(self.b if large else self.b_small, rng)
-        indices: list[int] = (
-            list(range(self.n)) if not hasattr(sample, "tolist") else sample.tolist()
-        )
-        return indices
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the sampler stands. With workers, set `position` from the optimizer instead."""
-        return {"seed": self.seed, "position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Stand there again."""
-        self.seed, self.position = int(state["seed"]), int(state["position"])
-
-
-def _shared_seed(process_group: Any, seed: int) -> tuple[int, int, int]:
-    """This process's rank, the number of ranks, and the seed that they share."""
-    if process_group is False or (process_group is None and not initialised()):
-        return 0, 1, seed
-    ranks = Ranks(process_group)
-    return ranks.rank, ranks.size, int(ranks.first(seed))
-
-
-def page_sizes(b: int | None, b_small: int | None) -> tuple[int, int]:
-    """b and b' of an optimizer, checked, with the default b' = ⌊√b⌋."""
-    if b is not None and (isinstance(b, bool) or not isinstance(b, int) or b < 1):
-        raise ValueError(f"b must be a whole number of samples, at least 1, got {b!r}")
-    if b is None:
+    if given is not None:
+        return _checked(given, len(pairs))
+    targets = [_labels(x, y) for x, y in pairs]
+    if getattr(loss_fn, "reduction", "mean") == "sum":
+        return None
+    ignored = _IGNORED if loss_fn in _FUNCTIONS else getattr(loss_fn, "ignore_index", None)
+    if ignored is not None and all(t is not None for t in targets):
+        classes = getattr(loss_fn, "weight", None)
+        return [_counted(t, ignored, classes) for t in targets if t is not None]
+    if any(t is not None and bool((t == _IGNORED).any()) for t in targets):
         raise ValueError(
-            "give b=, the size of a large batch, so that step can tell it from a small one"
+            f"micro-batches with labels {_IGNORED}: how many of them the loss ignores cannot be "
+            "seen from outside. Give step(..., weights=[…]), the number of labels that count in "
+            "each micro-batch"
         )
-    page = Page(FiniteSum(b), b, b_small)
-    return page.b, page.b_small
+    return [float(size) for size in sizes]
+
+
+def _labels(x: Any, y: Any) -> Tensor | None:
+    """The whole-number labels of a micro-batch: its target, or the `labels` of its inputs."""
+    found = x.get("labels") if y is None and isinstance(x, Mapping) else y
+    if isinstance(found, Tensor) and not found.is_floating_point() and not found.is_complex():
+        return found
+    return None
+
+
+def _counted(target: Tensor, ignored: int, classes: Tensor | None) -> float:
+    kept = target[target != ignored]
+    return float(kept.numel() if classes is None else classes[kept].sum())
+
+
+def _checked(given: Any, count: int) -> list[float]:
+    weights = [float(w) for w in given]
+    if len(weights) != count:
+        raise ValueError(f"weights must be one number for each of {count} micro-batches")
+    if not all(math.isfinite(w) and w >= 0 for w in weights):
+        raise ValueError(f"weights must be finite and at least 0, got {weights}")
+    return weights
+
+
+def _shares(counts: list[float]) -> list[float]:
+    total = sum(counts)
+    if not total > 0:
+        raise ValueError("no label of this batch counts: all are ignored, or weigh nothing")
+    return [count / total for count in counts]

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cyclade.optim.batches import page_sizes
-from cyclade.optim.cycle.refreshing import LargeBatches
+from cyclade.optim.cycle.schedule import LargeBatches
 from cyclade.optim.net import Loss
 from cyclade.optim.optimizer import CyclicOptimizer
+from cyclade.optim.page_sampler import page_sizes
 
 _PARAMETERS = """
 

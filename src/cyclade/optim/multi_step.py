@@ -77,12 +77,12 @@ class MultiStep:
 
     def _follow(self) -> DeviceNumbers:
         """The optimizer's numbers; where it has loaded other state, the graphs are out of date."""
-        settings = self._optimizer.runner.settings
-        if settings.numbers is None:
-            settings.numbers = DeviceNumbers(settings.groups)
-        if self._numbers is not settings.numbers and self._recorder is not None:
+        options = self._optimizer.runner.options
+        if options.numbers is None:
+            options.numbers = DeviceNumbers(options.groups)
+        if self._numbers is not options.numbers and self._recorder is not None:
             self._recorder.clear()
-        self._numbers = settings.numbers
+        self._numbers = options.numbers
         return self._numbers
 
     def _prepare(self, indices: Tensor, table: Tensor) -> None:

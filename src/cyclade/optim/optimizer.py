@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,39 +12,34 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cyclade.optim import views
+from cyclade.optim._warn import warn_user
 from cyclade.optim.arguments import (
-    DAMPING,
+    StepOptions,
     check_capture,
     check_dtypes,
     check_loss,
     check_model,
     check_names,
-    check_numbers,
-    default_norms,
-    default_order,
-    default_rate,
-    direction,
-    for_short_runs,
+    check_number,
     rates_of,
     refuse_accumulated,
     refuse_half,
     signature_of,
 )
 from cyclade.optim.batches import as_inputs
-from cyclade.optim.blocks import partition
-from cyclade.optim.blocks.costs import CostWarning, overhead, stage_costs
-from cyclade.optim.blocks.partitioning import Plan
+from cyclade.optim.blocks.costs import CostWarning
+from cyclade.optim.blocks.partition import placed
+from cyclade.optim.blocks.partitioning import Partitioning
 from cyclade.optim.cycle.prox import net_regularisers, no_decay_names
-from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.sweep import exact_autocast
-from cyclade.optim.cycle.turns import Turns
 from cyclade.optim.losses import slope_of
 from cyclade.optim.net import Batch, Block, Loss, Net
-from cyclade.optim.options import Settings
+from cyclade.optim.options import BlockState, GroupOptions, restore_dtypes
 from cyclade.optim.proof.routes import Routes
-from cyclade.optim.ranks.distributed import together
+from cyclade.optim.ranks.distributed import ranks_of
 from cyclade.optim.runner import CycleRunner
-from cyclade.optim.state import Slots, restore_dtypes
+from cyclade.optim.stages import Inputs
 from cyclade.orders import Order, as_order
 from cyclade.regularisers import Regulariser
 
@@ -62,7 +56,7 @@ class CyclicOptimizer(Optimizer):
     one_block = False
     one_at_a_time = False  # moves one block a step
     recursive = False  # carries an estimate g and a lagged point from step to step
-    for_short_runs = False  # whether the lr is a default that falls behind after a few epochs
+    for_short_runs: bool  # whether the lr is a default that falls behind after a few epochs
 
     __signature__: ClassVar[inspect.Signature]
 
@@ -79,114 +73,82 @@ class CyclicOptimizer(Optimizer):
         return self
 
     def __init__(
-        self,
-        model: nn.Module,
-        loss_fn: Loss | None = None,
-        lr: float | Tensor | Sequence[float] | None = None,
-        *,
-        weight_decay: float = 0.0,
-        no_decay: str | Iterable[str] = (),
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        clip_norm: float | None = None,
-        clip_total_norm: float | None = None,
-        adagrad_norm: float | None = None,
-        maximize: bool = False,
-        precondition: str | None = None,
-        reg: Regulariser | Mapping[str, Regulariser] | None = None,
-        blocks: int | str | Iterable[Any] | None = None,
-        max_overhead: float | None = None,
-        order: Any = None,
-        example: Any = None,
-        stages: Sequence[nn.Module] | None = None,
-        capture: bool = False,
-        compile: bool = False,
-        curvature_every: int = 100,
-        curvature_iterations: int = 10,
-        damping: float | None = None,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        seed: int = 0,
-        process_group: Any = None,
-    ) -> None:
+        self, model: nn.Module, loss_fn: Loss | None = None,
+        lr: float | Tensor | Sequence[float] | None = None, *,
+        weight_decay: float = 0.0, no_decay: str | Iterable[str] = (),
+        momentum: float = 0.0, nesterov: bool = False,
+        clip_norm: float | None = None, clip_total_norm: float | None = None,
+        adagrad_norm: float | None = None, maximize: bool = False,
+        precondition: str | None = None, reg: Regulariser | Mapping[str, Regulariser] | None = None,
+        blocks: int | str | Iterable[Any] | None = None, max_overhead: float | None = None,
+        order: Any = None, example: Any = None, stages: Sequence[nn.Module] | None = None,
+        capture: bool = False, compile: bool = False,
+        curvature_every: int = 100, curvature_iterations: int = 10, damping: float | None = None,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        seed: int = 0, process_group: Any = None,
+    ) -> None:  # fmt: skip
         model = check_model(model)
         check_loss(loss_fn, model)
-        if damping is None:
-            damping = DAMPING.get(precondition, 1e-3)
-        check_numbers(
-            weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, clip_norm=clip_norm,
-            precondition=precondition, damping=damping, betas=betas, eps=eps,
-            clip_total_norm=clip_total_norm, adagrad_norm=adagrad_norm,
-            curvature_every=curvature_every,
-            curvature_iterations=curvature_iterations,
+        check_number("curvature_every", curvature_every)
+        check_number("curvature_iterations", curvature_iterations)
+        steps = StepOptions(
+            lr, weight_decay, momentum, nesterov, clip_norm, clip_total_norm, adagrad_norm,
+            maximize, precondition, damping, betas, eps,
         )  # fmt: skip
+        steps.check()
         check_dtypes(model, precondition)
-        if lr is None:
-            kind = {"one_block": self.one_block, "recursive": self.recursive}
-            lr = default_rate(precondition, momentum, **kind)
-            clip, c = default_norms(precondition, momentum, **kind)
-            adagrad_norm = c if adagrad_norm is None else adagrad_norm
-            if clip_norm is None and clip_total_norm is None:
-                clip_norm = clip
-            self.for_short_runs = for_short_runs(precondition, momentum, **kind)
-        # Infinity: never, where a default would.
-        clip_norm = None if clip_norm == math.inf else clip_norm
-        adagrad_norm = None if adagrad_norm == math.inf else adagrad_norm
-        if order is None:
-            order = default_order(
-                precondition, momentum, one_block=self.one_block, recursive=self.recursive,
-                capture=capture,
-            )  # fmt: skip
-        self._together = together(process_group)
-        self._together.adopt(model)
+        kind = {"one_block": self.one_block, "recursive": self.recursive}
+        self.for_short_runs = steps.complete(**kind)
+        order = steps.default_order(**kind, capture=capture) if order is None else order
+        self._ranks = ranks_of(process_group)
+        self._ranks.broadcast_model(model)
         inputs = None if example is None else as_inputs(example)
-        slope, self._loss_fn = slope_of(loss_fn), loss_fn
+        self._loss_fn = loss_fn
         self._routes = Routes(model, inputs, stages, compile=compile)
-        if compile and loss_fn is not None:
-            loss_fn = torch.compile(loss_fn)
-        chain = self._routes.chain
-        self._plan = Plan(model, chain, blocks, max_overhead, order, one_block=self.one_block)
-        self.net = Net(model, loss_fn, chain, self._plan.placed(chain), slope)
-        self.net.weigh_losses = self._together.synchronised
-        self._routes.net = self.net
-        defaults = {
-            "lr": lr if isinstance(lr, Tensor) else 0.0, "weight_decay": float(weight_decay),
-            "momentum": momentum, "nesterov": nesterov, "clip_norm": clip_norm,
-            "maximize": maximize, "precondition": precondition, "damping": damping,
-            "betas": tuple(betas), "eps": eps, "clip_total_norm": clip_total_norm,
-            "adagrad_norm": adagrad_norm,
-        }  # fmt: skip
-        sets = self._plan.groups
-        groups = [
-            {"params": [self.net.parameters[n] for n in one.params], "name": one.name, "lr": rate}
-            for one, rate in zip(sets, rates_of(lr, len(sets)), strict=True)
-        ]
-        self._built = False
-        super().__init__(groups, defaults)
-        self._built = True
-        self._seed = seed = self._together.agree(self._said(order, seed))["seed"]
-        self._turns = Turns(as_order(order, self._plan.m), seed, one_at_a_time=self.one_at_a_time)
+        self.partitioning = Partitioning(
+            model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block
+        )
+        self.net = self._make_net(model, compile)
+        super().__init__(self._first_groups(steps.lr), steps.defaults())
+        self._seed = self._ranks.agree(self._shared_options(order, seed))["seed"]
+        self._turns = Turns(
+            as_order(order, self.partitioning.m), self._seed, one_at_a_time=self.one_at_a_time
+        )
         if capture:
-            check_capture(
-                self._turns, self.net.parameters.values(), recursive=self.recursive,
-                alone=self._together.alone,
-            )  # fmt: skip
+            parameters, alone = self.net.parameters.values(), self._ranks.alone
+            check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)
         self._rule = self._refresh_rule()
         self._reg, self._capture = reg, capture
         self._no_decay = no_decay_names(no_decay, self.net)
         net_regularisers(reg, self.net)  # before the first batch, so that errors come at once
         self._curvature = (curvature_every, curvature_iterations)
-        self._costs: list[float] | None = None
         self._runner: CycleRunner | None = None
-        self._told = self._warned = False
+        self._warned: set[str] = set()
         self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
         self._loss: Tensor | None = None  # of the last step
         if inputs is not None:
-            self._count(inputs)
-        if self._routes.settled and (self._costs is not None or not self._plan.by_cost):
-            self._arrange(self._agreed(self._chosen()))
+            self.partitioning.count(self.net.chain, inputs)
+        if self._routes.settled and self.partitioning.ready:
+            self._arrange(self.partitioning.choose(self.net.chain), first=True)
 
-    def _said(self, order: Any, seed: int) -> dict[str, Any]:
+    def _make_net(self, model: nn.Module, compile: bool) -> Net:
+        loss_fn, chain = self._loss_fn, self._routes.chain
+        if compile and loss_fn is not None:
+            loss_fn = torch.compile(loss_fn)
+        slope = slope_of(self._loss_fn)
+        net = Net(model, loss_fn, chain, self.partitioning.placed(chain), slope)
+        net.weigh_losses = self._ranks.synchronised
+        self._routes.net = net
+        return net
+
+    def _first_groups(self, lr: Any) -> list[dict[str, Any]]:
+        groups = self.partitioning.groups
+        return [
+            {"params": [self.net.parameters[n] for n in one.params], "name": one.name, "lr": rate}
+            for one, rate in zip(groups, rates_of(lr, len(groups)), strict=True)
+        ]
+
+    def _shared_options(self, order: Any, seed: int) -> dict[str, Any]:
         """What must be the same on all ranks."""
         groups = [
             {name: str(value) for name, value in group.items() if name != "params"}
@@ -194,8 +156,9 @@ class CyclicOptimizer(Optimizer):
         ]
         turns = order if isinstance(order, str | list | tuple) else type(order).__name__
         sizes = getattr(self, "b", None), getattr(self, "b_small", None)
+        loss = getattr(self._loss_fn, "__qualname__", type(self._loss_fn).__qualname__)
         return {
-            "the optimizer": self.name, "the loss": _name_of(self._loss_fn),
+            "the optimizer": self.name, "the loss": str(loss),
             "param_groups": groups, "order": str(turns),
             "b and b_small": sizes, "seed": seed,
         }  # fmt: skip
@@ -227,7 +190,7 @@ class CyclicOptimizer(Optimizer):
     @property
     def runs_on(self) -> int:
         """How many ranks share every batch."""
-        return self._together.size
+        return self._ranks.size
 
     @property
     def cycles(self) -> int:
@@ -239,40 +202,44 @@ class CyclicOptimizer(Optimizer):
         """Batches used: where a sampler should stand when a run resumes."""
         return 0 if self._runner is None else self._runner.draws
 
-    def _count(self, inputs: Any) -> None:
-        self._costs = stage_costs(self.net.chain, inputs)
-
-    def _chosen(self) -> list[Block]:
-        return self._plan.choose(self.net.chain, self._costs, direction(self.order))
-
-    def _agreed(self, blocks: list[Block]) -> list[Block]:
-        """The blocks of the first rank, whose batch may have cost something else."""
-        names = [list(block.params) for block in blocks]
-        first = self._together.agree({"blocks": names})["blocks"]
-        return blocks if first == names else self._plan.saved(self.net.chain, first)
-
-    def _arrange(self, blocks: list[Block]) -> None:
-        """Get ready to run cycles over these blocks."""
-        net = self.net
-        net.arrange(blocks)
-        self._runner = CycleRunner(
-            net, Settings(net, self.param_groups, self._no_decay), Slots(net, self.state),
-            self._turns, self._rule, net_regularisers(self._reg, net),
-            curvature=self._curvature, together=self._together, capture=self._capture,
-        )  # fmt: skip
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Only while the optimizer is being built: the blocks are fixed by the model."""
-        if self._built:
-            raise ValueError("the blocks are fixed when the optimizer is built; build a new one")
-        super().add_param_group(param_group)
+    @property
+    def route(self) -> str:
+        """How the model is run: cut by "stages=", "sequential", "fx" or "export"; or "whole"."""
+        return self._routes.how
 
     @property
     def predicted_overhead(self) -> float:
         """Multiply-adds of a cycle over those of an SGD step; NaN before the first batch."""
-        if self._costs is None or self._runner is None:
-            return math.nan
-        return overhead(self._costs, self.net.starts, direction(self.order), keep=False)
+        return math.nan if self._runner is None else self.partitioning.overhead(self.net.blocks)
+
+    @property
+    def blocks_to_come(self) -> str:
+        """Into what the first batch will merge the layers; "" once they are blocks."""
+        by_cost = self._runner is None and self.partitioning.by_cost
+        return str(self.partitioning) if by_cost else ""
+
+    def _arrange(self, blocks: list[Block], *, first: bool = False) -> None:
+        """Get ready to run cycles over these blocks; at `first` over those of the first rank.
+
+        On other ranks a batch may have cost something else.
+        """
+        net = self.net
+        if first:
+            names = [list(block.params) for block in blocks]
+            agreed = self._ranks.agree({"blocks": names})["blocks"]
+            blocks = blocks if agreed == names else self.partitioning.saved(net.chain, agreed)
+        net.arrange(blocks)
+        self._runner = CycleRunner(
+            net, GroupOptions(net, self.param_groups, self._no_decay), BlockState(net, self.state),
+            self._turns, self._rule, net_regularisers(self._reg, net),
+            curvature=self._curvature, ranks=self._ranks, capture=self._capture,
+        )  # fmt: skip
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Only while the optimizer is being built: the blocks are fixed by the model."""
+        if "_runner" in vars(self):
+            raise ValueError("the blocks are fixed when the optimizer is built; build a new one")
+        super().add_param_group(param_group)
 
     def __repr__(self) -> str:
         return views.text(self)
@@ -339,15 +306,15 @@ class CyclicOptimizer(Optimizer):
                 raise TypeError("weights are for micro-batches: a closure weighs its own")
             return self._closure_step(inputs, refresh)
         with exact_autocast():
-            whole = self._together.whole(
-                (inputs, target, self._loss_fn, weights), refresh, ready=self._ready,
+            batch = self._ranks.global_batch(
+                (inputs, target, self._loss_fn, weights), refresh, ready=self._is_proved,
                 draws=self.draws, rates=self._rates,
             )  # fmt: skip
-            if self._together.prove(lambda every: self._prove(whole.batches, every), whole):
-                self._settle()
-            again = self._rule.refreshes(whole.size, refresh)
-            with self._together.drawing(self._seed, self.draws, self.net):
-                self._loss = self.runner.step(whole.batches, again)
+            if self._ranks.prove(lambda every: self._prove(batch.batches, every), batch):
+                self._take_proved()
+            again = self._rule.refreshes(batch.size, refresh)
+            with self._ranks.drawing(self._seed, self.draws, self.net):
+                self._loss = self.runner.step(batch.batches, again)
         return self._loss
 
     def _rates(self) -> float:
@@ -386,17 +353,16 @@ class CyclicOptimizer(Optimizer):
         self.net.check_unchanged()
         self._routes.check_parameters()
         if self._runner is None:  # a closure costs a pass for every block
-            self._arrange(self._plan.for_closures(self.net.chain))
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
+            self._arrange(self.partitioning.for_closures(self.net.chain))
+        self._warn_once(
+            UserWarning(
                 f"step(closure) runs the closure once for each of the {self.net.m} blocks; "
-                "step(x, y) does the same for far less",
-                stacklevel=4,
+                "step(x, y) does the same for far less"
             )
+        )
         again = self._rule.refreshes(0, True if refresh is None else refresh)
-        self._together.check_closure(refresh, self.draws, self._rates)
-        with exact_autocast(), self._together.drawing(self._seed, self.draws, self.net):
+        self._ranks.check_closure(refresh, self.draws, self._rates)
+        with exact_autocast(), self._ranks.drawing(self._seed, self.draws, self.net):
             self._loss = self.runner.closure_step(closure, again)
         return self._loss
 
@@ -407,58 +373,61 @@ class CyclicOptimizer(Optimizer):
         changed, and only then proves again.
         """
         if self._prove(batches):
-            self._settle()
+            self._take_proved()
 
-    def _ready(self, batches: list[Batch]) -> bool:
+    def _is_proved(self, batches: list[Batch]) -> bool:
         """Whether nothing has to be proved before these batches are used."""
         self.net.check_unchanged()
         return self._runner is not None and self._routes.proved(batches)
 
     def _prove(self, batches: list[Batch], every: bool = False) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything."""
-        self.net.check_unchanged()
         self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
-        if not every and batches and self._routes.proved(batches):
+        if not every and batches and self._is_proved(batches):
             return False
+        self.net.check_unchanged()
         if not batches:
             if self._runner is None:
                 raise ValueError("the first batch must have samples on every rank")
             return False
         inputs = batches[0].inputs
-
-        def arranged() -> None:
-            if self.net.whole_model:
-                self._costs = [1.0]  # one pass a block
-            elif self._costs is None or self._routes.recut:
-                self._count(inputs)
-            if self._runner is None:
-                chosen = self._chosen()
-            else:  # they stay the blocks that they are
-                chosen = partition.placed(self.net.blocks, self.net.model, self.net.chain)
-            self.net.arrange(chosen)
-
-        self._routes.prove(batches, arranged, recursive=self.recursive, every=every)
+        self._routes.prove(
+            batches, lambda: self._place_blocks(inputs), recursive=self.recursive, every=every
+        )
         return True
 
-    def _settle(self) -> None:
+    def _place_blocks(self, inputs: Inputs) -> None:
+        """Choose the blocks for the route to be proved; once chosen they stay what they are."""
+        net, parts = self.net, self.partitioning
+        if net.whole_model:
+            parts.costs = [1.0]  # one pass a block
+        elif parts.costs is None or self._routes.recut:
+            parts.count(net.chain, inputs)
+        if self._runner is None:
+            net.arrange(parts.choose(net.chain))
+        else:
+            net.arrange(placed(net.blocks, net.model, net.chain))
+
+    def _take_proved(self) -> None:
         """What follows from a proof: the blocks stand, and graphs recorded before it do not."""
         if self._runner is None:
-            self._arrange(self._agreed(self.net.blocks))
+            self._arrange(self.net.blocks, first=True)
         else:
             self._runner.forget_graphs()
-        self._tell_the_cost()
-
-    def _tell_the_cost(self) -> None:
         cost = self.predicted_overhead
-        if cost > _DEAR and not self._told:
-            self._told = True
-            warnings.warn(
+        if cost > _DEAR:
+            self._warn_once(
                 CostWarning(
                     f"a cycle over these {self.net.m} blocks costs {cost:.1f} SGD steps: fewer "
                     "blocks (max_overhead=2, or blocks=None) cost less"
-                ),
-                stacklevel=4,
+                )
             )
+
+    def _warn_once(self, warning: Warning) -> None:
+        kind = type(warning).__name__
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warn_user(warning)
 
     # ----------------------------------------------------------------------------------- state
 
@@ -493,7 +462,7 @@ class CyclicOptimizer(Optimizer):
         self._turns.load(mine)
         self._rule.load(mine)
         if mine["blocks"] is not None:
-            self._arrange(self._plan.saved(self.net.chain, mine["blocks"]))
+            self._arrange(self.partitioning.saved(self.net.chain, mine["blocks"]))
             self.runner.load(mine)
         elif self._runner is not None:  # a state from before the first batch
             self._arrange(self.net.blocks)
@@ -507,11 +476,6 @@ class CyclicOptimizer(Optimizer):
 
 
 CyclicOptimizer.__signature__ = signature_of(CyclicOptimizer)
-
-
-def _name_of(loss_fn: Any) -> str:
-    """A loss by its function or class."""
-    return str(getattr(loss_fn, "__qualname__", type(loss_fn).__qualname__))
 
 
 def _built_again(

@@ -18,16 +18,14 @@ from cyclade.optim.cycle.closures import ClosureSweep, ModelReplay, ModelSweep
 from cyclade.optim.cycle.finite import Checked, CheckedLag
 from cyclade.optim.cycle.lags import OneCycleBehind, Rewound
 from cyclade.optim.cycle.prox import NetProx
-from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
+from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.steps import NetSteps
 from cyclade.optim.cycle.sweep import StagedSweep
-from cyclade.optim.cycle.turns import Turns
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
-from cyclade.optim.options import Settings
+from cyclade.optim.options import BlockState, GroupOptions
 from cyclade.optim.ranks.distributed import OneProcess
 from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
-from cyclade.optim.state import Slots
 from cyclade.orders import Forward
 from cyclade.regularisers import Regulariser, Zero
 
@@ -49,23 +47,23 @@ class CycleRunner:
     def __init__(
         self,
         net: Net,
-        settings: Settings,
-        slots: Slots,
+        options: GroupOptions,
+        block_state: BlockState,
         turns: Turns,
         rule: EveryBatch | LargeBatches,
         regs: list[Regulariser],
         *,
         curvature: tuple[int, int],
-        together: OneProcess,
+        ranks: OneProcess,
         capture: bool = False,
     ) -> None:
-        self.net, self.settings, self.slots = net, settings, slots
-        self.turns, self.rule, self.together = turns, rule, together
+        self.net, self.options, self.block_state = net, options, block_state
+        self.turns, self.rule, self.ranks = turns, rule, ranks
         turns.m = net.m
         self.point = LivePoint(net)
-        self.steps = NetSteps(net, settings, slots)
+        self.steps = NetSteps(net, options, block_state)
         self.reg = NetProx(regs, self.steps)
-        self.lock = LockWatch(net, settings, slots, fixed=turns.fixed)
+        self.lock = LockWatch(net, options, block_state, fixed=turns.fixed)
         self.measured: int | None = None  # the cycle before which the curvature was last measured
         self.draws = 0  # batches used: where a sampler should stand when a run resumes
         self.graphs: Graphs | TurnGraphs | None = None  # TurnGraphs for an order that changes
@@ -116,7 +114,7 @@ class CycleRunner:
         if not self.rule.formed:
             replays = self.replays(batches, undoable=True)
             now = self.sweep(self.point, batches, replays, live=True)
-            self._now = self._checked(self.together.reduced(now, self.net, None), replays)
+            self._now = self._checked(self.ranks.reduced(now, self.net, None), replays)
             return self._form(self._now)
         loss = self._cycle(self.turns.next(), batches, refresh)
         self._done(loss)
@@ -124,12 +122,12 @@ class CycleRunner:
 
     def _closure_move(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
         self.advance_norms()
-        if self.settings.numbers is not None:
-            self.settings.numbers.sync()
-        sign = self.settings.sign
-        closure = self.together.closure(closure)
+        if self.options.numbers is not None:
+            self.options.numbers.sync()
+        sign = self.options.sign
+        closure = self.ranks.closure(closure)
         turns = self.turns.next() if self.rule.formed else None
-        now = self.together.reduced(
+        now = self.ranks.reduced(
             ClosureSweep(self.net, self.point, closure, sign=sign), self.net, turns, closure=True
         )
         self._now = self._checked(now, [])
@@ -138,7 +136,7 @@ class CycleRunner:
         lag = self.lag()
         if not refresh:
             lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
-            lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
+            lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
         self._core(turns, self._now, lag, refresh)
         self._done(self._now.loss)
         return self._now.loss  # type: ignore[no-any-return]
@@ -159,15 +157,13 @@ class CycleRunner:
         return now.loss
 
     def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
-        settings = self.settings
-        if settings.numbers is not None:
-            settings.numbers.sync()
+        groups = self.options
+        if groups.numbers is not None:
+            groups.numbers.sync()
         if self.graphs is None:
             return self.run(turns, batches, refresh, check=True)
-        baked = tuple(map(_baked_in, settings.groups))
-        alike = [
-            settings.uniform(j, name) for j in settings.mixed for name in ("lr", "weight_decay")
-        ]
+        baked = tuple(map(_baked_in, groups.groups))
+        alike = [groups.uniform(j, name) for j in groups.mixed for name in ("lr", "weight_decay")]
         weights = tuple(batch.weight for batch in batches)
         options = (self.net.model.training, *baked, *alike, *weights)
         if isinstance(self.graphs, TurnGraphs):
@@ -189,12 +185,12 @@ class CycleRunner:
         sweep = self.sweep(
             self.point, batches, replays, live=True, in_place=in_place, slopes=slopes
         )
-        now = self.together.reduced(sweep, self.net, turns)
+        now = self.ranks.reduced(sweep, self.net, turns)
         lag = self.lag()
         if not refresh:
             beside = self.sweep(lag.point, batches, replays, live=False, slopes=slopes)
             lag.board(beside)
-            lag = self.together.corrected(now, lag, turns, fixed=self.turns.fixed)
+            lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
         if check:
             self._now = self._checked(now, replays)
         self._core(turns, self._now if check else now, lag, refresh)
@@ -217,7 +213,7 @@ class CycleRunner:
     # ------------------------------------------------------------------------ what cycles need
 
     def _checked(self, now: Any, replays: list[Any]) -> Checked:
-        return Checked(now, replays, self.together.blame)
+        return Checked(now, replays, self.ranks.fault_report)
 
     def replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
         """What repeats the draws and buffers of one step: shared by both its sweeps."""
@@ -233,7 +229,7 @@ class CycleRunner:
         """
         steps = self.steps
         steps.ready = {}
-        eager = self.settings.numbers is None and self.together.alone
+        eager = self.options.numbers is None and self.ranks.alone
         if self.rule.recursive or not self.reg.plain or not eager or self.net.whole_model:
             return frozenset()
         found = ((j, steps.in_place(j)) for j in range(self.net.m))
@@ -247,7 +243,7 @@ class CycleRunner:
         """A sweep over `point` on these batches; only a live one moves buffers."""
         if not batches:  # all samples are on other ranks
             return IdleSweep(self.net, point)
-        sign = self.settings.sign
+        sign = self.options.sign
         if self.net.whole_model:
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
         keep = not isinstance(self.turns.order, Forward)
@@ -260,14 +256,14 @@ class CycleRunner:
         """g; nothing for a method that carries none."""
         if not self.rule.recursive:
             return Nothing()
-        return _Estimates(self.slots.vectors("g", self.point))
+        return _Estimates(self.block_state.vectors("g", self.point))
 
     def lag(self) -> Any:
         """The lagged point: two points in a fixed order, a tape otherwise."""
         if not self.rule.recursive:
             return Nothing()
         if self._lagged is None:
-            point = FlatPoint(self.net, self.slots.vectors("lag", self.point))
+            point = FlatPoint(self.net, self.block_state.vectors("lag", self.point))
             if self.turns.fixed:
                 side = None if self.graphs is None else side_stream(point.flats[0].get_device())
                 self._lagged = OneCycleBehind(point, side)
@@ -286,11 +282,11 @@ class CycleRunner:
             norm.advance(weight)
 
     def _measure_curvature(self, batches: list[Batch]) -> None:
-        wanted = any(group["precondition"] == "curvature" for group in self.settings.groups)
+        wanted = any(group["precondition"] == "curvature" for group in self.options.groups)
         cycles = self.turns.cycles
         due = self.measured is None or cycles >= self.measured + self._curvature_every
         if wanted and due:
-            sweep = self.together.reduced(
+            sweep = self.ranks.reduced(
                 self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
             )
             with self.net.chain.eager():  # compiled stages have no second derivatives
@@ -324,7 +320,7 @@ class CycleRunner:
         self._record_anew()
 
     def _record_anew(self) -> None:
-        self.settings.numbers = DeviceNumbers(self.settings.groups)
+        self.options.numbers = DeviceNumbers(self.options.groups)
 
     def forget_graphs(self) -> None:
         """Something that the CUDA graphs point to was replaced: record them again."""

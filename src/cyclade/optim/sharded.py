@@ -26,8 +26,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from cyclade import core
 from cyclade.lag import Lag, Nothing, Stored
 from cyclade.optim.cycle.finite import NotFiniteError
-from cyclade.optim.cycle.refreshing import EveryBatch, LargeBatches
-from cyclade.optim.cycle.turns import Turns
+from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.net import Batch
 from cyclade.optim.ranks.distributed import ManyProcesses
 from cyclade.orders import Greedy, as_order
@@ -291,10 +290,10 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         turns = as_order(order, len(self.net.units))
         if isinstance(turns, Greedy):
             raise ValueError("order: greedy would gather every unit before every turn")
-        self._together = ManyProcesses(self.net.ranks)
-        self._together.synchronised = self.net.ranks.size > 1  # they meet in every pass
+        self._ranks = ManyProcesses(self.net.ranks)
+        self._ranks.synchronised = self.net.ranks.size > 1  # they meet in every pass
         said = {"blocks": [unit.name for unit in self.net.units], "order": repr(order)}
-        self._together.agree({"seed": seed, **said})
+        self._ranks.agree({"seed": seed, **said})
         self._turns = Turns(turns, self.net.ranks.first(seed))
         self._turns.m = len(self.net.units)
         self._steps: Any = _Plain(self.param_groups[0])
@@ -306,7 +305,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self, inputs: Any, target: Any = None, *, refresh: bool | None = None
     ) -> Tensor:
         """One cycle on this rank's part of a batch; the loss of the whole batch at its start."""
-        whole = self._together.whole(
+        whole = self._ranks.global_batch(
             (inputs, target, self.net.loss_fn, None), refresh, ready=lambda batches: True,
             draws=self.draws, rates=lambda: sum(float(v) for v in self._rates()),
         )  # fmt: skip

@@ -6,8 +6,6 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cyclade.optim.blocks import partition
-
 if TYPE_CHECKING:
     from cyclade.optim.optimizer import CyclicOptimizer
 
@@ -30,9 +28,7 @@ class Row(NamedTuple):
 
 def rows(opt: CyclicOptimizer) -> list[Row]:
     """One row a block."""
-    net, costs = opt.net, [math.nan] * opt.net.m
-    if opt._costs is not None:
-        costs = partition.layer_costs(net.blocks, opt._costs)
+    net, costs = opt.net, opt.partitioning.block_costs(opt.net.blocks)
     out = []
     for j, block in enumerate(net.blocks):
         size = sum(p.numel() for p in net.block_parameters(j))
@@ -46,7 +42,7 @@ def head(opt: CyclicOptimizer) -> str:
     """Method, blocks, stages, order."""
     return (
         f"{type(opt).__name__}: {counted(opt.net.m, 'block')}, "
-        f"{counted(len(opt.net.chain.stages), 'stage')} (cut by {opt._routes.how}), "
+        f"{counted(len(opt.net.chain.stages), 'stage')} (cut by {opt.route}), "
         f"order {type(opt.order).__name__.lower()}"
     )
 
@@ -59,8 +55,8 @@ def counted(n: int, what: str) -> str:
 def cost(opt: CyclicOptimizer) -> list[str]:
     """What a cycle will cost, in words."""
     times, words = opt.predicted_overhead, []
-    if opt._runner is None and opt._plan.by_cost:
-        words.append(f"layers so far; on the first batch they are merged into {opt._plan}")
+    if opt.blocks_to_come:
+        words.append(f"layers so far; on the first batch they are merged into {opt.blocks_to_come}")
     clips = {group["clip_norm"] for group in opt.param_groups} - {None}
     if clips:
         norms = " or ".join(f"{clip:g}" for clip in sorted(clips))

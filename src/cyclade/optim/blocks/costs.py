@@ -20,12 +20,14 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from cyclade.optim.stages import Chain, Inputs
 from cyclade.optim.stages.preserve import preserved
+from cyclade.orders import Custom
 
 __all__ = [
     "CostWarning",
     "Order",
     "balance",
     "cycle_cost",
+    "direction",
     "finest_under",
     "overhead",
     "sgd_cost",
@@ -40,6 +42,16 @@ _DRAWS = 16  # shuffles averaged to predict a shuffled cycle
 
 class CostWarning(UserWarning):
     """A cycle costs many times what an SGD step does."""
+
+
+def direction(order: Any) -> str | list[int]:
+    """The order as the cost model knows it; random and greedy ones count as shuffled."""
+    if isinstance(order, Custom):
+        return order.sequence
+    if isinstance(order, list | tuple):
+        return list(order)
+    name = order if isinstance(order, str) else type(order).__name__.lower()
+    return name if name in ("forward", "backward") else "shuffled"
 
 
 def _cpu_attention(

@@ -10,14 +10,12 @@ b_k = μ b_{k−1} + g_k, two neighbouring buffers give the gradient between the
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch import Tensor
 
+from cyclade.optim._warn import warn_user
 from cyclade.optim.net import Net
-from cyclade.optim.options import Settings
-from cyclade.optim.state import Slots
+from cyclade.optim.options import BlockState, GroupOptions
 
 EVERY = 50
 """Cycles from one look to the next; a look costs three copies of the buffers and one wait."""
@@ -45,8 +43,8 @@ class LockWarning(UserWarning):
 class LockWatch:
     """Looks at the momentum of every block now and then; `cosines` is what it saw last."""
 
-    def __init__(self, net: Net, settings: Settings, slots: Slots, *, fixed: bool) -> None:
-        self._net, self._settings, self._slots, self._fixed = net, settings, slots, fixed
+    def __init__(self, net: Net, options: GroupOptions, state: BlockState, *, fixed: bool) -> None:
+        self._net, self._options, self._state, self._fixed = net, options, state, fixed
         self._seen: list[list[Tensor]] = []
         self._means: list[float] = []  # over the blocks, at the last looks
         self._losses: list[float] = []  # at these looks
@@ -71,11 +69,11 @@ class LockWatch:
 
     def _buffer(self, j: int) -> tuple[float, Tensor | None]:
         """μ and b of block j."""
-        adam = self._settings.shared(j, "precondition") == "adam"
+        adam = self._options.shared(j, "precondition") == "adam"
         name = "first_moment" if adam else "momentum_buffer"
-        factor = self._settings.shared(j, "betas")[0] if adam else None
-        momentum = self._settings.shared(j, "momentum") if factor is None else factor
-        return momentum, self._slots.find(j, name)
+        factor = self._options.shared(j, "betas")[0] if adam else None
+        momentum = self._options.shared(j, "momentum") if factor is None else factor
+        return momentum, self._state.find(j, name)
 
     def _compared(self, factors: list[float]) -> list[float]:
         before, between, after = self._seen
@@ -96,11 +94,10 @@ class LockWatch:
             return
         if self._fixed and self._net.m > 1 and not self._told:
             self._told = True
-            warnings.warn(
+            warn_user(
                 LockWarning(
                     "the fixed order of the blocks may have locked: the gradients of a block point "
                     f"the same way cycle after cycle (mean cosine {mean:.2f}), yet the loss hardly "
                     "falls. order='shuffled' breaks this (or is lr far too small?)"
-                ),
-                stacklevel=6,
+                )
             )

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
+from cyclade.optim._warn import warn_user
 from cyclade.optim.blocks import partition
-from cyclade.optim.blocks.costs import CostWarning, balance
+from cyclade.optim.blocks.costs import (
+    CostWarning,
+    balance,
+    direction,
+    overhead,
+    stage_costs,
+)
 from cyclade.optim.net import Block
-from cyclade.optim.stages import Chain
+from cyclade.optim.stages import Chain, Inputs
 from cyclade.orders import Custom
 
 DEFAULT_OVERHEAD = 2.0
@@ -22,11 +29,12 @@ TWO_BLOCKS = 4 / 3
 """What two blocks cost at least: the stages before the second run forward for both."""
 
 
-class Plan:
+class Partitioning:
     """Param groups, which are known at once, and how they are merged into blocks.
 
     `groups` are the layers, or the blocks that the user has named. `choose` merges them by cost
-    where that was asked for, and leaves them as they are otherwise.
+    where that was asked for, and leaves them as they are otherwise. `costs` are the multiply-adds
+    of the stages, once `count` has seen a batch.
     """
 
     def __init__(
@@ -37,8 +45,9 @@ class Plan:
             raise ValueError("give blocks or max_overhead, not both")
         if max_overhead is not None and not max_overhead >= 1:
             raise ValueError(f"max_overhead must be at least 1, got {max_overhead}")
-        self._model = model
-        self._count: int | None = None
+        self._model, self._order = model, order
+        self.costs: list[float] | None = None
+        self._number: int | None = None
         self._budget: float | None = None
         layers = partition.layers(model, chain)
         if one_block:
@@ -46,7 +55,7 @@ class Plan:
         elif isinstance(blocks, int) and not isinstance(blocks, bool):
             if not 1 <= blocks <= len(layers):
                 raise ValueError(f"blocks={blocks}: the model has {len(layers)} layers")
-            self._count = blocks if blocks < len(layers) else None
+            self._number = blocks if blocks < len(layers) else None
         elif blocks is None:
             listed = isinstance(order, list | tuple | Custom)  # numbers of layers
             if listed and max_overhead is not None:
@@ -74,46 +83,67 @@ class Plan:
     @property
     def by_cost(self) -> bool:
         """Whether the blocks depend on what the stages cost."""
-        return len(self.groups) > 1 and (self._count is not None or self._budget is not None)
+        return len(self.groups) > 1 and (self._number is not None or self._budget is not None)
 
     @property
     def m(self) -> int:
         """The number of blocks, where it is asked for; else that of the groups."""
-        return self._count or len(self.groups)
+        return self._number or len(self.groups)
 
     def __str__(self) -> str:
-        if self._count is not None:
-            return f"{self._count} blocks of balanced cost"
+        if self._number is not None:
+            return f"{self._number} blocks of balanced cost"
         return f"the finest blocks whose cycle costs at most {self._budget:g} SGD steps"
 
     def placed(self, chain: Chain) -> list[Block]:
         """One block a group, in the order in which this chain uses them."""
         return partition.in_order(partition.placed(self.groups, self._model, chain))
 
-    def choose(self, chain: Chain, costs: list[float] | None, order: Any) -> list[Block]:
-        """The blocks, for stages of these costs (which only blocks by cost need)."""
+    def count(self, chain: Chain, inputs: Inputs) -> None:
+        """What the stages cost on these inputs."""
+        self.costs = stage_costs(chain, inputs)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the blocks can be chosen."""
+        return self.costs is not None or not self.by_cost
+
+    def choose(self, chain: Chain) -> list[Block]:
+        """The blocks; those by cost need the costs."""
         parts = self.placed(chain)
         if not self.by_cost:
             return parts
-        assert costs is not None
-        if self._count is not None:
-            return partition.into(parts, costs, self._count)
+        assert self.costs is not None
+        if self._number is not None:
+            return partition.into(parts, self.costs, self._number)
         assert self._budget is not None
-        found = partition.under(parts, costs, self._budget, order)
+        found = partition.under(parts, self.costs, self._budget, direction(self._order))
         if len(found) == 1 and 1 < self._budget < TWO_BLOCKS:
-            warnings.warn(
+            warn_user(
                 CostWarning(
                     f"max_overhead={self._budget:g} leaves one block, the simultaneous step: two "
                     "cost at least 4/3 SGD steps, as what comes before the last runs forward twice"
-                ),
-                stacklevel=5,
+                )
             )
         return found
+
+    def block_costs(self, blocks: list[Block]) -> list[float]:
+        """Multiply-adds of the stages of each block; NaN before they are counted."""
+        if self.costs is None:
+            return [math.nan] * len(blocks)
+        return partition.layer_costs(blocks, self.costs)
+
+    def overhead(self, blocks: list[Block]) -> float:
+        """Multiply-adds of a cycle over those of an SGD step; NaN before they are counted."""
+        if self.costs is None:
+            return math.nan
+        starts = [block.start for block in blocks]
+        return overhead(self.costs, starts, direction(self._order), keep=False)
 
     def for_closures(self, chain: Chain) -> list[Block]:
         """The blocks when each costs a pass over the whole model, whatever is in it."""
         parts = self.placed(chain)
-        k = self._count or (len(parts) if self._budget is None else int(self._budget))
+        k = self._number or (len(parts) if self._budget is None else int(self._budget))
         sizes = dict(self._model.named_parameters())
         weights = [float(sum(sizes[n].numel() for n in part.params)) for part in parts]
         return partition.merged(parts, balance(weights, min(k, len(parts))))

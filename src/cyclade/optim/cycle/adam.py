@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.net import Net
-from cyclade.optim.options import Settings
-from cyclade.optim.state import Slots
+from cyclade.optim.options import BlockState, GroupOptions
 
 
 class AdamStep:
@@ -46,12 +45,12 @@ class _AdamMove:
 class Adam:
     """First and second moments of every block, with bias correction and decoupled decay."""
 
-    def __init__(self, net: Net, settings: Settings, slots: Slots) -> None:
-        self._net, self._settings, self._slots, self._slot = net, settings, slots, slots.get
+    def __init__(self, net: Net, options: GroupOptions, state: BlockState) -> None:
+        self._net, self._options, self._state, self._slot = net, options, state, state.get
 
     def at(self, j: int, gj: Tensor, used: Tensor | None) -> tuple[Tensor, AdamStep]:
         """The first moment and the step; where `used` is 0 nothing moves."""
-        beta1, beta2 = self._settings.shared(j, "betas")
+        beta1, beta2 = self._options.shared(j, "betas")
         m, v, updates = self._moments(j)
         gj = gj.to(m.dtype)
         if used is None:
@@ -73,9 +72,9 @@ class Adam:
         return self._denominator(j)[0]
 
     def _step(self, j: int, used: Tensor | None) -> AdamStep:
-        rate, decay = self._settings.rate(j), self._settings.decay(j)
+        rate, decay = self._options.rate(j), self._options.decay(j)
         denom, count = self._denominator(j)
-        size = rate / (1 - self._settings.shared(j, "betas")[0] ** count)
+        size = rate / (1 - self._options.shared(j, "betas")[0] ** count)
         if decay is not None:
             decay = decay if used is None else decay * used
             decay = 1 - rate * decay
@@ -84,16 +83,16 @@ class Adam:
     def _diagonal(self, j: int, denom: Tensor) -> Tensor:
         """lr / Λ_j. A coordinate that never had a gradient has no scale: it has the plain lr."""
         scaled = torch.where(self._moments(j)[1] > 0, denom, torch.ones_like(denom))
-        diagonal: Tensor = self._settings.rate(j) / scaled
+        diagonal: Tensor = self._options.rate(j) / scaled
         return diagonal.to(self._net.block_parameters(j)[0].dtype)
 
     def _denominator(self, j: int) -> tuple[Tensor, Any]:
         """√(v / (1 − β2^k)) + ε, and k."""
         _, v, updates = self._moments(j)
         # On the host bias corrections are Python numbers, as in AdamW.
-        count: Any = updates.clamp(min=1) if self._settings.numbers else max(updates.item(), 1.0)
-        corrected = (1 - self._settings.shared(j, "betas")[1] ** count) ** 0.5
-        return (v.sqrt() / corrected).add_(self._settings.shared(j, "eps")), count
+        count: Any = updates.clamp(min=1) if self._options.numbers else max(updates.item(), 1.0)
+        corrected = (1 - self._options.shared(j, "betas")[1] ** count) ** 0.5
+        return (v.sqrt() / corrected).add_(self._options.shared(j, "eps")), count
 
     def _moments(self, j: int) -> tuple[Tensor, Tensor, Tensor]:
         """Both moments and the number of updates, in float32 at least: bfloat16 stalls."""
@@ -104,8 +103,8 @@ class Adam:
         first = self._slot(j, "first_moment", lambda: zeros(size, dtype=dtype))
         second = self._slot(j, "second_moment", lambda: zeros(size, dtype=dtype))
         # The count is read by the host, unless a CUDA graph counts for itself.
-        where = torch.device("cpu") if self._settings.numbers is None else like.device
+        where = torch.device("cpu") if self._options.numbers is None else like.device
         updates = self._slot(j, "updates", lambda: torch.zeros((), dtype=dtype, device=where))
         if updates.device != where:  # after a state was loaded
-            updates = self._slots.put(j, "updates", updates.to(where))
+            updates = self._state.put(j, "updates", updates.to(where))
         return first, second, updates

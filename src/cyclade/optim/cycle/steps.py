@@ -10,15 +10,7 @@ from torch import Tensor
 from cyclade.optim.cycle.adam import Adam
 from cyclade.optim.cycle.in_place import Pieces, Step
 from cyclade.optim.net import Net, flatten
-from cyclade.optim.options import Settings
-from cyclade.optim.state import Slots
-
-PRECONDITIONERS = (None, "spectral", "spectral-linear", "curvature", "adam")
-SPECTRAL = {
-    "spectral": (2, 3, 4, 5),
-    "spectral-linear": (2,),
-}  # the weights it looks at, by dimensions
-
+from cyclade.optim.options import SPECTRAL, BlockState, GroupOptions
 
 CLIPS = ("clip_norm", "clip_total_norm")
 NORMS = ("clip_norm", "adagrad_norm")
@@ -27,12 +19,12 @@ NORMS = ("clip_norm", "adagrad_norm")
 class NetSteps:
     """η Λ_j^{−1} with η the lr of block j's param group, and the direction g^j, bent if asked.
 
-    What it carries from cycle to cycle lies in `slots`; lr and the other options in `settings`.
+    What it carries from cycle to cycle lies in `state`; lr and the rest in `options`.
     """
 
-    def __init__(self, net: Net, settings: Settings, slots: Slots) -> None:
-        self._net, self._settings, self._slot = net, settings, slots.get
-        self._adam = Adam(net, settings, slots)
+    def __init__(self, net: Net, options: GroupOptions, state: BlockState) -> None:
+        self._net, self._options, self._slot = net, options, state.get
+        self._adam = Adam(net, options, state)
         self._used: dict[int, Tensor | None] = {}
         self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in place
 
@@ -56,9 +48,9 @@ class NetSteps:
             return gj, self._one_step(j, gj)
         used = self._used[j] = self._mask(j, now.unused.get(j))
         gj = self._clipped(j, gj)
-        if self._settings.shared(j, "adagrad_norm") is not None:
+        if self._options.shared(j, "adagrad_norm") is not None:
             self._squares(j).add_(gj.norm().square())
-        precondition = self._settings.shared(j, "precondition")
+        precondition = self._options.shared(j, "precondition")
         if precondition == "adam":
             return self._adam.at(j, gj, used)
         if precondition in SPECTRAL:
@@ -67,20 +59,20 @@ class NetSteps:
 
     def current(self, j: int) -> Any:
         """The step as it stands."""
-        if self._settings.shared(j, "precondition") == "adam":
+        if self._options.shared(j, "precondition") == "adam":
             return self._adam.current(j)
-        Lambda, rate = self.metric(j), self._settings.rate(j)
+        Lambda, rate = self.metric(j), self._options.rate(j)
         return rate if isinstance(Lambda, float) else rate / Lambda
 
     def metric(self, j: int) -> Any:
         """Λ_j: 1, a number on the device, or a diagonal."""
         Lambda = self._preconditioner(j)
-        if self._settings.shared(j, "adagrad_norm") is not None:
+        if self._options.shared(j, "adagrad_norm") is not None:
             Lambda = Lambda * self._adagrad(j)
         return Lambda
 
     def _preconditioner(self, j: int) -> Any:
-        precondition = self._settings.shared(j, "precondition")
+        precondition = self._options.shared(j, "precondition")
         if precondition is None:
             return 1.0
         if precondition == "adam":
@@ -91,22 +83,22 @@ class NetSteps:
 
     def shrink(self, j: int, t: Any) -> Any:
         """1 + t·wd, by which the prox of weight decay divides block j; None without any."""
-        return self._settings.shrink(j, t, self._used.get(j))
+        return self._options.shrink(j, t, self._used.get(j))
 
     def in_place(self, j: int) -> Step | None:
         """The step of block j, if it is two numbers and the direction is g^j, perhaps clipped."""
-        settings = self._settings
-        bent = settings.shared(j, "precondition") or settings.shared(j, "momentum")
-        bent = bent or settings.shared(j, "clip_total_norm") is not None
-        if bent or not settings.one_number(j):
+        options = self._options
+        bent = options.shared(j, "precondition") or options.shared(j, "momentum")
+        bent = bent or options.shared(j, "clip_total_norm") is not None
+        if bent or not options.one_number(j):
             return None
-        rate = settings.rate(j)
-        return Step(rate, settings.shrink(j, rate)) if isinstance(rate, float) else None
+        rate = options.rate(j)
+        return Step(rate, options.shrink(j, rate)) if isinstance(rate, float) else None
 
     def _one_step(self, j: int, gj: Pieces) -> Step | None:
         """The step of a block whose gradient lies in pieces; notes there how it is clipped."""
         step = self.ready.pop(j, None) or self.in_place(j)
-        clip, c = (self._settings.shared(j, name) for name in NORMS)
+        clip, c = (self._options.shared(j, name) for name in NORMS)
         if clip is None and c is None:
             return step
         flat = flatten(gj.tensors)
@@ -117,7 +109,7 @@ class NetSteps:
             return step
         self._squares(j).add_(flat.norm().square())
         t = step.rate / self._adagrad(j)
-        return Step(t, self._settings.shrink(j, t))
+        return Step(t, self._options.shrink(j, t))
 
     # ------------------------------------------------------- Λ_j by the gradients seen so far
 
@@ -132,7 +124,7 @@ class NetSteps:
 
     def _adagrad(self, j: int) -> Tensor:
         """√(1 + G_j / c²)."""
-        c = self._settings.shared(j, "adagrad_norm")
+        c = self._options.shared(j, "adagrad_norm")
         root: Tensor = (1.0 + self._squares(j) / c**2).sqrt()
         return root.to(self._net.block_parameters(j)[0].real.dtype)
 
@@ -151,7 +143,7 @@ class NetSteps:
         )
 
     def _clipped(self, j: int, gj: Tensor) -> Tensor:
-        clip, whole = (self._settings.shared(j, name) for name in CLIPS)
+        clip, whole = (self._options.shared(j, name) for name in CLIPS)
         if clip is not None:
             gj = gj * _scale(gj, clip)
         if whole is not None:
@@ -166,13 +158,13 @@ class NetSteps:
         return norm
 
     def _direction(self, j: int, gj: Tensor, used: Tensor | None) -> Tensor:
-        momentum = self._settings.shared(j, "momentum")
+        momentum = self._options.shared(j, "momentum")
         if not momentum:
             return gj
         buffer = self._slot(j, "momentum_buffer", lambda: torch.zeros_like(gj))
         moved = buffer * momentum + gj
         buffer.copy_(moved if used is None else torch.where(used > 0, moved, buffer))
-        nesterov = self._settings.shared(j, "nesterov")
+        nesterov = self._options.shared(j, "nesterov")
         d = gj + momentum * buffer if nesterov else buffer.clone()
         bent: Tensor = d if used is None else d * used
         return bent
@@ -186,9 +178,7 @@ class NetSteps:
 
     def _counts(self, j: int, name: str) -> bool:
         """Whether this parameter is a weight that Λ_j looks at."""
-        return (
-            self._net.parameters[name].dim() in SPECTRAL[self._settings.shared(j, "precondition")]
-        )
+        return self._net.parameters[name].dim() in SPECTRAL[self._options.shared(j, "precondition")]
 
     def _power_iteration(self, j: int, iterations: int = 1) -> None:
         """Improve σ(W) of block j's weights by warm power iterations."""
@@ -214,7 +204,7 @@ class NetSteps:
         """σ for every parameter: a bias shares its layer's; a layer without a matrix has 1."""
         params = self._net.block_parameters(j)
         layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
-        sigma = sigma.clamp(min=self._settings.shared(j, "damping"))
+        sigma = sigma.clamp(min=self._options.shared(j, "damping"))
         own = [i for i, name in enumerate(self._net.blocks[j].params) if self._counts(j, name)]
         if not own:
             return 1.0
@@ -239,7 +229,7 @@ class NetSteps:
         """
         good = True
         for j in range(self._net.m):
-            if self._settings.shared(j, "precondition") != "curvature":
+            if self._options.shared(j, "precondition") != "curvature":
                 continue
             L = self._slot(j, "curvature", lambda j=j: self._scalar(j, 1.0))  # type: ignore[misc]
             v = self._slot(j, "hessian_vector", lambda j=j: self._unit(j))  # type: ignore[misc]
@@ -251,7 +241,7 @@ class NetSteps:
                     break
                 v.copy_(w / norm)
             if bool(torch.isfinite(norm)):
-                L.copy_(norm + self._settings.shared(j, "damping"))
+                L.copy_(norm + self._options.shared(j, "damping"))
             else:
                 good = False
         return good

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
 
+from cyclade.optim._warn import warn_user
 from cyclade.optim.net import Batch, Net
 from cyclade.optim.proof.gradients import Proof, UnprovedError, proving
 from cyclade.optim.stages import Chain, CutWarning, Inputs
@@ -38,7 +38,7 @@ class Routes:
         # Without an example torch.export could not try: it will, on the first batch.
         self._later = example is None and first.needs_example
         if not self._later:
-            first.warn(stacklevel=4)
+            first.warn()
         self.net: Net | None = None
         self.chain = self._ready(first)
         self.recut = False  # whether the stages are others than when they were last counted
@@ -115,12 +115,11 @@ class Routes:
         self.recut = False
         self._structure = Structure(self._model, written)
         if reason is not None:
-            warnings.warn(
+            warn_user(
                 CutWarning(
                     f"{type(self._model).__name__} runs as a whole, so every block pays for a full "
                     f"pass: {reason}"
-                ),
-                stacklevel=5,
+                )
             )
 
     def _prove_one(self, batch: Batch, arrange: Callable[[], None], *, many: bool) -> set[str]:
@@ -153,7 +152,7 @@ class Routes:
         if changed is not None or self._later:
             self._later = False
             made = attempt(self._model, example=inputs, stages=self._stages)
-            made.warn(stacklevel=6)
+            made.warn()
             self._use(self._ready(made))
 
     def _keep_hooks_whole(self) -> None:

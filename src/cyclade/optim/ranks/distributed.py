@@ -28,13 +28,13 @@ from cyclade.optim.ranks.reducing import Reduced, ReducedLag
 from cyclade.optim.stages import randomness
 from cyclade.ranks import RankLostError, Ranks, initialised
 
-__all__ = ["ManyProcesses", "OneProcess", "RankLostError", "together"]
+__all__ = ["ManyProcesses", "OneProcess", "RankLostError", "ranks_of"]
 
 _REFRESH = {None: -1.0, False: 0.0, True: 1.0}
 _BATCH, _CLOSURE = 0.0, 1.0
 
 
-def together(process_group: Any) -> OneProcess:
+def ranks_of(process_group: Any) -> OneProcess:
     """The helper for a process group; the initialised one, if none is given."""
     if process_group is not None:
         return ManyProcesses(Ranks(process_group))
@@ -44,7 +44,7 @@ def together(process_group: Any) -> OneProcess:
 
 
 @dataclass(frozen=True)
-class Whole:
+class GlobalBatch:
     """A batch: this rank's micro-batches with their weights in the whole, and its samples in all.
 
     `proved` says that no rank needs to prove anything on it.
@@ -63,22 +63,22 @@ class OneProcess:
     alone = True
     synchronised = False  # whether samples of other ranks meet in a normalisation
 
-    def adopt(self, model: nn.Module) -> None:
+    def broadcast_model(self, model: nn.Module) -> None:
         """Nothing to take over."""
 
     def agree(self, said: dict[str, Any]) -> dict[str, Any]:
         """What the first rank says; an error where another says something else."""
         return said
 
-    def whole(
+    def global_batch(
         self, read: tuple[Any, Any, Any, Any], refresh: bool | None, *,
         ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
-    ) -> Whole:  # fmt: skip
+    ) -> GlobalBatch:  # fmt: skip
         """The batch that ``as_batches(*read)`` is (a part of)."""
         batches = as_batches(*read)
-        return Whole(batches, sum(batch.size for batch in batches), refresh)
+        return GlobalBatch(batches, sum(batch.size for batch in batches), refresh)
 
-    def prove(self, prove: Callable[[bool], bool], whole: Whole) -> bool:
+    def prove(self, prove: Callable[[bool], bool], batch: GlobalBatch) -> bool:
         """Run the proof where it is due; whether it was."""
         return prove(False)
 
@@ -101,7 +101,7 @@ class OneProcess:
         """The lagged point of a step whose `now` must be corrected by it."""
         return lag
 
-    def blame(self, sweep: Any) -> str:
+    def fault_report(self, sweep: Any) -> str:
         """Where a loss that is not finite came from."""
         return ""
 
@@ -116,7 +116,7 @@ class ManyProcesses(OneProcess):
 
     # ------------------------------------------------------------------------ before the first
 
-    def adopt(self, model: nn.Module) -> None:
+    def broadcast_model(self, model: nn.Module) -> None:
         """Take over the first rank's parameters and buffers, as DDP does."""
         _refuse_local_norms(model, self.size)
         self.synchronised = self.size > 1 and any(
@@ -144,13 +144,13 @@ class ManyProcesses(OneProcess):
 
     # ------------------------------------------------------------------------ before every step
 
-    def whole(
+    def global_batch(
         self, read: tuple[Any, Any, Any, Any], refresh: bool | None, *,
         ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
-    ) -> Whole:  # fmt: skip
+    ) -> GlobalBatch:  # fmt: skip
         """The batch of which ``as_part(*read)`` is this rank's part.
 
-        One exchange of eight numbers, through which a rank that refuses its part stops all.
+        One exchange of nine numbers, through which a rank that refuses its part stops all.
         """
         batches: list[Batch] = []
         size, proved, trouble = 0, False, None
@@ -175,7 +175,7 @@ class ManyProcesses(OneProcess):
             raise ValueError("step got a batch of which no rank has a sample (or a label) to count")
         else:
             weighed = [replace(batch, weight=batch.weight / sum(counts)) for batch in batches]
-        return Whole(weighed, int(sum(sizes)), refresh, all(ready_there))
+        return GlobalBatch(weighed, int(sum(sizes)), refresh, all(ready_there))
 
     def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
         """See that all ranks give a closure, with the same coin."""
@@ -199,9 +199,9 @@ class ManyProcesses(OneProcess):
                 raise ValueError(f"the ranks differ in {what}: {values}; nothing has moved")
         return [one[len(row) :] for one in rows]
 
-    def prove(self, prove: Callable[[bool], bool], whole: Whole) -> bool:
+    def prove(self, prove: Callable[[bool], bool], batch: GlobalBatch) -> bool:
         """Run the proof where it is due; all ranks at once where they meet in a normalisation."""
-        if whole.proved:
+        if batch.proved:
             return False
         trouble, done = None, False
         try:
@@ -271,7 +271,7 @@ class ManyProcesses(OneProcess):
             return ReducedLag(lag, self.ranks, now.share)
         return now.correct_by(lag, fixed)
 
-    def blame(self, sweep: Any) -> str:
+    def fault_report(self, sweep: Any) -> str:
         """Where a loss that is not finite came from."""
         faults = sweep.faults.tolist()
         words = {1.0: "its samples' loss is not finite", 2.0: "it failed"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import nn
 
+from cyclade.optim._warn import warn_user
 from cyclade.optim.stages import opaque, refusals
 from cyclade.optim.stages.chain import Chain
 from cyclade.optim.stages.inputs import Inputs, guess, signature
@@ -32,19 +32,18 @@ class Attempt:
     reasons: list[str] = field(default_factory=list)
     needs_example: bool = False  # whether an example might give more stages
 
-    def warn(self, stacklevel: int = 2) -> None:
+    def warn(self) -> None:
         """Say why the model could not be cut, if it could not."""
         if not self.reasons:
             return
         advice = "rewrite forward without control flow on values, or give stages="
         if self.needs_example:
             advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
-        warnings.warn(
+        warn_user(
             CutWarning(
                 f"{type(self.chain.model).__name__} could not be cut into stages, so every block "
                 "pays for a full pass. Tried " + "; ".join(self.reasons) + f". To cut it: {advice}"
-            ),
-            stacklevel=stacklevel + 1,
+            )
         )
 
 
