@@ -8,6 +8,11 @@ import sys
 import warnings
 from pathlib import Path
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent / "benchmarks")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the gallery's fits are small
@@ -18,11 +23,14 @@ project = "Cyclade"
 author = "The Cyclade developers"
 copyright = "2026, the Cyclade developers"
 version = release = cyclade.__version__
+ABOUT = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]
+REPOSITORY = ABOUT["urls"]["Repository"]  # the one place of the address
 
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "plain_docstrings",
     "numpydoc",
     "sphinx_design",
@@ -30,6 +38,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "counted",  # line counts of code that pages speak of
     "repository",  # links to files of the repository
+    "api_links",  # names of classes lead to their API pages
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_extensions", "gallery/**/*.ipynb", "results/**"]
@@ -39,7 +48,7 @@ default_role = "code"  # single backticks in docstrings mean code
 highlight_language = "none"
 pygments_style = "tango"
 
-myst_enable_extensions = ["colon_fence", "fieldlist"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -86,6 +95,12 @@ html_theme_options = {
     "logo": {"text": "Cyclade"},
     "show_prev_next": False,
     "navbar_align": "left",
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    "switcher": {"json_url": "_static/switcher.json", "version_match": release},
+    "icon_links": [
+        {"name": "Source", "url": REPOSITORY, "icon": "fa-brands fa-github"},
+        {"name": "Issues", "url": f"{REPOSITORY}/issues", "icon": "fa-solid fa-circle-question"},
+    ],
     "header_links_before_dropdown": 7,
     "secondary_sidebar_items": {  # pages with wide tables and pictures take its room
         "**": ["page-toc"],

@@ -1,0 +1,54 @@
+"""Pages are short and their sentences plain; `docs/_extensions/sentences.py` counts them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SUPPORT.md", "CODE_OF_CONDUCT.md")),
+    *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "design.md"),
+]
+GUIDES = ("linear", "minimize", "nets", "scaling", "how-do-i")
+
+
+@pytest.fixture(scope="module")
+def counting() -> Any:
+    path = ROOT / "docs" / "_extensions" / "sentences.py"
+    spec = importlib.util.spec_from_file_location("sentences", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_sentences_are_short(path: Path, counting: Any) -> None:
+    text = path.read_text("utf-8")
+    found = counting.lengths(text)
+    if not found:
+        return  # a list of pages
+    long = [s for s in counting.sentences(text) if len(re.sub(r"`[^`]*`", "x", s).split()) > 40]
+    assert not long
+    assert sum(found) / len(found) < 20
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guides_end_within_eight_screens(name: str) -> None:
+    assert len((ROOT / "docs" / f"{name}.md").read_text("utf-8").split()) <= 2700
+
+
+def test_the_readme_has_two_screens_of_words() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 1100
+
+
+def test_the_address_of_the_repository_is_one() -> None:
+    pages = [*PAGES, ROOT / "pyproject.toml"]
+    found = {a for p in pages for a in re.findall(r"github\.com/[\w-]+/cyclade", p.read_text())}
+    assert len(found) == 1
