@@ -22,7 +22,7 @@ from cyclade.experiments.plans import PAPER, STUDIES, Settings
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read
 from cyclade.experiments.report.claims import UNTESTED, answers
-from cyclade.experiments.report.markup import count
+from cyclade.experiments.report.page import count
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"

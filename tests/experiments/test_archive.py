@@ -17,7 +17,7 @@ from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY
 from cyclade.experiments.plans import PAPER, Settings
 from cyclade.experiments.report import summary
 from cyclade.experiments.report.board import read
-from cyclade.experiments.report.tuning import tuning_tables
+from cyclade.experiments.report.tables import tuning_tables
 from cyclade.experiments.reproduce import check
 
 BASE = RunConfig(epochs=4, batch=64, lr=0.05)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cyclade.experiments.report.board import read
-from cyclade.experiments.report.style import _COLOURS, Style, styles
+from cyclade.experiments.report.board import _COLOURS, Style, read, styles
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 Array = NDArray[np.float64]

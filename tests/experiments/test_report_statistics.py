@@ -12,16 +12,11 @@ from made_up_runs import fig1, make
 
 from cyclade.experiments import RunConfig, RunResult, find_runs
 from cyclade.experiments.report import summary
-from cyclade.experiments.report.board import ALONE, read, value
-from cyclade.experiments.report.groups import curve, gather, spread
-from cyclade.experiments.report.labels import names, panels
-from cyclade.experiments.report.limits import bounds, limits
+from cyclade.experiments.report.board import ALONE, bounds, limits, read, styles, value
+from cyclade.experiments.report.files import Timing
+from cyclade.experiments.report.groups import curve, gather, names, panels, spread
 from cyclade.experiments.report.payload import payload
-from cyclade.experiments.report.plan import Timing
-from cyclade.experiments.report.style import styles
-from cyclade.experiments.report.tables import full_table, plus_minus
-from cyclade.experiments.report.times import timing_table
-from cyclade.experiments.report.tuning import tuning_tables
+from cyclade.experiments.report.tables import full_table, plus_minus, timing_table, tuning_tables
 
 BASE = RunConfig(epochs=6, batch=64, lr=0.05)
 

@@ -101,8 +101,8 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
     from cyclade.experiments.outline import findings, outline
     from cyclade.experiments.plans import Settings
     from cyclade.experiments.report import summary
-    from cyclade.experiments.report.plan import read_timing
-    from cyclade.experiments.report.times import timing_table
+    from cyclade.experiments.report.files import read_timing
+    from cyclade.experiments.report.tables import timing_table
     from cyclade.experiments.reproduce import check, reproduce
 
     if chosen.dataset is not None:

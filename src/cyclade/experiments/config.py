@@ -23,6 +23,8 @@ else:
 ONE_BLOCK = ("SGD", "PAGE")
 RECURSIVE = ("PAGE", "VRO-CCD", "VR-CCD")
 ORDERS = ("forward", "backward", "shuffled", "random", "greedy")
+TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
+"""The keys that bear on time: a row of ``timing.json`` repeats them."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -141,4 +141,13 @@ def _progress() -> Any:
         TextColumn("loss {task.fields[loss]} test {task.fields[accuracy]}"),
         TimeElapsedColumn(),
         Left(),
+    )
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Cells in columns, for a terminal."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
     )

@@ -1,8 +1,9 @@
-"""What there is to show, before it is a page or a picture: panels, legend, axes."""
+"""What there is to show, before it is a page or a picture: panels, legend, axes, styles."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -11,19 +12,28 @@ from pathlib import Path
 from cyclade.experiments.archive import find_runs, of_search
 from cyclade.experiments.errors import ExperimentError
 from cyclade.experiments.folder import Row, RunResult
-from cyclade.experiments.report import labels
-from cyclade.experiments.report.groups import Group, Value, gather
-from cyclade.experiments.report.plan import (
+from cyclade.experiments.report.files import (
     X_KEYS,
     Y_KEYS,
-    Plan,
+    Description,
     Search,
     Timing,
     read_plan,
     read_searches,
     read_timing,
 )
-from cyclade.experiments.report.style import Style, styles
+from cyclade.experiments.report.groups import (
+    Group,
+    Value,
+    curve,
+    ended,
+    gather,
+    names,
+    panels,
+    split_keys,
+    subtitle,
+    title,
+)
 
 ALONE = "seconds_alone"
 X_LABELS = {
@@ -40,6 +50,15 @@ Y_LABELS = {
     "train_accuracy": "train accuracy",
     "held_out_accuracy": "held-out accuracy",
 }
+
+
+@dataclass(frozen=True)
+class Style:
+    """Of one entry of the legend: a colour on white, one on black, and the dashes in pixels."""
+
+    light: str
+    dark: str
+    dash: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +83,7 @@ class Board:
     """All that a report shows."""
 
     root: Path
-    plan: Plan
+    plan: Description
     timing: Timing | None
     split: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -131,18 +150,18 @@ def read(root: str | Path) -> Board:
     if not any(run.history for run in final) and not (plan.times and timing):
         raise ExperimentError(f"there is nothing to report: {root} holds {_none_begun(final)}")
     groups = gather(final)
-    split = labels.split_keys(groups) if plan.split_by is None else plan.split_by
-    names = labels.names(groups, split)
-    methods = {names[group]: group.config.method for group in groups}
+    split = split_keys(groups) if plan.split_by is None else plan.split_by
+    called = names(groups, split)
+    methods = {called[group]: group.config.method for group in groups}
     entries = tuple(map(Entry, methods, styles(list(methods.values()))))
     number = {entry.label: i for i, entry in enumerate(entries)}
-    panels = tuple(
+    drawn = tuple(
         Panel(
-            labels.title(split, values),
-            labels.subtitle(members, split),
-            tuple((number[names[group]], group) for group in members),
+            title(split, values),
+            subtitle(members, split),
+            tuple((number[called[group]], group) for group in members),
         )
-        for values, members in labels.panels(groups, split).items()
+        for values, members in panels(groups, split).items()
     )
     alone = {g: timing.seconds_per_epoch(g.config) for g in groups} if timing else {}
     known = {group: seconds for group, seconds in alone.items() if seconds is not None}
@@ -154,13 +173,13 @@ def read(root: str | Path) -> Board:
         timing=timing,
         split=split,
         entries=entries,
-        panels=panels,
+        panels=drawn,
         tuning=tuple(gather(tuning)),
         searches=tuple(read_searches(root)),
         x_keys=(*X_KEYS, ALONE) if known else X_KEYS,
         y_keys=tuple(key for key in Y_KEYS if held or key != "held_out_accuracy"),
         x=ALONE if plan.x == "seconds" and known else plan.x,
-        columns=tuple(key for key in plan.y if held or key != "held_out_accuracy") or Plan.y,
+        columns=tuple(key for key in plan.y if held or key != "held_out_accuracy") or Description.y,
         copies=len(final) - sum(len(group.runs) for group in groups),
         timed_runs=tuple(only_timed),
         _alone=known,
@@ -180,3 +199,148 @@ def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], lis
     for run in runs:
         (tuning if of_search(run, root) else final).append(run)
     return (final, tuning) if final else (tuning, [])
+
+
+# ------------------------------------------------------------------ how far an axis may reach
+
+_TAIL, _ROOM = 0.1, 0.75
+"""The share of values at either end that may lie outside, and the room beyond the others in units
+of their range."""
+
+Limits = tuple[float, float]
+
+
+def limits(board: Board, panel: Panel, y: str) -> Limits | None:
+    """Between which values a panel's axis lies at most; None if there is nothing to draw.
+
+    They hold nine tenths of all means and ranges on either side, with room, and every curve's
+    start. What lies beyond is marked at the edge. Panels on one scale have the same limits. Where
+    all runs diverged, they hold the part that can be drawn to scale.
+    """
+    values, starts, lost = [], [], []
+    for one in board.panels if board.same_scale else (panel,):
+        for _, group in one.members:
+            points = curve(group.averaged, value("epoch"), value(y))
+            for point in points:
+                values += [v for v in (point.y.low, point.y.mean, point.y.high) if v is not None]
+            starts += [v for p in points[:1] for v in (p.y.low, p.y.high) if v is not None]
+            for run in group.of_status("diverged"):
+                seen = [p.y.mean or 0.0 for p in curve([run], value("epoch"), value(y))]
+                lost += [v for v in seen if abs(v) <= 3 * abs(seen[0]) + 1]
+    if values:
+        return bounds(values, starts)
+    return (min(lost), max(lost)) if lost and min(lost) < max(lost) else None
+
+
+def bounds(values: Iterable[float], starts: Iterable[float] = ()) -> Limits | None:
+    """The limits for some values; None if most are one and the same, and nothing is far from it.
+
+    Example
+    -------
+    >>> bounds([*range(100), 10_000])
+    (-50.0, 150.0)
+    """
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    low, high = (ordered[round(share * last)] for share in (_TAIL, 1 - _TAIL))
+    if low == high:
+        return None
+    room = _ROOM * (high - low)
+    return min([low - room, *starts]), max([high + room, *starts])
+
+
+# ----------------------------------------------------- the ends of runs by a number that was varied
+
+_NUMBER_LABELS = {"batch": "b, images in a batch"}
+_ENOUGH = 3
+
+
+@dataclass(frozen=True)
+class Overview:
+    """For every entry of the legend the value of `key` and the group that ended there."""
+
+    key: str
+    values: tuple[float, ...]
+    ends: Mapping[int, tuple[tuple[float, Group], ...]]
+    subtitle: str
+
+    @property
+    def label(self) -> str:
+        """Of the axis."""
+        return _NUMBER_LABELS.get(self.key, self.key)
+
+    @property
+    def title(self) -> str:
+        """Of the panel."""
+        return f"Where the runs ended, by {self.key}"
+
+    def place(self, number: float) -> float:
+        """Where a value lies on the axis: batches grow by factors."""
+        return math.log2(number)
+
+
+def overview(board: Board) -> Overview | None:
+    """The ends by the key that panels are split by; None if that is not some positive numbers."""
+    if len(board.split) != 1 or len(board.panels) < _ENOUGH:
+        return None
+    (key,) = board.split
+    ends: dict[int, list[tuple[float, Group]]] = {}
+    for panel in board.panels:
+        for number, group in panel.members:
+            at = getattr(group.config, key)
+            if isinstance(at, bool) or not isinstance(at, int | float) or at <= 0:
+                return None
+            if ended(group):
+                ends.setdefault(number, []).append((at, group))
+    values = sorted({at for some in ends.values() for at, _ in some})
+    return Overview(
+        key, tuple(values), {n: tuple(some) for n, some in ends.items()}, board.panels[0].subtitle
+    )
+
+
+# ------------------------------------------------------------------------ colours and dashes
+
+# Found by a search for colours that stay apart with normal, deutan, protan and tritan eyes (the
+# distances are tested), each with a contrast of 3 or more: on white, and on the dark page.
+_COLOURS = (
+    ("#044481", "#485DF5"),  # blue
+    ("#AD361E", "#D2511F"),  # red
+    ("#03A75E", "#20B47A"),  # green
+    ("#8883FF", "#A275D3"),  # violet
+    ("#C08105", "#FCA72E"),  # ochre
+    ("#290004", "#FFF6BE"),  # nearly black, nearly white
+    ("#764E65", "#BDFBFB"),  # mauve, cyan
+)
+_DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (8, 3, 2, 3))
+
+# The cyclic methods are drawn in whole lines, those with one block in dashes.
+_METHODS = {
+    "SGD": Style(*_COLOURS[1], (7, 3)),
+    "SCCD": Style(*_COLOURS[0]),
+    "PAGE": Style(*_COLOURS[3], (7, 3)),
+    "VRO-CCD": Style(*_COLOURS[2]),
+    "VR-CCD": Style(*_COLOURS[4], (8, 3, 2, 3)),
+}
+
+
+def styles(methods: Sequence[str]) -> list[Style]:
+    """A style for each entry of a legend, given the method of each.
+
+    The first entry of a method has the method's own style in every report; further ones take what
+    is free, colours first.
+
+    >>> [style.light for style in styles(["SCCD", "SCCD"])]
+    ['#044481', '#AD361E']
+    """
+    taken: list[Style | None] = []
+    used = set()
+    for method in methods:
+        own = _METHODS[method]
+        taken.append(None if own in used else own)
+        used.add(own)
+    colours_in_use = {style.light for style in used}
+    free = [Style(*c, d) for d in _DASHES for c in _COLOURS]
+    free = [style for style in free if style not in used]
+    free.sort(key=lambda style: (style.light in colours_in_use, len(style.dash) > 0))
+    spare = iter(free)
+    return [style or next(spare, _METHODS["SGD"]) for style in taken]

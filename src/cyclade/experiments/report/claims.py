@@ -1,9 +1,13 @@
-"""Beside each claim of the paper what was seen, and a verdict by the rule of `verdicts`."""
+"""Beside each claim of the paper what was seen, and a verdict by a fixed rule.
+
+Is one curve ahead of another? Differences seed by seed, their interval, and the rule.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,18 +16,81 @@ from typing import Any
 
 from cyclade.experiments.claims import Check
 from cyclade.experiments.folder import Row, RunResult
-from cyclade.experiments.report import labels
 from cyclade.experiments.report.board import ALONE, Y_LABELS, Board, value
-from cyclade.experiments.report.groups import Group, spread
-from cyclade.experiments.report.plan import plain_value
+from cyclade.experiments.report.files import plain_value
+from cyclade.experiments.report.groups import Group, said, spread
 from cyclade.experiments.report.tables import NOTHING, Table, plus_minus
-from cyclade.experiments.report.verdicts import NO, OPEN, YES, Paired, paired
 
 UNTESTED = "not tested"
 NEAR = 0.1
 """How near a ratio of times must be to the one claimed."""
 
 _TIMES = {"seconds_per_iteration": "s / iteration", "seconds_per_epoch": "s / epoch"}
+_NAMES = {**Y_LABELS, **_TIMES, "lr": "learning rate"}
+LEVEL = 0.95
+YES, NO, OPEN = "yes", "no", "not decided"
+RULE = (
+    "The verdict follows a fixed rule. Two methods are compared seed by seed: "
+    "“yes” if the 95 % t-interval of the differences lies above 0, “no” if it lies below 0, “not "
+    "decided” otherwise or with fewer than two seeds. Seeds on which a run diverged have no "
+    "difference: they are counted against the method that diverged, which then gets no verdict in "
+    "its favour. This rule can reject that two methods are equal; it cannot show that they are. "
+    "Times and learning rates have no interval: a ratio of times is as claimed within 10 %. "
+    "Nothing is corrected for the number of comparisons."
+)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Differences over the seeds that both have: mean ± `half` is the interval (two or more)."""
+
+    n: int
+    mean: float | None
+    half: float | None
+    ahead: int
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the interval."""
+        return None if self.mean is None or self.half is None else self.mean - self.half
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the interval."""
+        return None if self.mean is None or self.half is None else self.mean + self.half
+
+    def verdict(self, lost: int = 0, others_lost: int = 0) -> str:
+        """By the rule; `lost` seeds on which only this one diverged, `others_lost` the other."""
+        if lost and not self.n and not others_lost:
+            return NO if lost > 1 else OPEN  # it never got to an end, where the other did
+        if others_lost and not self.n and not lost:
+            return YES if others_lost > 1 else OPEN
+        if self.low is None or self.high is None:
+            return OPEN
+        if self.low > 0 and not lost:
+            return YES
+        return NO if self.high < 0 and not others_lost else OPEN
+
+
+def paired(differences: Sequence[float]) -> Paired:
+    """The mean of differences with its t-interval.
+
+    Example
+    -------
+    >>> found = paired([1.0, 2.0, 3.0])
+    >>> found.ahead, found.mean, round(found.half, 3), found.verdict()
+    (3, 2.0, 2.484, 'not decided')
+    """
+    n, ahead = len(differences), sum(d > 0 for d in differences)
+    if n == 0:
+        return Paired(0, None, None, 0)
+    mean = statistics.fmean(differences)
+    if n == 1:
+        return Paired(1, mean, None, ahead)
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * statistics.stdev(differences) / math.sqrt(n)
+    return Paired(n, mean, half, ahead)
 
 
 @dataclass(frozen=True)
@@ -41,7 +108,7 @@ def claims_table(board: Board) -> Table:
     """The claims as parts, their checks as lines, and what the whole experiment saw beside them."""
     head = ("compared", "verdict", "seen", "ahead by [95 % interval]", "seeds ahead")
     _, whole = whole_experiment(board)
-    table = Table((*head, "whole experiment", "seen there") if whole else head, [])
+    table = Table((*head, "whole experiment", "seen there") if whole else head)
     for claim in board.plan.paper:
         paper = f" (the paper: {claim.value})" if claim.value else ""
         table.titles[len(table.lines)] = claim.claim + paper
@@ -97,12 +164,11 @@ def _joint(found: Sequence[Answer]) -> str:
 
 def _evidence(checks: Sequence[Check], found: Sequence[Answer]) -> str:
     """What was seen, each with its quantity; of many comparisons how many went which way."""
-    named = {**Y_LABELS, **_TIMES, "lr": "learning rate"}
     if len(found) > 2:
         counts = Counter(one.verdict for one in found)
         return "of the comparisons " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     return "; ".join(
-        f"{named[check.by]} {one.seen}" for check, one in zip(checks, found, strict=False)
+        f"{_NAMES[check.by]} {one.seen}" for check, one in zip(checks, found, strict=False)
     )
 
 
@@ -254,13 +320,12 @@ def _name(check: Check) -> str:
     shared = {k: v for k, v in check.mine.items() if k in check.other and check.other[k] == v}
     pair = " / ".join(
         ", ".join(
-            labels.said(key, v)
+            said(key, v)
             for key, v in one.items()
             if key not in shared and (key == "method" or v is not None)
         )
         for one in (check.mine, check.other)
     )
-    by = {"lr": "learning rate", **_TIMES, **Y_LABELS}[check.by]
-    rest = [labels.said(key, v) for key, v in shared.items()]
+    rest = [said(key, v) for key, v in shared.items()]
     when = ["at equal seconds"] if check.at == "seconds" else []
-    return "; ".join([pair, by, *when, *rest])
+    return "; ".join([pair, _NAMES[check.by], *when, *rest])

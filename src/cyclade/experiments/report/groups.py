@@ -1,18 +1,30 @@
-"""Runs that differ in their seed alone are one group, with means and spreads over its seeds."""
+"""Groups of runs that differ in their seed alone: their statistics, and what they are called."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from cyclade.experiments import METHODS
 from cyclade.experiments.config import ORDERS, RunConfig
+from cyclade.experiments.datasets import find
 from cyclade.experiments.folder import Row, RunResult
 
-_COMPLETENESS = {"unfinished": 0, "diverged": 1, "finished": 1}
+_KEYS = tuple(f.name for f in fields(RunConfig) if f.name not in ("method", "seed"))
+# Tuned for each method, or following from something else: named only if nothing else differs.
+_FOLLOWING = ("lr", "b_small", "p", "epochs", "held_out", "capture", "tf32", "threads", "device")
+_SPECTRAL = {
+    None: "without spectral normalisation",
+    "step": "with spectral normalisation",
+    "step-all": "with spectral normalisation of all layers",
+    "reparam": "spectral W/σ(W)",
+}
+_SHORT_NAMES = {
+    "batch": "b", "b_small": "b′", "weight_decay": "weight decay", "held_out": "held out",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, which makes it a key
@@ -58,8 +70,8 @@ def _natural(config: RunConfig) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _completeness(result: RunResult) -> tuple[int, int]:
-    return _COMPLETENESS.get(result.status, 0), len(result.history)
+def _completeness(result: RunResult) -> tuple[bool, int]:
+    return result.status != "unfinished", len(result.history)
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ class Spread:
 
 def spread(values: Iterable[float | None]) -> Spread:
     """The spread of those values that exist and are finite."""
-    kept = [value for value in values if value is not None and math.isfinite(value)]
+    kept = [value for value in values if value is not None and _finite(value)]
     if not kept:
         return Spread(0)
     sd = statistics.stdev(kept) if len(kept) > 1 else None
@@ -111,12 +123,10 @@ def curve(runs: Sequence[RunResult], x: Value, y: Value) -> list[Point]:
         for row in run.history:
             if _finite(x(row)) and _finite(y(row)):
                 rows.setdefault(row.epoch, []).append(row)
-    points = []
-    for epoch, there in sorted(rows.items()):
-        place = spread(map(x, there)).mean
-        if place is not None:
-            points.append(Point(epoch, place, spread(map(y, there))))
-    return points
+    return [
+        Point(epoch, spread(map(x, there)).mean or 0.0, spread(map(y, there)))
+        for epoch, there in sorted(rows.items())
+    ]
 
 
 def last(runs: Iterable[RunResult], y: Value) -> Spread:
@@ -131,3 +141,124 @@ def ended(group: Group) -> list[RunResult]:
 
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
+
+
+# ------------------------------------------------------------- what groups and panels are called
+
+
+def said(key: str, value: Any) -> str:
+    """A value of a config in a few words.
+
+    >>> said("batch", 512), said("spectral", None), said("order", (0, 2, 1))
+    ('b = 512', 'without spectral normalisation', 'order 0-2-1')
+    """
+    if key in _WORDS:
+        return _WORDS[key](value)
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
+    shown = "default" if value is None else f"{value:g}" if isinstance(value, float) else value
+    return f"{_SHORT_NAMES.get(key, key)} = {shown}"
+
+
+def _blocks(value: Any) -> str:
+    if isinstance(value, int):
+        return f"m = {value}"
+    return "a block per layer" if value is None else "blocks " + "+".join(value)
+
+
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "method": str,
+    "dataset": lambda value: find(str(value)).label,
+    "spectral": _SPECTRAL.__getitem__,
+    "precondition": lambda value: "one lr" if value is None else f"Λ by {value}",
+    "blocks": _blocks,
+    "order": lambda value: (
+        f"order {'-'.join(map(str, value))}" if isinstance(value, tuple) else str(value)
+    ),
+    "schedule": lambda value: f"{value} schedule",
+    "epochs": lambda value: f"{value} epoch{'' if value == 1 else 's'}",
+    "device": lambda value: f"on {value}",
+    "lr": lambda value: f"lr {value:g}",
+}
+
+
+def varying(groups: Iterable[Group]) -> list[str]:
+    """The keys, but for method and seed, in which any two groups differ."""
+    return different([group.config for group in groups])
+
+
+def different(configs: Sequence[RunConfig]) -> list[str]:
+    """The keys, but for method and seed, in which any two configs differ."""
+    return [key for key in _KEYS if len({getattr(config, key) for config in configs}) > 1]
+
+
+def split_keys(groups: Sequence[Group]) -> tuple[str, ...]:
+    """What panels are split by when nobody says: data sets, and spectral steps."""
+    return tuple(key for key in ("dataset", "spectral") if key in varying(groups))
+
+
+def panels(groups: Sequence[Group], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Group]]:
+    """The groups by their values of these keys; None first, numbers by size."""
+    found: dict[tuple[Any, ...], list[Group]] = {}
+    for group in groups:
+        found.setdefault(tuple(getattr(group.config, key) for key in keys), []).append(group)
+    return dict(sorted(found.items(), key=lambda item: tuple(map(_rank, item[0]))))
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    if value is None:
+        return 0, 0.0, ""
+    if isinstance(value, int | float):
+        return 1, float(value), ""
+    return 2, 0.0, str(value)
+
+
+def names(groups: Sequence[Group], keys: Sequence[str]) -> dict[Group, str]:
+    """The legend's name of each group, where panels are split by `keys`.
+
+    It is the method, with what tells apart the groups of that method within a panel; what is None
+    goes without saying. A tuned lr is named only if nothing else tells groups apart: the same name
+    then stands in every panel.
+    """
+    found: dict[Group, str] = {}
+    for method in {group.config.method: None for group in groups}:
+        mine = [group for group in groups if group.config.method == method]
+        apart = _apart(list(panels(mine, keys).values()), keys)
+        for group in mine:
+            values = ((key, getattr(group.config, key)) for key in apart)
+            found[group] = ", ".join([method, *(said(k, v) for k, v in values if v is not None)])
+    return found
+
+
+def _apart(within: Sequence[Sequence[Group]], keys: Sequence[str]) -> list[str]:
+    """The keys that tell groups apart within every panel."""
+    candidates = [
+        key for key in _KEYS if key not in keys and any(key in varying(some) for some in within)
+    ]
+    chosen = [key for key in candidates if key not in _FOLLOWING]
+    for key in (key for key in _FOLLOWING if key in candidates):
+        if all(_unique(some, chosen) for some in within):
+            break
+        chosen.append(key)
+    return chosen
+
+
+def _unique(groups: Sequence[Group], keys: Sequence[str]) -> bool:
+    values = [tuple(getattr(group.config, key) for key in keys) for group in groups]
+    return len(set(values)) == len(values)
+
+
+def title(keys: Sequence[str], values: Sequence[Any]) -> str:
+    """The title of a panel."""
+    return ", ".join(said(key, value) for key, value in zip(keys, values, strict=True))
+
+
+def subtitle(groups: Sequence[Group], keys: Sequence[str]) -> str:
+    """What all groups of a panel share, of the things one asks for first."""
+    apart, config = varying(groups), groups[0].config
+    shared = [
+        key
+        for key in ("dataset", "batch", "epochs", "schedule", "weight_decay", "lr")
+        if key not in apart and key not in keys
+    ]
+    return " · ".join(said(key, getattr(config, key)) for key in shared)

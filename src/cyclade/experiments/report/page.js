@@ -59,10 +59,8 @@
     }
     if (!xs.length) {
       for (const run of series.flatMap((s) => s.runs)) {
-        const first = run.y[y].find((v) => v !== null);
-        if (first === undefined) continue;
         xs.push(...run.x[key].filter((v) => v !== null));
-        ys.push(...run.y[y].filter((v) => v !== null && Math.abs(v) <= 3 * Math.abs(first) + 1));
+        ys.push(...run.y[y].filter((v) => v !== null));
       }
     }
     const log = isLog(y), bounds = panels[0].limits[y];

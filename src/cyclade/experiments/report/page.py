@@ -1,223 +1,208 @@
-"""The page: one HTML file with its styles, scripts and data inside, and nothing outside."""
+"""The page: one HTML file with its styles, scripts and data inside, and nothing outside.
+
+``page.html`` is its template; here is what stands in it.
+"""
 
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Iterable
-from html import escape
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 import cyclade
 from cyclade.experiments.archive import starts
+from cyclade.experiments.config import RunConfig
 from cyclade.experiments.report import tables
-from cyclade.experiments.report.board import ALONE, Board
-from cyclade.experiments.report.claims import claims_table, headline
+from cyclade.experiments.report.board import ALONE, Board, overview
+from cyclade.experiments.report.claims import RULE, claims_table, headline
 from cyclade.experiments.report.figures import WITHOUT, Printed
-from cyclade.experiments.report.making import making
-from cyclade.experiments.report.markup import count, rendered
-from cyclade.experiments.report.overview import overview
-from cyclade.experiments.report.payload import embedded, payload
-from cyclade.experiments.report.times import timing_table
-from cyclade.experiments.report.tuning import tuning_tables
-from cyclade.experiments.report.verdicts import RULE
+from cyclade.experiments.report.payload import embedded
+from cyclade.experiments.report.tables import Table
 
 
-def page(board: Board, printed: Printed | None) -> str:
-    """The whole page; `printed` are the figures beside it, None without matplotlib."""
+def page(board: Board, data: dict[str, Any], printed: Printed | None) -> str:
+    """The whole page; `data` is its `payload`, `printed` the figures beside it (None: none)."""
     plan = board.plan
-    title = plan.title or plan.name or f"Runs in {board.root.resolve().name}"
-    parts = {
-        "title": escape(title),
-        "css": _resource("page.css") + _entry_colours(board),
-        "head": _head(board, title),
-        "first": _times(board) if plan.times else "",
-        "figures": _figures(board, printed) if board.panels else "",
-        "tables": _tables(board),
-        "making": making(board),
-        "scripts": _scripts(board) if board.panels else "",
-        "version": escape(cyclade.__version__),
-    }
-    # One pass, so that no text that is put in is itself looked at for names.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource("page.html"))
+    verdict, sentence = headline(board)
+    script = f"{_resource('chart.js')}\n{_resource('page.js')}"
+    everything: dict[str, Any] = {
+        "title": plan.title or plan.name or f"Runs in {board.root.resolve().name}",
+        "css": Markup(_resource("page.css")),
+        "version": cyclade.__version__,
+        "plan": plan,
+        "panels": board.panels,
+        "entries": board.entries,
+        "timing": board.timing,
+        "times_table": board.timing and tables.timing_table(board.timing),
+        "verdict": verdict,
+        "sentence": sentence,
+        "facts": list(_facts(board)),
+        "bad": list(_unended(board)),
+        "claims": claims_table(board),
+        "rule": RULE if any(claim.checks for claim in plan.paper) else "",
+        "ends": tables.full_table(board),
+        "tunings": tables.tuning_tables(board),
+        "runs": tables.run_table(board),
+        "machines": _machines(board),
+        "configurations": list(_configurations(board)),
+        "commands": [
+            *filter(None, [plan.command]), f"cyclade report {shlex.quote(str(board.root))}"
+        ],
+        "printed": printed,
+        "picture": printed and base64.b64encode(printed.main).decode(),
+        "without": WITHOUT,
+        "figure_notes": list(_figure_notes(board)),
+        "data": Markup(embedded(data)),
+        "script": Markup(script),
+        "count": count,
+    }  # fmt: skip
+    return _templates().get_template("page.html").render(everything)
+
+
+def rendered(table: Table, name: str, kind: str = "") -> str:
+    """A table as it stands in the page."""
+    module: Any = _templates().get_template("macros.html").module
+    return str(module.table(table, name, kind))
+
+
+def count(n: int, what: str) -> str:
+    """So many of something.
+
+    >>> count(1, "run"), count(3, "run")
+    ('1 run', '3 runs')
+    """
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _resource(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _entry_colours(board: Board) -> str:
-    light = "".join(f".e{i}{{--ink:{e.style.light}}}" for i, e in enumerate(board.entries))
-    dark = "".join(f".e{i}{{--ink:{e.style.dark}}}" for i, e in enumerate(board.entries))
-    return f"\n{light}\n@media screen and (prefers-color-scheme: dark) {{{dark}}}\n"
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FunctionLoader(_resource), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------- the top
+# --------------------------------------------------------------------------- the top, the figures
 
 
-def _head(board: Board, title: str) -> str:
-    plan, groups = board.plan, board.groups
-    seeds = sorted({run.config.seed for run in board.runs})
-    diverged = sum(len(group.of_status("diverged")) for group in groups)
-    unfinished = sum(len(group.of_status("unfinished")) for group in groups)
-    facts = [count(len(board.runs), "run"), count(len(groups), "configuration")]
-    facts.append(count(len(seeds), "seed"))
-    if plan.times:
-        facts = [f"{count(len(board.timing.rows if board.timing else ()), 'configuration')} timed"]
-    bad = []
-    if diverged:
-        bad.append(f"{diverged} diverged")
-    if unfinished:
-        bad.append(f"{unfinished} unfinished")
-    parts = [f"<h1>{escape(title)}</h1>"]
-    if plan.question:
-        parts.append(f'<p class="question">{escape(plan.question)}</p>')
-    verdict, sentence = headline(board)
-    if verdict:
-        said = f"<strong>{escape(verdict)}</strong>{escape(sentence)}"
-        parts.append(f'<p class="headline">{said}</p>')
-    chips = [f'<li class="chip">{fact}</li>' for fact in facts]
-    chips += [f'<li class="chip bad">{fact}</li>' for fact in bad]
-    if plan.quick:
-        chips.append('<li class="chip bad">quick: shortened, not the paper’s setting</li>')
-    parts.append(f'<ul class="chips">{"".join(chips)}</ul>')
-    if plan.paper:
-        parts.append(f"<section><h2>Claims, and what was seen</h2>{_claims(board)}</section>")
-    if plan.notes:
-        parts.append(f"<ul class=notes>{''.join(f'<li>{escape(n)}</li>' for n in plan.notes)}</ul>")
-    return "\n".join(parts)
+def _facts(board: Board) -> Iterator[str]:
+    if board.plan.times:
+        yield f"{count(len(board.timing.rows if board.timing else ()), 'configuration')} timed"
+        return
+    yield count(len(board.runs), "run")
+    yield count(len(board.groups), "configuration")
+    yield count(len({run.config.seed for run in board.runs}), "seed")
 
 
-def _claims(board: Board) -> str:
-    rule = "" if all(not claim.checks for claim in board.plan.paper) else RULE
-    return f'{rendered(claims_table(board), "Claims", "claims")}<p class="fine">{escape(rule)}</p>'
+def _unended(board: Board) -> Iterator[str]:
+    for status in ("diverged", "unfinished"):
+        found = sum(run.status == status for run in board.runs)
+        if found:
+            yield f"{found} {status}"
 
 
-# --------------------------------------------------------------------------------------- figures
-
-
-def _figures(board: Board, printed: Printed | None) -> str:
-    parts = {
-        "legend": "".join(_legend(board)),
-        "static": _static(board, printed),
-        "figures_note": _figures_note(board),
-        "printed": _printed(printed),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource("figures.html"))
-
-
-def _scripts(board: Board) -> str:
-    return (
-        f'<script type="application/json" id="data">{embedded(payload(board))}</script>\n'
-        f"<script>\n{_resource('chart.js')}\n{_resource('page.js')}\n</script>"
-    )
-
-
-def _static(board: Board, printed: Printed | None) -> str:
-    """The main figure for those who read without JavaScript."""
-    if printed is None:
-        return f'<p class="missing">{escape(WITHOUT)}</p>'
-    picture = base64.b64encode(printed.main).decode()
-    names = ", ".join(entry.label for entry in board.entries)
-    return f'<img alt="Curves of {escape(names)}" src="data:image/png;base64,{picture}">'
-
-
-def _legend(board: Board) -> Iterable[str]:
-    for i, entry in enumerate(board.entries):
-        dash = " ".join(map(str, entry.style.dash)) or "none"
-        yield (
-            f'<button type="button" class="entry e{i}" data-entry="{i}" aria-pressed="true">'
-            f'<svg width="30" height="10" aria-hidden="true"><line x1="1" y1="5" x2="29" y2="5" '
-            f'stroke-dasharray="{dash}"/></svg><b class="key">{i + 1}</b>{escape(entry.label)}'
-            "</button>"
-        )
-
-
-def _figures_note(board: Board) -> str:
-    notes = [
+def _figure_notes(board: Board) -> Iterator[str]:
+    yield (
         "Lines are means over seeds, taken epoch by epoch; on the other axes a point lies at the "
         "mean of where its seeds were after that epoch. A line fades where not all seeds have got "
         "to yet. Runs that diverged are left out of means: they are thin lines that end in a cross."
-    ]
-    shared = max(
-        (start.get("side_by_side", 1) for run in board.runs for start in starts(run)),
-        default=1,
     )
-    if shared > 1:
-        notes.append(
-            f"Recorded seconds are of up to {shared} runs side by side on one machine, so they "
-            "are longer than those of a run alone."
+    beside = [start.get("side_by_side", 1) for run in board.runs for start in starts(run)]
+    if max(beside, default=1) > 1:
+        yield (
+            f"Recorded seconds are of up to {max(beside)} runs side by side on one machine, so "
+            "they are longer than those of a run alone."
         )
     if ALONE in board.x_keys and board.timing is not None:
         where = f" on {board.timing.device}" if board.timing.device else ""
-        notes.append(f"“Of a run alone” is the epoch times the seconds per epoch timed{where}.")
+        yield f"“Of a run alone” is the epoch times the seconds per epoch timed{where}."
     if overview(board) is not None:
-        notes.append("Open circles are means over fewer runs, as some of them did not finish.")
+        yield "Open circles are means over fewer runs, as some of them did not finish."
     if board.copies:
-        notes.append(
-            f"{count(board.copies, 'run')} with the same config and seed as another "
-            f"{'was' if board.copies == 1 else 'were'} counted once."
+        were = "was" if board.copies == 1 else "were"
+        yield (
+            f"{count(board.copies, 'run')} with the same config and seed as another {were} counted "
+            "once."
         )
-    return escape(" ".join(notes))
 
 
-def _printed(printed: Printed | None) -> str:
-    if printed is None:
-        return f'<p class="fine missing">{escape(WITHOUT)}</p>'
-    links = "".join(
-        f"<li>{escape(name)} "
-        + " ".join(
-            f'<a href="figures/{escape(name)}.{ending}">{ending.upper()}</a>'
-            for ending in printed.endings
+# --------------------------------------------------------------------------- how it was made
+
+
+def _configurations(board: Board) -> Iterator[dict[str, Any]]:
+    for panel, number, group in ((p, *member) for p in board.panels for member in p.members):
+        seeds = "seed" if len(group.runs) == 1 else "seeds"
+        seeds += f" {', '.join(str(run.config.seed) for run in group.runs)}"
+        lines = group.config.to_toml().splitlines(True)
+        yield {
+            "name": ", ".join(filter(None, (board.entries[number].label, panel.title))),
+            "seeds": f"lr {group.config.lr:g}, {seeds}",
+            "toml": "".join(line for line in lines if not line.startswith("seed ")),
+            "commands": [_command(run.config, _again(run.folder, board)) for run in group.runs],
+        }
+
+
+def _again(folder: Path, board: Board) -> Path:
+    """Where a run would be made again: packed results are no place for new ones."""
+    if not board.packed:
+        return folder
+    return Path("out") / os.path.relpath(folder, board.root.parent)
+
+
+def _command(config: RunConfig, folder: Path) -> str:
+    """The command that makes one run again: what differs from the defaults."""
+    mine = asdict(config)
+    settings = [
+        f"--set {shlex.quote(f'{field.name}={_setting(mine[field.name])}')}"
+        for field in fields(RunConfig)
+        if mine[field.name] != field.default
+    ]
+    return " ".join(["cyclade run", *settings, f"--out {shlex.quote(str(folder))}"])
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def _machines(board: Board) -> Table:
+    """Every set of versions and hardware that some run was started with, once."""
+    found: dict[str, tuple[dict[str, Any], set[Path]]] = {}
+    for run in (*board.runs, *board.timed_runs):
+        for start in starts(run):
+            kept = {k: v for k, v in start.items() if k not in ("time", "from_epoch")}
+            found.setdefault(json.dumps(kept, sort_keys=True), (kept, set()))[1].add(run.folder)
+    table = Table(("hardware", "system", "versions", "side by side", "runs"))
+    for kept, folders in found.values():
+        hardware = dict(kept.get("hardware") or {})
+        name = hardware.get("gpu") or hardware.get("processor") or "?"
+        versions = [f"{k} {v}" for k, v in (kept.get("versions") or {}).items()]
+        versions += [f"{k} {hardware[k]}" for k in ("cuda", "cudnn") if hardware.get(k)]
+        tf32 = hardware.get("tf32")
+        if isinstance(tf32, dict):
+            versions.append(f"TF32 {', '.join(k for k, v in tf32.items() if v) or 'off'}")
+        table.lines.append(
+            (
+                f"{name} ({kept.get('device', '?')})",
+                " ".join(filter(None, (str(kept.get("system")), hardware.get("machine")))),
+                " ".join(versions),
+                str(kept.get("side_by_side", 1)),
+                str(len(folders)),
+            )
         )
-        + "</li>"
-        for name in printed.names
-    )
-    return f'<div class="fine printed">In print, beside this page: <ul>{links}</ul></div>'
-
-
-# ---------------------------------------------------------------------------------------- tables
-
-
-def _ends(board: Board) -> str:
-    return "\n".join(
-        (
-            "<section><h2>Where the runs ended</h2>",
-            rendered(tables.full_table(board), "Where the runs ended", "ends"),
-            '<p class="fine">Mean ± standard deviation over the finished runs, after the last '
-            "epoch. Bold: the best mean of its panel among those of which every run finished; that "
-            "is no test of significance, which stands beside the claims. Samples are counted as "
-            "the paper does (a small step is b′) and as they are read (2b′).</p></section>",
-        )
-    )
-
-
-def _tables(board: Board) -> str:
-    parts = [_ends(board)] if board.panels else []
-    if not board.plan.times:
-        parts.append(_times(board))
-    found = tuning_tables(board)
-    if found:
-        parts += [
-            "<section><h2>How the learning rates were chosen</h2>",
-            "<p>On images held out from the training set; the test set was not looked at. Bold: "
-            "the best mean. Shaded: the learning rate taken.</p>",
-            '<div class="tunings">',
-            *(
-                f'<div class="tuning"><h3>{escape(name)}</h3>{rendered(table, name)}</div>'
-                for name, table in found
-            ),
-            "</div></section>",
-        ]
-    return "\n".join(parts)
-
-
-def _times(board: Board) -> str:
-    if board.timing is None:
-        return ""
-    device = f" on {escape(board.timing.device)}" if board.timing.device else ""
-    beside = ", beside the paper’s Table 1" if board.timing.paper else ""
-    return (
-        f"<section><h2>Time</h2><p>Of a run alone{device}{beside}.</p>"
-        f"{rendered(timing_table(board.timing), 'Times', 'timing')}</section>"
-    )
+    return table

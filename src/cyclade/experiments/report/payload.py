@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from cyclade.experiments.folder import RunResult
-from cyclade.experiments.report.board import X_LABELS, Y_LABELS, Board, value
+from cyclade.experiments.report.board import X_LABELS, Y_LABELS, Board, limits, overview, value
 from cyclade.experiments.report.groups import Group, Value, curve, ended, last
-from cyclade.experiments.report.limits import limits
-from cyclade.experiments.report.overview import overview
 
 _LOSSES = ("train_loss",)
 

@@ -1,20 +1,23 @@
-"""Where runs ended, in numbers. Cells are plain text, for the terminal and for the page."""
+"""The tables of a report. Cells are plain text, for the terminal and for the page."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cyclade.experiments.config import TIMED_BY, RunConfig
+from cyclade.experiments.display import aligned
 from cyclade.experiments.folder import RunResult
-from cyclade.experiments.report import labels
 from cyclade.experiments.report.board import Board, value
-from cyclade.experiments.report.groups import Group, Spread, ended, last
+from cyclade.experiments.report.files import Search, Timing
+from cyclade.experiments.report.groups import Group, Spread, different, ended, last, said, varying
 
 NOTHING = "–"
+Cells = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class Table:
     by the lines that they stand above.
     """
 
-    head: tuple[str, ...]
-    lines: list[tuple[str, ...]]
+    head: Cells
+    lines: list[Cells] = field(default_factory=list)
     titles: dict[int, str] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     best: set[tuple[int, int]] = field(default_factory=set)
@@ -34,12 +37,15 @@ class Table:
 
     def text(self) -> str:
         """With spaces between the columns."""
-        lines = [self.head, *self.lines]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        )
+        return aligned([self.head, *self.lines])
+
+    def words(self) -> set[int]:
+        """The columns that are read as words (to the left) rather than numbers (to the right)."""
+        return {
+            i
+            for i, column in enumerate(zip(*self.lines, strict=True))
+            if any(text[:1].isalpha() or " finished" in text for text in column)
+        }
 
 
 def plus_minus(values: Spread, digits: int = 4) -> str:
@@ -75,100 +81,85 @@ def short(number: float | None) -> str:
 def state(group: Group) -> str:
     """How the runs of a group ended, in words."""
     parts = [f"{len(group.of_status('finished'))} of {len(group.runs)} finished"]
-    diverged = group.of_status("diverged")
-    if diverged:
-        where = ", ".join(f"seed {run.config.seed}{_in_epoch(run)}" for run in diverged)
-        parts.append(f"diverged: {where}")
-    unfinished = group.of_status("unfinished")
-    if unfinished:
-        where = ", ".join(f"seed {run.config.seed} at epoch {_epoch(run)}" for run in unfinished)
-        parts.append(f"unfinished: {where}")
+    for status, preposition in (("diverged", "in"), ("unfinished", "at")):
+        where = [
+            f"seed {run.config.seed} {preposition} epoch {_epoch(run)}"
+            for run in group.of_status(status)
+        ]
+        parts += [f"{status}: {', '.join(where)}"] if where else []
     return "; ".join(parts)
-
-
-def _in_epoch(run: RunResult) -> str:
-    return f" in epoch {run.last.epoch}" if run.history else ""
 
 
 def _epoch(run: RunResult) -> int:
     return run.last.epoch if run.history else 0
 
 
-# ------------------------------------------------------------------------------------ summary
+# --------------------------------------------------------------------------- where the runs ended
 
 
 def summary_table(board: Board) -> Table:
     """One line per group: the plain end table."""
-    groups = board.groups
-    extra = _extra_keys(groups)
-    head = (
-        "method", "spectral", *extra, "lr", "seeds", "train loss", "test accuracy", "seconds",
-        "diverged",
+    own = ("spectral", "lr", "device")
+    extra = [key for key in varying(board.groups) if key not in own]
+    table = Table(
+        ("method", "spectral", *extra, "lr", "seeds", "train loss", "test accuracy", "seconds",
+         "diverged")
     )  # fmt: skip
-    lines = []
-    for group in groups:
+    for group in board.groups:
         config, runs = group.config, ended(group)
         under_way = "" if group.of_status("finished") or not runs else " (unfinished)"
-        lines.append(
+        named = [getattr(config, key) for key in ("spectral", *extra)]
+        table.lines.append(
             (
                 config.method,
-                config.spectral or "none",
-                *(_word(getattr(config, key)) for key in extra),
+                *("none" if word is None else str(word) for word in named),
                 f"{config.lr:g}",
                 f"{len(runs)}{under_way}",
-                plus_minus(last(runs, value("train_loss"))),
-                plus_minus(last(runs, value("test_accuracy"))),
+                *_ends(runs, ("train_loss", "test_accuracy")),
                 plus_minus(last(runs, value("seconds")), 1),
                 str(len(group.of_status("diverged"))),
             )
         )
-    return Table(head, lines)
+    return table
 
 
-def _word(value: Any) -> str:
-    return "none" if value is None else str(value)
-
-
-def _extra_keys(groups: Sequence[Group]) -> list[str]:
-    own = ("spectral", "lr", "device")
-    return [key for key in labels.varying(groups) if key not in own]
+def _ends(runs: Sequence[RunResult], keys: Sequence[str]) -> Cells:
+    return tuple(plus_minus(last(runs, value(key))) for key in keys)
 
 
 def full_table(board: Board) -> Table:
     """One line per group, with what it used and how its runs ended."""
-    held = "held_out_accuracy" in board.y_keys
+    ends = ["train_loss", "test_accuracy", "train_accuracy"]
+    held = ["held_out_accuracy"] if "held_out_accuracy" in board.y_keys else []
     head = (
-        "method", "runs", "lr", "train loss", "test accuracy",
-        "train accuracy", *(("held out",) if held else ()), "samples (paper)", "samples",
-        "multiply-adds", "seconds",
+        "method", "runs", "lr", *(key.replace("_", " ") for key in ends),
+        *("held out" for _ in held), "samples (paper)", "samples", "multiply-adds", "seconds",
     )  # fmt: skip
-    table = Table(head, [])
+    table = Table(head)
     for panel in board.panels:
         first = len(table.lines)
         if len(board.panels) > 1:
             table.titles[first] = panel.title
         for entry, group in panel.members:
-            runs, status = ended(group), state(group)
+            runs = ended(group)
+            used = (
+                last(runs, value(k)).mean for k in ("samples_paper", "samples", "multiply_adds")
+            )
+            if len(group.of_status("finished")) < len(group.runs):
+                table.bad.add((len(table.lines), head.index("runs")))
             table.lines.append(
                 (
                     board.entries[entry].label,
-                    status,
+                    state(group),
                     f"{group.config.lr:g}",
-                    plus_minus(last(runs, value("train_loss"))),
-                    plus_minus(last(runs, value("test_accuracy"))),
-                    plus_minus(last(runs, value("train_accuracy"))),
-                    *((plus_minus(last(runs, value("held_out_accuracy"))),) if held else ()),
-                    short(last(runs, value("samples_paper")).mean),
-                    short(last(runs, value("samples")).mean),
-                    short(last(runs, value("multiply_adds")).mean),
+                    *_ends(runs, ends + held),
+                    *map(short, used),
                     plus_minus(last(runs, value("seconds")), 1),
                 )
             )
-            if group.of_status("diverged") or group.of_status("unfinished"):
-                table.bad.add((len(table.lines) - 1, head.index("runs")))
         members = [group for _, group in panel.members]
-        for key, sign in (("train_loss", -1), ("test_accuracy", 1), ("train_accuracy", 1)):
-            column = head.index(key.replace("_", " "))
+        for column, key in enumerate(ends, head.index("train loss")):
+            sign = -1 if key == "train_loss" else 1
             table.best.update((first + i, column) for i in _best(members, key, sign))
     return table
 
@@ -178,36 +169,30 @@ def _best(groups: Sequence[Group], key: str, sign: int) -> list[int]:
 
     Where a run diverged or goes on, the mean is of those that happened to end: it cannot be best.
     """
-    whole = [
-        group if len(group.of_status("finished")) == len(group.runs) else None for group in groups
-    ]
-    means = [None if group is None else last(group.runs, value(key)).mean for group in whole]
-    there = [(round(sign * mean, 4), i) for i, mean in enumerate(means) if mean is not None]
+    there = []
+    for i, group in enumerate(groups):
+        mean = last(group.runs, value(key)).mean
+        if mean is not None and len(group.of_status("finished")) == len(group.runs):
+            there.append((round(sign * mean, 4), i))
     best = [i for mean, i in there if mean == max(there)[0]]
     return best if len(best) < len(there) else []
 
 
 def run_table(board: Board) -> Table:
     """One line per run."""
-    head = (
-        "folder", "method", "lr", "seed", "status", "epochs", "train loss", "test accuracy",
-        "seconds",
+    table = Table(
+        ("folder", "method", "lr", "seed", "status", "epochs", "train loss", "test accuracy",
+         "seconds")
     )  # fmt: skip
-    table = Table(head, [])
     for run in board.runs:
         config = run.config
-        ends = (
-            (NOTHING, NOTHING, NOTHING)
-            if not run.history
-            else (
-                _fixed(run.last.train_loss, 4),
-                _fixed(run.last.test_accuracy, 4),
-                f"{run.last.seconds:.1f}",
-            )
-        )
+        ends: Cells = (NOTHING, NOTHING, NOTHING)
+        if run.history:
+            row = run.last
+            ends = (_fixed(row.train_loss, 4), _fixed(row.test_accuracy, 4), f"{row.seconds:.1f}")
         where = Path(os.path.relpath(run.folder, board.root)).as_posix()
         if run.status != "finished":
-            table.bad.add((len(table.lines), head.index("status")))
+            table.bad.add((len(table.lines), table.head.index("status")))
         table.lines.append(
             (
                 run.folder.name if where == "." else where,
@@ -219,4 +204,138 @@ def run_table(board: Board) -> Table:
                 *ends,
             )
         )
+    return table
+
+
+# ------------------------------------------------------------------------------------------ times
+
+_PAPERS_BATCH = 512
+_NAMES = {"batch": "b", "blocks": "m", "spectral": "spectral normalisation"}
+
+
+def timing_table(timing: Timing) -> Table:
+    """Seconds of runs alone, and as multiples of SGD's at the same batch, beside the paper's."""
+    apart = [key for key in TIMED_BY if key != "method" and _varies(timing, key)]
+    compared = any(_paper(timing, row) for row in timing.rows)
+    head = (
+        "method", *(_NAMES.get(key, key) for key in apart), "s / iteration", "s / epoch",
+        "× SGD by epoch", "iterations / epoch", "multiply-adds / epoch",
+    )  # fmt: skip
+    if compared:
+        head += ("paper: s / iteration", "paper: s / epoch", "paper: × SGD by epoch")
+    table = Table(head)
+    for row in timing.rows:
+        seconds, base = float(row["seconds_per_epoch"]), _sgd(timing, row)
+        paper, paper_base = _paper(timing, row), timing.paper.get("SGD")
+        cells: Cells = (
+            str(row["method"]),
+            *(_cell(key, row.get(key)) for key in apart),
+            f"{float(row['seconds_per_iteration']):.3g}",
+            f"{seconds:.3g}",
+            NOTHING if base is None else f"{seconds / base:.2f}",
+            short(row.get("iterations_per_epoch")),
+            short(row.get("multiply_adds_per_epoch")),
+        )
+        if compared and paper and paper_base:
+            cells += (f"{paper[0]:g}", f"{paper[1]:g}", f"{paper[1] / paper_base[1]:.2f}")
+        elif compared:
+            cells += (NOTHING, NOTHING, NOTHING)
+        table.lines.append(cells)
+    return table
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None:
+        return NOTHING
+    if key == "dataset":
+        return said(key, value)
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _varies(timing: Timing, key: str) -> bool:
+    return len({repr(row.get(key)) for row in timing.rows}) > 1
+
+
+def _sgd(timing: Timing, row: Mapping[str, Any]) -> float | None:
+    """Plain SGD on the same data with the same batch."""
+    for other in timing.rows:
+        same = all(row.get(key) == other.get(key) for key in ("dataset", "batch"))
+        if same and other["method"] == "SGD" and _plain(other):
+            return float(other["seconds_per_epoch"])
+    return None
+
+
+def _paper(timing: Timing, row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The paper timed the plain methods, in forward order, with a block per layer, at one b."""
+    other_batch = _varies(timing, "batch") and row.get("batch") != _PAPERS_BATCH
+    return None if other_batch or not _plain(row) else timing.paper.get(row["method"])
+
+
+def _plain(row: Mapping[str, Any]) -> bool:
+    unset = all(row.get(key) is None for key in ("spectral", "precondition", "blocks"))
+    return unset and row.get("order", "forward") == "forward"
+
+
+# ----------------------------------------------------------------- how learning rates were chosen
+
+
+def tuning_tables(board: Board) -> list[tuple[str, Table]]:
+    """A table for each config that was tuned, with a line for every lr.
+
+    They are read from the tuning runs, or where these are gone from ``tune/tuned.json``.
+    """
+    searches = {_untuned(search.config): search for search in board.searches}
+    families: dict[RunConfig, list[Group]] = {}
+    for group in board.tuning:
+        families.setdefault(_untuned(group.config), []).append(group)
+    taken = {_untuned(group.config): group.config.lr for group in board.groups}
+    taken |= {family: search.config.lr for family, search in searches.items()}
+    everything = list(dict.fromkeys([*families, *searches]))
+    apart = different(everything)
+    tables = []
+    for family in everything:
+        values = ((key, getattr(family, key)) for key in apart)
+        name = ", ".join([family.method, *(said(k, v) for k, v in values if v is not None)])
+        if family in searches and searches[family].at_edge:
+            name += " (at the edge of the grid)"
+        if family in families:
+            tables.append((name, _from_runs(families[family], taken.get(family))))
+        else:
+            tables.append((name, _from_search(searches[family])))
+    return tables
+
+
+def _untuned(config: RunConfig) -> RunConfig:
+    """The config without what tuning changes (lr, seed, length, images held out) or ignores."""
+    return replace(config, lr=1.0, seed=0, epochs=1, held_out=0.0, device="auto")
+
+
+def _from_runs(groups: Sequence[Group], taken: float | None) -> Table:
+    table = Table(("lr", "seeds", "held-out accuracy", "train loss", "runs"))
+    groups = sorted(groups, key=lambda group: group.config.lr)
+    means = [last(ended(group), value("held_out_accuracy")).mean for group in groups]
+    best = max((mean for mean in means if mean is not None), default=None)
+    for i, (group, mean) in enumerate(zip(groups, means, strict=True)):
+        if mean is not None and mean == best:
+            table.best.add((i, 2))
+        if len(group.of_status("finished")) < len(group.runs):
+            table.bad.add((i, 4))
+        if group.config.lr == taken:
+            table.taken.add(i)
+        runs = ended(group)
+        ends = _ends(runs, ("held_out_accuracy", "train_loss"))
+        table.lines.append((f"{group.config.lr:g}", str(len(runs)), *ends, state(group)))
+    return table
+
+
+def _from_search(search: Search) -> Table:
+    table = Table(("lr", "held-out accuracy", "runs"))
+    for i, one in enumerate(search.tried):
+        accuracy, status = one.get("held_out_accuracy"), str(one.get("status", ""))
+        if one["lr"] == search.config.lr:
+            table.taken.add(i)
+        if status != "finished":
+            table.bad.add((i, 2))
+        reached = NOTHING if accuracy is None else f"{accuracy:.4f}"
+        table.lines.append((f"{one['lr']:g}", reached, status))
     return table
