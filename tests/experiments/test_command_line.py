@@ -17,7 +17,7 @@ from synthetic import cifar, expect, write
 
 from cyclade.cli import main
 from cyclade.experiments import RunConfig, display
-from cyclade.experiments.config import KEYS
+from cyclade.experiments.config import keys
 from cyclade.experiments.datasets import known
 from cyclade.experiments.lock import locked
 
@@ -175,7 +175,7 @@ def test_training_needs_neither_rich_nor_pooch(tmp_path: Path) -> None:
 def test_config_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config"]) == 0
     printed = " ".join(capsys.readouterr().out.split()).replace("fashion- mnist", "fashion-mnist")
-    for name, key in KEYS.items():
+    for name, key in keys().items():
         assert f"{name} ({key.kind}, default " in printed
         assert f"{key.meaning}: {key.accepted}" in printed
     for info in known().values():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cyclade.experiments import ConfigError, RunConfig
-from cyclade.experiments.config import KEYS, value_of
+from cyclade.experiments.config import keys, value_of
 
 CONFIGS = [
     RunConfig(),
@@ -30,7 +30,7 @@ def test_toml_there_and_back(config: RunConfig, tmp_path: Path) -> None:
 
 
 def test_every_key_is_checked() -> None:
-    assert list(KEYS) == [field.name for field in fields(RunConfig)]
+    assert list(keys()) == [field.name for field in fields(RunConfig)]
 
 
 @pytest.mark.parametrize(

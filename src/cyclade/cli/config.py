@@ -36,11 +36,11 @@ def _config(chosen: argparse.Namespace) -> None:
 
 def listed() -> str:
     """Every key in a few lines."""
-    from cyclade.experiments.config import KEYS, RunConfig
+    from cyclade.experiments.config import RunConfig, keys
 
     defaults = {field.name: field.default for field in fields(RunConfig)}
     parts = []
-    for name, key in KEYS.items():
+    for name, key in keys().items():
         default = key.usual or _shown(defaults[name])
         parts.append(f"{name}  ({key.kind}, default {default})")
         parts += textwrap.wrap(

@@ -60,7 +60,7 @@ def _tune(chosen: argparse.Namespace) -> None:
     from cyclade.experiments import ConfigError, verify
     from cyclade.experiments.about import resolve
     from cyclade.experiments.plans.grids import learning_rates
-    from cyclade.experiments.plans.plan import MOST
+    from cyclade.experiments.config import MOST
     from cyclade.experiments.tune import tune
 
     bases = [config_of(chosen, method) for method in chosen.methods or [None]]

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from cyclade._checks import meant
 from cyclade.experiments import METHODS
 from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError
+from cyclade.orders import ORDERS as _ORDERS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,7 +24,9 @@ else:
 
 ONE_BLOCK = ("SGD", "PAGE")
 RECURSIVE = ("PAGE", "VRO-CCD", "VR-CCD")
-ORDERS = ("forward", "backward", "shuffled", "random", "greedy")
+ORDERS = tuple(_ORDERS)
+MOST = 1_000_000
+"""Epochs or seeds."""
 TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
 """The keys that bear on time: a row of ``timing.json`` repeats them."""
 
@@ -31,7 +35,7 @@ TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", 
 class RunConfig:
     """One training run. Everything that its result depends on is here, and nothing else.
 
-    `KEYS` says what each key means and accepts; ``cyclade config`` prints it. `lr`, `batch`
+    `keys` says what each key means and accepts; ``cyclade config`` prints it. `lr`, `batch`
     and `b_small` default to those of the data set and the method, and are part of the config once
     it is made: to change the method or the data set of a config, make it anew.
 
@@ -67,14 +71,17 @@ class RunConfig:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for name, key in KEYS.items():
+        for name, key in keys().items():
             value = getattr(self, name)
             if value is None and name in ("lr", "batch", "b_small"):
                 value = self._usual(name)  # dataset, method and batch are read by now
             try:
                 object.__setattr__(self, name, key.read(value))
             except (TypeError, ValueError) as error:
-                raise ConfigError(f"{name} must be {key.accepted}, got {value!r}") from error
+                hint = meant(value, key.choices) if isinstance(value, str) else ""
+                raise ConfigError(
+                    f"{name} must be {key.accepted}, got {value!r}{hint}"
+                ) from error
         self._check_together()
 
     def _usual(self, name: str) -> Any:
@@ -109,9 +116,8 @@ class RunConfig:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                names = ", ".join(known)
                 hint = meant(key, known)
-                raise ConfigError(f"unknown key {key!r}: {names} are accepted{hint}")
+                raise ConfigError(f"unknown key {key!r}: {', '.join(known)} are accepted{hint}")
         return cls(**values)
 
     @classmethod
@@ -130,7 +136,7 @@ class RunConfig:
             values = tomllib.loads(Path(path).read_text("utf-8"))
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{path} is not TOML: {error}") from error
         try:
             return cls.from_dict({**values, **(changes or {})})
@@ -187,198 +193,153 @@ def _toml(value: Any) -> str:
 
 # ------------------------------------------------------------------------ what each key accepts
 
-
-Read = Callable[[Any], Any]
-"""From what a user gave to the value; ValueError or TypeError for what is not accepted."""
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of the config: its type and what it accepts, in words and as code; what it means.
-
-    `usual` says where the default comes from, if that is not one value.
-    """
-
-    kind: str
-    words: str | Callable[[], str]
-    read: Read
-    meaning: str
-    usual: str = ""
-
-    @property
-    def accepted(self) -> str:
-        """What is accepted, in words."""
-        return self.words if isinstance(self.words, str) else self.words()
-
-
-def _choice(meaning: str, *choices: str | None) -> Key:
-    def read(value: Any) -> Any:
-        value = _none(value) if None in choices else value
-        if not (value is None or isinstance(value, str)) or value not in choices:
-            raise ValueError
-        return value
-
-    words = ", ".join("none" if one is None else repr(one) for one in choices)
-    return Key("text", f"one of {words}", read, meaning)
-
-
-def _integer(
-    meaning: str, least: int, most: int, *, optional: bool = False, usual: str = ""
-) -> Key:
-    def read(value: Any) -> Any:
-        value = _none(value) if optional else value
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError
-        return value
-
-    accepted = f"an integer from {least} to {most}{', or none' if optional else ''}"
-    return Key("integer", accepted, read, meaning, usual)
-
-
-def _number(
-    meaning: str,
-    accepted: str,
-    fits: Callable[[float], bool],
-    *,
-    optional: bool = False,
-    usual: str = "",
-) -> Key:
-    def read(value: Any) -> Any:
-        value = _none(value) if optional else value
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError
-        if not math.isfinite(value) or not fits(value):
-            raise ValueError
-        return float(value)
-
-    words = f"a number {accepted}{', or none' if optional else ''}"
-    return Key("number", words, read, meaning, usual)
-
-
-def _dataset(value: Any) -> str:
-    if not isinstance(value, str) or value not in names():
-        raise ValueError
-    return value
-
-
-def _order(value: Any) -> Any:
-    if isinstance(value, str) and value in ORDERS:
-        return value
-    return _listed(value, int)
-
-
-def _blocks(value: Any) -> Any:
-    value = _none(value)
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    return _listed(value, str)
-
-
-def _listed(value: Any, kind: type) -> Any:
-    if not isinstance(value, list | tuple) or not value:
-        raise TypeError
-    if any(isinstance(one, bool) or not isinstance(one, kind) for one in value):
-        raise TypeError
-    return tuple(value)
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _device(value: Any) -> str:
-    if isinstance(value, str):
-        kind, _, number = value.partition(":")
-        if value in ("auto", "cpu", "cuda") or (kind == "cuda" and number.isdecimal()):
-            return value
-    raise ValueError
-
-
-def _none(value: Any) -> Any:
-    return None if isinstance(value, str) and value.lower() == "none" else value
-
-
-def _switch(meaning: str) -> Key:
-    return Key("boolean", "true or false", _boolean, meaning)
-
-
 SEEDS = 2**63 - 1
 """The largest seed: what TOML and torch can hold."""
 THREADS = 256
 """The most CPU threads: far more make torch crash."""
-
-KEYS: dict[str, Key] = {
-    "dataset": Key(
-        "text",
-        lambda: "one of " + ", ".join(map(repr, names())),
-        _dataset,
-        "what is learnt, with the network for it",
-    ),
-    "method": _choice("the algorithm", *METHODS),
-    "lr": _number(
-        "the initial learning rate", "above 0", lambda v: v > 0, usual="by dataset and method"
-    ),
-    "schedule": _choice("cosine takes lr to 0 over the run, step by step", "cosine", "constant"),
-    "batch": _integer("b, the images of a step", 1, 2**31 - 1, usual="by dataset and method"),
-    "b_small": _integer(
-        "b' of the recursive methods", 1, 2**31 - 1, optional=True, usual="by dataset, else ⌊√b⌋"
-    ),
-    "p": _number(
-        "the chance of a large batch in the recursive methods",
-        "in (0, 1]",
-        lambda v: 0 < v <= 1,
-        optional=True,
-        usual="none: b'/(b + b')",
-    ),
-    "epochs": _integer("passes over the training images; a small step counts b'", 1, 1_000_000),
-    "weight_decay": _number("as in cyclade.optim", "of at least 0", lambda v: v >= 0),
-    "momentum": _number("as in cyclade.optim", "in [0, 1)", lambda v: 0 <= v < 1),
-    "order": Key(
-        "text or list",
-        f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
-        _order,
-        "of the blocks of the cyclic methods",
-    ),
-    "blocks": Key(
-        "integer or list",
-        "a number of blocks, a list of layer names, or none",
-        _blocks,
-        "of the cyclic methods; a number merges layers by cost",
-        "none: one per layer",
-    ),
-    "precondition": _choice(
-        "Λ_j, by which the steps of block j are divided", None, "curvature", "adam"
-    ),
-    "spectral": _choice(
-        "divide the steps of fully connected layers by σ(W_j); those of convolutions, too; or "
-        "train W/σ(W)",
-        None,
-        "step",
-        "step-all",
-        "reparam",
-    ),
-    "seed": _integer("of the initial weights, the batches and random orders", 0, SEEDS),
-    "held_out": _number(
-        "the share of the training images kept back, to choose parameters on",
-        "in [0, 1)",
-        lambda v: 0 <= v < 1,
-    ),
-    "device": Key(
-        "text",
-        "'auto', 'cpu', 'cuda' or 'cuda:N'",
-        _device,
-        "where to train; auto: CUDA if it is there",
-    ),
-    "capture": _switch("on CUDA, a cycle is captured as one graph"),
-    "compile": _switch("torch.compile the stages: faster steps after a wait at the start"),
-    "tf32": _switch("on CUDA, TF32 in matrix products (never in convolutions)"),
-    "threads": _integer("CPU threads; sums depend on them", 1, THREADS),
+_TYPES: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "text or list": (str, list, tuple),
+    "integer or list": (int, list, tuple),
 }
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the config: its kind, what it accepts, as code and in words; what it means.
+
+    `usual` says where the default comes from, if that is not one value; `choices` are the words
+    that are accepted, if there are only these.
+    """
+
+    kind: str
+    fits: Callable[[Any], bool]
+    accepted: str
+    meaning: str
+    usual: str = ""
+    optional: bool = False
+    choices: tuple[str, ...] = ()
+
+    def read(self, value: Any) -> Any:
+        """The value that a user meant; ValueError or TypeError for what is not accepted."""
+        if self.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
+            return None
+        wrong = isinstance(value, bool) and self.kind != "boolean"
+        if wrong or not isinstance(value, _TYPES[self.kind]):
+            raise TypeError
+        if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
+            raise ValueError
+        if self.kind == "number":
+            return float(value)
+        return tuple(value) if isinstance(value, list) else value
+
+
+def _choice(meaning: str, *choices: str | None) -> Key:
+    words = ", ".join("none" if one is None else repr(one) for one in choices)
+    named = tuple(one for one in choices if one is not None)
+    return Key(
+        "text", choices.__contains__, f"one of {words}", meaning, "", None in choices, named
+    )
+
+
+def _integer(meaning: str, least: int, most: int, usual: str = "", optional: bool = False) -> Key:
+    words = f"an integer from {least} to {most}{', or none' if optional else ''}"
+    return Key("integer", lambda v: least <= v <= most, words, meaning, usual, optional)
+
+
+def _number(
+    meaning: str, words: str, fits: Callable[[float], bool], usual: str = "", optional: bool = False
+) -> Key:
+    words = f"a number {words}{', or none' if optional else ''}"
+    return Key("number", fits, words, meaning, usual, optional)
+
+
+def _switch(meaning: str) -> Key:
+    return Key("boolean", lambda v: True, "true or false", meaning)
+
+
+def _all_of(value: Any, kind: type) -> bool:
+    return bool(value) and all(isinstance(v, kind) and not isinstance(v, bool) for v in value)
+
+
+def _is_device(value: str) -> bool:
+    kind, _, number = value.partition(":")
+    return value in ("auto", "cpu", "cuda") or (kind == "cuda" and number.isdecimal())
+
+
+def keys() -> dict[str, Key]:
+    """Every key of the config."""
+    return _keys(names())
+
+
+@cache
+def _keys(datasets: tuple[str, ...]) -> dict[str, Key]:
+    return {
+        "dataset": _choice("what is learnt, with the network for it", *datasets),
+        "method": _choice("the algorithm", *METHODS),
+        "lr": _number(
+            "the initial learning rate", "above 0", lambda v: v > 0, "by dataset and method"
+        ),
+        "schedule": _choice(
+            "cosine takes lr to 0 over the run, step by step", "cosine", "constant"
+        ),
+        "batch": _integer("b, the images of a step", 1, 2**31 - 1, "by dataset and method"),
+        "b_small": _integer(
+            "b' of the recursive methods", 1, 2**31 - 1, "by dataset, else ⌊√b⌋", True
+        ),
+        "p": _number(
+            "the chance of a large batch in the recursive methods",
+            "in (0, 1]",
+            lambda v: 0 < v <= 1,
+            "none: b'/(b + b')",
+            True,
+        ),
+        "epochs": _integer("passes over the training images; a small step counts b'", 1, MOST),
+        "weight_decay": _number("as in cyclade.optim", "of at least 0", lambda v: v >= 0),
+        "momentum": _number("as in cyclade.optim", "in [0, 1)", lambda v: 0 <= v < 1),
+        "order": Key(
+            "text or list",
+            lambda v: v in ORDERS if isinstance(v, str) else _all_of(v, int),
+            f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
+            "of the blocks of the cyclic methods",
+            choices=ORDERS,
+        ),
+        "blocks": Key(
+            "integer or list",
+            lambda v: v >= 1 if isinstance(v, int) else _all_of(v, str),
+            "a number of blocks, a list of layer names, or none",
+            "of the cyclic methods; a number merges layers by cost",
+            "none: one per layer",
+            optional=True,
+        ),
+        "precondition": _choice(
+            "Λ_j, by which the steps of block j are divided", None, "curvature", "adam"
+        ),
+        "spectral": _choice(
+            "divide the steps of fully connected layers by σ(W_j); those of convolutions, too; or "
+            "train W/σ(W)",
+            None,
+            "step",
+            "step-all",
+            "reparam",
+        ),
+        "seed": _integer("of the initial weights, the batches and random orders", 0, SEEDS),
+        "held_out": _number(
+            "the share of the training images kept back, to choose parameters on",
+            "in [0, 1)",
+            lambda v: 0 <= v < 1,
+        ),
+        "device": Key(
+            "text",
+            _is_device,
+            "'auto', 'cpu', 'cuda' or 'cuda:N'",
+            "where to train; auto: CUDA if it is there",
+        ),
+        "capture": _switch("on CUDA, a cycle is captured as one graph"),
+        "compile": _switch("torch.compile the stages: faster steps after a wait at the start"),
+        "tf32": _switch("on CUDA, TF32 in matrix products (never in convolutions)"),
+        "threads": _integer("CPU threads; sums depend on them", 1, THREADS),
+    }

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from cyclade.experiments.config import RunConfig
-from cyclade.optim.blocks.costs import cycle_cost, stage_costs
+from cyclade.optim.blocks.costs import cycle_cost, direction, stage_costs
 from cyclade.optim.stages import Inputs
 
 CURVATURE_EVERY, CURVATURE_ITERATIONS = 10, 5
@@ -39,10 +39,7 @@ class Prices:
     def __init__(self, config: RunConfig, optimizer: Any, image: Tensor) -> None:
         net = optimizer.net
         costs = stage_costs(net.chain, Inputs((image,), {}))
-        order: Any = config.order
-        if order in ("random", "greedy"):
-            order = "shuffled"
-        cycle = cycle_cost(costs, net.starts, order, keep=False)
+        cycle = cycle_cost(costs, net.starts, direction(config.order), keep=False)
         self._formation = cycle
         self._step = cycle
         if config.order == "greedy":

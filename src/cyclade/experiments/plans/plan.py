@@ -7,13 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from cyclade.experiments.claims import Claim
-from cyclade.experiments.config import RunConfig
+from cyclade.experiments.config import MOST, RunConfig
 from cyclade.experiments.errors import ConfigError
 
 T = TypeVar("T")
-
-MOST = 1_000_000
-"""Epochs or seeds."""
 
 
 @dataclass(frozen=True)

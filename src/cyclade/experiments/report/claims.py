@@ -11,7 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from cyclade.experiments.claims import Check
@@ -21,6 +21,7 @@ from cyclade.experiments.report.files import plain_value
 from cyclade.experiments.report.groups import Group, said, spread
 from cyclade.experiments.report.tables import NOTHING, Table, plus_minus
 
+WHOLE = Path(__file__).parents[1] / "plans" / "whole.json"
 UNTESTED = "not tested"
 NEAR = 0.1
 """How near a ratio of times must be to the one claimed."""
@@ -124,8 +125,9 @@ def claims_table(board: Board) -> Table:
 def whole_experiment(board: Board) -> tuple[str, dict[str, Answer]]:
     """Of a plan in small: the setting of the committed results, and their answers by what they
     compare. ``benchmarks/pages.py`` writes them from ``docs/results``."""
-    text = files("cyclade.experiments.plans").joinpath("whole.json").read_text("utf-8")
-    found = json.loads(text).get(board.plan.name) if board.plan.quick else None
+    if not board.plan.quick:
+        return "", {}
+    found = json.loads(WHOLE.read_text("utf-8")).get(board.plan.name)
     if found is None:
         return "", {}
     there = {one["compared"]: Answer(**one) for one in found["answers"]}
