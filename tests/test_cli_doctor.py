@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib import metadata
@@ -27,6 +28,10 @@ def test_it_says_which_parts_can_be_used(capsys: pytest.CaptureFixture[str]) -> 
     assert all(part in shown for part in PARTS.values())
     assert f"numpy {metadata.version('numpy')}" in shown
     assert "device: " in shown
+    assert main(["doctor", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [part["part"] for part in answer["parts"]] == list(PARTS.values())
+    assert all(part["usable"] == (not part["missing"]) for part in answer["parts"])
 
 
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,14 +168,6 @@ def test_help_of_plans_has_an_example(command: str, capsys: pytest.CaptureFixtur
     assert f"example:\n  cyclade {command}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["reproduce"], ["reproduce", "fig9"], ["study", "fig1"]])
-def test_unknown_plans(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    assert "usage: cyclade" in capsys.readouterr().err
-
-
 def test_the_names_on_the_command_line() -> None:
     from cyclade.cli import plans as command
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -146,12 +148,65 @@ def test_help_has_an_example(command: list[str], capsys: pytest.CaptureFixture[s
     assert f"example:\n  cyclade {' '.join(command)}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["dance"], ["run"], ["data"]])
-def test_incomplete_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rnu", "'rnu' is none of config, data, run, .*did you mean 'run'"),
+        ("dance", "'dance' is none of"),
+        ("show", "the following arguments are required: DIR"),
+        ("run --epcohs 3", "'--epcohs' is not known here .did you mean '--epochs'"),
+        ("reproduce", "the following arguments are required: NAME"),
+        ("reproduce fgi1", "'fgi1' is none of fig1, .*did you mean 'fig1'"),
+        ("study ordr", "'ordr' is none of batch, order .did you mean 'order'"),
+    ],
+)
+def test_commands_that_are_not_known(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(arguments)
+        main(line.split())
     assert stop.value.code == 2
-    assert "usage: cyclade" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert printed.startswith("usage: cyclade")
+    assert re.search(said, printed)
+
+
+def test_what_may_have_been_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "(did you mean 'SCCD'?)" in failing(capsys, "run", "--method", "SCDD")
+    assert "(did you mean 'VRO-CCD'?)" in failing(capsys, "tune", "--methods", "VROCCD")
+    assert "(did you mean 'rotated'?)" in failing(capsys, "run", "--set", "order=rotate")
+    assert "(did you mean 'batch'?)" in failing(capsys, "run", "--set", "bacth=3")
+
+
+def test_the_data_sets_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "--data-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(known())
+    assert "comes with scikit-learn" in lines[1]
+    assert lines[-1].endswith("not there: cyclade data mnist")
+
+
+@pytest.mark.parametrize("order", ["rotated", "reflected"])
+def test_runs_have_folders_by_default(
+    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", *QUICK, "--set", f"order={order}", "--quiet"]) == 0
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
+    config = RunConfig.read(folder / "config.toml")
+    assert (config.order, folder.name) == (order, config.slug())
+    assert capsys.readouterr().out.startswith("SCCD: train loss ")
+
+
+def test_runs_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = RunConfig(epochs=2)
+    (*_, last) = made_up_runs.make(tmp_path / "a", config)
+    made_up_runs.make(tmp_path / "b", config, status="diverged")
+    assert main(["show", str(tmp_path), "--json"]) == 0
+    one, other = json.loads(capsys.readouterr().out)
+    assert (one["status"], one["last"]["train_loss"]) == ("finished", last.train_loss)
+    assert one["config"]["method"] == "SCCD"
+    assert other["last"]["train_loss"] is None
 
 
 def test_training_needs_neither_rich_nor_pooch(tmp_path: Path) -> None:

@@ -420,7 +420,7 @@ def test_the_table_of_blocks() -> None:
     opt = build(SCCD, model, example=batch(4)[0])
     text = repr(opt)
     assert "SCCD: 3 blocks, 3 stages (cut by sequential), order forward" in text
-    assert "predicted cost of a cycle: 1." in text
+    assert "multiply-adds of a cycle: 1." in text
     assert "SGD: 1 block, 3 stages" in repr(build(SGD, net()))
     assert "known after the first step" in repr(build(SCCD, net()))
 

@@ -38,7 +38,7 @@ def test_the_default_is_the_finest_partition_under_two_sgd_steps() -> None:
     opt.step(*batch())
     assert 1 < opt.net.m < 13
     assert 1.5 < opt.predicted_overhead <= 2.0
-    assert f"predicted cost of a cycle: {opt.predicted_overhead:.2f}x an SGD step" in repr(opt)
+    assert f"multiply-adds of a cycle: {opt.predicted_overhead:.2f}x an SGD step" in repr(opt)
     known = SCCD(deep(), F.cross_entropy, lr=0.1, example=batch()[0])
     assert [b.params for b in known.net.blocks] == [b.params for b in opt.net.blocks]
     x = torch.randn(4, 3, 32, 32)

@@ -25,8 +25,8 @@ def test_text_and_html_hold_the_same_cells() -> None:
     for block in opt.net.blocks:
         assert block.name in text
         assert block.name in html
-    assert "predicted cost of a cycle: 1." in text
-    assert "predicted cost of a cycle: 1." in html
+    assert "multiply-adds of a cycle: 1." in text
+    assert "multiply-adds of a cycle: 1." in html
     assert html.count("<tr>") == 1 + opt.net.m
 
 

@@ -1,4 +1,4 @@
-"""The command line: one module for each command or two.
+"""The command line: a module for the commands of a run, and one for those of many.
 
 Every error that a user can put right is one line and the exit code 2.
 """
@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import cyclade
-from cyclade.cli import completion, config, data, doctor, plans, report, runs, tuning
-from cyclade.cli.arguments import with_example
+from cyclade._checks import meant
+from cyclade.cli import completion, doctor, plans, runs
+from cyclade.cli.arguments import Parser
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 ANYWHERE = (doctor.doctor, completion.complete)
@@ -45,7 +46,10 @@ def _run(arguments: list[str]) -> int:
     if not arguments:
         parser().print_help(sys.stderr)
         return BAD_INPUT
-    chosen = parser().parse_args(arguments)
+    chosen, unknown = parser().parse_known_args(arguments)
+    if unknown:
+        hint = meant(unknown[0], chosen.parser.options()) if unknown[0].startswith("-") else ""
+        chosen.parser.error(f"{unknown[0]!r} is not known here{hint}")
     chosen.arguments = arguments
     try:
         if chosen.command in ANYWHERE:
@@ -92,10 +96,9 @@ def _mute() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """All commands."""
-    whole = with_example(
-        argparse.ArgumentParser,
+    whole = Parser(
         prog="cyclade",
         description="Cyclic block coordinate descent with variance reduction: the experiments.",
         example=(
@@ -105,7 +108,9 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"cyclade {cyclade.__version__}")
     whole.set_defaults(whole=whole)
-    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for part in (config, data, runs, tuning, plans, report, doctor, completion):
+    commands = whole.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", parser_class=Parser
+    )
+    for part in (runs, plans, doctor, completion):
         part.add(commands)
     return whole

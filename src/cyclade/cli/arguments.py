@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cyclade._checks import meant
 from cyclade.experiments import METHODS
 
 if TYPE_CHECKING:
@@ -20,17 +22,46 @@ SHORT: dict[str, tuple[Any, str, str]] = {
 """Keys of the config that have an option of their own; the others go by --set."""
 
 
-def with_example(make: Any, *, example: str, **options: Any) -> argparse.ArgumentParser:
-    """A parser whose help ends with an example."""
-    made: argparse.ArgumentParser = make(
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        **options,
-    )
-    return made
+class Parser(argparse.ArgumentParser):
+    """A parser whose help ends with an example, and which says what may have been meant."""
+
+    def __init__(self, *, example: str = "", **options: Any) -> None:
+        formatter = argparse.RawDescriptionHelpFormatter
+        epilog = f"example:\n  {example}"
+        super().__init__(epilog=epilog, formatter_class=formatter, **options)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            raise argparse.ArgumentError(
+                action, f"{value!r} is none of {', '.join(known)}{meant(value, known)}"
+            )
+
+    def options(self) -> list[str]:
+        """All options that it takes."""
+        return [option for action in self._actions for option in action.option_strings]
 
 
-def add_data_dir(parser: argparse.ArgumentParser) -> None:
+def command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], None], **options: Any
+) -> Parser:
+    """A command that calls `run` with what was chosen."""
+    parser: Parser = commands.add_parser(name, **options)
+    parser.set_defaults(command=run, parser=parser)
+    return parser
+
+
+def add_out(parser: Parser, what: str, default: str) -> None:
+    """Where the results go."""
+    parser.add_argument("--out", metavar="DIR", help=f"{what} (default: {default})")
+
+
+def add_json(parser: Parser) -> None:
+    """For programs that read the answer."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def add_data_dir(parser: Parser) -> None:
     """Where the data lies."""
     parser.add_argument(
         "--data-dir",
@@ -39,13 +70,13 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device(parser: Parser) -> None:
     """Where to train, and whether to show it."""
     parser.add_argument("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--quiet", action="store_true", help="no progress, only the outcome")
 
 
-def add_jobs(parser: argparse.ArgumentParser) -> None:
+def add_jobs(parser: Parser) -> None:
     """How many at once."""
     parser.add_argument(
         "--jobs",
@@ -55,7 +86,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_seeds(parser: argparse.ArgumentParser, what: str, *, former: bool = False) -> None:
+def add_seeds(parser: Parser, what: str, *, former: bool = False) -> None:
     """How many seeds, or which. `former`: several numbers after --seeds are a list."""
     parser.add_argument(
         "--seeds",
@@ -71,32 +102,26 @@ def seeds_of(chosen: argparse.Namespace) -> tuple[int, ...] | int | None:
     """A count, or the seeds themselves; None if nothing was said."""
     from cyclade.experiments import ConfigError
 
-    given = chosen.seeds
+    given: int | list[int] | None = chosen.seeds
     if chosen.seed_list is not None:
         if given is not None:
             raise ConfigError("give --seeds or --seed-list, not both")
         try:
-            found = tuple(int(part) for part in chosen.seed_list.split(","))
+            given = [*map(int, chosen.seed_list.split(","))]
         except ValueError:
             raise ConfigError(
                 f"--seed-list takes integers with commas between, got {chosen.seed_list!r}"
             ) from None
-        return _distinct(found)
-    if isinstance(given, list):
-        return given[0] if len(given) == 1 else _distinct(tuple(given))
-    count: int | None = given
-    return count
+    elif isinstance(given, list) and len(given) == 1:
+        return given[0]
+    if not isinstance(given, list):
+        return given
+    if len(set(given)) < len(given):
+        raise ConfigError(f"seeds must differ, got {', '.join(map(str, given))}")
+    return tuple(given)
 
 
-def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    from cyclade.experiments import ConfigError
-
-    if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"seeds must differ, got {', '.join(map(str, seeds))}")
-    return seeds
-
-
-def add_config(parser: argparse.ArgumentParser, *short: str) -> None:
+def add_config(parser: Parser, *short: str) -> None:
     """A config file, and values that replace its own."""
     parser.add_argument("config", nargs="?", metavar="CONFIG.toml", help="the config of the run")
     for key in short or SHORT:

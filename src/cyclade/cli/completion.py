@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 import cyclade
-from cyclade.cli.arguments import with_example
+from cyclade.cli.arguments import Parser, command
 from cyclade.experiments import METHODS
 
 _BASH = """\
@@ -31,15 +31,15 @@ _cyclade() {{
 complete -o default -F _cyclade cyclade
 """
 DATASETS = Path(cyclade.__file__).parent / "experiments" / "datasets"  # a file each
-DEVICES = ("auto", "cpu", "cuda")
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 def add(commands: Any) -> None:
     """The command."""
-    parser = with_example(
-        commands.add_parser,
-        name="completion",
+    parser = command(
+        commands,
+        "completion",
+        complete,
         help="completion of commands and options for your shell",
         description=(
             "Print what a shell needs to complete commands, options and names. Put the line of\n"
@@ -52,7 +52,6 @@ def add(commands: Any) -> None:
         ),
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="see below")
-    parser.set_defaults(command=complete)
 
 
 def complete(chosen: argparse.Namespace) -> None:
@@ -62,75 +61,57 @@ def complete(chosen: argparse.Namespace) -> None:
 
 def script(shell: str, whole: argparse.ArgumentParser) -> str:
     """The completions of `whole` in the language of a shell."""
-    found = dict(_commands(whole))
+    (commands,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
+    found: dict[str, Parser] = dict(commands.choices)
     if shell == "fish":
-        return "".join(_fish(whole, found))
-    cases = "\n".join(
-        f"        {name}) words={shlex.quote(' '.join(_words(parser)))} ;;"
-        for name, parser in found.items()
-    )
-    commands = shlex.quote(" ".join([*found, *_words(whole)]))
-    values = "\n".join(
-        f"        {option}) words={shlex.quote(' '.join(words))} ;;"
-        for option, words in _options(found.values()).items()
-    )
-    return (_ZSH if shell == "zsh" else "") + _BASH.format(
-        cases=cases, commands=commands, values=values
-    )
-
-
-def _commands(whole: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in whole._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
-
-
-def _options(parsers: Iterable[argparse.ArgumentParser]) -> dict[str, tuple[str, ...]]:
-    """The options that take a value, with what it may be; () where that is a file or a number."""
-    return {
+        helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+        return "".join(
+            line for name, parser in found.items() for line in _fish(name, helps[name], parser)
+        )
+    cases = [(name, [*parser.options(), *_places(parser)]) for name, parser in found.items()]
+    values = {
         option: _values(action)
-        for parser in parsers
+        for parser in found.values()
         for action in parser._actions
         for option in action.option_strings
         if action.nargs != 0
     }
+    options = [option for action in whole._actions for option in action.option_strings]
+    return (_ZSH if shell == "zsh" else "") + _BASH.format(
+        cases=_cases(cases),
+        commands=shlex.quote(" ".join([*found, *options])),
+        values=_cases(values.items()),
+    )
+
+
+def _cases(words: Any) -> str:
+    return "\n".join(f"        {name}) words={shlex.quote(' '.join(w))} ;;" for name, w in words)
 
 
 def _values(action: argparse.Action) -> tuple[str, ...]:
+    """What an option takes; () where that is a file or a number."""
     if "--dataset" in action.option_strings:
         return tuple(sorted(m.name.replace("_", "-") for m in iter_modules([str(DATASETS)])))
-    known = {"METHOD": METHODS, "DEVICE": DEVICES}
+    known = {"METHOD": METHODS, "DEVICE": ("auto", "cpu", "cuda")}
     return known.get(action.metavar, ()) if isinstance(action.metavar, str) else ()
 
 
-def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """The options of a parser, and what its arguments may be."""
+def _places(parser: Parser) -> list[str]:
+    """What the arguments without a name may be."""
+    return [str(one) for action in parser._actions for one in action.choices or ()]
+
+
+def _fish(name: str, meaning: str, parser: Parser) -> Iterator[str]:
+    first = "complete -c cyclade -n __fish_use_subcommand -f"
+    yield f"{first} -a {name} -d {shlex.quote(meaning)}\n"
+    of = f"complete -c cyclade -n '__fish_seen_subcommand_from {name}'"
     for action in parser._actions:
-        yield from action.option_strings
-        if action.choices is not None and not isinstance(action, argparse._SubParsersAction):
-            yield from map(str, action.choices)
-
-
-def _fish(
-    whole: argparse.ArgumentParser, found: dict[str, argparse.ArgumentParser]
-) -> Iterator[str]:
-    helps = {
-        choice.dest: choice.help or ""
-        for action in whole._actions
-        if isinstance(action, argparse._SubParsersAction)
-        for choice in action._choices_actions
-    }
-    for name, parser in found.items():
-        first = "complete -c cyclade -n __fish_use_subcommand -f"
-        yield f"{first} -a {name} -d {shlex.quote(helps.get(name, ''))}\n"
-        of = f"complete -c cyclade -n '__fish_seen_subcommand_from {name}'"
-        for action in parser._actions:
-            what = f" -d {shlex.quote(action.help)}" if action.help else ""
-            for option in action.option_strings:
-                flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-                if action.nargs != 0:
-                    words = _values(action)
-                    flag += f" -x -a {shlex.quote(' '.join(words))}" if words else " -r"
-                yield f"{of} {flag}{what}\n"
-            if action.choices is not None:
-                yield f"{of} -f -a {shlex.quote(' '.join(map(str, action.choices)))}\n"
+        what = f" -d {shlex.quote(action.help)}" if action.help else ""
+        for option in action.option_strings:
+            flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            if action.nargs != 0:
+                words = _values(action)
+                flag += f" -x -a {shlex.quote(' '.join(words))}" if words else " -r"
+            yield f"{of} {flag}{what}\n"
+    if _places(parser):
+        yield f"{of} -f -a {shlex.quote(' '.join(_places(parser)))}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
@@ -13,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import cyclade
-from cyclade.cli.arguments import with_example
+from cyclade.cli.arguments import add_json, command
 
 PARTS = {
     "": "minimize, regularisers, theory",
@@ -27,14 +28,15 @@ PARTS = {
 
 def add(commands: Any) -> None:
     """The command."""
-    parser = with_example(
-        commands.add_parser,
-        name="doctor",
+    parser = command(
+        commands,
+        "doctor",
+        doctor,
         help="what is installed, and what is missing for what",
         description="Which parts of cyclade can be used here, on which device; what is missing.",
-        example="cyclade doctor",
+        example="cyclade doctor\n  cyclade doctor --json",
     )
-    parser.set_defaults(command=doctor)
+    add_json(parser)
 
 
 @dataclass(frozen=True)
@@ -79,22 +81,39 @@ def needs(extra: str, required: Iterable[str]) -> list[Need]:
     return found
 
 
-def report(required: Iterable[str]) -> str:
-    """The whole answer."""
+def found(required: Iterable[str]) -> dict[str, Any]:
+    """The whole answer, as plain values."""
     required = list(required)
-    lines = [
-        f"cyclade {cyclade.__version__}, Python {platform.python_version()}, "
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "",
-    ]
+    parts = []
     for extra, part in PARTS.items():
         wanted = needs(extra, required)
-        lacking = [need for need in wanted if not need.met]
-        lines.append(f"{'no ' if lacking else 'yes'}  {part}")
-        lines.append(f"     {', '.join(map(str, wanted))}")
-        if lacking:
-            lines.append(f"     to have it: pip install 'cyclade[{extra}]'")
-    return "\n".join([*lines, "", f"device: {_device()}"])
+        lacking = [str(need) for need in wanted if not need.met]
+        hint = f"pip install 'cyclade[{extra}]'" if lacking else ""
+        parts.append({
+            "part": part, "usable": not lacking, "packages": list(map(str, wanted)),
+            "missing": lacking, "to_have_it": hint,
+        })  # fmt: skip
+    return {
+        "cyclade": cyclade.__version__, "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count(),
+        "parts": parts, "device": _device(),
+    }  # fmt: skip
+
+
+def report(required: Iterable[str]) -> str:
+    """The answer as lines to read."""
+    answer = found(required)
+    lines = [
+        f"cyclade {answer['cyclade']}, Python {answer['python']}, {answer['system']}, "
+        f"{answer['cores']} cores",
+        "",
+    ]
+    for part in answer["parts"]:
+        lines.append(f"{'yes' if part['usable'] else 'no '}  {part['part']}")
+        lines.append(f"     {', '.join(part['packages'])}")
+        if part["to_have_it"]:
+            lines.append(f"     to have it: {part['to_have_it']}")
+    return "\n".join([*lines, "", f"device: {answer['device']}"])
 
 
 def doctor(chosen: argparse.Namespace) -> None:
@@ -107,7 +126,7 @@ def doctor(chosen: argparse.Namespace) -> None:
             "and is not installed, so it cannot be said what it needs: pip install ."
         )
         return
-    print(report(required))
+    print(json.dumps(found(required), indent=1) if chosen.json else report(required))
 
 
 def _device() -> str:

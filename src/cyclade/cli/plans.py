@@ -1,4 +1,4 @@
-"""`cyclade reproduce` and `cyclade study`: the paper's experiments, and those beyond it."""
+"""`cyclade tune`, `reproduce`, `study` and `report`: searches, experiments, and their pages."""
 
 from __future__ import annotations
 
@@ -6,26 +6,63 @@ import argparse
 import shlex
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclade.cli.arguments import (
+    Parser,
+    add_config,
     add_data_dir,
     add_device,
     add_jobs,
+    add_out,
     add_seeds,
+    command,
+    config_of,
     seeds_of,
-    with_example,
 )
+
+if TYPE_CHECKING:
+    from cyclade.experiments.tune import Tuned
 
 PAPER = ("fig1", "table1", "fig-time", "fig-vr", "fig-same-lr")
 STUDIES = ("batch", "order")
 
 
 def add(commands: Any) -> None:
-    """Both commands."""
-    reproduce = with_example(
-        commands.add_parser,
-        name="reproduce",
+    """The four commands."""
+    tune = command(
+        commands,
+        "tune",
+        _tune,
+        help="search the initial learning rate",
+        description=(
+            "Search the initial learning rate of a config by grid, for each method given, on\n"
+            "images held out of the training set. The grid grows where the best is at its edge.\n"
+            "The same command resumes."
+        ),
+        example=(
+            "cyclade tune --epochs 20 --methods SGD SCCD --lrs 0.05 0.1 0.2 --out out/tune\n"
+            "  cyclade tune run.toml --seeds 3 --device cuda --data-dir data --out out/tune"
+        ),
+    )
+    add_config(tune, "dataset", "epochs")
+    tune.add_argument(
+        "--methods", nargs="+", metavar="METHOD", help="instead of the config's method"
+    )
+    tune.add_argument(
+        "--lrs", nargs="+", type=float, metavar="LR", help="the grid (default: one that is near)"
+    )
+    tune.add_argument(
+        "--held-out", type=float, default=0.1, metavar="SHARE", help="of the training images (0.1)"
+    )
+    add_seeds(tune, "judge by the mean over", former=True)
+    add_out(tune, "the folder of the search", "out/tune")
+    _add_where(tune)
+
+    reproduce = command(
+        commands,
+        "reproduce",
+        _make,
         help="the paper's experiments",
         description=(
             "Make an experiment of the paper from tuning to report. The same command goes on\n"
@@ -43,13 +80,11 @@ def add(commands: Any) -> None:
             "  cyclade reproduce all --quick --seeds 1 --out out/small"
         ),
     )
-    reproduce.add_argument("name", choices=(*PAPER, "all"), metavar="NAME", help="see above")
-    _add_settings(reproduce)
-    reproduce.set_defaults(command=_reproduce)
-
-    study = with_example(
-        commands.add_parser,
-        name="study",
+    _add_settings(reproduce, (*PAPER, "all"))
+    study = command(
+        commands,
+        "study",
+        _make,
         help="experiments beyond the paper",
         description=(
             "Where does the cyclic scheme win, and what does it cost?\n\n"
@@ -61,45 +96,110 @@ def add(commands: Any) -> None:
             "  cyclade study order --data-dir data --device cuda --out out"
         ),
     )
-    study.add_argument("name", choices=STUDIES, metavar="NAME", help="see above")
-    _add_settings(study)
-    study.set_defaults(command=_study)
+    _add_settings(study, STUDIES)
+
+    report = command(
+        commands,
+        "report",
+        _report,
+        help="a page with figures and tables",
+        description=(
+            "Write one self-contained page about all runs at or below a folder, and its figures\n"
+            "as PNG and PDF beside it. With --pack, results to keep: the runs as two tables\n"
+            "(runs.jsonl, histories.csv) in another folder, and the page there."
+        ),
+        example="cyclade report out/fig1\n  cyclade report out/fig1 --out page.html\n"
+        "  cyclade report out/fig1 --pack docs/results/fig1",
+    )
+    report.add_argument("folder", metavar="RUNS", help="a folder with runs")
+    report.add_argument("--out", metavar="PAGE", help="the page (default: RUNS/report.html)")
+    other = report.add_mutually_exclusive_group()
+    other.add_argument("--pack", metavar="DIR", help="pack the runs into DIR; the page goes there")
+    other.add_argument("--unpack", metavar="DIR", help="packed runs as run folders into DIR")
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: Parser, names: tuple[str, ...]) -> None:
+    parser.add_argument("name", choices=names, metavar="NAME", help="see above")
     parser.add_argument(
         "--quick", action="store_true", help="in small: digits, few epochs, minutes on two cores"
     )
-    parser.add_argument(
-        "--out", default="out", metavar="DIR", help="results go to DIR/NAME (default: out)"
-    )
+    add_out(parser, "results go to DIR/NAME", "out")
     parser.add_argument("--dataset", metavar="NAME", help="instead of the plan's own")
     parser.add_argument("--epochs", type=int, metavar="N", help="of the final runs")
     parser.add_argument("--tune-epochs", type=int, metavar="N", help="of the tuning runs")
     add_seeds(parser, "final runs of each curve")
+    _add_where(parser)
+
+
+def _add_where(parser: Parser) -> None:
     add_data_dir(parser)
     add_device(parser)
     add_jobs(parser)
 
 
-def _reproduce(chosen: argparse.Namespace) -> None:
-    from cyclade.experiments.plans import PAPER as makes
-
-    _make([makes[name] for name in (PAPER if chosen.name == "all" else [chosen.name])], chosen)
+# -------------------------------------------------------------------------------------------- tune
 
 
-def _study(chosen: argparse.Namespace) -> None:
-    from cyclade.experiments.plans import STUDIES as makes
+def _tune(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments import ConfigError, verify
+    from cyclade.experiments.about import resolve
+    from cyclade.experiments.config import MOST
+    from cyclade.experiments.plans.grids import learning_rates
+    from cyclade.experiments.tune import tune
 
-    _make([makes[chosen.name]], chosen)
+    bases = [config_of(chosen, method) for method in chosen.methods or [None]]
+    seeds = seeds_of(chosen)
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= MOST:
+            raise ConfigError(f"seeds must be from 1 to {MOST}, got {seeds}")
+        seeds = tuple(range(seeds))
+    resolve(bases[0].device)
+    verify(bases[0].dataset, chosen.data_dir)
+    out = Path(chosen.out or "out/tune")
+    tuned = tune(
+        bases,
+        out,
+        lrs=chosen.lrs or learning_rates,
+        held_out=chosen.held_out,
+        seeds=seeds,
+        data_dir=chosen.data_dir,
+        jobs=chosen.jobs,
+        progress=not chosen.quiet,
+    )
+    print(_tuned_table(tuned))
+    for one in tuned:
+        if one.at_edge:
+            print(f"{one.config.method}: lr {one.lr:g} is at the edge of its grid")
+        if not one.learnt:
+            print(
+                f"{one.config.method}: nothing was learnt at any lr; the one with the lowest train "
+                "loss is taken: try more epochs"
+            )
+    print(f"Runs: {out.resolve()}")
 
 
-def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
+def _tuned_table(tuned: list[Tuned]) -> str:
+    from cyclade.experiments.display import aligned
+
+    lines = [["method", "lr", "held out", ""]]
+    for one in tuned:
+        for tried in one.tried:
+            accuracy = tried.held_out_accuracy
+            reached = tried.status if accuracy is None else f"{accuracy:.4f}"
+            best = "best" if tried.lr == one.lr else ""
+            lines.append([one.config.method, f"{tried.lr:g}", reached, best])
+    return aligned(lines)
+
+
+# ------------------------------------------------------------------------------- reproduce, study
+
+
+def _make(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments import plans
     from cyclade.experiments.datasets import find
     from cyclade.experiments.display import duration
     from cyclade.experiments.estimate import announced
     from cyclade.experiments.outline import findings, outline
-    from cyclade.experiments.plans import Settings
     from cyclade.experiments.report import summary
     from cyclade.experiments.report.files import read_timing
     from cyclade.experiments.report.tables import timing_table
@@ -107,7 +207,9 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
 
     if chosen.dataset is not None:
         find(chosen.dataset)
-    settings = Settings(
+    known = plans.PAPER | plans.STUDIES
+    makes = [known[name] for name in (PAPER if chosen.name == "all" else [chosen.name])]
+    settings = plans.Settings(
         quick=chosen.quick,
         dataset=chosen.dataset,
         epochs=chosen.epochs,
@@ -115,26 +217,27 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
         seeds=seeds_of(chosen),
         device=chosen.device or "auto",
     )
-    plans = [make(settings) for make in makes]
-    for plan in plans:  # all of them, before the first begins
-        check(plan, chosen.out, data_dir=chosen.data_dir, jobs=chosen.jobs)
-    for make, plan in zip(makes, plans, strict=True):
-        if not chosen.quiet and not (Path(chosen.out) / plan.name / "plan.json").exists():
-            print(outline(plan, chosen.out), flush=True)
+    out = Path(chosen.out or "out")
+    made = [make(settings) for make in makes]
+    for plan in made:  # all of them, before the first begins
+        check(plan, out, data_dir=chosen.data_dir, jobs=chosen.jobs)
+    for make, plan in zip(makes, made, strict=True):
+        root = out / plan.name
+        if not chosen.quiet and not (root / "plan.json").exists():
+            print(outline(plan, out), flush=True)
             line = announced(plan, make, settings, chosen.jobs)
             if line:
                 print(line, flush=True)
         began = time.monotonic()
         page = reproduce(
             plan,
-            chosen.out,
+            out,
             data_dir=chosen.data_dir,
             jobs=chosen.jobs,
             progress=not chosen.quiet,
             command=shlex.join(["cyclade", *chosen.arguments]),
-            say=_silent if chosen.quiet else _say,
+            say=lambda line: None if chosen.quiet else print(line, flush=True),
         )
-        root = Path(chosen.out) / plan.name
         print(f"\n{plan.title}\n")
         if plan.curves or plan.shows:  # else there are only times
             print(f"{summary(root)}\n")
@@ -150,9 +253,17 @@ def _make(makes: list[Any], chosen: argparse.Namespace) -> None:
         print(f"Report: {page.resolve()}")
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
+# ------------------------------------------------------------------------------------------ report
 
 
-def _silent(line: str) -> None:
-    """Nothing."""
+def _report(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments.archive import pack, unpack
+    from cyclade.experiments.report import report, summary
+
+    if chosen.unpack:
+        print(f"Run folders: {unpack(chosen.folder, chosen.unpack).resolve()}")
+        return
+    if chosen.pack:
+        chosen.folder = pack(chosen.folder, chosen.pack)
+    print(summary(chosen.folder))
+    print(f"\nReport: {report(chosen.folder, chosen.out).resolve()}")

@@ -1,22 +1,70 @@
-"""`cyclade run` and `cyclade show`: one run, and a table of many."""
+"""`cyclade config`, `data`, `run` and `show`: what a run is, its data, one run, and a table."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cyclade.cli.arguments import add_config, add_data_dir, add_device, config_of, with_example
+from cyclade.cli.arguments import (
+    add_config,
+    add_data_dir,
+    add_device,
+    add_json,
+    add_out,
+    command,
+    config_of,
+)
 
 if TYPE_CHECKING:
     from cyclade.experiments import RunResult
 
 
 def add(commands: Any) -> None:
-    """Both commands."""
-    run = with_example(
-        commands.add_parser,
-        name="run",
+    """The four commands."""
+    config = command(
+        commands,
+        "config",
+        _config,
+        help="every key of a run, and what it accepts",
+        description=(
+            "List every key of a run's config with its type, default and range. With --toml,\n"
+            "print a whole config to start from."
+        ),
+        example=(
+            "cyclade config\n  cyclade config --toml --dataset mnist --method PAGE > run.toml"
+        ),
+    )
+    config.add_argument("--toml", action="store_true", help="print a config instead of the list")
+    add_config(config)
+
+    data = command(
+        commands,
+        "data",
+        _data,
+        help="list, fetch or check the data sets",
+        description=(
+            "List the data sets; with names, fetch these from their official sources and check\n"
+            "every file."
+        ),
+        example=(
+            "cyclade data\n  cyclade data cifar10 mnist --data-dir data\n"
+            "  cyclade data cifar10 --check"
+        ),
+    )
+    data.add_argument("names", nargs="*", metavar="NAME", help="a data set (default: list all)")
+    add_data_dir(data)
+    data.add_argument("--check", action="store_true", help="only check what is there")
+
+    run = command(
+        commands,
+        "run",
+        _run,
         help="train one run, or resume it",
         description="Train one run; the same command resumes it after an interruption.",
         example=(
@@ -26,20 +74,95 @@ def add(commands: Any) -> None:
         ),
     )
     add_config(run)
-    run.add_argument("--out", required=True, metavar="DIR", help="the folder of the run")
+    add_out(run, "the folder of the run", "out/runs/ and a name made of its config")
     add_data_dir(run)
     add_device(run)
-    run.set_defaults(command=_run)
 
-    show = with_example(
-        commands.add_parser,
-        name="show",
+    show = command(
+        commands,
+        "show",
+        _show,
         help="a table of runs",
         description="A table of all runs at or below a folder.",
-        example="cyclade show out",
+        example="cyclade show out\n  cyclade show out --json",
     )
     show.add_argument("folder", metavar="DIR", help="a run folder, or one that holds run folders")
-    show.set_defaults(command=_show)
+    add_json(show)
+
+
+# ------------------------------------------------------------------------------------ config, data
+
+
+def _config(chosen: argparse.Namespace) -> None:
+    made = config_of(chosen)  # what was given is checked in any case
+    print(made.to_toml() if chosen.toml else "\n".join(_listed()), end="" if chosen.toml else "\n")
+
+
+def _listed() -> Iterator[str]:
+    """Every key in a few lines."""
+    from cyclade.experiments import METHODS
+    from cyclade.experiments.config import RunConfig, keys
+    from cyclade.experiments.datasets import known
+
+    defaults = {field.name: field.default for field in fields(RunConfig)}
+    for name, key in keys().items():
+        yield f"{name}  ({key.kind}, default {key.usual or _shown(defaults[name])})"
+        yield textwrap.fill(
+            f"{key.meaning}: {key.accepted}", 88, initial_indent="    ", subsequent_indent="    "
+        )
+    yield "\nlr and batch by data set:"
+    for info in known().values():
+        usual: dict[str, list[str]] = {}
+        for method in METHODS:
+            batch, lr = info.batch_of(method), info.learning_rate(method)
+            b_small = info.b_small_of(method, batch)
+            words = f"batch {batch}{f', b_small {b_small}' if b_small else ''} and lr {lr:g}"
+            usual.setdefault(words, []).append(method)
+        whole = "; ".join(f"{words} for {', '.join(names)}" for words, names in usual.items())
+        yield textwrap.fill(
+            f"{info.name}: {whole}", 92, initial_indent="    ", subsequent_indent="        "
+        )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _data(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments import fetch, verify
+
+    if not chosen.names:
+        print(_sets(chosen.data_dir))
+    for name in chosen.names:
+        if chosen.check:
+            folder = verify(name, chosen.data_dir)
+        else:
+            folder = fetch(name, chosen.data_dir, progress=sys.stdout.isatty())
+        where = "comes with scikit-learn" if folder is None else f"complete in {folder}"
+        print(f"{name}: {where}")
+
+
+def _sets(data_dir: str | None) -> str:
+    """Every data set, and whether it is there."""
+    from cyclade.experiments.datasets import known
+    from cyclade.experiments.display import aligned
+    from cyclade.experiments.official import data_folder
+
+    lines = [["name", "images to train on", "to test on", "size of one", "where"]]
+    for info in known().values():
+        where = "comes with scikit-learn"
+        if info.official is not None:
+            root = data_folder(data_dir)
+            there = all(info.official.locate(root).values())
+            where = f"in {root}" if there else f"not there: cyclade data {info.name}"
+        shape = " x ".join(map(str, info.shape))
+        lines.append([info.name, f"{info.images[0]:,}", f"{info.images[1]:,}", shape, where])
+    return aligned(lines)
+
+
+# --------------------------------------------------------------------------------------- run, show
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -50,34 +173,22 @@ def _run(chosen: argparse.Namespace) -> None:
     with Display(not chosen.quiet) as display:
         result = run(
             config,
-            chosen.out,
+            chosen.out or Path("out") / "runs" / config.slug(),
             data_dir=chosen.data_dir,
             watch=lambda row: display.show(config, row),
         )
-    print(_sentence(result))
+    row = result.last
+    if result.status == "diverged":
+        print(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")
+    else:
+        print(
+            f"{config.method}: train loss {row.train_loss:.4f}, test accuracy "
+            f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
+            f"({result.folder})"
+        )
     hint = _hint(result)
     if hint:
         print(hint)
-
-
-def _show(chosen: argparse.Namespace) -> None:
-    from cyclade.experiments import ExperimentError, find_runs
-
-    results = [r for r in find_runs(chosen.folder) if r.history]
-    if not results:
-        raise ExperimentError(f"no runs in {chosen.folder}")
-    print(_table(results))
-
-
-def _sentence(result: RunResult) -> str:
-    row = result.last
-    if result.status == "diverged":
-        return f"{result.config.method} diverged in epoch {row.epoch} ({result.folder})"
-    return (
-        f"{result.config.method}: train loss {row.train_loss:.4f}, test accuracy "
-        f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
-        f"({result.folder})"
-    )
 
 
 def _hint(result: RunResult) -> str:
@@ -85,44 +196,53 @@ def _hint(result: RunResult) -> str:
     from cyclade.experiments.datasets import find
     from cyclade.experiments.tune import learnt
 
-    c = result.config
-    info = find(c.dataset)
+    config = result.config
+    info = find(config.dataset)
+    usual = f"{info.learning_rate(config.method):g}"
     if result.status == "diverged":
-        return f"A smaller lr may help: {info.learning_rate(c.method):g} is usual here."
-    if learnt(c, result.last.test_accuracy):
+        return f"A smaller lr may help: {usual} is usual here."
+    if learnt(config, result.last.test_accuracy):
         return ""
     return (
         f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr may "
-        f"help ({info.learning_rate(c.method):g} at batch {info.batch_of(c.method)} is usual "
-        "here), or "
-        "`cyclade tune`."
+        f"help ({usual} at batch {info.batch_of(config.method)} is usual here), or `cyclade tune`."
     )
 
 
-def _table(results: Sequence[RunResult]) -> str:
-    """One line per run."""
-    head = [
+def _show(chosen: argparse.Namespace) -> None:
+    from cyclade.experiments import ExperimentError, find_runs
+    from cyclade.experiments.display import aligned
+
+    results = [r for r in find_runs(chosen.folder) if r.history]
+    if not results:
+        raise ExperimentError(f"no runs in {chosen.folder}")
+    if chosen.json:
+        print(json.dumps([_as_json(result) for result in results], indent=1))
+        return
+    lines = [[
         "dataset", "method", "spectral", "lr", "b", "seed", "epochs", "status", "train loss",
         "held out", "test acc", "seconds", "folder",
-    ]  # fmt: skip
-    lines = [head]
+    ]]  # fmt: skip
     for r in results:
         c, row = r.config, r.last
         held = "-" if row.held_out_accuracy is None else f"{row.held_out_accuracy:.4f}"
-        lines.append(
-            [
-                c.dataset, c.method, c.spectral or "-", f"{c.lr:g}", str(c.batch), str(c.seed),
-                f"{row.epoch}/{c.epochs}", r.status, f"{row.train_loss:.4f}", held,
-                f"{row.test_accuracy:.4f}", f"{row.seconds:.2f}", r.folder.name,
-            ]
-        )  # fmt: skip
-    return aligned(lines)
+        lines.append([
+            c.dataset, c.method, c.spectral or "-", f"{c.lr:g}", str(c.batch), str(c.seed),
+            f"{row.epoch}/{c.epochs}", r.status, f"{row.train_loss:.4f}", held,
+            f"{row.test_accuracy:.4f}", f"{row.seconds:.2f}", r.folder.name,
+        ])  # fmt: skip
+    print(aligned(lines))
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Cells in columns."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+def _as_json(result: RunResult) -> dict[str, Any]:
+    """A run with its config and its last epoch; what is not finite is null."""
+    last = {
+        key: None if isinstance(value, float) and value - value != 0 else value
+        for key, value in asdict(result.last).items()
+    }
+    return {
+        "folder": str(result.folder),
+        "status": result.status,
+        "config": asdict(result.config),
+        "last": last,
+    }

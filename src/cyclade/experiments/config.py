@@ -79,9 +79,7 @@ class RunConfig:
                 object.__setattr__(self, name, key.read(value))
             except (TypeError, ValueError) as error:
                 hint = meant(value, key.choices) if isinstance(value, str) else ""
-                raise ConfigError(
-                    f"{name} must be {key.accepted}, got {value!r}{hint}"
-                ) from error
+                raise ConfigError(f"{name} must be {key.accepted}, got {value!r}{hint}") from error
         self._check_together()
 
     def _usual(self, name: str) -> Any:
@@ -225,10 +223,13 @@ class Key:
 
     def read(self, value: Any) -> Any:
         """The value that a user meant; ValueError or TypeError for what is not accepted."""
-        if self.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
+        if self.optional and (
+            value is None or (isinstance(value, str) and value.lower() == "none")
+        ):
             return None
         wrong = isinstance(value, bool) and self.kind != "boolean"
-        if wrong or not isinstance(value, _TYPES[self.kind]):
+        right: bool = isinstance(value, _TYPES[self.kind])
+        if wrong or not right:
             raise TypeError
         if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
             raise ValueError
@@ -240,9 +241,7 @@ class Key:
 def _choice(meaning: str, *choices: str | None) -> Key:
     words = ", ".join("none" if one is None else repr(one) for one in choices)
     named = tuple(one for one in choices if one is not None)
-    return Key(
-        "text", choices.__contains__, f"one of {words}", meaning, "", None in choices, named
-    )
+    return Key("text", choices.__contains__, f"one of {words}", meaning, "", None in choices, named)
 
 
 def _integer(meaning: str, least: int, most: int, usual: str = "", optional: bool = False) -> Key:

@@ -71,7 +71,7 @@ def cost(opt: CyclicOptimizer) -> list[str]:
             "an lr that falls get further"
         )
     known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
-    return [*words, f"predicted cost of a cycle: {known}"]
+    return [*words, f"multiply-adds of a cycle: {known}"]
 
 
 def text(opt: CyclicOptimizer) -> str:
