@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cyclade import L1, minimize
-from cyclade.checkpoint import packed, unpacked
+from cyclade.files.objects import packed, unpacked
 
 rng = np.random.default_rng(0)
 A, y = rng.standard_normal((60, 6)), rng.standard_normal(60)
@@ -155,7 +155,7 @@ class Bomb:
 
 def test_reading_runs_no_code(capsys: pytest.CaptureFixture[str]) -> None:
     state = run(max_cycles=3).state
-    content = packed(state)
+    content = packed(state, state.state.x.layout)
     assert unpacked(content, state.state.x.layout).state.k == 3
     content["description"] = np.frombuffer(pickle.dumps(Bomb()), np.uint8)
     with pytest.raises(pickle.UnpicklingError, match="which is no state"):

@@ -21,10 +21,12 @@ import numpy as np
 from cyclade._arrays import Array, array_namespace
 from cyclade.blocks import Point
 from cyclade.core import State
+from cyclade.files.objects import stored
 
 DEPTH = 5  # steps that are combined
 
 
+@stored
 class Anderson:
     """The memory of the extrapolation: the last `depth` + 1 iterates, each as one vector."""
 

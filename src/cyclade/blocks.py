@@ -17,6 +17,7 @@ import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
 from cyclade._checks import shown
+from cyclade.files.objects import stored
 from cyclade.partitions import cuts, cuts_of_arrays, groups_of_arrays
 from cyclade.structures import Structure, take_apart
 
@@ -131,6 +132,7 @@ class _Joined:
         return np.concatenate([np.arange(offsets[s.leaf], offsets[s.leaf + 1]) for s in self.slots])
 
 
+@stored
 class Point:
     """A value of x, stored so that each block can be read and replaced.
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from cyclade._arrays import Array, norm2
 from cyclade.blocks import Blocks, Point
+from cyclade.files.objects import stored
 from cyclade.lag import Lag, Nothing, Stored
 from cyclade.orders import Order
 from cyclade.samplers import Sample, Sampler
@@ -101,6 +102,7 @@ def cycle(
         now.set(j, u)  # x_{k−1,j} → x_{k−1,j+1}
 
 
+@stored
 @dataclass
 class State:
     """Everything a method carries from one cycle to the next; picklable, and enough to resume."""

@@ -22,8 +22,10 @@ from typing import Any
 
 from cyclade._arrays import Array
 from cyclade.blocks import Blocks
+from cyclade.files.objects import stored
 
 
+@stored
 class Lag:
     """A point that can stand wherever some g^j was formed."""
 
@@ -91,6 +93,7 @@ class Lag:
             self._at.set(j, old)
 
 
+@stored
 class Nothing:
     """The lag and the estimates of a method that carries none over."""
 
@@ -104,6 +107,7 @@ class Nothing:
         """Nothing to forget."""
 
 
+@stored
 class Stored(Blocks):
     """M arrays, one per block."""
 

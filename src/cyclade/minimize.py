@@ -14,11 +14,11 @@ from cyclade import arguments
 from cyclade._checks import function, generator, shown
 from cyclade.accelerate import DEPTH, Anderson
 from cyclade.blocks import Layout
-from cyclade.checkpoint import Checkpoint
 from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.exact_blocks import BlockMinimiser, WithoutGradient
-from cyclade.kept import told
+from cyclade.files.checkpoint import Checkpoint
+from cyclade.files.fingerprints import told
 from cyclade.methods import as_method, make_sampler
 from cyclade.orders import Backward, Custom, Forward, Shuffled, as_order
 from cyclade.regularisers import Regulariser, per_block
@@ -240,7 +240,7 @@ def minimize(
     keep = None
     if checkpoint is not None:
         arguments.check_checkpoint(resume, stream)
-        keep = Checkpoint.of(checkpoint, ranks, x, given_seed, [
+        keep = Checkpoint(checkpoint, ranks, x, given_seed, [
             chosen.name, 1.0 if source is None else source.n, layout.block_shapes, str(order),
             b, b_small, p, returns, every, accelerate, given_reg, lengths,
         ])  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cyclade.blocks import Point
+from cyclade.files.objects import stored
 
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # relative; that of a value of F
 
@@ -35,6 +36,7 @@ class Rule(Protocol):
         """Consider x_k."""
 
 
+@stored
 class Last:
     """The last iterate."""
 
@@ -50,6 +52,7 @@ class Last:
         self.x, self.k = seen.x, seen.k  # live: always the last
 
 
+@stored
 class SmallestChange:
     """Algorithm 1, line 8: the x_k with the smallest ‖x_k − x_{k−1}‖_Λ."""
 
@@ -67,6 +70,7 @@ class SmallestChange:
             self.x, self.smallest, self.k = seen.x.copy(), seen.change, seen.k
 
 
+@stored
 class Uniform:
     """Algorithm 2, line 10: an iterate drawn uniformly from x_1, …, x_K, whatever K will be."""
 
@@ -84,6 +88,7 @@ class Uniform:
             self.x, self.k = seen.x.copy(), seen.k
 
 
+@stored
 class Best:
     """The iterate with the smallest F among those where F was evaluated, x_0 included.
 

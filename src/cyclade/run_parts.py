@@ -11,6 +11,7 @@ from cyclade.accelerate import Anderson
 from cyclade.blocks import Point
 from cyclade.core import State
 from cyclade.counting import Counting
+from cyclade.files.objects import stored
 from cyclade.orders import Order
 from cyclade.result import HISTORY
 from cyclade.returned_iterate import Best, Rule
@@ -53,6 +54,7 @@ class Setup:
     alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
 
 
+@stored
 @dataclass
 class Carried:
     """What a stopped run hands to the one that resumes it."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from cyclade._checks import LARGEST_INDEX, as_float, function, require, shown, whole_number
+from cyclade.files.objects import stored
 
 Sample = Any
 
@@ -29,7 +30,7 @@ class _All:
         return "ALL"  # stays a singleton when pickled
 
 
-ALL: Final = _All()
+ALL: Final = stored(_All(), "ALL")
 
 
 class Sampler(Protocol):
@@ -129,6 +130,7 @@ class Stream:
             ) from error
 
 
+@stored
 class Batch:
     """A batch from a stream, with the number of samples in it."""
 

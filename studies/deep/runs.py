@@ -12,8 +12,9 @@ import torch
 
 from cyclade.experiments.about import about
 from cyclade.experiments.errors import FolderError
-from cyclade.experiments.lock import locked
-from cyclade.experiments.storage import read_json, sweep, write_json
+from cyclade.files.lock import locked
+from cyclade.files.reading import read_json
+from cyclade.files.writing import sweep, write_json
 from studies.deep.record import TOGETHER, Setting, run
 from studies.deep.report import final
 from studies.deep.tasks import Images, Sources, Task, small_sources

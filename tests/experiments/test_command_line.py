@@ -21,7 +21,7 @@ from cyclade.cli import main
 from cyclade.experiments import RunConfig, display
 from cyclade.experiments.config import keys
 from cyclade.experiments.datasets import known
-from cyclade.experiments.lock import locked
+from cyclade.files.lock import locked
 
 QUICK = ["--set", "batch=256", "--set", "epochs=1", "--device", "cpu"]
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -22,10 +23,13 @@ from test_resuming import assert_same_end
 
 from cyclade.experiments import FolderError, RunConfig, find_runs, run
 from cyclade.experiments import one as module
-from cyclade.experiments.checkpoint import Label, opened, packed, sealed
 from cyclade.experiments.folder import RunFolder
-from cyclade.experiments.lock import LOCK, locked
-from cyclade.experiments.storage import read_json, sweep, write, write_json
+from cyclade.files import writing
+from cyclade.files.lock import LOCK, locked
+from cyclade.files.reading import read_json
+from cyclade.files.sealed import Label, opened, sealed
+from cyclade.files.tensors import packed
+from cyclade.files.writing import sweep, write, write_json
 
 SMALL = RunConfig(batch=700, epochs=3, lr=0.02, device="cpu")
 CPU = torch.device("cpu")
@@ -304,13 +308,24 @@ def test_what_a_killed_write_leaves_is_removed(folder: Path, made: Path) -> None
     (folder / "done").unlink()
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
-    (folder / f".checkpoint.pt.{gone.pid}").write_bytes(b"half")
-    (folder / f".history.csv.{gone.pid}.tmp").write_bytes(b"half")
-    (folder / f".history.csv.{os.getppid()}.tmp").write_bytes(b"of a process that lives")
+    here = writing._place()
+    left = {
+        f".history.csv.{gone.pid}-{here}-01234567.tmp": 0.0,
+        f".checkpoint.pt.{gone.pid}": 2 * writing.STALE,  # an earlier version
+        f".history.csv.{gone.pid}.tmp": 2 * writing.STALE,
+        f".history.csv.{gone.pid}-{'0' * 8}-01234567.tmp": 2 * writing.STALE,  # another host
+    }
+    lives = {
+        f".history.csv.{os.getppid()}-{here}-01234567.tmp": 0.0,
+        f".history.csv.{gone.pid}-{'0' * 8}-76543210.tmp": 0.0,  # may live on another host
+    }
+    for name, age in {**left, **lives}.items():
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (time.time() - age,) * 2)
     (folder / ".mine.txt").write_text("mine")
     run(SMALL, folder)
     hidden = sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
-    assert hidden == sorted([f".history.csv.{os.getppid()}.tmp", ".mine.txt"])
+    assert hidden == sorted([*lives, ".mine.txt"])
 
 
 @pytest.mark.parametrize("name", ["fsync", "replace"])
@@ -357,7 +372,7 @@ def test_sweeping_is_careful(tmp_path: Path) -> None:
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from cyclade.experiments.lock import locked\n"
+        "from cyclade.files.lock import locked\n"
         "with locked(Path(sys.argv[1])): pass\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "f")]
@@ -373,7 +388,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from cyclade.experiments.lock import locked\n"
+        "from cyclade.files.lock import locked\n"
         "with locked(Path(sys.argv[1])): os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)])

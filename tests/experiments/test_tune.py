@@ -20,8 +20,8 @@ from cyclade.experiments import (
     find_runs,
 )
 from cyclade.experiments import tune as module
-from cyclade.experiments.lock import locked
 from cyclade.experiments.tune import tune
+from cyclade.files.lock import locked
 
 BASE = RunConfig(batch=700, epochs=2, device="cpu")
 

@@ -28,7 +28,7 @@ from counts import record
 import faults
 from cyclade import minimize
 from cyclade.experiments import FolderError
-from cyclade.kept import Kept
+from cyclade.files.arrays import Kept
 from cyclade.optim import SCCD, Checkpoints
 
 SIZE = 8 * 2**20

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from cyclade.experiments.checkpoint import packed
 from cyclade.experiments.errors import FolderError
+from cyclade.files.tensors import packed
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning
 
 

@@ -27,8 +27,9 @@ from cyclade.experiments import folder as run_folders
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, RunResult
-from cyclade.experiments.storage import write
 from cyclade.files.names import inside, is_plain
+from cyclade.files.reading import as_json, read, read_text
+from cyclade.files.writing import write
 
 RUNS, HISTORIES = "runs.jsonl", "histories.csv"
 TUNE = "tune"
@@ -107,7 +108,7 @@ def starts(run: RunResult) -> list[Mapping[str, Any]]:
     if isinstance(run, PackedRun):
         return list(run.starts)
     try:
-        return _starts(json.loads((run.folder / ABOUT).read_text("utf-8")))
+        return _starts(as_json(read(run.folder / ABOUT)))
     except (OSError, ValueError):
         return []
 
@@ -139,7 +140,7 @@ def pack(source: str | Path, target: str | Path) -> Path:
         write(target / HISTORIES, _table(records).encode())
     for name in BESIDE:
         if (source / name).exists() and source.resolve() != target.resolve():
-            write(target / name, (source / name).read_bytes())
+            write(target / name, read(source / name))
     return target
 
 
@@ -164,7 +165,7 @@ def unpack(source: str | Path, target: str | Path) -> Path:
         ):
             write(place / name, text.encode())
     for name in beside:
-        write(places[name], (source / name).read_bytes())
+        write(places[name], read(source / name))
     return target
 
 
@@ -208,11 +209,9 @@ def _records(root: Path) -> Iterator[_Record]:
 def _recorded(path: Path, root: Path) -> _Record:
     config = {k: v for k, v in asdict(RunFolder(path).config()).items() if v is not None}
     try:
-        done = json.loads((path / DONE).read_text("utf-8"))
-        about = json.loads((path / ABOUT).read_text("utf-8"))
-        with (path / HISTORY).open(encoding="utf-8", newline="") as stream:
-            columns, *cells = (tuple(line) for line in csv.reader(stream))
-    except (OSError, ValueError) as error:
+        done, about = as_json(read(path / DONE)), as_json(read(path / ABOUT))
+        columns, *cells = map(tuple, _csv(path / HISTORY))
+    except (OSError, ValueError, csv.Error) as error:
         raise FolderError(f"{path} cannot be packed: {error}") from error
     name = path.relative_to(root).as_posix()
     _check(name, f"{path} cannot be packed")
@@ -244,9 +243,8 @@ def _read(folder: Path) -> list[_Record]:
     rows: dict[str, list[tuple[str, ...]]] = {}
     path = folder / HISTORIES
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            (_, *columns), *lines = csv.reader(stream)
-    except (OSError, ValueError) as error:
+        (_, *columns), *lines = _csv(path)
+    except (OSError, ValueError, csv.Error) as error:
         raise FolderError(f"{path} cannot be read: {error}") from error
     for line in lines:
         if len(line) != len(columns) + 1:
@@ -261,10 +259,14 @@ def _read(folder: Path) -> list[_Record]:
     return records
 
 
+def _csv(path: Path) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(read_text(path), newline=""))
+
+
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
+        return read_text(path).splitlines()
+    except OSError as error:
         raise FolderError(f"{path} cannot be read: {error}") from error
 
 
@@ -275,7 +277,7 @@ def _parsed(
     rows: dict[str, list[tuple[str, ...]]],
 ) -> _Record:
     try:
-        found = json.loads(text)
+        found = as_json(text)
         name, count, digest = str(found["run"]), int(found["rows"]), str(found["digest"])
         cells = tuple(rows.pop(name, ()))
         record = _Record(name, found["config"], found["done"], found["about"], columns, cells)

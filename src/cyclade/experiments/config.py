@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -14,13 +13,9 @@ from typing import Any
 from cyclade._checks import meant
 from cyclade.experiments import METHODS
 from cyclade.experiments.datasets import find, names
-from cyclade.experiments.errors import ConfigError
+from cyclade.experiments.errors import ConfigError, FolderError
+from cyclade.files.reading import as_toml, read_text
 from cyclade.orders import ORDERS as _ORDERS
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ONE_BLOCK = ("SGD", "PAGE")
 RECURSIVE = ("PAGE", "VRO-CCD", "VR-CCD")
@@ -122,8 +117,8 @@ class RunConfig:
     def from_toml(cls, text: str) -> RunConfig:
         """A config from TOML."""
         try:
-            values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            values = as_toml(text)
+        except ValueError as error:
             raise ConfigError(f"not TOML: {error}") from error
         return cls.from_dict(values)
 
@@ -131,10 +126,14 @@ class RunConfig:
     def read(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> RunConfig:
         """A config from a TOML file, with some values replaced."""
         try:
-            values = tomllib.loads(Path(path).read_text("utf-8"))
+            text = read_text(Path(path))
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except FolderError as error:
+            raise ConfigError(str(error)) from error
+        try:
+            values = as_toml(text)
+        except ValueError as error:
             raise ConfigError(f"{path} is not TOML: {error}") from error
         try:
             return cls.from_dict({**values, **(changes or {})})
@@ -173,8 +172,8 @@ class RunConfig:
 def value_of(text: str) -> Any:
     """The value in ``key=value`` of a command line: TOML, or else the bare text."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return as_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from cyclade.files.errors import FolderError
+from cyclade.files.errors import UserError as ExperimentError
 
-class ExperimentError(ValueError):
-    """Something asked for cannot be done as asked."""
+__all__ = ["ConfigError", "DataError", "DeviceError", "ExperimentError", "FolderError"]
 
 
 class DataError(ExperimentError):
@@ -13,10 +14,6 @@ class DataError(ExperimentError):
 
 class ConfigError(ExperimentError):
     """A config has an unknown key, a wrong type or a value that is not accepted."""
-
-
-class FolderError(ExperimentError):
-    """A run folder belongs to something else, or cannot be read."""
 
 
 class DeviceError(ExperimentError):

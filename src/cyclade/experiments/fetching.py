@@ -7,10 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cyclade.experiments import storage
 from cyclade.experiments.datasets import find
 from cyclade.experiments.errors import DataError, FolderError
 from cyclade.experiments.official import Download, Official, check_hash, data_folder
+from cyclade.files.reading import read
+from cyclade.files.writing import write
+
+LARGEST = 2**32  # bytes of a download
 
 
 def verify(name: str, data_dir: str | Path | None = None) -> Path | None:
@@ -49,11 +52,18 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
     return verify(name, root)
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return read(path, LARGEST)
+    except FolderError as error:
+        raise DataError(str(error)) from error
+
+
 def _retrieve(download: Download, folder: Path, progress: bool) -> None:
     """One download, from the first address that gives the right file."""
     path = folder / download.name
     if path.exists():  # the user's own
-        check_hash(path, download.hash, path.read_bytes())
+        check_hash(path, download.hash, _read(path))
         return
     try:
         pooch: Any = import_module("pooch")
@@ -84,7 +94,7 @@ def _unpack(archive: Path, official: Official, target: Path) -> None:
             for file in official.files:
                 stream = tar.extractfile(f"{official.folder}/{file.name}")
                 if stream is not None:
-                    storage.write(target / file.name, stream.read(file.size + 1))
+                    write(target / file.name, stream.read(file.size + 1))
     except FolderError as error:
         raise DataError(str(error)) from error
     except (KeyError, tarfile.TarError, EOFError, OSError) as error:

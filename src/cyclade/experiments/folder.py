@@ -18,10 +18,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cyclade.experiments import checkpoint, storage
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
-from cyclade.experiments.lock import LOCK, locked
+from cyclade.files import tensors
+from cyclade.files.lock import LOCK, locked
+from cyclade.files.reading import read, read_json, read_text
+from cyclade.files.writing import digest, is_temporary, sweep, write, write_json
 
 CONFIG, ABOUT, HISTORY, CHECKPOINT, DONE = (
     "config.toml", "about.json", "history.csv", "checkpoint.pt", "done",
@@ -88,7 +90,7 @@ class RunFolder:
         """Make the folder this config's, or make sure that it is; else nothing is touched."""
         self.check(config)
         if not (self.path / CONFIG).exists():
-            storage.write(self.path / CONFIG, config.to_toml().encode())
+            write(self.path / CONFIG, config.to_toml().encode())
 
     def check(self, config: RunConfig) -> None:
         """The folder is new, or this config's; else an error."""
@@ -113,7 +115,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove what writes that were cut off left behind."""
-        storage.sweep(self.path)
+        sweep(self.path)
 
     def config(self) -> RunConfig:
         """The config this folder belongs to."""
@@ -138,7 +140,7 @@ class RunFolder:
         """How the run ended; None if it has not."""
         path = self.path / DONE
         try:
-            found = storage.read_json(path)
+            found = read_json(path)
         except FileNotFoundError:
             return None
         if found.keys() - _MARK or found.get("status") not in _STATUS:
@@ -151,11 +153,13 @@ class RunFolder:
             "status": status,
             "epoch": epoch,
             "run": self.config().identity,
-            "history": storage.digest((self.path / HISTORY).read_bytes()),
+            "history": digest(read(self.path / HISTORY)),
         }
         if (self.path / CHECKPOINT).exists():
-            content["checkpoint"] = storage.digest((self.path / CHECKPOINT).read_bytes())
-        storage.write_json(self.path / DONE, content)
+            content["checkpoint"] = digest(
+                tensors.checked(self.path / CHECKPOINT, self.config().identity)
+            )
+        write_json(self.path / DONE, content)
 
     def problems(self) -> list[str]:
         """What is wrong with the files of a run that has ended; of another, that it has not.
@@ -184,14 +188,14 @@ class RunFolder:
     def _checkpoint_problem(self, config: RunConfig, done: dict[str, Any]) -> str | None:
         path = self.path / CHECKPOINT
         try:
-            checkpoint.checked(path, config.identity)
+            content = tensors.checked(path, config.identity)
         except FileNotFoundError:
             if (self.path / PREVIOUS).exists():
                 return f"{path} is missing, and the one before it is there"
             return None
         except FolderError as error:
             return str(error)
-        if "checkpoint" in done and done["checkpoint"] != storage.digest(path.read_bytes()):
+        if "checkpoint" in done and done["checkpoint"] != digest(content):
             return f"{path} is not as it was when the run ended"
         return None
 
@@ -204,7 +208,7 @@ class RunFolder:
             return f"{mark} belongs to another run than {CONFIG} beside it"
         if not table.exists():
             return f"{table} is missing, and {DONE} says that the run has ended"
-        if "history" in done and done["history"] != storage.digest(table.read_bytes()):
+        if "history" in done and done["history"] != digest(read(table)):
             return f"{table} is not as it was when the run ended"
         if [row.epoch for row in rows] != list(range(len(rows))) or not rows:
             return f"{table} does not have one line for every epoch"
@@ -226,11 +230,11 @@ class RunFolder:
             _log.warning("%s: what it said of earlier starts is lost", error)
             starts = []
         content = {"run": self.config().identity, "starts": [*starts, about]}
-        storage.write_json(self.path / ABOUT, content)
+        write_json(self.path / ABOUT, content)
 
     def _starts(self) -> list[dict[str, Any]]:
         path = self.path / ABOUT
-        found = storage.read_json(path)
+        found = read_json(path)
         starts = found.get("starts")
         if not isinstance(starts, list):
             raise FolderError(f"{path} is damaged: it has no list of starts")
@@ -242,19 +246,15 @@ class RunFolder:
 
     def write_history(self, rows: list[Row]) -> None:
         """The whole table; a value that does not exist is empty."""
-        storage.write(self.path / HISTORY, table(rows))
+        write(self.path / HISTORY, table(rows))
 
     def history(self) -> list[Row]:
         """The table as it stands; empty before the first epoch."""
         path = self.path / HISTORY
         try:
-            text = path.read_bytes().decode("utf-8")
+            text = read_text(path)
         except FileNotFoundError:
             return []
-        except OSError as error:
-            raise FolderError(f"{path} cannot be read: {error.strerror or error}") from error
-        except ValueError as error:
-            raise FolderError(f"{path} is damaged: it is no text ({error})") from error
         try:
             return rows_of(text)
         except (ValueError, csv.Error) as error:
@@ -264,8 +264,8 @@ class RunFolder:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint, and keep the one before it."""
-        content = checkpoint.packed(state, self.config().identity)
-        storage.write(self.path / CHECKPOINT, content, keep=self.path / PREVIOUS)
+        content = tensors.packed(state, self.config().identity)
+        write(self.path / CHECKPOINT, content, keep=self.path / PREVIOUS)
 
     def load(self, device: Any) -> dict[str, Any] | None:
         """The state of the last good checkpoint; None before the first one."""
@@ -281,7 +281,7 @@ class RunFolder:
         bad: list[str] = []
         for name in (CHECKPOINT, PREVIOUS):
             try:
-                state = checkpoint.unpacked(self.path / name, run, device)
+                state = tensors.unpacked(self.path / name, run, device)
             except FileNotFoundError:
                 continue
             except FolderError as error:
@@ -358,7 +358,5 @@ def find_runs(root: str | Path) -> list[RunResult]:
 def _lasting(path: Path) -> Iterator[Path]:
     """What is in a folder, but for a lock and the remains of a write that was cut off."""
     return (
-        entry
-        for entry in path.iterdir()
-        if entry.name != LOCK and not storage.is_temporary(entry.name)
+        entry for entry in path.iterdir() if entry.name != LOCK and not is_temporary(entry.name)
     )

@@ -18,12 +18,13 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import FolderError
 from cyclade.experiments.fetching import verify
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder
-from cyclade.experiments.lock import LOCK, locked
 from cyclade.experiments.many import check_jobs
 from cyclade.experiments.plans import Curve, Plan
-from cyclade.experiments.storage import is_temporary, read_json, sweep, write, write_json
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
+from cyclade.files.lock import LOCK, locked
+from cyclade.files.reading import read, read_json
+from cyclade.files.writing import is_temporary, sweep, write, write_json
 
 PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
 _OF_A_RUN = (CONFIG, HISTORY, DONE, ABOUT)  # with the last one it counts as a run
@@ -232,7 +233,7 @@ def _borrow(run: RunConfig, out: Path, root: Path) -> bool:
 def _copy(run: Path, place: Path) -> None:
     """A run that is done, without its checkpoint."""
     for name in _OF_A_RUN:
-        write(place / name, (run / name).read_bytes())
+        write(place / name, read(run / name))
 
 
 def _report(root: Path) -> Path:

@@ -16,7 +16,8 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ExperimentError, FolderError
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.one import run
-from cyclade.experiments.storage import read_json, write_json
+from cyclade.files.reading import read_json
+from cyclade.files.writing import write_json
 
 TIMING = "timing.json"
 PAPER = {

@@ -18,9 +18,9 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.datasets import find
 from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
 from cyclade.experiments.folder import RunResult
-from cyclade.experiments.lock import LOCK, locked
 from cyclade.experiments.many import check_jobs, run_many
-from cyclade.experiments.storage import is_temporary, sweep, write_json
+from cyclade.files.lock import LOCK, locked
+from cyclade.files.writing import is_temporary, sweep, write_json
 
 SUMMARY, RUNS = "tuned.json", "runs"
 EXTENSIONS = 2

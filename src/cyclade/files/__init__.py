@@ -1,4 +1,8 @@
 """Files that survive kills, full disks and strangers; used by everything, importing nothing above.
 
-`names`: which names and places are taken from a file that somebody else made.
+`writing`: whole files or none, and what cut-off writes leave. `reading`: regular files of bounded
+size and depth. `names`: which names become paths, and how they are printed. `lock`: one process in
+a folder. `fingerprints`: which run a file belongs to. `sealed`: archives that show every changed
+bit; with `arrays` (NumPy), `objects` (what a run carries) and `tensors` (torch) for their content.
+`checkpoint`: that of a run of `minimize`.
 """

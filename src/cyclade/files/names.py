@@ -35,3 +35,15 @@ def inside(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{path} leads out of {folder}")
     return path
+
+
+def printable(text: str) -> str:
+    r"""`text` without what moves a terminal: escape sequences, control and direction characters.
+
+    >>> print(printable("a\x1b[31mb\n\u202ec"))
+    a\x1b[31mb
+    \u202ec
+    """
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
-from cyclade.kept import Kept, described, fingerprint, rounded
+from cyclade.files.arrays import Kept
+from cyclade.files.fingerprints import described, fingerprint, rounded
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import (
     as_starts,

@@ -8,10 +8,9 @@ an optimizer is the same on all of them.
 
 from __future__ import annotations
 
-import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from typing import Any
 import torch
 
 from cyclade._checks import whole_number
-from cyclade.experiments.checkpoint import opened, packed
-from cyclade.experiments.errors import FolderError
-from cyclade.experiments.storage import sweep, write
+from cyclade.files.errors import FolderError
+from cyclade.files.tensors import checked, packed, state_in
+from cyclade.files.writing import sweep, write
 from cyclade.ranks import Ranks, initialised
 
 _RUN = "cyclade.optim"
@@ -35,6 +34,9 @@ class CheckpointWarning(UserWarning):
 
 class Checkpoints:
     """The last `keep` checkpoints of a run, in a folder of their own.
+
+    Those of a run with another order, seed or learning rate than the optimizer was built with are
+    refused; with ``check_run=False`` they are taken up.
 
     Example
     -------
@@ -51,8 +53,16 @@ class Checkpoints:
     {'step': 3, 'best': 0.5}
     """
 
-    def __init__(self, folder: str | Path, *, keep: int = 2, process_group: Any = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        keep: int = 2,
+        process_group: Any = None,
+        check_run: bool = True,
+    ) -> None:
         self.folder, self.keep = Path(folder), whole_number("keep", keep, 1)
+        self._check_run, self._swept = check_run, False
         alone = process_group is None and not initialised()
         self._ranks = None if alone else Ranks(process_group)
 
@@ -68,9 +78,16 @@ class Checkpoints:
                 states[name] = part.state_dict()
             else:
                 values[name] = _plain(name, part)
-        write(path, packed({"epoch": step, "states": states, "values": values}, _RUN))
-        for _, old in self._found()[self.keep :]:
-            old.unlink(missing_ok=True)
+        if not self._swept:  # of what earlier processes left
+            sweep(self.folder)
+            self._swept = True
+        runs = {name: _run_of(part) for name, part in parts.items()}
+        state = {"epoch": step, "states": states, "values": values, "runs": runs}
+        write(path, packed(state, _RUN))
+        done = [old for number, old in self._found() if number <= step]
+        for old in done[self.keep :]:
+            with suppress(OSError):  # what is no file stays
+                old.unlink()
         return path
 
     def load(self, **parts: Any) -> dict[str, Any] | None:
@@ -89,13 +106,15 @@ class Checkpoints:
             raise trouble
         if content is None:
             return None
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        state = state_in(content, self.folder)
         wanted = [n for n, part in parts.items() if callable(getattr(part, "state_dict", None))]
         if set(wanted) != set(state["states"]):
             raise ValueError(
                 f"the checkpoint holds the state of {sorted(state['states'])}, but load was given "
                 f"{sorted(wanted)}"
             )
+        if self._check_run:
+            _check_runs(state.get("runs", {}), parts)
         for name in wanted:  # in the order given: all ranks load the same part at a time
             parts[name].load_state_dict(state["states"][name])
         return {"step": state["epoch"], **state["values"]}
@@ -124,18 +143,12 @@ class Checkpoints:
 
     def _newest(self) -> bytes | None:
         """The archive of the newest checkpoint that is whole."""
-        if self.folder.is_dir():
-            with suppress(OSError):  # a folder that can be read alone
-                sweep(self.folder)
         for _, path in self._found():
             try:
-                archive, label = opened(path.read_bytes(), path)
-                if label.run != _RUN:
-                    raise FolderError(f"{path} belongs to another kind of run")
-                state = _read(archive, path)
-                if not isinstance(state, Mapping) or set(state) != {"epoch", "states", "values"}:
+                archive = checked(path, _RUN)
+                if not state_in(archive, path).keys() >= {"epoch", "states", "values"}:
                     raise FolderError(f"{path} holds no state of a run")
-            except FolderError as bad:
+            except (FolderError, FileNotFoundError) as bad:
                 warnings.warn(CheckpointWarning(f"skipped: {bad}"), stacklevel=3)
                 continue
             return archive
@@ -150,13 +163,29 @@ def _parameters(part: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
-def _read(archive: bytes, path: Path) -> Any:
-    """The content of an archive that is whole: tensors and plain values, or FolderError."""
-    try:
-        return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
-    except Exception:
-        # torch's own message would recommend weights_only=False, which runs what is in the file.
-        raise FolderError(f"{path} holds more than tensors and plain values") from None
+def _run_of(part: Any) -> dict[str, str]:
+    """What an optimizer of this package was built with, in words."""
+    given = getattr(part, "run_options", {})
+    words = {name: str(value) for name, value in given.items() if name != "param_groups"}
+    for k, group in enumerate(given.get("param_groups", ())):
+        words |= {f"{name} of group {k}": text for name, text in group.items()}
+    return words
+
+
+def _check_runs(there: dict[str, dict[str, str]], parts: dict[str, Any]) -> None:
+    """ValueError where the parts were built otherwise than those that were saved."""
+    changes = [
+        f"{key} = {old} there, {here.get(key)} here"
+        for name, saved in there.items()
+        for here in (_run_of(parts.get(name)),)
+        for key, old in saved.items()
+        if here.get(key) != old
+    ]
+    if changes:
+        raise ValueError(
+            f"the checkpoint is of another run ({'; '.join(changes[:3])}): give another folder, or "
+            "Checkpoints(…, check_run=False) to take it up with what was saved"
+        )
 
 
 def _plain(name: str, value: Any) -> Any:

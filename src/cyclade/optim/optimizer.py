@@ -110,7 +110,8 @@ class CyclicOptimizer(Optimizer):
         )
         self.net = self._make_net(model, compile)
         super().__init__(self._first_groups(steps.lr), steps.defaults())
-        self._seed = self._ranks.agree(self._shared_options(order, seed))["seed"]
+        self.run_options = self._shared_options(order, seed)
+        self._seed = self._ranks.agree(self.run_options)["seed"]
         self._turns = Turns(
             as_order(order, self.partitioning.m), self._seed, one_at_a_time=self.one_at_a_time
         )
@@ -440,7 +441,10 @@ class CyclicOptimizer(Optimizer):
             blocks = [list(block.params) for block in self.net.blocks]
             counters = self._runner.state()
         turns, rule = self._turns.state(), self._rule.state()
-        state["cyclade"] = {"method": self.name, "blocks": blocks, **counters, **turns, **rule}
+        held = {number: sorted(map(str, values)) for number, values in state["state"].items()}
+        state["cyclade"] = {
+            "method": self.name, "blocks": blocks, "held": held, **counters, **turns, **rule,
+        }  # fmt: skip
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -455,6 +459,13 @@ class CyclicOptimizer(Optimizer):
                 f"this is the state of {mine['method']}, which {self.name} cannot go on from: "
                 "their estimates and counters differ. Load the model alone, and start afresh"
             )
+        for number, names in mine.get("held", {}).items():
+            missing = set(names) - {str(name) for name in state_dict["state"].get(number, {})}
+            if missing:
+                raise ValueError(
+                    f"this state_dict is not whole: parameter {number} has lost "
+                    f"{', '.join(sorted(missing))}"
+                )
         super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
         for group in self.param_groups:  # older states do not know it
             group.setdefault("adagrad_norm", None)

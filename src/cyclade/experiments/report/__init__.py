@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from cyclade.experiments.errors import ExperimentError
 from cyclade.experiments.report.board import read
 from cyclade.experiments.report.figures import print_figures
 from cyclade.experiments.report.page import page
 from cyclade.experiments.report.payload import payload
 from cyclade.experiments.report.tables import summary_table
-from cyclade.experiments.storage import write
+from cyclade.files.writing import check_writable, write
 
 __all__ = ["report", "summary"]
 
@@ -36,7 +34,7 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
     """
     board = read(root)
     path = board.root / "report.html" if out is None else Path(out)
-    _check_writable(path)
+    check_writable(path)
     data = payload(board)
     figures = print_figures(board, data, path.parent / "figures") if board.panels else None
     write(path, page(board, data, figures).encode("utf-8", "surrogateescape"))
@@ -49,16 +47,3 @@ def summary(root: str | Path) -> str:
     Means are over the seeds that finished; diverged runs are counted beside them.
     """
     return summary_table(read(root)).text()
-
-
-def _check_writable(out: Path) -> None:
-    """Make the folder of `out`, and be sure that a file can be written there; else an error."""
-    if out.is_dir():
-        raise ExperimentError(f"out = {out} is a folder: give the path of the page to write")
-    probe = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ExperimentError(f"out = {out} cannot be written: {error.strerror}") from error

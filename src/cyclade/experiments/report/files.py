@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from cyclade.experiments.archive import TUNE
 from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import TIMED_BY, RunConfig
 from cyclade.experiments.errors import ExperimentError
+from cyclade.files.reading import as_json, read_text
 
 T = TypeVar("T")
 
@@ -113,10 +113,10 @@ def plain_value(value: Any) -> Any:
 def _read(path: Path, made: Callable[[dict[str, Any]], T], otherwise: str) -> T | None:
     """What is made of a file of JSON; None if it is not there."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = as_json(read_text(path))
     except FileNotFoundError:
         return None
-    except (ValueError, OSError, RecursionError) as error:
+    except (ValueError, OSError) as error:
         raise ExperimentError(f"{path} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise ExperimentError(f"{path} must hold an object, got {type(found).__name__}")
