@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import nn
 
 from cyclade.experiments.errors import FolderError
 from cyclade.files.tensors import packed
-from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning
+from cyclade.optim import SCCD, VROCCD, Checkpoints, CheckpointWarning
 
 
 def run(kept: Checkpoints, steps: int) -> nn.Module:
@@ -125,3 +126,70 @@ def test_parts_are_loaded_in_the_order_given(tmp_path: Path) -> None:
     Checkpoints(tmp_path).save(1, **parts)
     Checkpoints(tmp_path).load(**parts)
     assert loaded == list(parts)
+
+
+UNREADABLE = {
+    "a folder": lambda path: path.mkdir(),
+    "a circle of links": lambda path: path.symlink_to(path),
+    "a pipe": os.mkfifo,
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_newest_one_that_cannot_be_read_is_skipped(make: Any, tmp_path: Path) -> None:
+    whole = bits(run(Checkpoints(tmp_path / "whole"), 6))
+    run(Checkpoints(tmp_path / "run"), 5)
+    make(tmp_path / "run" / "checkpoint-00000009.pt")
+    with pytest.warns(CheckpointWarning, match=r"checkpoint-00000009\.pt"):
+        model = run(Checkpoints(tmp_path / "run", keep=1), 6)
+    assert bits(model) == whole
+    assert (tmp_path / "run" / "checkpoint-00000006.pt").exists()
+
+
+def built(**options: Any) -> tuple[nn.Module, Any]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    given = {"lr": 0.1, "order": "shuffled", "momentum": 0.9}
+    return model, SCCD(model, nn.functional.mse_loss, **given | options)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 1}, "seed = 0 there, 1 here"),
+        ({"order": "forward"}, "order = shuffled there, forward here"),
+        ({"lr": 0.2}, "lr of group 0 = 0.1 there, 0.2 here"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(change: Any, said: str, tmp_path: Path) -> None:
+    model, opt = built()
+    opt.step(torch.ones(4, 3), torch.ones(4, 2))
+    opt.param_groups[0]["lr"] = 0.05  # by a schedule
+    Checkpoints(tmp_path).save(1, model=model, opt=opt)
+    model, opt = built()
+    assert Checkpoints(tmp_path).load(model=model, opt=opt) == {"step": 1}
+    model, opt = built(**change)
+    before = bits(model)
+    with pytest.raises(ValueError, match=f"of another run .*{said}"):
+        Checkpoints(tmp_path).load(model=model, opt=opt)
+    assert bits(model) == before
+    assert Checkpoints(tmp_path, check_run=False).load(model=model, opt=opt) == {"step": 1}
+
+
+def test_a_state_that_was_emptied_is_refused() -> None:
+    _, opt = built()
+    opt.step(torch.ones(4, 3), torch.ones(4, 2))
+    state = opt.state_dict()
+    with pytest.raises(ValueError, match=r"not whole: parameter 0 has lost .*momentum"):
+        built()[1].load_state_dict({**state, "state": {}})
+    built()[1].load_state_dict(state)
+
+
+def test_loading_deletes_nothing(tmp_path: Path) -> None:
+    """A process of another container may be writing it."""
+    run(Checkpoints(tmp_path), 1)
+    for name in ("checkpoint-00000002.pt.999999999", "notes.txt.999999999"):
+        (tmp_path / f".{name}.tmp").write_text("half")
+    run(Checkpoints(tmp_path), 1)
+    assert len(list(tmp_path.iterdir())) == 3
