@@ -23,7 +23,7 @@ faults: setup
 	$(BIN)/python tests/faults/full.py --times 50 $(COUNTS)
 	$(BIN)/python tests/faults/ranks.py --kills 200 --hangs 3 --nans 54 --damages 200 \
 	  --torchruns 3 $(COUNTS)
-	$(BIN)/python tests/faults/tables.py --kills 200 --interrupts 50 --runs 200 --workers 20 \
+	$(BIN)/python tests/faults/fits.py --kills 200 --interrupts 50 --runs 200 --workers 20 \
 	  --damages 200 $(COUNTS)
 
 # With the long suites: default arguments on thirty problems, each method, both precisions.

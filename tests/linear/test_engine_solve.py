@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import literal_ccd as reference
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression
 
-from cyclade.linear import reference, solve
+from cyclade.linear import solve
 from cyclade.linear.losses import (
     Cauchy,
     Gamma,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import literal_ccd as reference
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import reference
 from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1

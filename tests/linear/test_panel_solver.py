@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import literal_ccd as reference
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import path, reference, solve
+from cyclade.linear import path, solve
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels.columns import sort_out
 from cyclade.linear.kernels.gram import submatrix

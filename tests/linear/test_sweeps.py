@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import literal_ccd as reference
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import path, reference, solve
+from cyclade.linear import path, solve
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import columns
 from cyclade.linear.losses import Squared

@@ -1,4 +1,4 @@
-"""Faults of fits of tables and of minimize: python tests/faults/tables.py --kills 20 --workers 2.
+"""Faults of fits of tables and of minimize: python tests/faults/fits.py --kills 20 --workers 2.
 
 - A Dask fit with a checkpoint is killed (SIGKILL) or interrupted (Ctrl-C) at a random moment, again
   and again, until one try comes to its end: its certificate and its objective are those of a fit
