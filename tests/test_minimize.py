@@ -564,3 +564,24 @@ def test_gpu_or_cpu_the_device_and_dtype_of_torch_are_kept() -> None:
     res = minimize(lambda x: ((x - 1) ** 2).sum(), torch.zeros(3, dtype=torch.float32), tol=1e-3)
     assert res.x.dtype == torch.float32
     assert res.x.device.type == "cpu"
+
+
+def test_ctrl_c_while_steps_are_estimated_returns_x0() -> None:
+    calls = [0]
+
+    def jac(x: Any, idx: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 4:
+            raise KeyboardInterrupt
+        return A[idx].T @ (A[idx] @ x - y[idx]) / len(idx)
+
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((40, 4)), rng.standard_normal(40)
+    found = minimize(
+        lambda x, idx: 0.5 * float(np.mean((A[idx] @ x - y[idx]) ** 2)),
+        np.ones(4), jac=jac, n=40, blocks=2, method="SCCD", check_grad=False,
+    )  # fmt: skip
+    assert not found.success
+    assert found.cycles == 0
+    assert "interrupted" in found.message
+    np.testing.assert_array_equal(found.x, np.ones(4))

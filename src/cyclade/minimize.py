@@ -260,12 +260,16 @@ def minimize(
         smooth.oracle if block_min is None else WithoutGradient(smooth.oracle), sampler,
         layout.shares(),
     )  # fmt: skip
+    interrupted = False
     if block_min is not None:
         steps: Any = Fixed([1.0] * layout.m)
         regs = BlockMinimiser(block_min, regs)  # type: ignore[assignment]
     elif estimated and resume is None:
         assert source is not None
-        steps = estimated_steps(oracle, x, source, sampler, evaluation_rng)
+        try:
+            steps = estimated_steps(oracle, x, source, sampler, evaluation_rng)
+        except KeyboardInterrupt:
+            steps, interrupted = Fixed([1.0] * layout.m), True
     elif estimated:
         ones = [1.0] * layout.m
         steps = Estimated(ones, ones, 1.0)  # what was estimated is recalled below
@@ -291,7 +295,7 @@ def minimize(
         regs.x = carried.state.x
     setup = Setup(
         oracle, regs, steps, sampler, turns, evaluation_sample, chosen.resample, visits_all,
-        guarded, smooth.gradient_check(evaluation_sample), alike=agreed,
+        guarded, interrupted, smooth.gradient_check(evaluation_sample), alike=agreed,
     )  # fmt: skip
     save = None if keep is None else keep.save
     runner = Runner(setup, carried, limits, EveryCycles(every), callback, progress, save)

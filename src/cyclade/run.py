@@ -102,6 +102,8 @@ class Runner:
             # Overflow is not worth a warning: what is not finite ends the run with a message.
             with Interrupt() as interrupt, bar, np.errstate(over="ignore", invalid="ignore"):
                 self._begin(at_start)
+                if self.setup.interrupted:
+                    raise KeyboardInterrupt
                 self._stop_if_stationary(at_start)
                 self._stop_if_spent(at_start)
                 cycles = self._cycles()

@@ -48,6 +48,7 @@ class Setup:
     resample: Literal["cycle", "block"] = "cycle"
     visits_all: bool = True  # whether every block has its turn in every cycle
     guarded: bool = False  # whether η may be halved when F rises
+    interrupted: bool = False  # whether Ctrl-C came before the first cycle
     check_gradient: Callable[[Point, list[Any]], str | None] | None = None
     measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there

@@ -401,3 +401,11 @@ def test_an_interrupt_while_cyclade_is_imported(ignored: bool, code: int) -> Non
     """It ends the process without a word; where the shell has it ignored, it stays ignored."""
     found = alone(IMPORTING.format(ignored=ignored))
     assert (found.returncode, found.stderr) == (code, "")
+
+
+def test_names_of_runs_do_not_move_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up_runs.make(tmp_path / "\x1b[31mred", RunConfig(epochs=1))
+    assert main(["show", str(tmp_path)]) == 0
+    assert r"\x1b[31mred" in capsys.readouterr().out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclade._checks import meant
 from cyclade.experiments import METHODS
+from cyclade.files.names import printable
 
 if TYPE_CHECKING:
     from cyclade.experiments import RunConfig
@@ -40,6 +41,11 @@ class Parser(argparse.ArgumentParser):
     def options(self) -> list[str]:
         """All options that it takes."""
         return [option for action in self._actions for option in action.option_strings]
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Print; what comes out of files does not move the terminal."""
+    print(printable(text), end=end, flush=True)
 
 
 def command(

@@ -19,6 +19,7 @@ from cyclade.cli.arguments import (
     command,
     config_of,
     seeds_of,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -166,16 +167,16 @@ def _tune(chosen: argparse.Namespace) -> None:
         jobs=chosen.jobs,
         progress=not chosen.quiet,
     )
-    print(_tuned_table(tuned))
+    tell(_tuned_table(tuned))
     for one in tuned:
         if one.at_edge:
-            print(f"{one.config.method}: lr {one.lr:g} is at the edge of its grid")
+            tell(f"{one.config.method}: lr {one.lr:g} is at the edge of its grid")
         if not one.learnt:
-            print(
+            tell(
                 f"{one.config.method}: nothing was learnt at any lr; the one with the lowest train "
                 "loss is taken: try more epochs"
             )
-    print(f"Runs: {out.resolve()}")
+    tell(f"Runs: {out.resolve()}")
 
 
 def _tuned_table(tuned: list[Tuned]) -> str:
@@ -224,10 +225,10 @@ def _make(chosen: argparse.Namespace) -> None:
     for make, plan in zip(makes, made, strict=True):
         root = out / plan.name
         if not chosen.quiet and not (root / "plan.json").exists():
-            print(outline(plan, out), flush=True)
+            tell(outline(plan, out))
             line = announced(plan, make, settings, chosen.jobs)
             if line:
-                print(line, flush=True)
+                tell(line)
         began = time.monotonic()
         page = reproduce(
             plan,
@@ -236,21 +237,21 @@ def _make(chosen: argparse.Namespace) -> None:
             jobs=chosen.jobs,
             progress=not chosen.quiet,
             command=shlex.join(["cyclade", *chosen.arguments]),
-            say=lambda line: None if chosen.quiet else print(line, flush=True),
+            say=lambda line: None if chosen.quiet else tell(line),
         )
-        print(f"\n{plan.title}\n")
+        tell(f"\n{plan.title}\n")
         if plan.curves or plan.shows:  # else there are only times
-            print(f"{summary(root)}\n")
+            tell(f"{summary(root)}\n")
         timing = read_timing(root)
         if timing is not None:
-            print(f"{timing_table(timing).text()}\n")
+            tell(f"{timing_table(timing).text()}\n")
         if plan.paper and not chosen.quiet:
-            print(f"{findings(root)}\n")
+            tell(f"{findings(root)}\n")
         if plan.quick:
-            print("These are small runs: they show how it works, and decide nothing.")
+            tell("These are small runs: they show how it works, and decide nothing.")
         took = f"It took {duration(time.monotonic() - began)}. " if not chosen.quiet else ""
-        print(f"{took}Open the report in a browser; it needs no network.")
-        print(f"Report: {page.resolve()}")
+        tell(f"{took}Open the report in a browser; it needs no network.")
+        tell(f"Report: {page.resolve()}")
 
 
 # ------------------------------------------------------------------------------------------ report
@@ -261,9 +262,9 @@ def _report(chosen: argparse.Namespace) -> None:
     from cyclade.experiments.report import report, summary
 
     if chosen.unpack:
-        print(f"Run folders: {unpack(chosen.folder, chosen.unpack).resolve()}")
+        tell(f"Run folders: {unpack(chosen.folder, chosen.unpack).resolve()}")
         return
     if chosen.pack:
         chosen.folder = pack(chosen.folder, chosen.pack)
-    print(summary(chosen.folder))
-    print(f"\nReport: {report(chosen.folder, chosen.out).resolve()}")
+    tell(summary(chosen.folder))
+    tell(f"\nReport: {report(chosen.folder, chosen.out).resolve()}")

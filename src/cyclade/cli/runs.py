@@ -19,6 +19,7 @@ from cyclade.cli.arguments import (
     add_out,
     command,
     config_of,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def add(commands: Any) -> None:
 
 def _config(chosen: argparse.Namespace) -> None:
     made = config_of(chosen)  # what was given is checked in any case
-    print(made.to_toml() if chosen.toml else "\n".join(_listed()), end="" if chosen.toml else "\n")
+    tell(made.to_toml() if chosen.toml else "\n".join(_listed()), end="" if chosen.toml else "\n")
 
 
 def _listed() -> Iterator[str]:
@@ -134,14 +135,14 @@ def _data(chosen: argparse.Namespace) -> None:
     from cyclade.experiments import fetch, verify
 
     if not chosen.names:
-        print(_sets(chosen.data_dir))
+        tell(_sets(chosen.data_dir))
     for name in chosen.names:
         if chosen.check:
             folder = verify(name, chosen.data_dir)
         else:
             folder = fetch(name, chosen.data_dir, progress=sys.stdout.isatty())
         where = "comes with scikit-learn" if folder is None else f"complete in {folder}"
-        print(f"{name}: {where}")
+        tell(f"{name}: {where}")
 
 
 def _sets(data_dir: str | None) -> str:
@@ -179,16 +180,16 @@ def _run(chosen: argparse.Namespace) -> None:
         )
     row = result.last
     if result.status == "diverged":
-        print(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")
+        tell(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")
     else:
-        print(
+        tell(
             f"{config.method}: train loss {row.train_loss:.4f}, test accuracy "
             f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
             f"({result.folder})"
         )
     hint = _hint(result)
     if hint:
-        print(hint)
+        tell(hint)
 
 
 def _hint(result: RunResult) -> str:
@@ -217,7 +218,7 @@ def _show(chosen: argparse.Namespace) -> None:
     if not results:
         raise ExperimentError(f"no runs in {chosen.folder}")
     if chosen.json:
-        print(json.dumps([_as_json(result) for result in results], indent=1))
+        tell(json.dumps([_as_json(result) for result in results], indent=1))
         return
     lines = [[
         "dataset", "method", "spectral", "lr", "b", "seed", "epochs", "status", "train loss",
@@ -231,7 +232,7 @@ def _show(chosen: argparse.Namespace) -> None:
             f"{row.epoch}/{c.epochs}", r.status, f"{row.train_loss:.4f}", held,
             f"{row.test_accuracy:.4f}", f"{row.seconds:.2f}", r.folder.name,
         ])  # fmt: skip
-    print(aligned(lines))
+    tell(aligned(lines))
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:
