@@ -1,0 +1,214 @@
+"""Twelve lines in three minutes: our CPU time beside the fastest peer that is installed.
+
+    python benchmarks/quick.py                      # print the table
+    python benchmarks/quick.py --check              # exit 1 if a ratio fell by a third or more
+    python benchmarks/quick.py --record             # write the row of this version into --csv
+
+A ratio is a peer's seconds over ours, both measured in turns in this process, on one thread, at the
+loosest of each solver's own tolerances that meets the accuracy. So the ratio does not depend much on
+the machine, and the table of releases can be read downwards. The last two lines are no linear
+models: `minimize` beside SciPy's L-BFGS-B on a smooth problem, and a cycle of SCCD on a small net
+beside a step of torch's SGD.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import scipy.sparse as sp
+from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
+from tables import table
+
+import cyclade
+
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "quick.csv"
+PEERS = ("scikit_learn", "celer_", "skglm_")
+LINEAR = (  # a kind, a design, and λ_max over λ
+    ("lasso", "wide", 10), ("lasso", "wide", 100), ("lasso", "tall", 100), ("lasso", "sparse", 100),
+    ("enet", "wide", 10), ("group", "wide", 10), ("huber", "wide", 10), ("mcp", "wide", 10),
+    ("logistic", "wide", 10), ("logistic", "sparse", 100),
+)  # fmt: skip
+TURNS, LIMIT, LOST = 3, 8.0, 2 / 3
+Timed = Callable[[], float]
+
+
+def design(name: str, kind: str) -> tuple[Any, Any]:
+    """X and y, the same every time."""
+    rng = np.random.default_rng(7)
+    if name == "sparse":
+        X: Any = sp.random(4_000, 10_000, 2e-3, format="csc", random_state=rng)
+    else:
+        X = correlated(*((500, 3_000) if name == "wide" else (20_000, 100)), 0.6, rng)
+    y = signal(X, 30, 3.0, rng)
+    return X, np.where(y > 0, 1.0, -1.0) if kind == "logistic" else y
+
+
+def linear(kind: str, name: str, place: int) -> dict[str, Timed]:
+    """The solvers that reach the accuracy; each is a function that fits and gives its seconds."""
+    problem = Problem(kind, *design(name, kind))
+    lam = problem.lam_max / place
+    best = float("nan")
+    found: dict[str, Timed] = {}
+    for peer in ("ours", *PEERS):
+        solver = import_module(f"linear_peers.{peer}")
+        if find_spec(solver.MODULE) is None or not solver.can(problem, False):
+            continue
+        mine = Problem(kind, problem.X, problem.y)  # adapters may change their own copy
+        solver.prepare(mine)
+        if peer == "ours" and problem.convex:
+            best = problem.objective(solver.fit(mine, lam, 1e-12), lam)
+        ladder = solver.LADDER(mine) if callable(solver.LADDER) else solver.LADDER
+        began = time.process_time()
+        for tol in ladder:
+            x = np.asarray(solver.fit(mine, lam, tol))
+            if problem.convex:
+                far = (problem.objective(x, lam) - best) / best / ACCURACY
+            else:
+                far = problem.distance(x, lam) / (STATIONARY * lam)
+            if far <= 1.0:
+                found[solver.NAME] = _timed(solver.fit, mine, lam, tol)
+                break
+            if time.process_time() - began > LIMIT:
+                break
+    return found
+
+
+def _timed(call: Callable[..., Any], *arguments: Any) -> Timed:
+    def seconds() -> float:
+        began = time.process_time()
+        call(*arguments)
+        return time.process_time() - began
+
+    return seconds
+
+
+def smooth() -> dict[str, Timed]:
+    """Ridge logistic regression as a function, to 1e-6 of its value."""
+    from scipy.optimize import minimize
+
+    X, y = design("tall", "logistic")
+
+    def fun(x: Any) -> float:
+        return float(np.logaddexp(0.0, -y * (X @ x)).mean() + 5e-4 * x @ x)
+
+    def jac(x: Any) -> Any:
+        return X.T @ (-y / (1.0 + np.exp(y * (X @ x)))) / len(y) + 1e-3 * x
+
+    x0 = np.zeros(X.shape[1])
+    return {
+        "cyclade": _timed(lambda: cyclade.minimize(fun, x0, jac=jac, tol=1e-4)),
+        "scipy": _timed(lambda: minimize(fun, x0, jac=jac, method="L-BFGS-B", tol=1e-10)),
+    }
+
+
+def net() -> dict[str, Timed]:
+    """Twenty steps on a small net; a cycle costs more than a step, so the ratio is below 1."""
+    import torch
+
+    from cyclade.optim import SCCD
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)]
+    model, loss = torch.nn.Sequential(*layers), torch.nn.CrossEntropyLoss()
+    x, y = torch.randn(256, 64), torch.randint(10, (256,))
+    theirs = torch.optim.SGD(model.parameters(), lr=1e-3)
+    ours = SCCD(model, loss, lr=1e-3)
+    ours.step(x, y)
+
+    def step() -> None:
+        theirs.zero_grad()
+        loss(model(x), y).backward()
+        theirs.step()
+
+    return {
+        "cyclade": _timed(lambda: [ours.step(x, y) for _ in range(20)]),
+        "torch": _timed(lambda: [step() for _ in range(20)]),
+    }
+
+
+LINES: dict[str, Callable[[], dict[str, Timed]]] = {
+    **{f"{k} {name} /{at}": lambda k=k, n=name, at=at: linear(k, n, at) for k, name, at in LINEAR},
+    "minimize": smooth,
+    "SCCD step": net,
+}
+
+
+def measured(only: str) -> dict[str, tuple[float, str, float]]:
+    """For every line our seconds, the fastest peer, and its seconds over ours."""
+    found = {}
+    for line, make in LINES.items():
+        if only in line:
+            solvers = make()
+            times: dict[str, list[float]] = {name: [] for name in solvers}
+            for _ in range(TURNS):
+                for name, fit in solvers.items():
+                    times[name].append(fit())
+            medians = {name: statistics.median(some) for name, some in times.items()}
+            ours = medians.pop("cyclade")
+            peer = min(medians, key=medians.__getitem__, default="none")
+            found[line] = (ours, peer, medians.get(peer, float("nan")) / ours)
+    return found
+
+
+def released(path: Path) -> list[dict[str, str]]:
+    """The rows of the table, the last release last."""
+    return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
+
+
+def fallen(found: dict[str, tuple[float, str, float]], last: dict[str, str]) -> list[str]:
+    """The lines whose ratio is a third or more below that of the last release."""
+    return [
+        f"{line}: {ratio:.2f}, {last[line]} in {last['version']}"
+        for line, (_, _, ratio) in found.items()
+        if last.get(line) and ratio <= LOST * float(last[line])
+    ]
+
+
+def main() -> None:
+    """Measure, print, compare, record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="a word of the lines to measure")
+    parser.add_argument("--csv", type=Path, default=TABLE, help="the table of releases")
+    parser.add_argument("--check", action="store_true", help="compare with the last release")
+    parser.add_argument("--record", action="store_true", help="write a row for this version")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found = measured(options.only)
+    rows = [(line, f"{s:.3f}", peer, f"{ratio:.2f}") for line, (s, peer, ratio) in found.items()]
+    print(table(("line", "CPU seconds", "fastest peer", "peer / ours"), rows))
+    before = released(options.csv)
+    if options.record:
+        row = {
+            "version": cyclade.__version__, "python": platform.python_version(),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            **{line: f"{ratio:.2f}" for line, (_, _, ratio) in found.items()},
+        }  # fmt: skip
+        kept = [old for old in before if old["version"] != row["version"]]
+        with options.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["version", "python", "machine", *LINES], restval="")
+            writer.writeheader()
+            writer.writerows([*kept, row])
+    if options.check and before:
+        wrong = fallen(found, before[-1])
+        print(*(f"slower: {line}" for line in wrong), sep="\n")
+        sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
