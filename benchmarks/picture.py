@@ -8,6 +8,7 @@ committed runs of docs/results/fig1.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,16 @@ BLUE, RED, GREY = "#0072b2", "#d55e00", "#555555"
 
 def main() -> None:
     """Draw three panels, side by side and, for narrow screens, one below the other."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="the folder")
+    folder = parser.parse_args().out
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
     shapes = {"picture.png": (1, 3, (12, 3.5)), "picture-narrow.png": (3, 1, (4.4, 9.6))}
     for name, (rows, columns, size) in shapes.items():
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
         for panel, axis in zip((cycles, path, nets), axes, strict=True):
             panel(axis)
-        out = ROOT / "docs" / name
+        out = folder / name
         figure.savefig(out, dpi=110, metadata={"Software": None})
         out.write_bytes(smaller(out.read_bytes()))
 

@@ -4,8 +4,8 @@
     python benchmarks/quick.py --check              # exit 1 if a ratio fell by a third or more
     python benchmarks/quick.py --record             # write the row of this version into --csv
 
-A ratio is a peer's seconds over ours, both measured in turns in this process, on one thread, at the
-loosest of each solver's own tolerances that meets the accuracy. So the ratio does not depend much on
+A ratio is a peer's seconds over ours, both measured in turns in this process, on one thread, at
+the loosest of each solver's own tolerances that meets the accuracy. So it does not depend much on
 the machine, and the table of releases can be read downwards. The last two lines are no linear
 models: `minimize` beside SciPy's L-BFGS-B on a smooth problem, and a cycle of SCCD on a small net
 beside a step of torch's SGD.
@@ -31,10 +31,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
-from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
-from tables import table
 
 import cyclade
+from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
+from tables import table
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "quick.csv"
 PEERS = ("scikit_learn", "celer_", "skglm_")

@@ -97,7 +97,7 @@ def modules(tree: Path = ROOT) -> dict[str, ast.Module]:
 
 def room(name: str) -> str:
     """The room of a module."""
-    return (name.split(".") + [""])[1]
+    return [*name.split("."), ""][1]
 
 
 def layer(name: str) -> int:

@@ -1,0 +1,71 @@
+"""Every benchmark script runs, in small: none rots between two measurements."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+TABLES = "--tables --problems dense --rows 4000 --chunks 2 --workers 1 --repeats 1 --peers"
+SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
+    "classes": "--only iris l1 10 --rounds 1 --limit 5",
+    "distributed": "--ranks 1 --batch 64 --repeats 1",
+    "distributed_tables": f"{TABLES} --losses squared",
+    "figures": "--check",
+    "linear": "--only lasso dense /10 --limit 5 --repeats 1 --solvers ours --work OUT --out OUT",
+    "linear_overhead": "--repeats 2",
+    "linear_rows": "small --data-dir OUT --epochs 1 --seeds 1",
+    "linear_structure": "",
+    "linear_threads": "--rounds 1 --only lasso",
+    "minimize": "--repeats 1 --only nmf",
+    "net_defaults": "--tasks digits --methods SCCD --epochs 1 --seeds 1",
+    "net_routes": "resnet18",
+    "net_rules": "--tasks digits --rules clip --seeds 0",
+    "net_timm": "",
+    "nets": "--models lenet --repeats 1 --batch 64",
+    "nets_by_hand": "--repeats 1",
+    "nonconvex": "--problems 1 --penalties mcp",
+    "overhead": "--repeats 1",
+    "picture": "--out OUT",
+    "quick": "--only lasso --csv OUT/quick.csv",
+    "samples": "digits --epochs 1 --seeds 1 --jobs 1 --out OUT",
+    "structure": "",
+    "tuning": "--only newton --rounds 1",
+    "versions": "ROOT ROOT --only lasso dense /10 --duel 1 --limit 5 --work OUT",
+}
+NEEDS = {"net_timm": "timm"}  # packages that need not be there
+PARTS = {"figures_benchmarks", "figures_results", "nets_models", "tables"}  # imported by others
+TESTED = {"pages"}  # in tests/experiments/test_report_claims.py: it writes into docs
+
+
+def test_every_script_is_known() -> None:
+    there = {path.stem for path in BENCHMARKS.glob("*.py")}
+    assert there == SMALL.keys() | PARTS | TESTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_a_script_runs(name: str, tmp_path: Path) -> None:
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 10))
+    np.savez(tmp_path / "small.npz", X=X, y=X[:, 0] > 0)
+    words = SMALL[name].replace("OUT", str(tmp_path)).replace("ROOT", str(ROOT)).split()
+    script = "distributed" if name == "distributed_tables" else name
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{script}.py"), *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
