@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import cyclade
 from cyclade import minimize
 from cyclade.optim import (
     PAGE,
@@ -378,6 +379,12 @@ def other_options_are_refused() -> None:
         ValueError, "param_groups is",
         lambda: SCCD(net(), F.cross_entropy, lr=0.1 if rank else 0.2),
     )  # fmt: skip
+    different: list[Any] = ["layers", 2, 2, 3, [["0", "2"], "4"], ["0", ["2", "4"]]]
+    for k, words in enumerate(["blocks= is", "blocks= is", "param_groups is"]):
+        mine = different[2 * k + rank]
+        raises(ValueError, words, lambda mine=mine: SCCD(net(), F.cross_entropy, blocks=mine))
+    example = None if rank else batch(8, 0)[0]
+    raises(ValueError, "(example=) is", lambda: SCCD(net(), F.cross_entropy, example=example))
     raises(ValueError, "the model is", lambda: SCCD(net() if rank else nn.Linear(6, 3).double()))
     some = net()
     some[4].bias.requires_grad_(rank == 0)  # said where it is, not after 200 letters of the rest
@@ -394,6 +401,34 @@ def other_options_are_refused() -> None:
         lambda: opt.step(*my_part(batch(8, 0)), refresh=True if rank else None),
     )  # fmt: skip
     opt.step(*my_part(batch(8, 0)))
+
+
+def replicas_that_come_apart_are_noticed() -> None:
+    rank = dist.get_rank()
+    model = net()
+    opt = SCCD(model, F.cross_entropy, lr=0.1)
+    opt.step(*my_part(batch(8, 0)))
+    with torch.no_grad():
+        model[2].weight[1, 1] += 1e-3 * rank
+    before = [p.detach().clone() for p in model.parameters()]
+    raises(
+        ValueError, "the parameter 2.weight of rank 1 is not that of rank 0",
+        lambda: [opt.step(*my_part(batch(8, k))) for k in range(2)],
+    )  # fmt: skip
+    close([before[2]], [model[2].weight], 0.0)
+    with torch.no_grad():
+        model[2].weight.copy_(net()[2].weight * (1 + 1e-15 * rank))  # rounding: other hardware
+    for k in range(4):
+        opt.step(*my_part(batch(8, k)))
+    alike_everywhere(list(model.parameters()))
+
+
+def other_versions_are_refused() -> None:
+    own, cyclade.__version__ = cyclade.__version__, f"{dist.get_rank()}.0"
+    try:
+        raises(ValueError, "what is installed is 'cyclade 0.0", lambda: SCCD(net(), F.mse_loss))
+    finally:
+        cyclade.__version__ = own
 
 
 def trouble_on_one_rank_stops_all() -> None:
@@ -647,6 +682,8 @@ CHECKS: list[Callable[[], None]] = [
     starting_values_are_those_of_rank_0,
     blocks_are_those_of_rank_0,
     other_options_are_refused,
+    other_versions_are_refused,
+    replicas_that_come_apart_are_noticed,
     trouble_on_one_rank_stops_all,
     nan_on_one_rank_is_seen_by_all,
     an_idle_rank_takes_part,

@@ -24,6 +24,7 @@ from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
 from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim.optimizer import ProofReport
 from cyclade.optim.page_sampler import PageBatchSampler
 from cyclade.optim.pruning import PruneReport, SparsityReport, prune, sparsity
 from cyclade.optim.spectral import spectral_normalise
@@ -44,6 +45,7 @@ __all__ = [
     "LockWarning",
     "NotFiniteError",
     "PageBatchSampler",
+    "ProofReport",
     "PruneReport",
     "RankLostError",
     "SparsityReport",

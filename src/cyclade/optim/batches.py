@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from cyclade.optim.net import Batch
 from cyclade.optim.stages import Inputs
@@ -16,32 +18,38 @@ _IGNORED = -100  # PyTorch's default label of what does not count
 _FUNCTIONS = (F.cross_entropy, F.nll_loss)
 
 
-def as_batches(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> list[Batch]:
+def as_batches(
+    inputs: Any, target: Any, loss_fn: Any, weights: Any = None, count: Count | None = None
+) -> list[Batch]:
     """Micro-batches from ``(inputs, target)``, or from a list of such pairs.
 
     A model that returns its own loss (`loss_fn` is None) takes no target: then the list is of
     inputs. Micro-batches whose labels are all ignored are left out.
     """
-    pairs, sizes = _pairs(inputs, target, loss_fn)
+    pairs, sizes = _pairs(inputs, target, loss_fn, count)
     if sum(sizes) == 0:
         raise ValueError("step got an empty batch")
-    return _weighed(pairs, sizes, micro_batch_weights(loss_fn, pairs, sizes, weights))
+    return _weighed(pairs, sizes, micro_batch_weights(loss_fn, pairs, sizes, weights, count))
 
 
-def as_part(inputs: Any, target: Any, loss_fn: Any, weights: Any = None) -> tuple[list[Batch], int]:
+def as_part(
+    inputs: Any, target: Any, loss_fn: Any, weights: Any = None, count: Count | None = None
+) -> tuple[list[Batch], int]:
     """The same for one rank's part of a batch, which may be empty, and its samples.
 
     The weights are what each micro-batch counts (NaN where losses simply add up): shares of the
     whole batch they become once the other ranks have counted theirs.
     """
-    pairs, sizes = _pairs(inputs, target, loss_fn)
-    counts = micro_batch_counts(loss_fn, pairs, sizes, weights)
+    pairs, sizes = _pairs(inputs, target, loss_fn, count)
+    counts = micro_batch_counts(loss_fn, pairs, sizes, weights, count)
     if counts is None:
         counts = [math.nan if size else 0.0 for size in sizes]
     return _weighed(pairs, sizes, counts), sum(sizes)
 
 
-def _pairs(inputs: Any, target: Any, loss_fn: Any) -> tuple[list[tuple[Any, Any]], list[int]]:
+def _pairs(
+    inputs: Any, target: Any, loss_fn: Any, count: Count | None
+) -> tuple[list[tuple[Any, Any]], list[int]]:
     """Inputs and target of each micro-batch, and their samples."""
     own_loss = loss_fn is None
     if own_loss and target is not None:
@@ -58,7 +66,7 @@ def _pairs(inputs: Any, target: Any, loss_fn: Any) -> tuple[list[tuple[Any, Any]
         pairs = [(inputs, target)]
     if not own_loss and any(y is None for _, y in pairs):
         raise ValueError("loss_fn needs a target: step(x, y), or a list of pairs (x, y)")
-    return pairs, [batch_size(x) for x, _ in pairs]
+    return pairs, [batch_size(x) if count is None else count(x, y) for x, y in pairs]
 
 
 def _weighed(pairs: list[tuple[Any, Any]], sizes: list[int], weights: list[float]) -> list[Batch]:
@@ -92,6 +100,54 @@ def batch_size(x: Any) -> int:
     return int(first.shape[0])
 
 
+@dataclass(frozen=True)
+class Count:
+    """The samples of a (micro-)batch: what a function of the user's says, or the first tensor."""
+
+    given: Callable[[Any], int] | None
+    matters: bool  # whether the size of a batch alone decides what is done with it
+
+    def __call__(self, x: Any, y: Any) -> int:
+        """The samples of inputs x with target y."""
+        if self.given is None:
+            if self.matters:
+                refuse_odd_sizes(x, y)
+            return batch_size(x)
+        found = self.given(x)
+        if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+            raise ValueError(f"batch_size must return a whole number of samples, got {found!r}")
+        return found
+
+
+def refuse_odd_sizes(x: Any, y: Any) -> None:
+    """Refuse a batch whose samples cannot be counted by the first tensor's first dimension."""
+    size, inputs = batch_size(x), as_inputs(x)
+    for value in pytree.tree_leaves((inputs.args, dict(inputs.kwargs), y)):
+        if isinstance(value, Tensor) and value.dim() and size and value.shape[0] % size:
+            raise ValueError(
+                f"how many samples this batch has cannot be seen: its tensors begin with {size} "
+                f"and {value.shape[0]} rows (nodes and graphs, perhaps). Give the optimizer "
+                "batch_size=, a function of the inputs, or the step weights= (refresh= for "
+                "recursive methods)"
+            )
+
+
+def first_samples(batch: Batch, size: int) -> Batch | None:
+    """The first samples of a batch whose tensors all begin with its samples; None for others."""
+    leaves, spec = pytree.tree_flatten((batch.inputs.args, dict(batch.inputs.kwargs), batch.target))
+    found = []
+    for value in leaves:
+        if isinstance(value, Tensor) and value.dim():
+            if value.shape[0] != batch.size or value.requires_grad:
+                return None
+            value = value[:size]
+        elif value is not None and not isinstance(value, Tensor | bool | float | str):
+            return None  # a number may be that of the samples, an object hold them
+        found.append(value)
+    args, kwargs, target = pytree.tree_unflatten(found, spec)
+    return replace(batch, inputs=Inputs(args, kwargs), target=target, size=size)
+
+
 def first_tensor(x: Any) -> Tensor | None:
     """The first tensor in a nest of tuples, lists and dicts."""
     if isinstance(x, Tensor):
@@ -107,18 +163,20 @@ def first_tensor(x: Any) -> Tensor | None:
 
 
 def micro_batch_weights(
-    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None
-) -> list[float]:
+    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None,
+    count: Count | None = None,
+) -> list[float]:  # fmt: skip
     """The factor of each micro-batch's loss, where together they are the batch."""
     if given is None and len(pairs) == 1:
         return [1.0]
-    counts = micro_batch_counts(loss_fn, pairs, sizes, given)
+    counts = micro_batch_counts(loss_fn, pairs, sizes, given, count)
     return [1.0] * len(pairs) if counts is None else _shares(counts)
 
 
 def micro_batch_counts(
-    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None
-) -> list[float] | None:
+    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None,
+    count: Count | None = None,
+) -> list[float] | None:  # fmt: skip
     """What each micro-batch counts in a mean; None for losses that simply add up.
 
     A mean over samples counts by their number; PyTorch's losses of labels divide by the labels that
@@ -140,6 +198,9 @@ def micro_batch_counts(
             "seen from outside. Give step(..., weights=[…]), the number of labels that count in "
             "each micro-batch"
         )
+    if count is None or count.given is None:
+        for x, y in pairs:
+            refuse_odd_sizes(x, y)
     return [float(size) for size in sizes]
 
 

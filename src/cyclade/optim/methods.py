@@ -69,7 +69,10 @@ _PARAMETERS = """
         Of the random orders; with several ranks also of the model's random numbers.
     process_group:
         Ranks of torch.distributed that each give `step` their part of the batch; None: the
-        initialised group, if there is one (see `docs/nets.md`)."""
+        initialised group, if there is one (see `docs/nets.md`).
+    batch_size:
+        A function of the inputs that returns how many samples they are; without one they are the
+        rows of the first tensor."""
 
 
 class SCCD(CyclicOptimizer):

@@ -65,6 +65,7 @@ class Net:
         self.model, self.loss_fn, self.chain, self.slope = model, loss_fn, chain, slope
         self.parameters = dict(model.named_parameters())
         self.whole_model = False  # differentiate the model itself, not its stages
+        self.moving: tuple[str, ...] = ()  # frozen parameters that forward itself moves
         self.weigh_losses = False  # weigh before differentiating: losses share a normalisation
         self.arrange(blocks)
         # Detached views of the live parameters: they share storage, so they are always current.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -26,7 +29,7 @@ from cyclade.optim.arguments import (
     refuse_half,
     signature_of,
 )
-from cyclade.optim.batches import as_inputs
+from cyclade.optim.batches import Count, as_inputs
 from cyclade.optim.blocks.costs import CostWarning
 from cyclade.optim.blocks.partition import placed
 from cyclade.optim.blocks.partitioning import Partitioning
@@ -37,13 +40,28 @@ from cyclade.optim.losses import slope_of
 from cyclade.optim.net import Batch, Block, Loss, Net
 from cyclade.optim.options import BlockState, GroupOptions, restore_dtypes
 from cyclade.optim.proof.routes import Routes
-from cyclade.optim.ranks.distributed import ranks_of
+from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
 from cyclade.optim.runner import CycleRunner
 from cyclade.optim.stages import Inputs
+from cyclade.optim.stages.exclusive import in_turn
 from cyclade.orders import Order, as_order
 from cyclade.regularisers import Regulariser
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
+_AGAIN = (20, 200, 2000)  # before these steps, and each 2000 more, a route is looked at again
+
+
+@dataclass(frozen=True)
+class ProofReport:
+    """What `prove` found: the route, the blocks, and parameters whose gradient was zero."""
+
+    route: str
+    blocks: int
+    unseen: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"the gradients of {self.blocks} blocks (cut by {self.route}) are the model's own"
+        return text + (f"; nothing is known of {', '.join(self.unseen)}" if self.unseen else "")
 
 
 class CyclicOptimizer(Optimizer):
@@ -86,9 +104,15 @@ class CyclicOptimizer(Optimizer):
         curvature_every: int = 100, curvature_iterations: int = 10, damping: float | None = None,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         seed: int = 0, process_group: Any = None,
+        batch_size: Callable[[Any], int] | None = None,
     ) -> None:  # fmt: skip
         model = check_model(model)
         check_loss(loss_fn, model)
+        if batch_size is not None and not callable(batch_size):
+            raise TypeError(
+                "batch_size must be a function of the inputs that returns their samples, got "
+                f"{type(batch_size).__name__}"
+            )
         check_number("curvature_every", curvature_every)
         check_number("curvature_iterations", curvature_iterations)
         steps = StepOptions(
@@ -103,15 +127,19 @@ class CyclicOptimizer(Optimizer):
         self._ranks = ranks_of(process_group)
         self._ranks.broadcast_model(model)
         inputs = None if example is None else as_inputs(example)
-        self._loss_fn = loss_fn
-        self._routes = Routes(model, inputs, stages, compile=compile)
+        self._loss_fn, self._batch_size = loss_fn, batch_size
+        with in_turn(alone=True):
+            self._routes = Routes(model, inputs, stages, compile=compile)
         self.partitioning = Partitioning(
             model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block
         )
         self.net = self._make_net(model, compile)
         super().__init__(self._first_groups(steps.lr), steps.defaults())
+        if inputs is not None:
+            self.partitioning.count(self.net.chain, inputs)
         self.run_options = self._shared_options(order, seed)
-        self._seed = self._ranks.agree(self.run_options)["seed"]
+        settled = {"whether the blocks are known (example=)": self._settled}
+        self._seed = self._ranks.agree({**self.run_options, **settled})["seed"]
         self._turns = Turns(
             as_order(order, self.partitioning.m), self._seed, one_at_a_time=self.one_at_a_time
         )
@@ -127,9 +155,7 @@ class CyclicOptimizer(Optimizer):
         self._warned: set[str] = set()
         self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
         self._loss: Tensor | None = None  # of the last step
-        if inputs is not None:
-            self.partitioning.count(self.net.chain, inputs)
-        if self._routes.settled and self.partitioning.ready:
+        if self._settled:
             self._arrange(self.partitioning.choose(self.net.chain), first=True)
 
     def _make_net(self, model: nn.Module, compile: bool) -> Net:
@@ -159,10 +185,15 @@ class CyclicOptimizer(Optimizer):
         sizes = getattr(self, "b", None), getattr(self, "b_small", None)
         loss = getattr(self._loss_fn, "__qualname__", type(self._loss_fn).__qualname__)
         return {
-            "the optimizer": self.name, "the loss": str(loss),
-            "param_groups": groups, "order": str(turns),
-            "b and b_small": sizes, "seed": seed,
+            "the optimizer": self.name, "the loss": str(loss), "param_groups": groups,
+            "blocks=": self.partitioning.wanted, "order": str(turns), "b and b_small": sizes,
+            "seed": seed,
         }  # fmt: skip
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the blocks can be chosen without a batch."""
+        return self._routes.settled and self.partitioning.ready
 
     def _refresh_rule(self) -> EveryBatch | LargeBatches:
         return EveryBatch(type(self).__name__)
@@ -307,16 +338,46 @@ class CyclicOptimizer(Optimizer):
                 raise TypeError("weights are for micro-batches: a closure weighs its own")
             return self._closure_step(inputs, refresh)
         with exact_autocast():
-            batch = self._ranks.global_batch(
-                (inputs, target, self._loss_fn, weights), refresh, ready=self._is_proved,
-                draws=self.draws, rates=self._rates,
-            )  # fmt: skip
+            batch = self._global_batch(inputs, target, weights, refresh, self._is_proved)
             if self._ranks.prove(lambda every: self._prove(batch.batches, every), batch):
                 self._take_proved()
             again = self._rule.refreshes(batch.size, refresh)
-            with self._ranks.drawing(self._seed, self.draws, self.net):
+            with self._drawing():
                 self._loss = self.runner.step(batch.batches, again)
         return self._loss
+
+    def _global_batch(
+        self, inputs: Any, target: Any, weights: Any, refresh: bool | None,
+        ready: Callable[[list[Batch]], bool],
+    ) -> GlobalBatch:  # fmt: skip
+        count = Count(self._batch_size, matters=self.recursive and refresh is None)
+        return self._ranks.global_batch(
+            (inputs, target, self._loss_fn, weights, count), refresh, ready=ready,
+            draws=self.draws, rates=self._rates,
+        )  # fmt: skip
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """A context in which the model draws its random numbers, which are the process's own."""
+        beside = threading.active_count() > 1  # other threads, which may train too
+        alone = beside and (self.net.whole_model or self.net.chain.random)
+        turn = in_turn(alone=alone) if beside else nullcontext()
+        with turn, self._ranks.drawing(self._seed, self.draws, self.net):
+            yield
+
+    @torch.no_grad()
+    def prove(self, inputs: Any, target: Any = None) -> ProofReport:
+        """Prove the gradients again on this batch, as before the first step; nothing moves.
+
+        The proof takes all samples, at the present point and at one beside it, where parameters
+        that are zero are not. What it shows, and what it cannot see: `docs/nets.md`.
+        """
+        refuse_half()
+        with exact_autocast():
+            batch = self._global_batch(inputs, target, None, True, lambda batches: False)
+            self._ranks.prove(lambda every: self._prove(batch.batches, True, thorough=True), batch)
+            self._take_proved()
+        return ProofReport(self.route, self.net.m, tuple(self._routes.unseen))
 
     def _rates(self) -> float:
         """A number that changes with any lr or weight decay that the host knows."""
@@ -363,7 +424,7 @@ class CyclicOptimizer(Optimizer):
         )
         again = self._rule.refreshes(0, True if refresh is None else refresh)
         self._ranks.check_closure(refresh, self.draws, self._rates)
-        with exact_autocast(), self._ranks.drawing(self._seed, self.draws, self.net):
+        with exact_autocast(), self._drawing():
             self._loss = self.runner.closure_step(closure, again)
         return self._loss
 
@@ -378,14 +439,29 @@ class CyclicOptimizer(Optimizer):
 
     def _is_proved(self, batches: list[Batch]) -> bool:
         """Whether nothing has to be proved before these batches are used."""
+        return not self._due and self._was_proved(batches)
+
+    def _was_proved(self, batches: list[Batch]) -> bool:
         self.net.check_unchanged()
         return self._runner is not None and self._routes.proved(batches)
 
-    def _prove(self, batches: list[Batch], every: bool = False) -> bool:
+    @property
+    def _due(self) -> bool:
+        """Whether it is time for another look at what was proved; CUDA graphs stay as they are."""
+        draws = self.draws
+        return draws > 0 and not self._capture and (draws in _AGAIN or draws % _AGAIN[-1] == 0)
+
+    def _prove(self, batches: list[Batch], every: bool = False, *, thorough: bool = False) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything."""
         self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
-        if not every and batches and self._is_proved(batches):
-            return False
+        with in_turn(alone=True) if not self._is_proved(batches) or every else nullcontext():
+            return self._proved_anew(batches, every, thorough)
+
+    def _proved_anew(self, batches: list[Batch], every: bool, thorough: bool) -> bool:
+        if not every and batches and self._was_proved(batches):
+            if not self._due or self._routes.still_proved(batches[0]):
+                return False
+            every = thorough = True
         self.net.check_unchanged()
         if not batches:
             if self._runner is None:
@@ -393,8 +469,9 @@ class CyclicOptimizer(Optimizer):
             return False
         inputs = batches[0].inputs
         self._routes.prove(
-            batches, lambda: self._place_blocks(inputs), recursive=self.recursive, every=every
-        )
+            batches, lambda: self._place_blocks(inputs), recursive=self.recursive, every=every,
+            thorough=thorough,
+        )  # fmt: skip
         return True
 
     def _place_blocks(self, inputs: Inputs) -> None:

@@ -90,6 +90,11 @@ class Partitioning:
         """The number of blocks, where it is asked for; else that of the groups."""
         return self._number or len(self.groups)
 
+    @property
+    def wanted(self) -> str:
+        """What was asked for, to be compared between ranks."""
+        return str(self) if self.by_cost else str([list(group.params) for group in self.groups])
+
     def __str__(self) -> str:
         if self._number is not None:
             return f"{self._number} blocks of balanced cost"

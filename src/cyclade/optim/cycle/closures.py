@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cyclade.optim.cycle.sweep import dense
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
@@ -90,8 +90,8 @@ class ClosureSweep(_OnTheModel):
 class ModelReplay:
     """The loss of the model itself on one batch, again and again, as if it were called once.
 
-    Buffers move with the first live call only; all later ones begin with the buffers and repeat the
-    random draws that it began with.
+    Buffers (and frozen parameters that forward moves) move with the first live call only; all later
+    ones begin with the values and repeat the random draws that it began with.
     """
 
     def __init__(self, net: Net, batches: Sequence[Batch]) -> None:
@@ -104,7 +104,7 @@ class ModelReplay:
     def loss(self, live: bool) -> Iterator[Tensor]:
         """The mean loss over the batch, as a function of the model's own parameters."""
         model = self._net.model
-        own = _buffers(model)
+        own = _buffers(self._net)
         for buffer in self._before:
             buffer.restore()
         if self._rng is None:
@@ -137,7 +137,7 @@ class ModelReplay:
 class _Buffer:
     """A buffer of a module, which may write to it or replace it, with its value."""
 
-    def __init__(self, store: dict[str, Tensor | None], name: str, tensor: Tensor) -> None:
+    def __init__(self, store: dict[str, Any], name: str, tensor: Tensor) -> None:
         self._store, self._name, self._tensor = store, name, tensor
         self._value = tensor.detach().clone()
 
@@ -150,13 +150,14 @@ class _Buffer:
             self._tensor.copy_(self._value)
 
 
-def _buffers(model: nn.Module) -> list[_Buffer]:
-    return [
+def _buffers(net: Net) -> list[_Buffer]:
+    own = [
         _Buffer(module._buffers, name, tensor)
-        for module in model.modules()
+        for module in net.model.modules()
         for name, tensor in module._buffers.items()
         if tensor is not None
     ]
+    return own + [_Buffer(net.parameters, name, net.parameters[name]) for name in net.moving]
 
 
 class ModelSweep(_OnTheModel):

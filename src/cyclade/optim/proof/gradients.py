@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,10 @@ from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch, LivePoint, Net
 from cyclade.optim.stages.preserve import preserved, preserved_inputs
 from cyclade.optim.stages.verifying import OTHER_KERNELS, same
+from cyclade.optim.stages.watching import Watch, custom_functions, nodes
 
 _ROUGH = 1e6  # roundings; `same` caps what they allow at 5 %
+_AWAY = 0.5  # how far `elsewhere` goes, in root mean squares of a parameter
 
 
 class UnprovedError(Exception):
@@ -36,6 +39,30 @@ def proving() -> Iterator[None]:
         raise UnprovedError(text.splitlines()[0]) from error
 
 
+@contextmanager
+def elsewhere(net: Net) -> Iterator[None]:
+    """Stand at another point for a while: what is zero at this one hides what lies before it."""
+    trained = [p for p in net.parameters.values() if p.requires_grad and p.numel()]
+    kept = [p.detach().clone() for p in trained]
+    generator = torch.Generator().manual_seed(0)
+    try:
+        with torch.no_grad():
+            for p in trained:
+                size = float(p.abs().square().mean().sqrt()) or _usual(p)
+                noise = torch.randn(p.shape, generator=generator)
+                p.add_(noise.to(device=p.device, dtype=p.dtype), alpha=_AWAY * size)
+        yield
+    finally:
+        with torch.no_grad():
+            for p, value in zip(trained, kept, strict=True):
+                p.copy_(value)
+
+
+def _usual(p: Tensor) -> float:
+    """The size of a weight's entries as layers begin with them; of a gate or bias 1."""
+    return math.sqrt(len(p) / p.numel()) if p.dim() > 1 else 1.0
+
+
 class Proof:
     """The loss and the gradients of the model itself on one batch, to hold the routes against."""
 
@@ -43,12 +70,15 @@ class Proof:
         _refuse_gradient_hooks(net)
         self.net, self.batch = net, batch
         with preserved(net.model) as keep, preserved_inputs(batch.inputs), torch.enable_grad():
-            output = net.model(*batch.inputs.args, **batch.inputs.kwargs)
+            with Watch(net.model) as watch:
+                output = net.model(*batch.inputs.args, **batch.inputs.kwargs)
             loss = net.loss_of(output, batch)
             self.written = keep.changed()  # attributes that forward itself writes
             self.trained = {n: p for n, p in net.parameters.items() if p.requires_grad}
+            self._refuse_moving(watch)
             _refuse_without_graph(loss)
-            _refuse_strangers(loss, net, batch)
+            self._refuse_strangers(loss)
+            self.effects = watch.seen + custom_functions(loss)
             # Where losses of several ranks meet in a normalisation, each counts by its weight.
             weight = batch.weight if net.weigh_losses else 1.0
             top = loss if weight == 1.0 else loss * weight
@@ -65,16 +95,29 @@ class Proof:
         found = [self.loss, *(g for g in self.grads.values() if g is not None)]
         return all(bool(torch.isfinite(one).all()) for one in found)
 
+    @property
+    def unseen(self) -> list[str]:
+        """Parameters of which nothing can be said here, as their gradient is zero."""
+        return [n for n, g in self.grads.items() if g is None or not bool(g.any())]
+
     def check_stages(self) -> None:
         """Hold the stages against the model; an UnprovedError says where they differ."""
+        if self.net.whole_model:
+            return
+        if self.net.moving:
+            raise UnprovedError(
+                f"forward moves the frozen parameter {self.net.moving[0]}, which stages would move "
+                "once for every block"
+            )
         with proving():
-            if not self.net.whole_model:
-                self.net.chain.verify(self.batch.inputs)
+            self.net.chain.verify(self.batch.inputs)
 
     def check_gradients(self) -> None:
         """Hold the gradient of every block against the model's."""
         with proving(), self.net.chain.eager(), preserved(self.net.model):
             self._compare(self._sweep())
+            if self.effects and self.net.chain.how in ("fx", "export"):
+                self._compare_effects()
 
     def _loose(self) -> float:
         """How many roundings gradients may be apart.
@@ -126,6 +169,56 @@ class Proof:
             if not same(loss, self.loss.to(loss.dtype), loose=loose):
                 raise UnprovedError("the loss of the stages is not that of the model")
 
+    def _compare_effects(self) -> None:
+        """A record drops what is no operation, which shows in gradients only where they flow."""
+        net = self.net
+        tensors = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
+        with torch.enable_grad(), Watch(net.model) as watch:
+            env, replay = net.chain.start(self.batch.inputs), net.chain.replay()
+            for i in range(len(net.chain.stages)):
+                env = replay.run(i, env, tensors, live=False)
+        kept = watch.seen + custom_functions(net.loss(env, self.batch))
+        lost = Counter(self.effects)
+        lost.subtract(kept)
+        for name, count in lost.items():
+            if count > 0:
+                raise UnprovedError(
+                    f"forward uses {name}, which a record by {net.chain.how} leaves out"
+                )
+
+    def _refuse_moving(self, watch: Watch) -> None:
+        """Frozen parameters that forward writes to are state; trained ones cannot be."""
+        for name, (p, before) in watch.moved.items():
+            if name in self.trained and not torch.equal(watch.after[name], before):
+                raise ValueError(
+                    f"forward writes to the trained parameter {name}, which would move it once for "
+                    f"every block: do that after opt.step, or freeze it ({tuple(p.shape)})"
+                )
+        self.net.moving = tuple(name for name in watch.moved if name not in self.trained)
+
+    def _refuse_strangers(self, loss: Tensor) -> None:
+        """The loss may depend on the parameters, the batch, and on leaves that forward makes."""
+        batch, model = self.batch, self.net.model
+        given = pytree.tree_leaves((batch.inputs.args, dict(batch.inputs.kwargs), batch.target))
+        known = {id(p) for p in model.parameters()} | {id(v) for v in given}
+        strangers = [leaf for leaf in _leaves(loss) if id(leaf) not in known]
+        if not strangers:
+            return
+        with Watch(model):
+            again = model(*batch.inputs.args, **batch.inputs.kwargs)
+        still = {id(leaf) for leaf in _leaves(self.net.loss_of(again, batch))}
+        for leaf in strangers:
+            if id(leaf) in still:
+                kind = "parameter" if isinstance(leaf, nn.Parameter) else "tensor"
+                raise ValueError(
+                    f"the loss depends on a trained {kind} of shape {tuple(leaf.shape)} that is "
+                    "not among the model's parameters, and would never be trained: register it in "
+                    "the model (a loss with parameters belongs into a model that returns its own "
+                    "loss), or freeze it with requires_grad_(False). Two nets in turn, as in a "
+                    "GAN: one model of both that returns its loss, and for each an optimizer with "
+                    'blocks=["G", "D"] and lr=[0.1, 0.0], or the other way round'
+                )
+
 
 def _refuse_without_graph(loss: Tensor) -> None:
     if not loss.requires_grad:
@@ -144,32 +237,6 @@ def _refuse_gradient_hooks(net: Net) -> None:
             )
 
 
-def _refuse_strangers(loss: Tensor, net: Net, batch: Batch) -> None:
-    """The loss may depend on the model's parameters and the batch, but on nothing else trained."""
-    given = pytree.tree_leaves((batch.inputs.args, dict(batch.inputs.kwargs), batch.target))
-    known = {id(p) for p in net.model.parameters()} | {id(v) for v in given}
-    for leaf in _leaves(loss):
-        if id(leaf) not in known:
-            kind = "parameter" if isinstance(leaf, nn.Parameter) else "tensor"
-            raise ValueError(
-                f"the loss depends on a trained {kind} of shape {tuple(leaf.shape)} that is not "
-                "among the model's parameters, and would never be trained: register it in the "
-                "model (a loss with parameters belongs into a model that returns its own loss), "
-                "or freeze it with requires_grad_(False). Two nets in turn, as in a GAN: one "
-                'model of both that returns its loss, and for each an optimizer with blocks=["G", '
-                '"D"] and lr=[0.1, 0.0], or the other way round'
-            )
-
-
-def _leaves(loss: Tensor) -> Iterator[Tensor]:
+def _leaves(loss: Tensor) -> list[Tensor]:
     """The variables at the ends of a graph."""
-    stack: list[Any] = [loss.grad_fn]
-    seen: set[Any] = set()
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):
-            yield node.variable
-        stack.extend(following for following, _ in node.next_functions)
+    return [node.variable for node in nodes(loss) if hasattr(node, "variable")]

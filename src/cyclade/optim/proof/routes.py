@@ -8,11 +8,14 @@ from typing import Any
 from torch import nn
 
 from cyclade.optim._warn import warn_user
+from cyclade.optim.batches import first_samples
 from cyclade.optim.net import Batch, Net
-from cyclade.optim.proof.gradients import Proof, UnprovedError, proving
+from cyclade.optim.proof.gradients import Proof, UnprovedError, elsewhere, proving
 from cyclade.optim.stages import Chain, CutWarning, Inputs
 from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
 from cyclade.optim.stages.structure import Structure
+
+_FEW = 8  # samples of a batch on which a proof is made
 
 
 class Routes:
@@ -42,6 +45,7 @@ class Routes:
         self.net: Net | None = None
         self.chain = self._ready(first)
         self.recut = False  # whether the stages are others than when they were last counted
+        self.unseen: list[str] = []  # parameters whose gradient was zero in the last proof
         self._known: set[Any] = set()  # kinds of batches that were found proved
         self._structure = Structure(model)
 
@@ -91,11 +95,12 @@ class Routes:
 
     def prove(
         self, batches: Sequence[Batch], arrange: Callable[[], None], *, recursive: bool,
-        every: bool = False,
+        every: bool = False, thorough: bool = False,
     ) -> None:  # fmt: skip
         """Find a route that is proved on these batches; `arrange` finds the blocks for each.
 
-        With `every` each batch is proved, also where one of its kind was before.
+        With `every` each batch is proved, also where one of its kind was before. A `thorough` proof
+        takes all samples, and a point beside the present one.
         """
         self._known.clear()
         self._follow_changes(batches[0].inputs)
@@ -107,7 +112,7 @@ class Routes:
                 for batch in batches:
                     known = self.chain.is_proved(batch.inputs, many=many)
                     if every or batch is batches[0] or not known:
-                        written |= self._prove_one(batch, arrange, many=many)
+                        written |= self._prove_one(batch, arrange, many, thorough)
                 break
             except UnprovedError as error:
                 reason = reason or _replaced_forward(self._model) or str(error)
@@ -122,9 +127,14 @@ class Routes:
                 )
             )
 
-    def _prove_one(self, batch: Batch, arrange: Callable[[], None], *, many: bool) -> set[str]:
+    def _prove_one(
+        self, batch: Batch, arrange: Callable[[], None], many: bool, thorough: bool
+    ) -> set[str]:
         """Prove the present route on a batch; the attributes that forward itself writes."""
-        proof = Proof(self._net, batch)
+        few = None if thorough else self._few(batch)
+        proof = self._proof_on_few(few) if few is not None else None
+        if proof is None:
+            proof = Proof(self._net, batch)
         try:
             proof.check_stages()
         except UnprovedError:
@@ -134,9 +144,49 @@ class Routes:
         with proving():
             arrange()
         proof.check_gradients()
+        self.unseen = proof.unseen
+        # Ranks that meet in a normalisation must make as many passes as each other.
+        if proof.finite and (thorough or self.unseen or self._net.weigh_losses):
+            self._prove_elsewhere(proof.batch)
+            if self.unseen and proof.batch is not batch:
+                return self._prove_one(batch, arrange, many, thorough=True)
         if proof.finite:
             self.chain.mark_proved(batch.inputs, many=many)
         return set(proof.written)
+
+    def _few(self, batch: Batch) -> Batch | None:
+        """A few samples, which are enough for a proof where no size is baked in; else None."""
+        if batch.size < 2 * _FEW or self.chain.how == "export" or self._net.weigh_losses:
+            return None
+        return first_samples(batch, _FEW)
+
+    def _proof_on_few(self, few: Batch) -> Proof | None:
+        try:
+            proof = Proof(self._net, few)
+        except Exception:  # the model or the loss wants the whole batch: it says what is wrong
+            return None
+        return proof if proof.finite else None
+
+    def _prove_elsewhere(self, batch: Batch) -> None:
+        """The same at a point where no parameter is zero, which hides what lies before it."""
+        if self._net.whole_model:
+            return
+        with elsewhere(self._net):
+            try:
+                proof = Proof(self._net, batch)
+            except Exception:  # a logarithm, a Cholesky factor: this point says nothing
+                return
+            if proof.finite:
+                proof.check_gradients()
+                self.unseen = [name for name in self.unseen if name in proof.unseen]
+
+    def still_proved(self, batch: Batch) -> bool:
+        """A cheap look, now and then, at a route that was proved on earlier batches."""
+        try:
+            self._prove_elsewhere(self._few(batch) or batch)
+        except UnprovedError:
+            return False
+        return True
 
     def check_parameters(self) -> None:
         """Refuse to go on when the model has other parameters than it had."""

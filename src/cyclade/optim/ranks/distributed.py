@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 
+import cyclade
 from cyclade.optim.batches import as_batches, as_part
 from cyclade.optim.net import Batch, Net
 from cyclade.optim.ranks.reducing import Reduced, ReducedLag
@@ -32,6 +33,8 @@ __all__ = ["ManyProcesses", "OneProcess", "RankLostError", "ranks_of"]
 
 _REFRESH = {None: -1.0, False: 0.0, True: 1.0}
 _BATCH, _CLOSURE = 0.0, 1.0
+_LOOKS = 8  # parameters that a step compares between ranks
+_ROUNDINGS = 1e4  # by which replicas may come apart where ranks run on other hardware
 
 
 def ranks_of(process_group: Any) -> OneProcess:
@@ -71,7 +74,7 @@ class OneProcess:
         return said
 
     def global_batch(
-        self, read: tuple[Any, Any, Any, Any], refresh: bool | None, *,
+        self, read: tuple[Any, ...], refresh: bool | None, *,
         ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
     ) -> GlobalBatch:  # fmt: skip
         """The batch that ``as_batches(*read)`` is (a part of)."""
@@ -113,6 +116,7 @@ class ManyProcesses(OneProcess):
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks, self.size, self.rank = ranks, ranks.size, ranks.rank
+        self._replicas: list[tuple[str, Tensor]] = []  # parameters that all ranks have alike
 
     # ------------------------------------------------------------------------ before the first
 
@@ -132,8 +136,10 @@ class ManyProcesses(OneProcess):
         for _, tensor in state:
             self.ranks.check_device(tensor.device)
         said = [(name, tuple(t.shape), str(t.dtype), t.requires_grad) for name, t in state]
-        self.agree({"the model": said})
+        versions = f"cyclade {cyclade.__version__}, torch {torch.__version__}"
+        self.agree({"what is installed": versions, "the model": said})
         self.ranks.broadcast(tensor for _, tensor in state)
+        self._replicas = [(n, p) for n, p in model.named_parameters() if p.numel()]
 
     def agree(self, said: dict[str, Any]) -> dict[str, Any]:
         """What the first rank says; an error where another says something else.
@@ -145,12 +151,12 @@ class ManyProcesses(OneProcess):
     # ------------------------------------------------------------------------ before every step
 
     def global_batch(
-        self, read: tuple[Any, Any, Any, Any], refresh: bool | None, *,
+        self, read: tuple[Any, ...], refresh: bool | None, *,
         ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
     ) -> GlobalBatch:  # fmt: skip
         """The batch of which ``as_part(*read)`` is this rank's part.
 
-        One exchange of nine numbers, through which a rank that refuses its part stops all.
+        One exchange of ten numbers, through which a rank that refuses its part stops all.
         """
         batches: list[Batch] = []
         size, proved, trouble = 0, False, None
@@ -185,8 +191,10 @@ class ManyProcesses(OneProcess):
         self, trouble: Exception | None, kind: float, refresh: bool | None, draws: int,
         rates: Callable[[], float], more: list[float],
     ) -> list[list[float]]:  # fmt: skip
-        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates()]
-        width = 9
+        looked_at = self._some_replicas(draws)
+        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates(),
+               float(sum(_bits(p) for _, p in looked_at) % 2**52)]  # fmt: skip
+        width = 10
         mine = [*row, *map(float, more)]
         rows = self.ranks.rows(mine + [0.0] * (width - len(mine)))
         self._raise(trouble, any(one[0] for one in rows))
@@ -197,7 +205,33 @@ class ManyProcesses(OneProcess):
             values = [one[place] for one in rows]
             if len(set(values)) > 1:
                 raise ValueError(f"the ranks differ in {what}: {values}; nothing has moved")
+        if len({one[5] for one in rows}) > 1:
+            self._compare(looked_at)
         return [one[len(row) :] for one in rows]
+
+    def _some_replicas(self, step: int) -> list[tuple[str, Tensor]]:
+        """The parameters that this step looks at: all of them in turn, as a look takes time."""
+        count = len(self._replicas)
+        return [self._replicas[(step * _LOOKS + k) % count] for k in range(min(_LOOKS, count))]
+
+    @torch.no_grad()
+    def _compare(self, looked_at: list[tuple[str, Tensor]]) -> None:
+        """Refuse parameters that are not the first rank's; what is rounding is taken over."""
+        for name, p in looked_at:
+            first = p.detach().clone()
+            self.ranks.broadcast([first])
+            far = float((p - first).abs().max()) if bool((p != first).any()) else 0.0
+            limit = _ROUNDINGS * torch.finfo(p.dtype).eps * float(first.abs().max())
+            apart = [row[0] for row in self.ranks.rows([far / limit if limit else far])]
+            if max(apart) > 1.0 or any(one != one for one in apart):
+                rank = apart.index(max(apart))
+                raise ValueError(
+                    f"the parameter {name} of rank {rank} is not that of rank 0, so the replicas "
+                    "have come apart (was it changed by hand, or loaded on some ranks only?); "
+                    "nothing has moved. Load the same state on all ranks, or build the optimizer "
+                    "again, which takes over rank 0's"
+                )
+            p.copy_(first)
 
     def prove(self, prove: Callable[[bool], bool], batch: GlobalBatch) -> bool:
         """Run the proof where it is due; all ranks at once where they meet in a normalisation."""
@@ -277,6 +311,13 @@ class ManyProcesses(OneProcess):
         words = {1.0: "its samples' loss is not finite", 2.0: "it failed"}
         found = [f"rank {r}: {words[fault]}" for r, fault in enumerate(faults) if fault in words]
         return f" ({'; '.join(found)})" if found else ""
+
+
+def _bits(p: Tensor) -> int:
+    """The sum of a tensor's bit patterns, which rounding in another order cannot change."""
+    real = torch.view_as_real(p.detach()) if p.is_complex() else p.detach()
+    kind = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()]
+    return int(real.contiguous().view(kind).sum())
 
 
 def _refuse_local_norms(model: nn.Module, size: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cyclade.optim._warn import warn_user
 from cyclade.optim.stages import randomness
 from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
 from cyclade.optim.stages.part import Env, Guard, Part, StageInfo
@@ -17,9 +18,14 @@ from cyclade.optim.stages.program import PROGRAM, Mode, Program, build, shapes
 from cyclade.optim.stages.randomness import MAYBE, YES, RngState
 from cyclade.optim.stages.slots import Names
 
-__all__ = ["Chain", "Replay"]
+__all__ = ["Chain", "CutWarning", "Replay"]
 
 _MOST = 8  # cuts kept for different modes and calls
+_MANY = 16  # cuts that are worth a word
+
+
+class CutWarning(UserWarning):
+    """A model that is cut often, or that could not be cut, so that every replay runs all of it."""
 
 
 @dataclass
@@ -55,7 +61,7 @@ class Chain:
         self.stages: list[StageInfo] = program.infos
         self._given = list(stages)
         self._names = Names(model)
-        self._mode = Mode(model)
+        self._mode = Mode(model, recorded=self._depends)
         self._compile: dict[str, Any] | None = None
         self._alone: set[Any] = set()  # sizes that need an export of their own
         self.cuts_made = 1  # when it grows, an older cut may have been dropped
@@ -192,8 +198,18 @@ class Chain:
         if found is not None:
             return found.program
         program = self._recut(inputs, called)
-        self._cuts.insert(0, _Cut(*self._key(called, leaves), program))
+        fresh = _Cut(*self._key(called, leaves), program)
         self.cuts_made += 1
+        if self.cuts_made == _MANY and self._depends:
+            name = self._mode.changed(self._cuts[0].mode, fresh.mode)
+            warn_user(
+                CutWarning(
+                    f"the model has been cut {_MANY} times, each with a proof, "
+                    + (f"lately because {name!r} changed: make it a buffer, which stages read"
+                       if name else "for calls of many kinds")
+                )
+            )  # fmt: skip
+        self._cuts.insert(0, fresh)
         del self._cuts[_MOST:]
         return program
 

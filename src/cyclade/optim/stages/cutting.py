@@ -9,7 +9,7 @@ from torch import nn
 
 from cyclade.optim._warn import warn_user
 from cyclade.optim.stages import opaque, refusals
-from cyclade.optim.stages.chain import Chain
+from cyclade.optim.stages.chain import Chain, CutWarning
 from cyclade.optim.stages.inputs import Inputs, guess, signature
 from cyclade.optim.stages.program import build
 from cyclade.optim.stages.slots import Names, parameter_names
@@ -18,10 +18,6 @@ __all__ = ["Attempt", "CutWarning", "attempt", "cut", "runs_whole"]
 
 
 _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
-
-
-class CutWarning(UserWarning):
-    """The model could not be cut into stages, so that every replay runs all of it."""
 
 
 @dataclass

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from cyclade.optim.stages import randomness
@@ -15,6 +16,7 @@ from cyclade.optim.stages.inputs import Inputs
 
 __all__ = ["Keep", "preserved", "preserved_inputs"]
 
+_functorch = torch._C._functorch
 _COPIED = (list, dict, set)
 
 
@@ -118,9 +120,17 @@ def preserved_inputs(inputs: Inputs) -> Iterator[None]:
 
 @contextmanager
 def preserved(model: nn.Module) -> Iterator[Keep]:
-    """Run a block of code that must leave no trace in ``model`` or the generators."""
+    """Run a block of code that must leave no trace in ``model``, the generators or torch."""
+    depth, dual = _functorch.get_dynamic_layer_stack_depth(), forward_ad._current_level
     keep = Keep(model)
     try:
         yield keep
     finally:
+        # A vmap or jvp that fails on symbolic values leaves its level open for every later call.
+        if _functorch.get_dynamic_layer_stack_depth() > depth:
+            _functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        if dual < 0:  # no forward differentiation was under way
+            forward_ad._current_level = dual
+            with suppress(RuntimeError):
+                torch._C._exit_dual_level(0)
         keep.everything()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from torch import Tensor, fx, nn
@@ -51,21 +52,24 @@ class Mode:
 
     A forward may branch on any number or flag that a module carries, so a change of one (a
     temperature, a switch) must lead to a new cut. Layers of torch.nn read theirs when called;
-    only their dropout rates decide how a stage is treated.
+    only their dropout rates decide how a stage is treated. A record (`recorded`) also holds what
+    forward read from the globals of its code and from objects, such as a config.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, recorded: bool = False) -> None:
         self._modules = list(model.modules())
         self._first = next(
             ((m, k) for m in self._modules for k, p in m._parameters.items() if p is not None), None
         )
-        self._fields: list[tuple[dict[str, Any], str]] = []
+        self._fields: list[tuple[Any, str]] = []
         for module in self._modules:
             plain = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn."))
             for name, value in vars(module).items():
                 watched = name in _RATES if plain else not name.startswith("_")
                 if watched and name != "training" and isinstance(value, _PLAIN):
                     self._fields.append((vars(module), name))
+        if recorded:
+            self._fields += _read_outside(self._modules)
 
     def now(self) -> tuple[Any, ...]:
         """The present condition."""
@@ -75,6 +79,74 @@ class Mode:
             where = None if tensor is None else (tensor.device, tensor.dtype)
         flags = [module.training for module in self._modules]
         return (where, *flags, *[fields.get(name) for fields, name in self._fields])
+
+    def changed(self, before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+        """The name of the first number, flag or word that differs; "" if it is another thing."""
+        own = 1 + len(self._modules)
+        fields = zip(self._fields, before[own:], now[own:], strict=True)
+        return next((name for (_, name), a, b in fields if a is not b and a != b), "")
+
+
+def _read_outside(modules: Sequence[nn.Module]) -> list[tuple[Any, str]]:
+    """Numbers, flags and words that the code of modules may read from globals and from objects."""
+    found: dict[tuple[int, str], tuple[Any, str]] = {}
+    done: set[type] = set()
+
+    def look(holder: Any, name: str, value: Any, inside: bool = True) -> None:
+        if isinstance(value, _PLAIN):
+            found[id(holder), name] = (holder, name)
+        elif inside and (content := _content(value)) is not None:
+            for key, entry in content.items():
+                if isinstance(key, str) and not key.startswith("__"):
+                    look(content, key, entry, inside=False)
+
+    for module in modules:
+        if type(module).__module__.startswith("torch."):
+            continue
+        for name, value in vars(module).items():
+            if not isinstance(value, (*_PLAIN, dict)):  # dicts: see `Structure`
+                look(vars(module), name, value)
+        if type(module) not in done:
+            done.add(type(module))
+            for holder, name in _names_read(type(module)):
+                look(holder, name, holder.get(name))
+    return list(found.values())
+
+
+def _content(value: Any) -> dict[str, Any] | None:
+    """What a dict or an object (a config, a namespace) holds; None for modules and the like."""
+    if type(value) is dict:
+        return value
+    plain = not isinstance(value, (type, nn.Module, Tensor, ModuleType)) and not callable(value)
+    held = getattr(value, "__dict__", None) if plain else None
+    return held if isinstance(held, dict) else None
+
+
+def _names_read(cls: type) -> Iterator[tuple[Any, str]]:
+    """Where the methods of a class read globals and enclosing variables, and their names."""
+    for base in cls.__mro__:
+        if base.__module__.startswith("torch.") or base is object:
+            continue
+        for function in vars(base).values():
+            if isinstance(function, FunctionType):
+                names = function.__code__.co_names
+                yield from ((function.__globals__, n) for n in names if n in function.__globals__)
+                cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+                yield from ((_Cell(cell), name) for name, cell in cells)
+
+
+class _Cell:
+    """A variable of an enclosing function."""
+
+    def __init__(self, cell: CellType) -> None:
+        self._cell = cell
+
+    def get(self, name: str) -> Any:
+        """Its value now; None before it has one."""
+        try:
+            return self._cell.cell_contents
+        except ValueError:
+            return None
 
 
 def shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from cyclade.optim.stages.inputs import RUNTIME, Signature
 from cyclade.optim.stages.preserve import preserved
 from cyclade.optim.stages.slots import Names, Slot
 from cyclade.optim.stages.structure import hooked
+from cyclade.optim.stages.watching import Watch
 
 __all__ = ["Traced", "is_leaf", "trace"]
 
@@ -57,9 +59,12 @@ _RANDOM = ("rand", "randn", "randint", "randperm", "normal")
 @contextmanager
 def _factories(tracer: fx.Tracer) -> Iterator[None]:
     """Record calls such as ``torch.arange(t)`` with a symbolic ``t``, and every random factory."""
+    me = threading.get_ident()  # what other threads draw is not the model's
 
     def recorder(original: Callable[..., Any], always: bool) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != me:
+                return original(*args, **kwargs)
             leaves = pytree.tree_leaves((args, kwargs))
             if always or any(isinstance(leaf, fx.Proxy) for leaf in leaves):
                 return tracer.create_proxy("call_function", original, args, kwargs)
@@ -158,7 +163,10 @@ def trace(model: nn.Module, called: Signature, names: Names) -> Traced:
     with preserved(model), torch.enable_grad(), _factories(tracer):
         held = {path: dict(module._buffers) for path, module in model.named_modules()}
         before = randomness.save(set())
-        graph = tracer.trace(model)
+        with Watch(model) as watch:
+            graph = tracer.trace(model)
+        if watch.moved:
+            raise TraceError(f"forward writes to the parameter {next(iter(watch.moved))!r}")
         if not randomness.same(before, randomness.save(set())):
             raise TraceError("forward draws random numbers that do not depend on its inputs")
         _write_back(model, graph, held)
