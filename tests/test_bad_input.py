@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, Fixed, NuclearNorm, minimize
+from cyclade import L1, Fixed, Matrix, NuclearNorm, minimize
 
 
 def fun(x: Any, *idx: Any) -> float:
@@ -144,6 +144,31 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("too many regs", {"reg": [L1(1.0), L1(1.0)]}, "reg has 2 entries for 1 blocks"),
     ("nuclear norm of a vector", {"reg": NuclearNorm(1.0)}, "reg"),
     ("resume of a wrong type", {"resume": 3}, "resume must be the `state` of a Result"),
+    ("L in bytes", {"L": b"x", "x0": np.zeros(1)}, "L must be 'backtracking'"),
+    ("L in a set", {"L": {3.0, 1.0}, "blocks": 2}, "L must be 'backtracking'"),
+    ("L masked", {"L": np.ma.array([1.0, 2.0], mask=[0, 1]), "blocks": 2}, "L must be a plain"),
+    ("x0 masked", {"x0": np.ma.array([1.0, 2.0], mask=[0, 1])}, "x0 must be a plain array"),
+    ("jac masked", {"jac": lambda x: np.ma.array(x, mask=True)}, "jac must be a plain array"),
+    ("fun masked", {"fun": lambda x: np.ma.masked}, "the value of fun must be a plain array"),
+    ("fun returns digits", {"fun": lambda x: "3"}, "fun must return a real number, got '3'"),
+    ("fun returns bytes", {"fun": lambda x: b"3"}, "fun must return a real number"),
+    ("fun is complex", {"fun": lambda x: np.array(1 + 2j)}, "fun must return a real number"),
+    (
+        "a stream of another size",
+        {"stream": lambda rng, size: rng.normal(size=(3, 4)), "b": 10},
+        r"stream\(rng, 10\) must return 10 samples along the first axis, got 3",
+    ),
+    (
+        "a stream of pairs of another size",
+        {"stream": lambda rng, size: (np.zeros((3, 2)), np.zeros(3)), "b": 10, "L": 1.0},
+        "must return 10 samples along the first axis, got 3 and 3",
+    ),
+    (
+        "a scalar x0 with entries",
+        {"x0": 3.0, "fun": lambda x: x[0] ** 2, "jac": lambda x: 2 * x},
+        "Give x0 as a list of one number",
+    ),
+    ("half of a Steps object", {"L": type("Half", (), {"at": print})()}, "L: Half lacks begin"),
 ]
 
 
@@ -207,3 +232,14 @@ def test_resuming_another_problem_is_refused() -> None:
         minimize(fun, np.ones(3), jac=jac, resume=res.state)
     with pytest.raises(ValueError, match="resume is a state of P-CCD, not of SCCD"):
         minimize(fun, ZEROS, jac=jac, n=4, method="SCCD", resume=res.state)
+
+
+def test_a_scalar_start_takes_a_gradient_of_one_entry() -> None:
+    res = minimize(lambda x: float(x) ** 2, 3.0, jac=lambda x: np.array([2.0 * float(x)]))
+    assert res.success
+    assert res.x.shape == ()
+
+
+def test_a_matrix_that_is_not_symmetric_says_how_far() -> None:
+    with pytest.raises(ValueError, match="differs from its transpose by up to 1: give"):
+        Matrix(np.array([[2.0, 1.0], [0.0, 2.0]]))

@@ -122,3 +122,39 @@ def test_an_infeasible_start_is_no_success() -> None:
     )  # fmt: skip
     assert not res.success
     assert res.dist == np.inf
+
+
+@pytest.mark.parametrize(
+    "asked", [{"change_tol": 1e-8}, {}, {"L": 2.0, "change_tol": 1.0}], ids=str
+)
+@pytest.mark.parametrize("factor", [0.0, -1.0])
+def test_a_wrong_gradient_is_no_success_of_any_kind(asked: Any, factor: float) -> None:
+    """It used to succeed at F = 2: "still"."""
+    res = minimize(
+        lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * factor * x,
+        **{"tol": None, "max_cycles": 100, **asked},
+    )  # fmt: skip
+    assert not res.success
+    assert "Check that jac is the gradient of fun" in res.message, res.message
+
+
+@pytest.mark.parametrize("asked", [{"L": 1e14, "change_tol": 1e-6}, {"L": 1e20}], ids=str)
+def test_small_steps_of_a_huge_Lambda_are_no_success(asked: Any) -> None:
+    res = minimize(
+        lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * x, tol=None, max_cycles=50, **asked
+    )
+    assert not res.success
+    assert "times the curvature of f" in res.message
+
+
+@pytest.mark.parametrize("method", ["VRO-CCD", "SCCD", "PAGE", "VR-CCD", "SGD"])
+def test_a_sampling_method_that_diverges_names_a_wrong_gradient(method: str) -> None:
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((50, 6)), rng.standard_normal(50)
+    res = minimize(
+        lambda x, i: 0.5 * float(np.mean((A[i] @ x - y[i]) ** 2)), np.ones(6), n=50, blocks=2,
+        jac=lambda x, i: -A[i].T @ (A[i] @ x - y[i]) / len(i), method=method,
+    )  # fmt: skip
+    assert not res.success
+    assert "diverged" in res.message
+    assert "Check that jac is the gradient of fun" in res.message

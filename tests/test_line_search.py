@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cyclade import L1, Backtracking, minimize
-from cyclade.gradient_check import slope_along
+from cyclade.gradient_check import noise_along, slope_along
 from suite import CASES, Case
 
 BLAME = "the gradient"
@@ -171,3 +171,107 @@ def test_noisy_values_are_believed_less_not_blamed() -> None:
     )  # fmt: skip
     assert BLAME not in res.message
     assert res.dist < 1e-5
+
+
+def in_single_precision(kind: str, rng: np.random.Generator) -> tuple[Any, Any]:
+    """A function whose arithmetic is in single precision though x is double, and its gradient."""
+    A = rng.standard_normal((200, 8)).astype("f4")
+    y = np.sign(rng.standard_normal(200)).astype("f4")
+    if kind == "squares":
+        b = 10 * y
+        return (
+            lambda x: 0.5 * float(np.mean((A @ x.astype("f4") - b) ** 2)),
+            lambda x: (A.T @ (A @ x.astype("f4") - b) / 200).astype(float),
+        )
+    margins = lambda x: y * (A @ x.astype("f4"))  # noqa: E731
+    lam = 0.01 if kind == "with a double part" else 0.0
+    return (
+        lambda x: float(np.mean(np.logaddexp(0, -margins(x)))) + 0.5 * lam * float(x @ x),
+        lambda x: A.T @ (-y / (1 + np.exp(margins(x)))) / 200 + lam * x,
+    )
+
+
+@pytest.mark.parametrize("kind", ["logistic", "squares", "with a double part"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_fun_in_single_precision_is_not_blamed(kind: str, seed: int) -> None:
+    fun, jac = in_single_precision(kind, np.random.default_rng(seed))
+    res = minimize(fun, np.zeros(8), jac=jac, blocks=2)
+    assert res.success, res.message
+    turned = minimize(fun, np.zeros(8), jac=lambda x: -jac(x), blocks=2)
+    assert "Check that jac is the gradient of fun" in turned.message
+    short = minimize(fun, np.zeros(8), jac=lambda x: 0.7 * jac(x), blocks=2)
+    assert not short.success or abs(short.fun - res.fun) < 3e-7 * abs(res.fun)
+
+
+def test_noise_of_values_is_measured_beside_a_kink_and_on_a_plateau() -> None:
+    eps = float(np.finfo(float).eps)
+    single = lambda h: float(np.float32(1.0 + 0.1 * h * h))  # noqa: E731  # flat next to 0
+    assert noise_along(single, 1.0, eps) > 1e-9
+    assert noise_along(lambda h: 1.0 + abs(h), 1.0, eps) == eps
+    assert noise_along(lambda h: 3.0, 1.0, eps) == eps
+
+
+KINKS: dict[str, tuple[Any, Any]] = {
+    "norm": (
+        lambda x: float(np.linalg.norm(x - 1)),
+        lambda x: (x - 1) / max(np.linalg.norm(x - 1), 1e-300),
+    ),
+    "1.5": (
+        lambda x: float(np.sum(abs(x - 1) ** 1.5)),
+        lambda x: 1.5 * np.sign(x - 1) * abs(x - 1) ** 0.5,
+    ),
+}
+
+
+@pytest.mark.parametrize("kink", KINKS)
+@pytest.mark.parametrize("blocks", [None, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kink_is_not_called_a_wrong_gradient(kink: str, blocks: Any, seed: int) -> None:
+    fun, jac = KINKS[kink]
+    x0 = np.random.default_rng(seed).standard_normal(3)
+    res = minimize(fun, x0, jac=jac, blocks=blocks, max_cycles=200)
+    assert "contradicts" not in res.message, res.message
+    assert res.fun < 1e-6
+    if not res.success:
+        assert "fun has a kink here, or jac is wrong" in res.message
+
+
+def test_the_evidence_for_a_kink_is_both_slopes() -> None:
+    fun, jac = KINKS["norm"]
+    res = minimize(fun, np.zeros(3), jac=jac, max_cycles=200)
+    assert not res.success
+    assert "changes at the rate -1 behind x and 1 ahead, the gradient says" in res.message
+    with pytest.raises(ValueError, match="fun has a kink, or jac is not the gradient of fun: at"):
+        minimize(lambda x: abs(x[0]), np.zeros(1), jac=lambda x: np.ones(1), check_grad=True)
+
+
+def test_a_stop_beside_the_kinks_of_absolute_values_is_no_success() -> None:
+    """The search goes on shortening steps there, and a certificate by its Λ is tiny anywhere."""
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((50, 6)), np.random.default_rng(1).standard_normal(50)
+    for blocks in (None, 3):
+        res = minimize(
+            lambda x: float(np.sum(abs(A @ x - y))), np.zeros(6), blocks=blocks, max_cycles=100,
+            jac=lambda x: A.T @ np.sign(A @ x - y),
+        )  # fmt: skip
+        assert not res.success
+        assert "contradicts" not in res.message
+        assert blocks or "fun has a kink here, or jac is wrong" in res.message
+
+
+@pytest.mark.parametrize("L", [None, 60.0])
+def test_a_gradient_that_turns_nan_ends_the_run_by_name(L: Any) -> None:
+    rng = np.random.default_rng(0)
+    A, y, calls = rng.standard_normal((50, 6)), rng.standard_normal(50), iter(range(10**6))
+
+    def fun(x: Any) -> float:
+        return 0.5 * float(np.sum((A @ x - y) ** 2))
+
+    res = minimize(
+        fun, np.ones(6), blocks=2, L=L,
+        jac=lambda x: A.T @ (A @ x - y) * (np.nan if next(calls) > 12 else 1.0),
+    )  # fmt: skip
+    assert not res.success
+    assert "the gradient of fun turned NaN or infinite" in res.message
+    assert res.fun == fun(res.x) <= fun(np.ones(6))
+    assert L is not None or res.fun < fun(np.ones(6))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -585,3 +587,11 @@ def test_ctrl_c_while_steps_are_estimated_returns_x0() -> None:
     assert found.cycles == 0
     assert "interrupted" in found.message
     np.testing.assert_array_equal(found.x, np.ones(4))
+
+
+def test_every_example_of_the_guide_reaches_its_tolerance() -> None:
+    guide = Path(__file__).parents[1].joinpath("docs", "minimize.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(block, names)
+        assert names["res"].success, block

@@ -192,3 +192,12 @@ def test_the_repr_is_short() -> None:
         lambda x: float(x @ x), np.ones(2000), jac=lambda x: 2 * x, blocks="coordinates", L=2.0
     )
     assert len(repr(res)) < 400
+
+
+@pytest.mark.parametrize("order", ["rotated", "reflected"])
+def test_orders_that_turn_visit_every_block(order: str) -> None:
+    """ "paper" is the smallest change in them too, and change_tol may be asked for."""
+    options: dict[str, Any] = {"method": "P-CCD", "L": 8.0, "order": order, "tol": None}
+    res = solve(returns="paper", max_cycles=5, **options)
+    assert "the iterate with the smallest change is returned" in res.message
+    assert solve(change_tol=1e-3, **options).success

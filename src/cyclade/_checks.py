@@ -154,6 +154,20 @@ def listed(name: str, value: Any, accepted: str) -> list[Any]:
     return entries or []
 
 
+def unmasked(name: str, value: Any) -> Any:
+    """`value`, if it is no masked array, whose mask would be lost.
+
+    >>> unmasked("x0", np.ma.array([1.0, 2.0], mask=[0, 1]))
+    Traceback (most recent call last):
+    ValueError: x0 must be a plain array, such as that of filled(...), got a masked one
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(
+            f"{name} must be a plain array, such as that of filled(...), got a masked one"
+        )
+    return value
+
+
 def real_array(name: str, value: Any, accepted: str = "an array of real numbers") -> Any:
     """`value` (an array, a tensor, nested lists or a number) as a float64 NumPy array.
 

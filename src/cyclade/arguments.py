@@ -14,7 +14,7 @@ import numpy as np
 from cyclade._arrays import Array, all_finite, kind
 from cyclade._checks import function, generator, is_number, whole_number
 from cyclade.blocks import Layout, Point
-from cyclade.gradient_check import contradiction
+from cyclade.gradient_check import Contradiction, contradiction
 from cyclade.methods import Method
 from cyclade.oracles.autograd import Autograd
 from cyclade.oracles.callables import CallableOracle
@@ -110,7 +110,9 @@ class SmoothPart:
     oracle: Any
     by_hand: bool
 
-    def gradient_check(self, sample: Sample) -> Callable[[Point, list[Any]], str | None] | None:
+    def gradient_check(
+        self, sample: Sample
+    ) -> Callable[[Point, list[Any]], Contradiction | None] | None:
         """What compares a gradient with the values of f around a point; None if it needs none."""
         if not self.by_hand:
             return None
@@ -252,7 +254,15 @@ def cycles_between_looks(every: Any, method: Method, sampler: Any) -> int:
 
 def check_start(oracle: Any, x: Point, sample: Sample) -> None:
     """Evaluate f and its gradient once, so that what is wrong with them is said at once."""
-    value, gradient = oracle.evaluate(x, sample)
+    try:
+        value, gradient = oracle.evaluate(x, sample)
+    except (IndexError, TypeError) as error:
+        if x.layout.shapes != [()]:
+            raise
+        raise ValueError(
+            f"x0 is one number, so fun and jac get an array without axes, and failed: {error}. "
+            "Give x0 as a list of one number for x[0]"
+        ) from error
     if not math.isfinite(value):
         raise ValueError(f"fun(x0) is {value}: start from a point where f is finite")
     for j, gj in enumerate(gradient):
@@ -274,7 +284,8 @@ def check_gradient_at_x0(oracle: Any, x: Point, sample: Sample) -> None:
         )
         if found is not None:
             where = "" if block is None else f" in block {x.layout.names[block]!r}"
-            raise ValueError(f"jac is not the gradient of fun{where}: at x0, {found}")
+            what = "fun has a kink, or jac" if found.kink else "jac"
+            raise ValueError(f"{what} is not the gradient of fun{where}: at x0, {found.evidence}")
 
 
 def carried(resume: Any, method: Method, layout: Layout, source: Source | None) -> Carried:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
-from cyclade._checks import shown
+from cyclade._checks import shown, unmasked
 from cyclade.files.objects import stored
 from cyclade.partitions import cuts, cuts_of_arrays, groups_of_arrays
 from cyclade.structures import Structure, take_apart
@@ -403,6 +403,7 @@ def _as_array(a: Any, label: str, whole: str = "x0") -> Array:
         a = a.detach()
         size = a.element_size()
     else:
+        a = unmasked(name, a)
         try:
             a = np.asarray(a)
             if a.dtype.kind in "iub":

@@ -3,7 +3,9 @@
 Values are known up to rounding, and nobody knows how large a user's rounding is. So the derivative
 along a line is taken from central differences over several lengths h. Too long ones disagree
 because f bends, too short ones because of rounding; where neighbours agree best, their disagreement
-is the error. A gradient is blamed only where it misses by several times that error.
+is the error. A gradient contradicts only where it misses by several times that error. Before that
+is said, the noise of the values is measured: fun may compute in single precision though x is
+double. And one-sided differences show whether f has a kink there instead.
 """
 
 from __future__ import annotations
@@ -33,6 +35,23 @@ class Slope:
         miss = abs(self.value - claimed)
         least = eps**0.25 * max(size, abs(claimed), abs(self.value))
         return bool(miss > TIMES_THE_ERROR * self.error and miss > least)
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """How values of f along a line contradict the gradient, and what they show instead."""
+
+    evidence: str
+    kink: bool = False  # one-sided slopes differ: f has a kink, or bends like one
+    between: bool = False  # the gradient lies between the slopes behind and ahead
+
+    def __str__(self) -> str:
+        if self.kink:
+            return f"fun has a kink here, or jac is wrong: {self.evidence}"
+        return (
+            f"the gradient contradicts the values of fun: {self.evidence}. Check that jac is the "
+            "gradient of fun"
+        )
 
 
 FIVE = (1 / 2, 5 / 12, 1 / 3, 1 / 4, 1 / 6)  # lengths are these powers of the rounding unit
@@ -66,13 +85,93 @@ def slope_along(
     return best
 
 
+def noise_along(phi: Callable[[float], float], length: float, eps: float) -> float:
+    """The relative error of values of φ near 0, at least `eps`, from differences of fourth order.
+
+    Those of a smooth φ vanish beside its noise, and that of single precision is seen whatever the
+    type of the values. Points are taken on either side of 0, where φ may have a kink, and further
+    apart where neighbours have the same value.
+
+    Example
+    -------
+    >>> noise_along(lambda h: float(np.float32(np.exp(h))), 1.0, 2.2e-16) > 1e-8
+    True
+    >>> noise_along(abs, 1.0, 2.2e-16)
+    2.2e-16
+    """
+    for power in (1 / 4, 1 / 6, 1 / 8):
+        h = length * eps**power
+        sides = np.array([[phi(sign * k * h) for k in range(1, 8)] for sign in (-1, 1)])
+        if np.all(np.diff(sides) != 0):
+            break
+    variances = np.mean(np.diff(sides, 4) ** 2, axis=1) / 70  # Var Δ⁴ = (8 over 4) Var
+    scale, noise = float(np.max(np.abs(sides))), math.sqrt(float(np.min(variances)))
+    return min(max(eps, noise / scale), 1e-3) if scale > 0 and math.isfinite(noise) else eps
+
+
+def contradiction_along(
+    phi: Callable[[float], float],
+    claimed: float,
+    size: float,
+    length: float,
+    eps: float,
+    where: str,
+    powers: Sequence[float] = THREE,
+) -> tuple[Contradiction | None, float]:
+    """How φ contradicts φ'(0) = `claimed`, if it does; and the rounding unit of its values.
+
+    `size` is the usual size of such slopes, `where` says which line it is. The unit is that of the
+    arithmetic, `eps`, until a contradiction makes it worth measuring.
+    """
+    with np.errstate(all="ignore"):
+        found = slope_along(phi, length, eps, powers)
+        if not found.contradicts(claimed, size, eps):
+            return None, eps
+        unit = noise_along(phi, length, eps)
+        if unit > 8 * eps:
+            found = slope_along(phi, length, unit, powers)
+            if not found.contradicts(claimed, size, unit):
+                return None, unit
+        behind, ahead = kink_along(phi, length, unit)
+    rates, kink = f"{found.value:.6g} (± {found.error:.1g})", behind != ahead
+    if kink:
+        rates = f"{behind:.6g} behind x and {ahead:.6g} ahead"
+    evidence = f"along {where} f changes at the rate {rates}, the gradient says {claimed:.6g}"
+    return Contradiction(evidence, kink, between=kink and behind <= claimed <= ahead), unit
+
+
+def kink_along(phi: Callable[[float], float], length: float, eps: float) -> tuple[float, float]:
+    """The slopes behind and ahead of 0, where they stay apart on small scales; else equal ones.
+
+    For a φ with a Lipschitz derivative they come together like the length h over which they are
+    taken; at a kink they do not, and next to √h, as of |h|^1.5, only slowly.
+
+    Example
+    -------
+    >>> kink_along(abs, 1.0, 2.2e-16)
+    (-1.0, 1.0)
+    >>> kink_along(math.exp, 1.0, 2.2e-16)
+    (0.0, 0.0)
+    """
+    short, long = length * eps ** (5 / 12), length * eps ** (1 / 4)
+    here, sides = phi(0.0), [(phi(-h), phi(h), h) for h in (short, long)]
+    (behind, ahead), (far_behind, far_ahead) = (
+        ((here - left) / h, (right - here) / h) for left, right, h in sides
+    )
+    apart, far_apart = abs(ahead - behind), abs(far_ahead - far_behind)
+    rounding = 8 * 4 * eps * max(abs(here), abs(sides[0][0]), abs(sides[0][1])) / short
+    if apart > rounding and far_apart < (long / short) ** 0.75 * apart:
+        return behind, ahead
+    return 0.0, 0.0
+
+
 def contradiction(
     value: Callable[[Any], float],
     x: Any,
     gradient: Sequence[Array],
     rng: np.random.Generator,
     block: int | None = None,
-) -> str | None:
+) -> Contradiction | None:
     """How `gradient` (by blocks) contradicts the values of f around the point x, or None.
 
     Two random directions through x, in `block` only or in all blocks, must both contradict it.
@@ -81,7 +180,7 @@ def contradiction(
     leaf = x.leaves[0]
     eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
     length = 1.0 + math.sqrt(sum(norm2(x.get(j)) for j in blocks))
-    message = None
+    found = None
     for _ in range(2):
         v = {j: random_like(x.get(j), rng) for j in blocks}
         unit = 1.0 / math.sqrt(sum(norm2(vj) for vj in v.values()))
@@ -94,12 +193,7 @@ def contradiction(
 
         claimed = unit * sum(float((gradient[j] * v[j]).sum()) for j in blocks)
         size = unit * math.sqrt(sum(norm2(gradient[j] * v[j]) for j in blocks))
-        with np.errstate(all="ignore"):
-            found = slope_along(phi, length, eps, THREE)
-        if not found.contradicts(claimed, size, eps):
+        found, _ = contradiction_along(phi, claimed, size, length, eps, "a random direction")
+        if found is None:
             return None
-        message = (
-            f"along a random direction f changes at the rate {found.value:.6g} (± "
-            f"{found.error:.1g}), the gradient says {claimed:.6g}"
-        )
-    return message
+    return found

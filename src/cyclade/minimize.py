@@ -20,7 +20,7 @@ from cyclade.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.files.checkpoint import Checkpoint
 from cyclade.files.fingerprints import told
 from cyclade.methods import as_method, make_sampler
-from cyclade.orders import Backward, Custom, Forward, Shuffled, as_order
+from cyclade.orders import as_order
 from cyclade.regularisers import Regulariser, per_block
 from cyclade.result import Iterate, Result
 from cyclade.returned_iterate import Best, Seen, as_rule
@@ -219,14 +219,13 @@ def minimize(
     if isinstance(order, list | tuple | range | np.ndarray) and chosen.one_block:
         order = "forward"  # there is nothing to order
     turns = as_order(order, layout.m)
-    visits_all = isinstance(turns, Forward | Backward | Shuffled | Custom)
+    visits_all = turns.visits_all
     arguments.check_options(chosen, block_min, L, eta, accelerate)
     limits = arguments.limits(tol, rtol, change_tol, max_cycles, max_samples, max_seconds)
     if change_tol is not None and not visits_all:
         raise ValueError(
-            "change_tol needs an order that visits every block in a cycle (forward, backward, "
-            "shuffled or a list), not random, greedy or one of your own: a block that waits does "
-            "not move"
+            "change_tol needs an order that visits every block in a cycle, not random, greedy or "
+            "one of your own: a block that waits does not move"
         )
     start_rng, rule_rng, evaluation_rng = generator("seed", seed).spawn(3)
     if not isinstance(returns, str):

@@ -20,12 +20,17 @@ Score = Callable[[], Sequence[float]]
 class Order(Protocol):
     """The turns of one cycle."""
 
+    visits_all: bool
+    """Whether every block has its turn in every cycle."""
+
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m block numbers, 0 … m−1, one per turn."""
 
 
 class Forward:
     """j = 1, …, m: the paper's order."""
+
+    visits_all = True
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """0, 1, …, m−1."""
@@ -35,6 +40,8 @@ class Forward:
 class Backward:
     """j = m, …, 1."""
 
+    visits_all = True
+
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m−1, …, 1, 0."""
         return iter(range(whole_number("m", m, 1) - 1, -1, -1))
@@ -42,6 +49,8 @@ class Backward:
 
 class Shuffled:
     """A new random permutation each cycle."""
+
+    visits_all = True
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """A permutation of 0 … m−1."""
@@ -51,6 +60,8 @@ class Shuffled:
 
 class Rotated:
     """Forward, but from a random block on each cycle, and round: j, …, m, 1, …, j−1."""
+
+    visits_all = True
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """A rotation of 0 … m−1."""
@@ -62,6 +73,8 @@ class Rotated:
 class Reflected:
     """Forward or backward, by a coin each cycle."""
 
+    visits_all = True
+
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """0 … m−1, or m−1 … 0."""
         forward = list(range(whole_number("m", m, 1, LARGEST_INDEX)))
@@ -70,6 +83,8 @@ class Reflected:
 
 class Random:
     """m blocks drawn uniformly with replacement."""
+
+    visits_all = False
 
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m independent draws."""
@@ -85,6 +100,8 @@ class Greedy:
     the current point: every turn costs a whole gradient.
     """
 
+    visits_all = False
+
     def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
         """m times the block with the largest score (the first of equals)."""
         function("score", score, "a function that gives the length of each block's step")
@@ -94,6 +111,8 @@ class Greedy:
 
 class Custom:
     """The same given turns every cycle: a list of block numbers (0 … m−1), in any order."""
+
+    visits_all = True
 
     def __init__(self, sequence: Sequence[int]) -> None:
         self.sequence = [as_block_number(j) for j in sequence]
@@ -109,6 +128,8 @@ class Checked:
     A turn too few or a wrong number is an error at that turn. That there were too many is seen when
     the next cycle begins: an order may look at the point, so none is asked for before its time.
     """
+
+    visits_all = False  # that is not known
 
     def __init__(self, order: Order) -> None:
         self.order = order

@@ -48,7 +48,8 @@ class Result:
     method:
         The method, by its name in the paper.
     cycles, samples, prox_calls:
-        Cycles done; component gradients evaluated (see `cyclade.counting`); proxes evaluated.
+        Cycles done; component gradients evaluated (see `cyclade.counting`), where f without `n` or
+        `stream` counts as one component; proxes evaluated.
     values, hvps:
         Function values (by line searches) and Hessian-vector products (by curvature estimates),
         counted in samples too; zero with given steps.

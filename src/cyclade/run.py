@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cyclade.blocks import Point
 from cyclade.certificate import certificate
 from cyclade.core import State, iterate, start
 from cyclade.counting import CountingProx
+from cyclade.gradient_check import Contradiction
 from cyclade.guard import MOST_RETREATS, Course, course
 from cyclade.honest import inflated
 from cyclade.progress import Bar, Interrupt
@@ -38,6 +39,8 @@ from cyclade.run_parts import (
 from cyclade.samplers import Full, StreamEnded
 from cyclade.steps import LineSearchError
 from cyclade.steps.matrix import largest_entry
+
+FAR = 1e4  # how many times tol the Euclidean distance must be for a Λ that was measured to be odd
 
 
 class Runner:
@@ -122,12 +125,12 @@ class Runner:
                     if interrupted:
                         self._see_last(seen)
                         message = f"interrupted after cycle {state.k}; the best so far is returned"
-                        raise Stop(self._best(), False, message, interrupted=True)
+                        raise Stop("interrupted", self._best(), False, message)
         except Stop as stop:
             ending = stop.ending
         except KeyboardInterrupt:
             message = f"interrupted in cycle {state.k + 1}; the best so far is returned"
-            ending = Ending(self._best(before), False, message, False, interrupted=True)
+            ending = Ending("interrupted", self._best(before), False, message, resumable=False)
         ending.message += self._remarks(ending)
         carried.wall = time.perf_counter() - begun
         self._carry()
@@ -168,10 +171,8 @@ class Runner:
         begun = time.perf_counter()
         try:
             next(cycles)
-        except LineSearchError as error:
-            raise Stop(before, False, str(error), resumable=False) from None
-        except StreamEnded as error:
-            raise Stop(before, False, str(error), resumable=False) from None
+        except (LineSearchError, StreamEnded) as error:
+            raise Stop(error.status, before, False, str(error), resumable=False) from None
         finally:
             self.carried.seconds += time.perf_counter() - begun
 
@@ -223,7 +224,7 @@ class Runner:
         row = (
             seen.k, self._oracle.gradients, self.carried.seconds, seen.fun,
             self._last.certificate, self._last.dist, seen.change,
-            getattr(self._steps, "rate", math.nan),
+            self._steps.rate,
         )  # fmt: skip
         for name, value in zip(HISTORY, row, strict=True):
             self.carried.history[name].append(value)
@@ -238,7 +239,7 @@ class Runner:
         where = course(seen.fun, self._last.smooth, first, best, self._eps)
         if where is Course.UNBOUNDED:
             message = f"F seems to be unbounded below: F = {seen.fun:.3g} after cycle {seen.k}"
-            raise Stop(seen.x, False, message, resumable=False)
+            raise Stop("unbounded", seen.x, False, message, resumable=False)
         if where is Course.DIVERGED:
             finite = math.isfinite(self._last.smooth) and not math.isnan(seen.fun)
             return self._diverged(f"F = {seen.fun:.3g}" if finite else "F is not finite")
@@ -249,31 +250,34 @@ class Runner:
     def _diverged(self, what: str) -> Seen:
         if self.setup.guarded:
             return self._retreat(what)
-        best, wrong = self._best(), None
-        if self.setup.check_gradient is not None:
-            wrong = self._contradiction(best, self.evaluate(best).gradient)
-        message = wrong or (
-            f"diverged: {what} after cycle {self.state.k}; the best iterate seen is returned. "
-            "A smaller eta (or larger L) may help"
+        return self._give_up(
+            f"diverged: {what} after cycle {self.state.k}",
+            "the best iterate seen is returned. A smaller eta (or larger L) may help",
         )
-        raise Stop(best, False, message, resumable=False)
 
-    def _contradiction(self, x: Point, gradient: list[Any]) -> str | None:
+    def _give_up(self, what: str, otherwise: str) -> NoReturn:
+        """End a run that diverged: because of its gradient, or `otherwise`."""
+        best = self._best()
+        wrong: object = self._contradiction(best)
+        if self._evaluates and not all(map(all_finite, self.evaluate(best).gradient)):
+            wrong = "the gradient of fun turned NaN or infinite"
+        status = "wrong_gradient" if wrong else "diverged"
+        message = f"{what}; {wrong or otherwise}"
+        raise Stop(status, best, False, message, resumable=False)
+
+    def _contradiction(self, x: Point) -> Contradiction | None:
         """What is wrong with the gradient at x, if the values of f around it say so."""
         check = self.setup.check_gradient
-        found = None if check is None else check(x, gradient)
-        if found is None:
-            return None
-        wrong = f"the gradient contradicts the values of fun: {found}"
-        return f"{wrong}. Check that jac is the gradient of fun"
+        return None if check is None else check(x, self.evaluate(x).gradient)
 
     def _retreat(self, why: str) -> Seen:
         """Back to the best iterate with half the η."""
         state, best = self.state, self._best()
         self.carried.retreats += 1
         if self.carried.retreats > MOST_RETREATS:
-            message = f"diverged: {why}, however small eta; the best iterate seen is returned"
-            raise Stop(best, False, message, resumable=False)
+            self._give_up(
+                f"diverged: {why}, however small eta", "the best iterate seen is returned"
+            )
         for j in range(state.x.layout.m):
             state.x.set(j, best.get(j))
         afresh = start(self._oracle, state.x, self.setup.sampler, state.sample_rng)
@@ -286,16 +290,14 @@ class Runner:
     # -------------------------------------------------------------------------------- stopping
 
     def _stop_if_done(self, seen: Seen, stopped: bool) -> None:
-        limits = self.limits
         if stopped:
             self._see_last(seen)
-            raise Stop(seen.x, False, f"stopped by the callback after cycle {seen.k}")
+            message = f"stopped by the callback after cycle {seen.k}"
+            raise Stop("callback", seen.x, False, message)
         if self._spent() is not None:
             self._see_last(seen)
         self._stop_if_stationary(seen)
-        if limits.change_tol is not None and seen.change <= limits.change_tol:
-            message = f"still: ‖x_k − x_{{k−1}}‖_Λ ≤ change_tol = {limits.change_tol:g}"
-            raise Stop(seen.x, True, message)
+        self._stop_if_small_change(seen)
         self._stop_if_spent(seen)
 
     def _asks_to_stop(self, seen: Seen) -> bool:
@@ -320,23 +322,41 @@ class Runner:
         """Success, if x_k is as stationary as was asked for: of F itself, not of small steps."""
         limits, now = self.limits, self._last
         if now.reached is not None and not math.isnan(seen.fun):
-            raise Stop(seen.x, True, now.reached)
+            raise Stop("stationary", seen.x, True, now.reached)
         if not math.isfinite(seen.fun) or not limits.tolerant:
             return
         message = None
         if limits.tol is not None and math.sqrt(now.certificate) <= limits.tol:
-            if now.dist <= limits.tol or not self._inflated(seen.x):
+            if now.dist <= limits.tol or not self._inflated(seen.x, limits.tol):
                 message = f"stationary: √certificate ≤ tol = {limits.tol:g}"
         elif limits.tol is not None and self._inflation and now.dist <= limits.tol:
             message = f"stationary: dist ≤ tol = {limits.tol:g}"
         if limits.rtol is not None and now.dist <= limits.rtol * self.carried.first_dist:
             message = f"stationary: dist ≤ rtol = {limits.rtol:g} of that at x0"
-        if message is None or self._may_move(seen):
+        if message is not None and not self._may_move(seen):
+            self._succeed("stationary", seen, message)
+
+    def _stop_if_small_change(self, seen: Seen) -> None:
+        """Success, if the change is small, and not because Λ is far too large."""
+        change_tol = self.limits.change_tol
+        if change_tol is None or not seen.change <= change_tol:
             return
-        wrong = self._contradiction(seen.x, now.gradient)
-        if wrong is not None:
-            raise Stop(seen.x, False, wrong)
-        raise Stop(seen.x, True, message)
+        if self._inflation and math.isnan(seen.fun):
+            return  # it waits for the next evaluation
+        self._see_last(seen)
+        if self._last.dist <= change_tol or not self._inflated(seen.x, change_tol):
+            message = f"still: ‖x_k − x_{{k−1}}‖_Λ ≤ change_tol = {change_tol:g}"
+            self._succeed("small_change", seen, message)
+
+    def _succeed(self, status: str, seen: Seen, message: str) -> NoReturn:
+        """End in success, unless values of f around x contradict the gradient.
+
+        At a kink they do not where f rises on both sides faster than the gradient says.
+        """
+        wrong = self._contradiction(seen.x)
+        if wrong is not None and not wrong.between:
+            raise Stop("wrong_gradient", seen.x, False, str(wrong))
+        raise Stop(status, seen.x, True, message)
 
     def _may_move(self, seen: Seen) -> bool:
         """Whether r is nonconvex and the last cycle moved x (or there was none yet).
@@ -348,52 +368,52 @@ class Runner:
             return False
         return not seen.change <= 10 * math.sqrt(self._last.certificate) + 100 * self._eps
 
-    def _inflated(self, x: Point) -> bool:
-        """Whether Λ, as it was given, is so large that its norm certifies anything."""
-        if getattr(self._steps, "measured", False):
-            return False
+    def _inflated(self, x: Point, tol: float) -> bool:
+        """Whether Λ is so large that its norm certifies anything."""
+        if self._steps.measured and self._last.dist <= FAR * tol:
+            return False  # Λ is the curvature that was seen; only at a kink that has no bound
         if not self._inflation:
             self._inflation = inflated(
                 self._oracle, x, self.setup.evaluation_sample, self._last.gradient, self.setup.reg,
-                self._steps.metric, self.limits.tol or 0.0,
+                self._steps.metric, tol,
             )  # fmt: skip
         return self._inflation > 0
 
     def _stop_if_stuck(self, seen: Seen) -> None:
         """No block moved in a whole cycle: rounding ends the run before the tolerance does."""
         dist = f"dist(∂F(x), 0) = {self._last.dist:.3g}"
-        if not self.limits.tolerant:
-            raise Stop(seen.x, True, f"still: no block moves any more; {dist}")
-        message = f"no block moves any more in this precision, before the tolerance: {dist}"
-        raise Stop(seen.x, False, message)
+        if not self.limits.tolerant and not self._inflated(seen.x, 0.0):
+            self._succeed("still", seen, f"still: no block moves any more; {dist}")
+        before = ", before the tolerance" if self.limits.tolerant else ""
+        message = f"no block moves any more in this precision{before}: {dist}"
+        wrong = self._contradiction(seen.x)
+        raise Stop("still", seen.x, False, f"{message}; {wrong}" if wrong else message)
 
-    def _spent(self) -> str | None:
-        """Which limit is reached, if one is."""
-        limits, spent = self.limits, None
+    def _spent(self) -> tuple[str, str] | None:
+        """Which limit is reached, if one is: its name, and words."""
+        limits = self.limits
         if limits.max_cycles is not None and self.state.k >= limits.max_cycles:
-            spent = f"max_cycles = {limits.max_cycles} reached"
-        elif limits.max_samples is not None and (
+            return "max_cycles", f"max_cycles = {limits.max_cycles} reached"
+        if limits.max_samples is not None and (
             self._oracle.gradients >= limits.max_samples * (1 - 1e-12)  # shares add up to rounding
         ):
-            spent = f"max_samples = {limits.max_samples:g} reached"
-        elif limits.max_seconds is not None and self.carried.wall >= limits.max_seconds:
-            spent = f"max_seconds = {limits.max_seconds:g} reached"
-        elif self.setup.ready is not None and not self.setup.ready():
-            spent = "the samples at hand are used up"
-        return spent
+            return "max_samples", f"max_samples = {limits.max_samples:g} reached"
+        if limits.max_seconds is not None and self.carried.wall >= limits.max_seconds:
+            return "max_seconds", f"max_seconds = {limits.max_seconds:g} reached"
+        if self.setup.ready is not None and not self.setup.ready():
+            return "no_samples", "the samples at hand are used up"
+        return None
 
     def _stop_if_spent(self, seen: Seen) -> None:
+        """A limit is a success where no tolerance was asked for."""
         spent = self._spent()
-        if spent is not None:
-            rule = self.carried.rule
-            x = seen.x if rule.x is None else rule.x
-            message = f"{spent}; {rule.name} is returned"
-            if self.limits.tolerant:
-                message = f"{spent} before the tolerance; {rule.name} is returned"
-                if self.setup.check_gradient is not None:  # a wrong gradient may be why
-                    wrong = self._contradiction(x, self.evaluate(x).gradient)
-                    message = f"{message}; {wrong}" if wrong else message
-            raise Stop(x, not self.limits.tolerant, message)
+        if spent is None:
+            return
+        (status, message), rule, tolerant = spent, self.carried.rule, self.limits.tolerant
+        x = seen.x if rule.x is None else rule.x
+        message += " before the tolerance" * tolerant + f"; {rule.name} is returned"
+        wrong = self._contradiction(x) if tolerant else None  # which may be why
+        raise Stop(status, x, not tolerant, f"{message}; {wrong}" if wrong else message)
 
     def _best(self, otherwise: Point | None = None) -> Point:
         best = self.carried.best.x
@@ -402,9 +422,12 @@ class Runner:
     def _remarks(self, ending: Ending) -> str:
         remarks = []
         if self._inflation and not ending.success:
+            why = "give a smaller L"
+            if self._steps.measured:
+                why = "fun has a kink here, or jac is wrong"
             remarks.append(
                 f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its "
-                "norm means little: give a smaller L"
+                f"norm means little: {why}"
             )
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"

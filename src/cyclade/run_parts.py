@@ -12,10 +12,12 @@ from cyclade.blocks import Point
 from cyclade.core import State
 from cyclade.counting import Counting
 from cyclade.files.objects import stored
+from cyclade.gradient_check import Contradiction
 from cyclade.orders import Order
 from cyclade.result import HISTORY
 from cyclade.returned_iterate import Best, Rule
 from cyclade.samplers import Sample, Sampler
+from cyclade.steps import RunSteps
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Setup:
 
     oracle: Counting
     reg: Any
-    steps: Any
+    steps: RunSteps
     sampler: Sampler
     order: Order
     evaluation_sample: Sample  # None: F is never evaluated
@@ -49,7 +51,7 @@ class Setup:
     visits_all: bool = True  # whether every block has its turn in every cycle
     guarded: bool = False  # whether η may be halved when F rises
     interrupted: bool = False  # whether Ctrl-C came before the first cycle
-    check_gradient: Callable[[Point, list[Any]], str | None] | None = None
+    check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
     measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
     alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
@@ -115,27 +117,27 @@ class Measured:
 
 @dataclass
 class Ending:
-    """How a run ended: the point it returns, and why."""
+    """How a run ended: why, by a word and in words, and the point it returns."""
 
+    status: str
     x: Point
     success: bool
     message: str
     resumable: bool = True
-    interrupted: bool = False  # by Ctrl-C
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.status == "interrupted"
 
 
 class Stop(Exception):
     """Raised inside a run to end it."""
 
     def __init__(
-        self,
-        x: Point,
-        success: bool,
-        message: str,
-        resumable: bool = True,
-        interrupted: bool = False,
+        self, status: str, x: Point, success: bool, message: str, resumable: bool = True
     ) -> None:
-        self.ending = Ending(x, success, message, resumable, interrupted)
+        self.ending = Ending(status, x, success, message, resumable)
 
 
 @dataclass

@@ -76,9 +76,10 @@ class FiniteSum:
 class Stream:
     """An endless source of samples, n = ∞ in the paper.
 
-    `source` is either a callable ``source(rng, size) -> batch``, or an iterable of single samples,
-    which `collate` puts together (default: `numpy.stack`, entry by entry for tuples and dicts). A
-    callable of the generator replays exactly from a seed; an iterator is as reproducible
+    `source` is either a callable ``source(rng, size) -> batch``, with `size` samples along the
+    first axis of an array, a list, or some array of a tuple or dict; or an iterable of single
+    samples, which `collate` puts together (default: `numpy.stack`, entry by entry for tuples and
+    dicts). A callable of the generator replays exactly from a seed; an iterator is as reproducible
     as the iterator itself. A stream that ends raises `StreamEnded`.
 
     Example
@@ -115,7 +116,9 @@ class Stream:
         size = whole_number("size", size, 1)
         _require_generator(rng)
         if self._call is not None:
-            return Batch(self._call(rng, size), size)
+            batch = self._call(rng, size)
+            _check_batch(batch, size)
+            return Batch(batch, size)
         assert self._iterator is not None
         items = list(islice(self._iterator, size))
         if len(items) < size:
@@ -128,6 +131,19 @@ class Stream:
             raise ValueError(
                 f"the samples of the stream's source do not make a batch ({error}); give collate="
             ) from error
+
+
+def _check_batch(batch: Any, size: int) -> None:
+    """ValueError if no array in `batch` has `size` samples along its first axis."""
+    parts = list(batch.values()) if isinstance(batch, Mapping) else [batch]
+    if isinstance(batch, tuple):
+        parts = list(batch)
+    counts = [len(part) for part in parts if isinstance(part, list) or np.ndim(part)]
+    if counts and size not in counts:
+        raise ValueError(
+            f"stream(rng, {size}) must return {size} samples along the first axis, "
+            f"got {' and '.join(map(str, counts))}"
+        )
 
 
 @stored
@@ -143,6 +159,8 @@ class Batch:
 
 class StreamEnded(ValueError):
     """A stream had fewer samples than were asked for."""
+
+    status = "stream_ended"  # of the run which it ends, see `Result.status`
 
 
 def stack(items: list[Any]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cyclade._arrays import Array
+from cyclade._checks import shown, unmasked
 from cyclade.blocks import Point
 from cyclade.samplers import Sample
 
@@ -261,7 +262,7 @@ def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
     shape = layout.block_shapes[j]
     if gj.__class__ is np.ndarray and gj.dtype is layout.dtypes[j] and gj.shape == shape:
         return gj.copy()
-    gj = _real(np.array(gj), name, layout.dtypes[j])
+    gj = _real(np.array(unmasked(name, gj)), name, layout.dtypes[j])
     if gj.shape != shape:
         raise ValueError(f"{name} returned shape {gj.shape} for block {j} of shape {shape}")
     return gj
@@ -273,8 +274,11 @@ def arrays_like(gradient: Any, x: Point) -> list[Array]:
     bare = gradient.__class__ is np.ndarray and layout.labels == [""]
     if bare and gradient.dtype is layout.dtypes[0] and gradient.shape == layout.shapes[0]:
         return layout.flat([gradient.copy()])
+    unmasked("jac", gradient)
     try:
         arrays = [np.array(a) for a in layout.arrays(gradient)]
+        if layout.shapes == [()] and arrays[0].shape == (1,):
+            arrays = [arrays[0].reshape(())]  # of a scalar x
         fits = [a.shape for a in arrays] == layout.shapes
     except (AttributeError, IndexError, TypeError, ValueError, KeyError):
         fits = False
@@ -299,13 +303,16 @@ def number(value: Any) -> float:
     """`value` as a float, or an error that says it is not a scalar."""
     if value.__class__ is float or value.__class__ is np.float64:
         return float(value)
-    shape = np.shape(value)
+    shape = np.shape(unmasked("the value of fun", value))
     if math.prod(shape) != 1:
         raise ValueError(f"fun must return a scalar, got an array of shape {shape}")
     try:
-        return float(np.reshape(value, ()))
+        scalar = np.reshape(value, ())
+        if scalar.dtype.kind in "fiubO":
+            return float(scalar)
     except (TypeError, ValueError):
-        raise TypeError(f"fun must return a real number, got {type(value).__name__}") from None
+        pass
+    raise TypeError(f"fun must return a real number, got {shown(value)}")
 
 
 def _describe(value: Any) -> str:

@@ -1,7 +1,7 @@
 """The step η Λ_j^{−1} of each block: given, found by a line search, or from estimated curvature."""
 
 from cyclade.steps.backtracking import Backtracking
-from cyclade.steps.base import Eta, LineSearchError, Rated, Steps, as_schedule
+from cyclade.steps.base import Eta, LineSearchError, Rated, RunSteps, Steps, as_schedule
 from cyclade.steps.curvature import Curvature, power_iteration, random_like
 from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import Matrix
@@ -14,6 +14,7 @@ __all__ = [
     "LineSearchError",
     "Matrix",
     "Rated",
+    "RunSteps",
     "Steps",
     "as_schedule",
     "power_iteration",

@@ -9,11 +9,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from cyclade._arrays import Array, array_namespace, norm2
+from cyclade._arrays import Array, all_finite, array_namespace, norm2
 from cyclade._checks import above, probability, shown, whole_number
-from cyclade.gradient_check import slope_along
+from cyclade.gradient_check import FIVE, contradiction_along
 from cyclade.steps.base import Eta, LineSearchError, Rated
 from cyclade.steps.scaling import equilibrate
 
@@ -55,13 +53,14 @@ class Backtracking(Rated):
     ‖∇^j f(x_{k−1,j+1}) − ∇^j f(x_{k−1,j})‖ ≤ L_j ‖u‖; where that is rounding too, L_j stays as it
     was last accepted. Where values go on rejecting what gradients accept, differences of values
     along the step decide which of the two is wrong (`cyclade.gradient_check`), and only a clear
-    contradiction is an error.
+    contradiction is an error. Those differences also tell the rounding unit of fun, which may
+    compute in single precision though x is double.
 
     Certificates are measured with the largest curvature that was seen, not with an L_j that a
     search left behind: `metric` is the smaller of the two.
     """
 
-    measured = True  # `metric` is the curvature of f, so certificates need no second look at it
+    measured = True
     most_trials = 60
     patience = 3  # rejections by values before gradients are asked whether they agree
 
@@ -96,6 +95,7 @@ class Backtracking(Rated):
         self.first = list(self.L)  # L_j at x_0: stands in until a curvature was seen
         self._compared = [False] * self.blocks  # blocks whose gradient was held against values
         self._noise = 0.0  # how much values were found to err beyond what is assumed, relatively
+        self._unit = 0.0  # the rounding unit of values and gradients, where it was measured
 
     def begin(self, k: int) -> None:
         """Take η_k; every `shrink_every` cycles L_j may come down."""
@@ -116,6 +116,8 @@ class Backtracking(Rated):
         if not math.isfinite(value):
             return gj, self.current(j)  # nothing to compare with; the caller sees the value
         xj, slope, accepted = now.get(j), now.grad(j), self.L[j]
+        if not (math.isfinite(float(slope.sum())) or all_finite(slope)):
+            raise LineSearchError(f"the gradient of fun turned NaN or infinite in block {j}")
         self.L[j] *= self.shrink if self._shrinks else 1.0
         growth, rejections, edge = self.grow, 0, False
         for trial_number in range(self.most_trials):
@@ -127,7 +129,7 @@ class Backtracking(Rated):
                 if rejections >= self.patience:
                     trial = self._by_gradients(j, now, xj, u, slope)
                     if trial.verdict is not Verdict.TOO_LONG:
-                        self._blame_or_trust(j, now, xj, u, slope, value)
+                        self._check_gradient(j, now, xj, u, slope, value)
             edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is Verdict.LOST)
             if trial.verdict is Verdict.FITS:
                 if trial.curvature > self.seen[j]:
@@ -168,14 +170,14 @@ class Backtracking(Rated):
             return self._by_gradients(j, now, xj, u, slope)
         if -2 * allowed - noise > excess and not self._compared[j]:
             # f falls by far more than promised: it bends down, or the gradient is too short.
-            self._blame_or_trust(j, now, xj, u, slope, value)
+            self._check_gradient(j, now, xj, u, slope, value)
         curvature = 2 * excess / length2 if excess > noise else math.nan
         verdict = Verdict.FITS if excess < allowed else Verdict.TOO_LONG
         return Trial(verdict, curvature, by_values=True)
 
     def _by_gradients(self, j: int, now: Any, xj: Array, u: Array, slope: Array) -> Trial:
         """Block smoothness itself, ‖∇^j f(x + u) − ∇^j f(x)‖ ≤ L_j ‖u‖ in the norms of S_j."""
-        shape, eps = self.shape[j], epsilon(xj)
+        shape, eps = self.shape[j], max(epsilon(xj), self._unit)
         there = now.trial_grad(j, u)
         bent, length2 = norm2(there - slope, 1.0 / shape), norm2(u - xj, shape)
         if not math.isfinite(bent):
@@ -187,7 +189,7 @@ class Backtracking(Rated):
         fits = curvature <= self.L[j] * (1 + 1e-3)
         return Trial(Verdict.FITS if fits else Verdict.TOO_LONG, curvature)
 
-    def _blame_or_trust(
+    def _check_gradient(
         self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float
     ) -> None:
         """Values reject a step that gradients accept: LineSearchError if the gradient is wrong."""
@@ -195,20 +197,19 @@ class Backtracking(Rated):
         size = math.sqrt(norm2(step))
         direction = step / size
         claimed = float((slope * direction).sum())
-        length = 1.0 + math.sqrt(norm2(xj))
-        with np.errstate(all="ignore"):
-            found = slope_along(lambda h: now.trial(j, xj + h * direction), length, eps)
-        if found.contradicts(claimed, math.sqrt(norm2(slope * direction)), eps):
-            raise LineSearchError(
-                f"the gradient of block {j} contradicts the values of fun: along the step f "
-                f"changes at the rate {found.value:.6g} (± {found.error:.1g}), the gradient says "
-                f"{claimed:.6g}. Check that jac is the gradient of fun"
-            )
+        wrong, unit = contradiction_along(
+            lambda h: now.trial(j, xj + h * direction), claimed,
+            math.sqrt(norm2(slope * direction)), 1.0 + math.sqrt(norm2(xj)), eps,
+            f"the step of block {j}", FIVE,
+        )  # fmt: skip
+        if wrong is not None and not wrong.between:
+            raise LineSearchError(str(wrong), "wrong_gradient")
         self._compared[j] = True
         # The gradient is right, so values err more than was assumed: believe them less from now on.
+        self._unit = max(self._unit, unit)
         miss = abs(now.trial(j, u) - value - claimed * size)
         scale = max(abs(value), eps)
-        if miss <= eps**0.5 * scale:  # more than that is no rounding, but a kink or a sharp bend
+        if miss <= unit**0.5 * scale:  # more than that is no rounding, but a kink or a sharp bend
             self._noise = max(self._noise, 4 * miss / scale)
 
     def prepare(self, at_x0: Any) -> None:
@@ -235,7 +236,7 @@ class Backtracking(Rated):
         """What the searches found."""
         learnt = {"L": list(self.L), "seen": list(self.seen), "shape": list(self.shape)}
         seen = {"first": list(self.first), "compared": list(self._compared)}
-        return super().memory() | learnt | seen | {"noise": self._noise}
+        return super().memory() | learnt | seen | {"noise": self._noise, "unit": self._unit}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from there."""
@@ -243,6 +244,7 @@ class Backtracking(Rated):
         self.L, self.seen = list(memory["L"]), list(memory["seen"])
         self.first, self._compared = list(memory["first"]), list(memory["compared"])
         self.shape, self._noise = list(memory["shape"]), memory["noise"]
+        self._unit = memory["unit"]
 
 
 def epsilon(a: Array) -> float:

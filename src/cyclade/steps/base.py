@@ -40,12 +40,35 @@ class Steps(Protocol):
         """Take up what `memory` gave."""
 
 
+class RunSteps(Steps, Protocol):
+    """Steps that a `Runner` takes; `Rated` has all of it but `at`, `current` and `metric`."""
+
+    rate: float
+    """η in the cycle under way."""
+
+    blocks: int | None
+    """How many blocks it is for; None if for any number."""
+
+    measured: bool
+    """Whether `metric` is the curvature of f, so that certificates need no second look at it."""
+
+    def slow(self) -> None:
+        """Halve η from the next cycle on."""
+
+
 class LineSearchError(RuntimeError):
     """No step can be taken: the gradient contradicts f, or F is not finite there."""
+
+    def __init__(self, message: str, status: str = "no_step") -> None:
+        super().__init__(message)
+        self.status = status  # that of the run which it ends, see `Result.status`
 
 
 class Rated:
     """The learning rate of steps: η_k of a schedule, times what `slow` made of it."""
+
+    blocks: int | None = None
+    measured = False
 
     def __init__(self, eta: Eta) -> None:
         self.eta = as_schedule(eta)

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from cyclade._arrays import Array, array_namespace, kind
-from cyclade._checks import is_number, positive, shown
+from cyclade._checks import is_number, listed, positive, shown, unmasked
 from cyclade.blocks import Layout, Point
 from cyclade.steps.backtracking import Backtracking
-from cyclade.steps.base import Steps
+from cyclade.steps.base import RunSteps
 from cyclade.steps.curvature import Curvature
 from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import Matrix
 
+STEPS = ("begin", "current", "metric", "prepare", "memory", "recall", "rate", "slow", "blocks",
+         "measured")  # fmt: skip
 ACCEPTED = (
     "'backtracking', 'scaled', 'estimate', a number, one number, diagonal or Matrix per block, "
     "or a Steps object"
@@ -30,7 +32,7 @@ def as_steps(
     x0: Point,
     deterministic: bool,
     shrink_every: int = 1,
-) -> Steps:
+) -> RunSteps:
     """The steps for `layout`; Λ may be given for the blocks of `user_layout`, which it merges.
 
     For a method that samples, ``L=None`` and ``L="estimate"`` are made from component-wise
@@ -39,9 +41,14 @@ def as_steps(
     if callable(getattr(L, "at", None)):
         if eta is not None:
             raise ValueError("eta is part of the Steps object given as L: set it there")
-        blocks = getattr(L, "blocks", layout.m)
-        if blocks != layout.m:
-            raise ValueError(f"L is a Steps object for {blocks} blocks, but there are {layout.m}")
+        lacking = [name for name in STEPS if not hasattr(L, name)]
+        if lacking:
+            raise TypeError(
+                f"L: {type(L).__name__} lacks {', '.join(lacking)} of a Steps object; "
+                "cyclade.steps.Rated has them"
+            )
+        if L.blocks not in (None, layout.m):
+            raise ValueError(f"L is a Steps object for {L.blocks} blocks, but there are {layout.m}")
         return copy.deepcopy(L)  # type: ignore[no-any-return]  # it learns; the user's stays as it was
     eta = (1.0 if deterministic else 0.15) if eta is None else eta
     if L is None:
@@ -67,12 +74,10 @@ def _per_block(L: Any, layout: Layout, x0: Point) -> list[Any]:
         L = [named[name] for name in layout.names]
     if is_number(L) or isinstance(L, Matrix):
         L = [L] * layout.m
-    elif kind(L) and L.ndim == 0:
-        raise TypeError(f"L must be {ACCEPTED}, got {L!r}")
     try:
-        entries = list(L)
-    except TypeError:
-        raise TypeError(f"L must be {ACCEPTED}, got {type(L).__name__}") from None
+        entries = listed("L", unmasked("L", L), ACCEPTED)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
     if len(entries) != layout.m:
         raise ValueError(
             f"L must have one entry for each of the {layout.m} blocks, got {len(entries)}"
@@ -102,7 +107,7 @@ def _checked(entry: Any, j: int, shape: tuple[int, ...], like: Array) -> Any:
     if isinstance(entry, str | bytes | bool):
         raise TypeError(f"L[{j}] must be a number or an array, got {entry!r}")
     try:
-        diagonal = array_namespace(like).asarray(entry, dtype=like.dtype)
+        diagonal = array_namespace(like).asarray(unmasked(f"L[{j}]", entry), dtype=like.dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"L[{j}] must be a number or an array, got {shown(entry)}") from None
     if tuple(diagonal.shape) != shape:
@@ -129,7 +134,7 @@ def _merged(Lambda: list[Any], layout: Layout, x0: Point) -> Any:
     return diagonal
 
 
-def blocks_with_matrices(steps: Steps) -> list[int]:
+def blocks_with_matrices(steps: RunSteps) -> list[int]:
     """The blocks whose Λ_j is a `Matrix`."""
-    Lambda = getattr(steps, "Lambda", [])
+    Lambda = steps.Lambda if isinstance(steps, Fixed) else []
     return [j for j, entry in enumerate(Lambda) if isinstance(entry, Matrix)]

@@ -23,7 +23,7 @@ class Curvature(Rated):
     `every` cycles (never again with `every=None`). The result is a local estimate, not a bound.
     """
 
-    measured = True  # `metric` is the curvature of f, so certificates need no second look at it
+    measured = True
 
     def __init__(
         self,

@@ -125,6 +125,10 @@ def _symmetric(matrix: Any) -> Array:
     if not math.isfinite(largest):
         raise ValueError("matrix contains NaN or infinity")
     eps = float(array_namespace(a).finfo(a.dtype).eps)
-    if float(abs(a - a.T).max()) > 100 * eps * largest:
-        raise ValueError("matrix must be symmetric")
+    apart = float(abs(a - a.T).max())
+    if apart > 100 * eps * largest:
+        raise ValueError(
+            f"matrix must be symmetric, but it differs from its transpose by up to {apart:.3g}: "
+            "give (A + A.T) / 2 if that is meant"
+        )
     return a
