@@ -123,6 +123,7 @@ def test_few_products_are_formed_along_a_path(monkeypatch):
     assert len(formed) < 0.7 * len(steps)
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_no_tolerance_ends_too():
     given, _, y = data(5)
     found = solve(given, y, Cauchy(2.0), L1(0.02), tol=0.0)

@@ -118,6 +118,7 @@ def test_a_path_over_other_data_is_refused(table, tmp_path):
     np.testing.assert_array_equal(path(TABLES[table], Y, **options).coefs, done.coefs)
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 @pytest.mark.parametrize("table", TABLES)
 def test_the_parameters_of_a_loss_of_the_user_tell_runs_apart(table, tmp_path):
     class Scaled(Loss):

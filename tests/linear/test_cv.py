@@ -285,6 +285,7 @@ class TestPictures:
         assert quick(linear.RobustRegressionCV()).fit(X, y).plot().name == "held-out loss"
 
 
+@pytest.mark.filterwarnings("ignore:path stopped without a certificate")
 def test_folds_that_stop_early_say_so_once():
     X, y = data("real")
     model = linear.LassoCV(alphas=[50.0, 1e-2, 1e-4], cv=4, max_iter=2, tol=1e-12, rule="1se")

@@ -164,6 +164,7 @@ def test_constant_and_repeated_columns():
     assert found.coef[10] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_is_not_certified_goes_to_the_engine():
     X, y, _ = table()
     found = solve(X, y, "squared", L1(1e-3), tol=1e-12, max_passes=1)

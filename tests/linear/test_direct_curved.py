@@ -260,6 +260,7 @@ def test_too_long_steps_of_counts_are_cut():
     assert found.objective == pytest.approx(exact.objective, rel=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_is_not_certified_goes_to_the_engine():
     X, y, _ = table("logistic")
     found = solve(X, y, "logistic", L1(1e-3), tol=1e-12, max_passes=1)

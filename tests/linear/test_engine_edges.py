@@ -19,6 +19,7 @@ def data(n=20, p=8):
     return X, X[:, 0] + 0.1 * rng.standard_normal(n)
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 @pytest.mark.parametrize("storage", [np.asarray, sp.csc_matrix])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "cauchy"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (2, 3)])

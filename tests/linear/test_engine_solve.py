@@ -24,6 +24,7 @@ from cyclade.linear.losses import (
     Welsch,
 )
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
+from tests.rows import literal_ccd as reference
 
 STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix, sp.csr_matrix]
 LOSSES = [
@@ -169,6 +170,7 @@ def test_a_warm_start_at_the_solution_costs_one_check(loss):
     assert elsewhere.objective == pytest.approx(cold.objective, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_passes_are_limited_and_the_certificate_says_so():
     X, y = data(Squared())
     fit = solve(X, y, "squared", L1(1e-4), tol=1e-12, max_passes=3)

@@ -326,6 +326,7 @@ def test_extremes_of_shape():
     assert not solve(empty, np.ones((5, 2)), "squared", Rows(0.1)).coef.any()
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_passes_are_limited_and_said_so():
     X, y = data(13)
     fit = solve(X, y, "squared", GroupL2(1e-4, GROUPS), tol=1e-14, max_passes=3)

@@ -44,6 +44,7 @@ def test_a_path_gives_each_solution():
     assert last.passes == found.passes.sum()
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_lams_are_put_in_order_and_certified_one_by_one():
     X, y = data()
     found = path(X, y, lams=[0.05, 0.5, 0.1])

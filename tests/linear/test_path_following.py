@@ -339,6 +339,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
         assert abs(u.sum()) < 1e-3 * r.lam
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 @pytest.mark.parametrize("few", [0, 3, 12])
 def test_coming_down_may_end_anywhere(few):
     X, y, _ = wide("logistic")

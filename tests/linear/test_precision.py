@@ -36,14 +36,18 @@ def test_a_tighter_tolerance_gives_no_worse_point(single, part):
         assert tight.passes < 10_000
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_the_best_point_seen_is_returned(single):
     X, y, lam_max = single
     found = solve(X, y, "squared", L1(lam_max / 1000), tol=1e-17)
     assert not found.certificate.reached
-    assert found.objective == min(row["objective"] for row in found.history)
-    assert found.certificate.value <= min(row["gap"] for row in found.history)
+    rounding = 1e-12 * found.objective  # of the coefficients, which are float32 as X is
+    lowest = min(row["objective"] for row in found.history)
+    assert found.objective == pytest.approx(lowest, abs=rounding, rel=0.0)
+    assert found.certificate.value <= min(row["gap"] for row in found.history) + rounding
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_the_best_distance_is_returned():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((200, 40)), rng.standard_cauchy(200)

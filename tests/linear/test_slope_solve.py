@@ -178,6 +178,7 @@ def test_equal_columns_get_equal_coefficients():
     assert fit.coef[9] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_a_fit_that_may_not_finish_says_so():
     X, y = data("squared", 40, 60)
     fit = solve(X, y, "squared", Slope(0.001), max_passes=2, tol=1e-10)

@@ -75,6 +75,7 @@ def test_groups_tasks_weights_and_offsets():
     assert solve(X, 1e4 * tasks, Huber(), Rows(0.1), max_passes=20_000).certificate.reached
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_is_wide_enough_or_nonconvex_or_started_elsewhere_is_solved_at_once():
     X, y = data()
     assert softer(Huber(0.5), L1(0.1), y, NONE) == []
@@ -138,6 +139,7 @@ def test_large_tables_in_single_precision_end_with_a_certificate(form, smoothing
     assert fit.coef.dtype == np.float32
 
 
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_single_precision_cannot_reach_is_given_up():
     tuning = Tuning(max_widened_uneven=0)  # else so small an X is worked on in float64
     rng = np.random.default_rng(0)

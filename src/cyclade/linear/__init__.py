@@ -8,7 +8,7 @@ them. Estimators, kernels, numba and SciPy are loaded when they are first used.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclade._extras import needs
 from cyclade.linear import estimators
@@ -16,7 +16,69 @@ from cyclade.linear.api import path, solve
 from cyclade.linear.checks import chunked
 from cyclade.linear.results import Certificate, PathResult, Solution
 
-__all__ = ["Certificate", "PathResult", "RowChunks", "Solution", "path", "solve"]
+if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing else does
+    from cyclade.linear.estimators.base import LinearModel
+    from cyclade.linear.estimators.cross_validated import CrossValidated
+    from cyclade.linear.estimators.fitted import CoefficientPath
+    from cyclade.linear.estimators.generalized import (
+        GeneralizedLinear,
+        GeneralizedLinearClassifier,
+        GeneralizedLinearClassifierCV,
+        GeneralizedLinearCV,
+    )
+    from cyclade.linear.estimators.least_squares import (
+        ElasticNet,
+        ElasticNetCV,
+        GroupLasso,
+        GroupLassoCV,
+        Lasso,
+        LassoCV,
+        LogSumRegression,
+        LogSumRegressionCV,
+        MCPRegression,
+        MCPRegressionCV,
+        MultiTaskLasso,
+        MultiTaskLassoCV,
+        SCADRegression,
+        SCADRegressionCV,
+        SlopeRegression,
+        SlopeRegressionCV,
+        SparseGroupLasso,
+        SparseGroupLassoCV,
+        WeightedLasso,
+        WeightedLassoCV,
+    )
+    from cyclade.linear.estimators.likelihoods import (
+        GammaRegressor,
+        GammaRegressorCV,
+        PoissonRegressor,
+        PoissonRegressorCV,
+        SparseLogisticRegression,
+        SparseLogisticRegressionCV,
+        SparseSVC,
+        SparseSVCCV,
+    )
+    from cyclade.linear.estimators.robust import (
+        QuantileRegression,
+        QuantileRegressionCV,
+        RobustRegression,
+        RobustRegressionCV,
+    )
+    from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
+
+__all__ = [
+    "CVDisplay", "Certificate", "CoefficientPath", "CrossValidated", "ElasticNet", "ElasticNetCV",
+    "GammaRegressor", "GammaRegressorCV", "GeneralizedLinear", "GeneralizedLinearCV",
+    "GeneralizedLinearClassifier", "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV",
+    "Lasso", "LassoCV", "LinearModel", "LogSumRegression", "LogSumRegressionCV", "MCPRegression",
+    "MCPRegressionCV", "MultiTaskLasso", "MultiTaskLassoCV", "PathDisplay", "PathResult",
+    "PoissonRegressor", "PoissonRegressorCV", "QuantileRegression", "QuantileRegressionCV",
+    "RobustRegression", "RobustRegressionCV", "RowChunks", "SCADRegression", "SCADRegressionCV",
+    "SlopeRegression", "SlopeRegressionCV", "Solution", "SparseGroupLasso", "SparseGroupLassoCV",
+    "SparseLogisticRegression", "SparseLogisticRegressionCV", "SparseSVC", "SparseSVCCV",
+    "StochasticLinear", "StochasticLinearClassifier", "WeightedLasso", "WeightedLassoCV", "path",
+    "plot_cv", "plot_path", "solve",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -31,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What users need, estimators included; other modules can be imported all the same."""
-    return sorted([*__all__, *estimators.WHERE, "losses", "penalties"])
+    return sorted([*__all__, "losses", "penalties"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, wraps
+from inspect import unwrap
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +41,43 @@ if TYPE_CHECKING:  # they load numba
     from cyclade.linear.problem import Problem
     from cyclade.linear.starts import Start
 
+
 Array = NDArray[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 Report = Callable[[dict[str, float]], None]
 Done = Callable[[Solution], None]
 
 
+def announced(fit: Callable[P, R]) -> Callable[P, R]:
+    """The same function with a warning where a tolerance was not reached.
+
+    Estimators call the function without it, `unannounced(solve)`, and warn themselves.
+    """
+
+    @wraps(fit)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        found: Any = fit(*args, **kwargs)
+        every = getattr(found, "certificates", None) or [found.certificate]
+        missed = [certificate for certificate in every if not certificate.reached]
+        if missed:
+            from sklearn.exceptions import ConvergenceWarning
+
+            at = f"at {len(missed)} of {len(every)} λ: " if len(every) > 1 else ""
+            text = f"{fit.__name__} stopped without a certificate of optimality ({at}{missed[0]}): "
+            advice = "raise max_passes or tol, or scale the columns of X"
+            warnings.warn(text + advice, ConvergenceWarning, stacklevel=2)
+        return cast("R", found)
+
+    return told
+
+
+def unannounced(fit: Callable[P, R]) -> Callable[P, R]:
+    """`solve` or `path` without their warnings."""
+    return cast("Callable[P, R]", unwrap(fit))
+
+
+@announced
 def solve(
     X: Any,
     y: Any,
@@ -131,6 +165,7 @@ def solve(
     return together(fits) if separate else fits[0]
 
 
+@announced
 def path(
     X: Any,
     y: Any,
@@ -257,7 +292,7 @@ class FitInMemory(NamedTuple):
             return only(problem, found, report)
         from cyclade.linear.starts.continuation import Continuation, Softening
         from cyclade.linear.starts.minima import Hops
-        from cyclade.linear.state import as_solution, begin
+        from cyclade.linear.state import as_returned, as_solution, begin
         from cyclade.linear.working_set import minimise
 
         easier = softer_than(problem) if cold else []
@@ -268,7 +303,7 @@ class FitInMemory(NamedTuple):
         state.enough = tol * problem.null.scale if problem.has_dual else 0.0
         state = start.advance(problem, state, max_passes)
         certificate = minimise(problem, state, tol, max_passes, report)
-        return as_solution(problem, state, certificate)
+        return as_solution(problem, *as_returned(problem, state, certificate))
 
     def follow(
         self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None = None
@@ -298,7 +333,7 @@ def follow(
     from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
     from cyclade.linear.starts.segments import Segments
-    from cyclade.linear.state import as_solution, begin, coefficients
+    from cyclade.linear.state import as_returned, as_solution, begin, coefficients
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
@@ -339,13 +374,15 @@ def follow(
         state.passes, state.history = 0, []
         for start in starts:
             state = start.advance(problem, state, max_passes)
-        certificates.append(minimise(problem, state, tol, max_passes, report))
+        certificate = minimise(problem, state, tol, max_passes, report)
+        returned, certificate = as_returned(problem, state, certificate)
+        certificates.append(certificate)
         if done is not None:
-            done(as_solution(problem, state, certificates[-1]))
-        coef, intercepts[..., k] = coefficients(problem, state)
+            done(as_solution(problem, returned, certificate))
+        coef, intercepts[..., k] = coefficients(problem, returned)
         rows = np.flatnonzero(coef != 0 if coef.ndim == 1 else coef.any(axis=1))
         coefs[..., k][rows] = coef[rows]
-        objectives[k], passes[k], k = state.measured.objective, state.passes, k + 1
+        objectives[k], passes[k], k = returned.measured.objective, state.passes, k + 1
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
 
 
@@ -416,8 +453,13 @@ def checked(
             yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, start)
         return
     as_design, as_problems = loaded()
+    convex = loss.convex and getattr(penalty, "convex", False)
+    if not convex and hasattr(X, "toarray") and np.prod(X.shape) <= tuning.hop_entries:
+        X = X.toarray(order="C")  # storage would choose among minima
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     design.precompute = check_gram(precompute, design.p)
+    if design.given == np.float32 and hasattr(penalty, "within_float32"):
+        penalty = penalty.within_float32()
     with one_thread(design.entries, tuning):
         problems = as_problems(design, y, loss, penalty, data, coef, tuning)
         offset = problems[0].offset

@@ -250,12 +250,41 @@ def as_data(
         raise ValueError(f"y: X has {n} rows, so y must have shape ({n},), got {y.shape}")
     y = numbers("y", y, y.dtype if loss.target == "classes" else np.float64)
     loss.check(y)
+    check_gradient(loss, y)
     weights = check_weights(sample_weight, n, np.float64)
     s = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     b = np.zeros(n) if offset is None else numbers("offset", offset, np.float64)
     if b.shape[:1] != (n,) or b.ndim > 2:
         raise ValueError(f"offset: must have one entry per row of X ({n}), got shape {b.shape}")
     return plain(y), s, plain(b)
+
+
+def check_gradient(loss: Any, y: Array) -> None:
+    """Raise ValueError where a user's gradient(y, z) points away from the slope of value(y, z).
+
+    By differences on a few rows, near y or near 0; rows where they are not finite are left out.
+    """
+    if type(loss).__module__.startswith("cyclade.") and not hasattr(loss, "loss"):
+        return
+    own, y = getattr(loss, "loss", loss), y[:16]
+    outputs = (int(y.max()) + 1,) if loss.target == "classes" else y.shape[1:]
+    centre = y if loss.target == "real" else np.zeros(len(y))
+    spread = float(np.std(centre)) or 1.0
+    z = np.zeros((len(y), *outputs)) + (centre if centre.ndim > len(outputs) else centre[:, None])
+    z += spread * np.random.default_rng(0).standard_normal(z.shape)
+    move = 1e-4 * spread
+    with np.errstate(all="ignore"):
+        rise = np.asarray(loss.value(y, z + move)) - np.asarray(loss.value(y, z - move))
+        slope, g = rise / (2.0 * move), np.asarray(loss.gradient(y, z))
+        g = g if g.ndim == 1 else g.sum(axis=1)
+        told = np.isfinite(slope) & np.isfinite(g)
+        slope, g = slope[told], g[told]
+        if slope.size and slope @ g < -0.5 * np.linalg.norm(slope) * np.linalg.norm(g):
+            i = int(np.argmax(np.abs(slope)))
+            raise ValueError(
+                f"loss: gradient(y, z) of {type(own).__name__} has the wrong sign: it is "
+                f"{g[i]:.3g} where value(y, z) changes by {slope[i]:.3g} for each unit of z"
+            )
 
 
 def plain(array: Array) -> Array:

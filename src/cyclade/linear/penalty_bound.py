@@ -60,6 +60,11 @@ class BoundPenalty(abc.ABC):
     order: Array | None = None  # features, block after block; None where x is in their order
     T: int = 1  # entries of x per feature
 
+    @property
+    def unpenalised(self) -> Array:
+        """By blocks, whether r does nothing but bound them."""
+        return np.zeros(self.blocks, np.bool_)
+
     @abc.abstractmethod
     def at(self, penalty: Any) -> BoundPenalty:
         """Another penalty of the same kind, as along a path."""
@@ -147,6 +152,13 @@ class BoundScalar(BoundPenalty):
         if math.isfinite(self.top):
             return max(self.top, 0.0)
         return float(self.zero_threshold[np.isfinite(self.zero_threshold)].max(initial=0.0))
+
+    @property
+    def unpenalised(self) -> Array:
+        if not (self.shipped and self.convex):
+            return np.zeros(self.blocks, np.bool_)
+        free = ~self.parameters[1][:, :2].any(axis=1)  # of an l1 norm, λ is all there is
+        return np.asarray(np.broadcast_to(free, self.blocks))
 
     def at(self, penalty: Any) -> BoundScalar:
         return BoundScalar(penalty, self.blocks)
@@ -303,6 +315,10 @@ class BoundGroups(BoundBlocks):
         self.has_dual = self.convex and bool(levels.min() > 0)
         self.scale = float(levels.max())
 
+    @property
+    def unpenalised(self) -> Array:
+        return np.asarray(~self.table.any(axis=1))
+
     def at(self, penalty: BlockPenalty) -> BoundGroups:
         other = copy(self)
         other._tabulate(penalty)
@@ -342,6 +358,10 @@ class BoundEntries(BoundBlocks):
         self.has_dual, self.columns = self.scalar.has_dual, np.arange(p)
         self.table = np.zeros((p, 2))
         self._count(T * np.arange(p + 1))
+
+    @property
+    def unpenalised(self) -> Array:
+        return self.scalar.unpenalised
 
     def at(self, penalty: Any) -> BoundEntries:
         return BoundEntries(penalty, self.blocks, self.T)

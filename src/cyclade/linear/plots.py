@@ -13,8 +13,11 @@ from cyclade.linear.losses import Array
 def _begin(display: Any, ax: Any, of: str) -> Any:
     """The axes that a display draws on, alpha falling from left to right."""
     if ax is None:
-        import matplotlib.pyplot as plt
-
+        try:
+            import matplotlib.pyplot as plt
+        except ModuleNotFoundError as error:
+            text = "plots need matplotlib, which is not installed: pip install matplotlib"
+            raise ModuleNotFoundError(text, name=error.name) from error
         ax = plt.subplots(layout="constrained")[1]
     display.ax_, display.figure_ = ax, ax.figure
     ax.set_xscale("log")

@@ -19,7 +19,7 @@ from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.penalties import is_separable
-from cyclade.linear.penalty_bound import BoundPenalty, bind
+from cyclade.linear.penalty_bound import BoundBlocks, BoundPenalty, bind
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -173,6 +173,27 @@ class Problem:
         return tall and self.design.is_dense
 
     @cached_property
+    def units(self) -> Array | None:
+        """What distances of blocks are multiplied by; None: 1 for all.
+
+        λ says what a gradient in a penalised column is measured by. In an unpenalised one it has
+        the units of that column, so it is measured as if its norm were that of the others.
+        """
+        free = self.penalty.unpenalised
+        if not free.any():
+            return None
+        norms = self.design.norms()
+        if isinstance(self.penalty, BoundBlocks) and self.penalty.size > 1:
+            order = slice(None) if self.penalty.order is None else self.penalty.order
+            norms = np.maximum.reduceat(norms[order], self.penalty.starts[:-1])
+        others = norms[~free & (norms > 0)]
+        others = others if others.size else norms[norms > 0]
+        units = np.ones(free.size)
+        typical = np.median(others) if others.size else 1.0
+        np.divide(typical, norms, out=units, where=free & (norms > 0))
+        return units
+
+    @cached_property
     def null(self) -> Null:
         """The null model, the same for every penalty."""
         return Null(self)
@@ -186,8 +207,9 @@ class Problem:
         """The same problem with another penalty of the same kind, as along a path."""
         other = replace(self, penalty=self.penalty.at(penalty))
         other.has_offset = self.has_offset
-        if "null" in self.__dict__:
-            other.null = self.null
+        for known in ("null", "units"):
+            if known in self.__dict__:
+                setattr(other, known, getattr(self, known))
         return other
 
     def with_loss(self, loss: Loss) -> Problem:

@@ -5,7 +5,7 @@ A check of all columns gives the distance dist(∂F, 0) and, where there is a du
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,15 @@ class Measured:
     distances: Array  # dist(−g, ∂r(x)) by blocks
     distance: float  # the largest of them, or of the intercept's slopes
     objective: float
+
+    @property
+    def certified(self) -> float:
+        """The distance in units that do not depend on those of unpenalised columns."""
+        units = self.problem.units
+        if units is None:
+            return self.distance
+        off = self.distance if self.distance > self.distances.max() else 0.0  # the intercept's
+        return max(off, float((self.distances * units).max()))
 
     @property
     def g(self) -> Array:
@@ -171,6 +180,21 @@ def coefficients(problem: Problem, state: State) -> tuple[Array, Any]:
     if problem.loss.target == "classes" and problem.fit_intercept:
         c -= c.mean()  # probabilities do not change; of all that are as good, one is returned
     return x.reshape(-1, c.size), c
+
+
+def as_returned(
+    problem: Problem, state: State, certificate: Certificate
+) -> tuple[State, Certificate]:
+    """The point that a caller gets, with x rounded as X is, and the certificate of that point."""
+    x = state.x.astype(problem.design.given, copy=False).astype(np.float64, copy=False)
+    if np.array_equal(x, state.x):
+        return state, certificate
+    loss_at, c = problem.settle(x, state.c)
+    now, value = measure(problem, x, loss_at), certificate.value
+    value += now.objective - state.measured.objective  # of a gap: the dual point stays
+    value = max(value, 0.0) if certificate.kind == "gap" else now.certified
+    state = replace(state, x=x, c=c, loss_at=loss_at, measured=now)
+    return state, replace(certificate, value=value)
 
 
 def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:

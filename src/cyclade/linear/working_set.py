@@ -204,7 +204,7 @@ class Stopping:
         """
         now, tuning = state.measured, self.tuning
         self._dual = max(self._dual, now.dual)
-        value = max(now.objective - self._dual, 0.0) if self.kind == "gap" else now.distance
+        value = max(now.objective - self._dual, 0.0) if self.kind == "gap" else now.certified
         self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
         row = {"objective": now.objective, self.kind: value, "passes": state.passes,
                "working": state.working.size}  # fmt: skip
@@ -246,7 +246,7 @@ class Stopping:
             self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
 
 
-def scale_of_distance(problem: Any, state: Any) -> float:
+def scale_of_distance(problem: Any, state: Any = None) -> float:
     """λ: the largest |g| that keeps a zero; without any, the largest gradient of the null model.
 
     That of the start, which may be a solution, would ask for more the better the start is.
@@ -254,5 +254,8 @@ def scale_of_distance(problem: Any, state: Any) -> float:
     scale = problem.penalty.scale or problem.null.explained[1]
     if scale:
         return float(scale)
-    g = problem.null_gradient if state.x.any() else state.measured.g
+    g = problem.null_gradient if state is None or state.x.any() else state.measured.g
+    units = getattr(problem, "units", None)  # tables have none
+    if units is not None and problem.penalty.size == 1:
+        g = g.reshape(units.size, -1) * units[:, None]
     return float(np.abs(g).max(initial=0.0)) or 1.0

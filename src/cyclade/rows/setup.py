@@ -12,7 +12,7 @@ from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.counting import Counting
-from cyclade.linear.api import solve
+from cyclade.linear.api import solve, unannounced
 from cyclade.linear.checks import as_data
 from cyclade.linear.penalties import L1, BlockPenalty
 from cyclade.linear.problem import Problem, as_problems
@@ -77,6 +77,8 @@ class Model:
             intercept = null_intercept(self.loss, oracle.rows(first))
         x0 = self.features.point(coef, intercept)
         setup.steps.prepare(oracle.sweep(x0.copy(), first))
+        if self.features.fit_intercept and coef is None and isinstance(setup.steps, RowSteps):
+            setup.steps.hold_constant(oracle.rows(first))
         state, best = start(setup.oracle, x0, setup.sampler, np.random.default_rng(seed)), Best()
         carried = Carried(self.method.name, state, {}, best, best, setup.evaluation_sample, n=n)
         carried.gradients = setup.oracle.gradients
@@ -119,7 +121,7 @@ def null_intercept(loss: Any, rows: Rows) -> Any:
     if loss.target == "signs" and np.ptp(rows.y) == 0:
         return None
     nothing = np.zeros((rows.n, 1))
-    return solve(
+    return unannounced(solve)(
         nothing, rows.y, loss, L1(1.0), sample_weight=rows.weight, offset=rows.offset
     ).intercept
 
@@ -148,7 +150,7 @@ class Certifier:
     def _output(self, problem: Problem, tolerance: float, coef: Any, c: Any) -> Any:
         x = problem.penalty.by_blocks(coef)
         now = measure(problem, x, problem.loss_at(problem.predict(x, c)))
-        value = max(now.objective - now.dual, 0.0) if problem.has_dual else now.distance
+        value = max(now.objective - now.dual, 0.0) if problem.has_dual else now.certified
         return now.objective, Certificate(self.kind, value, tolerance)  # type: ignore[arg-type]
 
     def measure(self, x: Point) -> Measured:
@@ -163,10 +165,7 @@ class Certifier:
 
 def scale(problem: Problem) -> float:
     """What the tolerance is relative to, as in `solve`: of the null model, or of the gradients."""
-    if problem.has_dual:
-        return problem.null.scale
-    at_zero = problem.loss_at(problem.offset)
-    return scale_of_distance(problem, problem.correlate(at_zero.slopes))
+    return problem.null.scale if problem.has_dual else scale_of_distance(problem)
 
 
 class EarlyRefresh(Page):

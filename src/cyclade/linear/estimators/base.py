@@ -16,14 +16,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from cyclade._checks import non_negative, positive, require, whole_number
-from cyclade.linear import Solution, solve
-from cyclade.linear import path as solve_path
-from cyclade.linear.api import lam_max
+from cyclade.linear import Solution, api
+from cyclade.linear.api import lam_max, unannounced
 from cyclade.linear.checks import (
     between,
     check_flag,
@@ -35,24 +33,24 @@ from cyclade.linear.checks import (
     is_constant,
     numbers,
 )
+from cyclade.linear.estimators.declare import RegressorMixin
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
-from cyclade.linear.losses import Array, Loss
+from cyclade.linear.losses import Array, Loss, SquaredHinge
 from cyclade.linear.penalties import BlockPenalty, Box
 from cyclade.linear.results import PathResult, worst
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+solve, solve_path = unannounced(api.solve), unannounced(api.path)  # `_told` warns
 Tolerance = Annotated[
     float,
     "Relative tolerance of the certificate: the duality gap over the objective at zero where the "
     "problem is convex and its loss has a conjugate, else the distance from zero to the "
-    "subdifferential over alpha. For float32 X, which is rounded, the default is at least 1e-6 and "
-    "1e-4; what is asked for beyond that is met as far as float32 allows, with a warning if not.",
+    "subdifferential over alpha. With its default, the squared hinge is fitted to 1e-10, and "
+    "float32 X, which is rounded, to 1e-4 where a distance is measured. Beyond that a tolerance is "
+    "met as far as float32 allows, with a warning if not.",
 ]
-# The default where steps do not end exactly, in groups and one class against the rest. Four digits
-# more take one or two Newton steps, and weights then equal repetition to scikit-learn's seven.
-TIGHT = 1e-10
 Encoded = tuple[Array, Array | None]  # targets and weights
 
 
@@ -199,6 +197,7 @@ class LinearModel(FittedModel):
     def _fitted(self, data: Data) -> Self:
         """Set the attributes of a fit."""
         start = perf_counter()
+        self._had_offset = data.offset is not None
         solutions = self._fit(data)
         self._starts = [(s.coef, s.intercept) for s in solutions]
         coef, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
@@ -322,16 +321,19 @@ class LinearModel(FittedModel):
         }
 
     def _tolerance(self, data: Data) -> float:
-        """Gradients of float32 columns are rounded at 1e-7 of themselves, not of alpha.
+        """One default for all estimators, by the problem; what a user asks for beyond it is tried.
 
-        So the default is widened for them; what a user asks for beyond it is tried.
+        Gradients of float32 columns are rounded at 1e-7 of themselves, not of alpha. Steps on the
+        squared hinge do not end exactly, and four digits more take one or two of them.
         """
+        if self.tol < LinearModel.tol:
+            return self.tol
         convex = data.loss.convex and getattr(data.penalty, "convex", False)
         dual = convex and hasattr(data.loss, "conjugate")
-        single = not in_chunks(data.X) and data.X.dtype == np.float32
-        if not single or self.tol < type(self).tol:
-            return self.tol
-        return max(self.tol, 1e-6 if dual else 1e-4)
+        if not (dual or in_chunks(data.X)) and data.X.dtype == np.float32:
+            return max(self.tol, 1e-4)
+        tight = isinstance(data.loss, SquaredHinge) and self.tol == LinearModel.tol
+        return 1e-10 if tight else self.tol
 
     def _fit(self, data: Data) -> list[Any]:
         """One solution for each separate fit."""
@@ -424,7 +426,7 @@ class LinearModel(FittedModel):
         return tags
 
 
-class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+class Regressor(RegressorMixin, LinearModel):
     """Targets are numbers. With several outputs and a penalty on coordinates, fits are separate."""
 
     _multi_output = True
@@ -432,6 +434,13 @@ class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def predict(self, X: Any, *, offset: Any = None) -> Array:
         """The mean of y given X: the inverse link of Xx + c + offset."""
         return np.asarray(self._inverse_link(self._linear(X, offset)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """R² of the predictions; `offset` is that of these rows, needed where the fit had one."""
+        from sklearn.metrics import r2_score
+
+        predicted = self.predict(X, offset=self._offset_for_score(offset))
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def _inverse_link(self, z: Array) -> Array:
         return z

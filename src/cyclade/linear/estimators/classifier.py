@@ -6,12 +6,12 @@ from dataclasses import field
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from cyclade.linear.estimators.base import Encoded, LinearModel
+from cyclade.linear.estimators.declare import ClassifierMixin
 from cyclade.linear.estimators.fitted import shifted
 from cyclade.linear.losses import Array, Logistic, Loss
 
@@ -20,7 +20,7 @@ def _has_probabilities(model: Any) -> bool:
     return bool(model._probable())
 
 
-class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+class Classifier(ClassifierMixin, LinearModel):
     """Targets are labels. Losses of ±1 see more than two classes one against the rest."""
 
     class_weight: Annotated[
@@ -43,6 +43,13 @@ class Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         z = self.decision_function(X, offset=offset)
         codes = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
         return np.asarray(self.classes_[codes])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """The part of labels hit; `offset` is that of these rows, needed where the fit had one."""
+        from sklearn.metrics import accuracy_score
+
+        predicted = self.predict(X, offset=self._offset_for_score(offset))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, *, offset: Any = None) -> Array:

@@ -1,22 +1,23 @@
-"""The choice of alpha by cross-validation: `LassoCV = cv_of(Lasso)`."""
+"""The choice of alpha by cross-validation: `class LassoCV(CrossValidated, Lasso)`."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import ClassifierMixin, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
 from cyclade._checks import choice
 from cyclade.linear.api import paths_on_folds
 from cyclade.linear.checks import check_groups, chunked, in_chunks
-from cyclade.linear.estimators.base import Data, LinearModel, Tolerance, alpha_grid
+from cyclade.linear.estimators.base import Data, LinearModel, alpha_grid
 from cyclade.linear.estimators.fitted import CoefficientPath
 from cyclade.linear.losses import Array, Squared
 from cyclade.linear.threads import one_thread
@@ -28,6 +29,23 @@ Fold = tuple[Array, Array]
 
 
 HeldOut = tuple[Array, list[bool]]  # scores of a fold at every alpha; which fits met the tolerance
+
+
+EXAMPLE = """
+
+Examples
+--------
+>>> import numpy as np
+>>> from cyclade.linear import {name}
+>>> rng = np.random.default_rng(0)
+>>> X = rng.standard_normal((60, 10))
+>>> y = {y}
+>>> model = {name}({options}n_alphas=20, rule="1se").fit(X, y)
+>>> model.alpha_ == model.alpha_1se_ >= model.alpha_min_
+True
+>>> model.score(X, y) > 0.5
+True
+"""
 
 
 class CrossValidated(LinearModel):
@@ -63,7 +81,7 @@ class CrossValidated(LinearModel):
         "squared loss, minus the mean squared error).",
     ] = None
     rule: Annotated[
-        str,
+        Literal["min", "1se"],
         '{"min", "1se"}',
         '"min" takes the alpha with the best mean score, "1se" the largest alpha within one '
         "standard error of it.",
@@ -102,6 +120,15 @@ class CrossValidated(LinearModel):
         "array of shape (n_alphas, n_folds)",
         "Minus `score_path_`, for estimators with the squared loss and no `scoring`.",
     ] = field(init=False)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A twin's docstring ends with an example."""
+        single = cls.__bases__[-1]
+        if issubclass(single, LinearModel):
+            options = "l1_ratio=[0.5, 1.0], " if hasattr(single, "l1_ratio") else ""
+            example = EXAMPLE.format(name=cls.__name__, y=single._targets, options=options)
+            cls.__doc__ = inspect.cleandoc(cls.__doc__ or "") + example
+        super().__init_subclass__(**kwargs)
 
     # `groups` is for the splitter; see `get_metadata_routing`.
     __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
@@ -228,41 +255,6 @@ class CrossValidated(LinearModel):
         return plot_cv(self, ax=ax, **options)
 
 
-EXAMPLE = """
-
-Examples
---------
->>> import numpy as np
->>> from cyclade.linear import {name}
->>> rng = np.random.default_rng(0)
->>> X = rng.standard_normal((60, 10))
->>> y = {y}
->>> model = {name}({options}n_alphas=20, rule="1se").fit(X, y)
->>> model.alpha_ == model.alpha_1se_ >= model.alpha_min_
-True
->>> model.score(X, y) > 0.5
-True
-"""
-
-
-def cv_of(estimator: type[LinearModel], more: str = "") -> Any:
-    """The twin of an estimator that chooses alpha: `LassoCV` of `Lasso`, in the same module.
-
-    Its docstring is one sentence, ended by `more`, and an example.
-    """
-    single, name = estimator.__name__, f"{estimator.__name__}CV"
-    ratio = hasattr(estimator, "l1_ratio")
-    chosen = "alpha, and `l1_ratio` where several are given," if ratio else "alpha"
-    folds = " on stratified folds" if issubclass(estimator, ClassifierMixin) else ""
-    text = f"`{single}` with {chosen} by cross-validation{folds}{more}."
-    options = "l1_ratio=[0.5, 1.0], " if ratio else ""
-    text += EXAMPLE.format(name=name, y=estimator._targets, options=options)
-    members: dict[str, Any] = {"__doc__": text, "__module__": estimator.__module__}
-    if estimator.tol != CrossValidated.tol:  # whose default would hide it
-        members |= {"__annotations__": {"tol": Tolerance}, "tol": estimator.tol}
-    return type(name, (CrossValidated, estimator), members)
-
-
 def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test: Array) -> HeldOut:
     """Scores of the path on `train`, measured on `test`."""
     part = data.part
@@ -319,7 +311,7 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
 
     path = CoefficientPath.of(grid, results, model._shape)
     fitted, scorer = copy.copy(model), check_scoring(model, scoring=model.scoring)
-    fitted._own_offset = outside.offset  # scorers call predict with nothing but X
+    vars(fitted)["_own_offset"] = outside.offset  # scorers call predict with nothing but X
     weights = {} if outside.sample_weight is None else {"sample_weight": outside.sample_weight}
     scores = []
     for k in range(len(grid)):

@@ -14,11 +14,28 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sklearn.base import BaseEstimator
-
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
+    from typing_extensions import Self, dataclass_transform
+
+    class BaseEstimator:
+        """As scikit-learn's, which has no types: a base of type Any would take any argument."""
+
+        alpha: Any  # what some of the models here have
+        l1_ratio: Any
+        precompute: Any
+        classes_: Any
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...  # noqa: D102
+        def set_params(self, **params: Any) -> Self: ...  # noqa: D102
+        def __sklearn_tags__(self) -> Any: ...
+
+    class RegressorMixin(BaseEstimator):
+        """As scikit-learn's."""
+
+    class ClassifierMixin(BaseEstimator):
+        """As scikit-learn's."""
 else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: F401
 
     def dataclass_transform(**_: Any) -> Any:
         """Nothing at run time: only type checkers read it."""
@@ -29,7 +46,7 @@ Entry = tuple[Any, str, str]  # type, how the docstring shows it, text
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
-class Declared(BaseEstimator):  # type: ignore[misc]
+class Declared(BaseEstimator):
     """Subclasses are dataclasses with keyword parameters and a completed docstring."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

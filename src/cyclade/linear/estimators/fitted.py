@@ -90,6 +90,15 @@ class FittedModel(Declared):
             z = np.ravel(z)  # sparse coefficients always have two dimensions
         return shifted(np.asarray(z + self.intercept_), offset)
 
+    def _offset_for_score(self, offset: Any) -> Any:
+        """The offset that `score` was given; ValueError where the fit had one and it has none."""
+        if offset is None and getattr(self, "_had_offset", False):
+            raise ValueError(
+                "score: the model was fitted with an offset, so give offset= here too "
+                "(zeros where there is none)"
+            )
+        return offset
+
     @property
     def sparse_coef_(self) -> Any:
         """`coef_` as a SciPy sparse array of two dimensions."""

@@ -6,9 +6,9 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from cyclade.linear import losses, penalties
-from cyclade.linear.estimators.base import TIGHT, LinearModel, Regressor, Tolerance
+from cyclade.linear.estimators.base import LinearModel, Regressor
 from cyclade.linear.estimators.classifier import Classifier
-from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Array, Loss
 
 LossText = Annotated[
@@ -74,7 +74,8 @@ class GeneralizedLinear(Regressor, Pair):
         return tags
 
 
-GeneralizedLinearCV = cv_of(GeneralizedLinear, "; the penalty needs `scaled(lam)`")
+class GeneralizedLinearCV(CrossValidated, GeneralizedLinear):
+    """`GeneralizedLinear` with alpha by cross-validation; the penalty needs `scaled(lam)`."""
 
 
 class GeneralizedLinearClassifier(Classifier, Pair):
@@ -95,7 +96,6 @@ class GeneralizedLinearClassifier(Classifier, Pair):
     """
 
     loss: LossText = field(default="logistic", kw_only=False)
-    tol: Tolerance = TIGHT
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         loss = losses.get(self.loss)
@@ -119,4 +119,5 @@ class GeneralizedLinearClassifier(Classifier, Pair):
         return type(loss).mean is not Loss.mean or "mean" in vars(loss)
 
 
-GeneralizedLinearClassifierCV = cv_of(GeneralizedLinearClassifier)
+class GeneralizedLinearClassifierCV(CrossValidated, GeneralizedLinearClassifier):
+    """`GeneralizedLinearClassifier` with alpha by cross-validation on stratified folds."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from cyclade._checks import positive
-from cyclade.linear import penalties, solve
+from cyclade.linear import penalties
 from cyclade.linear.checks import as_groups, chunked, in_chunks, numbers
-from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
-from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.estimators.base import Regressor, Single, solve
+from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Array, Squared
 
 Positive = Annotated[bool, "Whether coefficients must be >= 0."]
@@ -67,7 +67,8 @@ class Lasso(LeastSquares):
     _form = penalties.L1
 
 
-LassoCV = cv_of(Lasso)
+class LassoCV(CrossValidated, Lasso):
+    """`Lasso` with alpha by cross-validation."""
 
 
 class ElasticNet(LeastSquares):
@@ -91,7 +92,8 @@ class ElasticNet(LeastSquares):
     _form = penalties.ElasticNet
 
 
-ElasticNetCV = cv_of(ElasticNet)
+class ElasticNetCV(CrossValidated, ElasticNet):
+    """`ElasticNet` with alpha, and `l1_ratio` of several, by cross-validation."""
 
 
 class WeightedLasso(LeastSquares):
@@ -163,7 +165,8 @@ class WeightedLasso(LeastSquares):
         return np.asarray(weights / np.median(weights), dtype=np.float64)
 
 
-WeightedLassoCV = cv_of(WeightedLasso, "; each fold has adaptive weights of its own")
+class WeightedLassoCV(CrossValidated, WeightedLasso):
+    """`WeightedLasso` with alpha by cross-validation; each fold has adaptive weights of its own."""
 
 
 class MCPRegression(LeastSquares):
@@ -188,7 +191,8 @@ class MCPRegression(LeastSquares):
     _form = penalties.MCP
 
 
-MCPRegressionCV = cv_of(MCPRegression)
+class MCPRegressionCV(CrossValidated, MCPRegression):
+    """`MCPRegression` with alpha by cross-validation."""
 
 
 class SCADRegression(LeastSquares):
@@ -212,7 +216,8 @@ class SCADRegression(LeastSquares):
     _form = penalties.SCAD
 
 
-SCADRegressionCV = cv_of(SCADRegression)
+class SCADRegressionCV(CrossValidated, SCADRegression):
+    """`SCADRegression` with alpha by cross-validation."""
 
 
 class LogSumRegression(LeastSquares):
@@ -236,7 +241,8 @@ class LogSumRegression(LeastSquares):
     _form = penalties.LogSum
 
 
-LogSumRegressionCV = cv_of(LogSumRegression)
+class LogSumRegressionCV(CrossValidated, LogSumRegression):
+    """`LogSumRegression` with alpha by cross-validation."""
 
 
 class SlopeRegression(LeastSquares):
@@ -276,7 +282,8 @@ class SlopeRegression(LeastSquares):
         return penalty
 
 
-SlopeRegressionCV = cv_of(SlopeRegression)
+class SlopeRegressionCV(CrossValidated, SlopeRegression):
+    """`SlopeRegression` with alpha by cross-validation."""
 
 
 class GroupLasso(LeastSquares):
@@ -308,7 +315,6 @@ class GroupLasso(LeastSquares):
         "array of one number per group",
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
-    tol: Tolerance = TIGHT
     _multi_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
@@ -321,7 +327,8 @@ class GroupLasso(LeastSquares):
         return penalties.GroupL2(1.0, groups, self.group_weights)
 
 
-GroupLassoCV = cv_of(GroupLasso)
+class GroupLassoCV(CrossValidated, GroupLasso):
+    """`GroupLasso` with alpha by cross-validation."""
 
 
 class SparseGroupLasso(GroupLasso):
@@ -349,7 +356,8 @@ class SparseGroupLasso(GroupLasso):
         return penalties.SparseGroup(1.0, self.l1_ratio, groups, self.group_weights)
 
 
-SparseGroupLassoCV = cv_of(SparseGroupLasso)
+class SparseGroupLassoCV(CrossValidated, SparseGroupLasso):
+    """`SparseGroupLasso` with alpha, and `l1_ratio` of several, by cross-validation."""
 
 
 class MultiTaskLasso(LeastSquares):
@@ -370,7 +378,6 @@ class MultiTaskLasso(LeastSquares):
     """
 
     alpha: AlphaOne = field(default=1.0, kw_only=False)
-    tol: Tolerance = TIGHT
     _single_output = False
     _targets = "X[:, :1] + 0.1 * rng.standard_normal((60, 2))"
 
@@ -383,4 +390,5 @@ class MultiTaskLasso(LeastSquares):
         return penalties.Rows(1.0)
 
 
-MultiTaskLassoCV = cv_of(MultiTaskLasso)
+class MultiTaskLassoCV(CrossValidated, MultiTaskLasso):
+    """`MultiTaskLasso` with alpha by cross-validation."""

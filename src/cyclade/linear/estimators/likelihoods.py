@@ -8,9 +8,9 @@ import numpy as np
 
 from cyclade.linear import penalties
 from cyclade.linear.checks import check_weights, numbers
-from cyclade.linear.estimators.base import TIGHT, Regressor, Single, Tolerance
+from cyclade.linear.estimators.base import Regressor, Single
 from cyclade.linear.estimators.classifier import Classifier
-from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.least_squares import L1Ratio, Positive
 from cyclade.linear.losses import Array, Gamma, Logistic, Loss, Multinomial, Poisson, SquaredHinge
 
@@ -21,7 +21,8 @@ class SparseLogisticRegression(Classifier, Single):
     With two classes F = (1/Σs_i) Σ s_i log(1 + e^{−y_i z_i}) + alpha (ρ ‖x‖_1 + ½ (1 − ρ) ‖x‖²),
     y = ±1; alpha is 1/(nC) for the C of scikit-learn's `LogisticRegression`. With more,
     F = (1/Σs_i) Σ s_i (log Σ_k e^{z_ik} − z_{i y_i}) + alpha Σ_j ‖x_j‖_2 over the rows of x: a
-    feature is kept for all classes or for none (ρ < 1: the elastic net of all entries instead).
+    feature is kept for all classes or for none. A number as `l1_ratio` gives the elastic net of all
+    entries instead, as in scikit-learn.
 
     Examples
     --------
@@ -36,26 +37,27 @@ class SparseLogisticRegression(Classifier, Single):
     l1_ratio: Annotated[
         Any,
         "float",
-        "ρ, between 0 (ridge) and 1 (lasso); the twin takes a list of them too. With more than two "
-        "classes, 1 penalises rows of x, and less is the elastic net on its entries.",
-    ] = 1.0
+        "ρ, between 0 (ridge) and 1 (lasso), of the elastic net on all entries; the twin takes a "
+        "list of them too. None is 1 with two classes, and with more it penalises rows of x.",
+    ] = None
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Multinomial()
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        if len(self.classes_) > 2 and self.l1_ratio == 1.0:
+        if len(self.classes_) > 2 and self.l1_ratio is None:
             return penalties.Rows(1.0)
-        return elastic_net(self.l1_ratio)
+        return elastic_net(1.0 if self.l1_ratio is None else self.l1_ratio)
 
     def _probable(self) -> bool:
         return True
 
 
-SparseLogisticRegressionCV = cv_of(
-    SparseLogisticRegression,
-    '. Scores are minus the mean loss; "accuracy" as `scoring` counts hits instead',
-)
+class SparseLogisticRegressionCV(CrossValidated, SparseLogisticRegression):
+    """`SparseLogisticRegression` with alpha, and `l1_ratio` of several, by cross-validation.
+
+    Folds are stratified. Scores are minus the mean loss; `scoring="accuracy"` counts hits instead.
+    """
 
 
 class SparseSVC(Classifier, Single):
@@ -73,7 +75,6 @@ class SparseSVC(Classifier, Single):
     """
 
     l1_ratio: L1Ratio = 1.0
-    tol: Tolerance = TIGHT
 
     _phi = SquaredHinge()
 
@@ -81,7 +82,8 @@ class SparseSVC(Classifier, Single):
         return elastic_net(self.l1_ratio)
 
 
-SparseSVCCV = cv_of(SparseSVC)
+class SparseSVCCV(CrossValidated, SparseSVC):
+    """`SparseSVC` with alpha, and `l1_ratio` of several, by stratified cross-validation."""
 
 
 class LogLink(Regressor, Single):
@@ -102,7 +104,7 @@ class LogLink(Regressor, Single):
 
         Of a constant y, which leaves nothing to explain: 1 if it is predicted, else 0.
         """
-        z, loss = self._linear(X, offset), self._phi
+        z, loss = self._linear(X, self._offset_for_score(offset)), self._phi
         y = numbers("y", y, np.float64).reshape(z.shape)
         loss.check(y)
         weights = check_weights(sample_weight, len(y), np.float64)
@@ -135,7 +137,11 @@ class PoissonRegressor(LogLink):
     _targets = "rng.poisson(np.exp(X[:, 0]))"
 
 
-PoissonRegressorCV = cv_of(PoissonRegressor, "; scores are minus half the deviance")
+class PoissonRegressorCV(CrossValidated, PoissonRegressor):
+    """`PoissonRegressor` with alpha, and `l1_ratio` of several, by cross-validation.
+
+    Scores are minus half the deviance.
+    """
 
 
 class GammaRegressor(LogLink):
@@ -157,7 +163,11 @@ class GammaRegressor(LogLink):
     _phi = Gamma()
 
 
-GammaRegressorCV = cv_of(GammaRegressor, "; scores are minus half the deviance")
+class GammaRegressorCV(CrossValidated, GammaRegressor):
+    """`GammaRegressor` with alpha, and `l1_ratio` of several, by cross-validation.
+
+    Scores are minus half the deviance.
+    """
 
 
 def elastic_net(l1_ratio: float) -> Any:

@@ -9,7 +9,7 @@ from cyclade._checks import choice, positive
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import between, spread
 from cyclade.linear.estimators.base import Regressor, Single
-from cyclade.linear.estimators.cross_validated import cv_of
+from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Array, Loss, Quantile
 
 LOSSES = ("huber", "cauchy", "welsch", "geman_mcclure", "tukey")
@@ -76,7 +76,8 @@ class RobustRegression(NamedPenalty):
         return losses.get(self.loss, **{parameter: self.scale_})
 
 
-RobustRegressionCV = cv_of(RobustRegression, "; scores are minus the robust loss")
+class RobustRegressionCV(CrossValidated, RobustRegression):
+    """`RobustRegression` with alpha by cross-validation; scores are minus the robust loss."""
 
 
 class QuantileRegression(NamedPenalty):
@@ -115,4 +116,5 @@ class QuantileRegression(NamedPenalty):
         return Quantile(self.quantile, self.smoothing_)
 
 
-QuantileRegressionCV = cv_of(QuantileRegression, "; scores are minus the smoothed loss")
+class QuantileRegressionCV(CrossValidated, QuantileRegression):
+    """`QuantileRegression` with alpha by cross-validation; scores are minus the smoothed loss."""

@@ -214,6 +214,21 @@ class _ConvexScalar(ShippedScalar):
         self._table = self._unit.copy()
         self._table[:, :2] *= self.lam
 
+    def within_float32(self) -> Self:
+        """The same with bounds rounded to float32, inwards: coefficients so rounded keep to it."""
+        if self.kind == formulas.L1:
+            return self
+        other, bounds = copy(self), self._unit[:, 2:].T
+        with np.errstate(over="ignore", invalid="ignore"):
+            nearest = bounds.astype(np.float32)
+            beyond = np.stack([nearest[0] < bounds[0], nearest[1] > bounds[1]])
+            inwards = np.nextafter(nearest, np.array([[np.inf], [-np.inf]], np.float32))
+        single = np.where(beyond, inwards, nearest)
+        single = np.where(single[0] > single[1], nearest, single)  # one number, of float64
+        other._unit = np.concatenate([self._unit[:, :2], single.T], axis=1)
+        other._set_lam(self.lam)
+        return other
+
     @property
     def unit(self) -> Array:
         """The table at λ = 1; at λ its first two columns are λ times as large."""
