@@ -24,7 +24,6 @@ from cyclade.linear.losses import (
     Welsch,
 )
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
-from tests.rows import literal_ccd as reference
 
 STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix, sp.csr_matrix]
 LOSSES = [

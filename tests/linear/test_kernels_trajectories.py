@@ -13,7 +13,6 @@ from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, Wei
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import DEFAULT, Tuning
-from tests.rows import literal_ccd as reference
 
 CYCLES = 12
 PENALTIES = [

@@ -21,7 +21,6 @@ from cyclade.linear.starts import continuation
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver
 from cyclade.linear.tuning import Tuning
-from tests.rows import literal_ccd as reference
 
 CYCLES = 12
 STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix]

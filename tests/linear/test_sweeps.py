@@ -20,7 +20,6 @@ from cyclade.linear.problem import Problem, as_problems
 from cyclade.linear.state import begin
 from cyclade.linear.subproblem import sweeps
 from cyclade.linear.tuning import Tuning
-from tests.rows import literal_ccd as reference
 
 CYCLES = 12
 SMALL = {
