@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Chain, Env, Inputs, cut
+from cyclade.optim.stages.verifying import verify
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 
@@ -44,7 +45,7 @@ def test_a_cycle_can_be_captured(case: str) -> None:
     model = make().cuda()
     x = torch.randn(4, 3, size, size, device="cuda")
     chain = cut(model)
-    chain.verify(Inputs((x,)))
+    verify(chain, Inputs((x,)))
     assert not chain.random
     twin = copy.deepcopy(model)
     plain = {name: p.detach() for name, p in model.named_parameters()}
@@ -72,7 +73,7 @@ def test_masks_repeat_on_the_device() -> None:
     model = models.Dropped().cuda()
     x = torch.randn(5, 6, device="cuda")
     chain = cut(model)
-    chain.verify(Inputs((x,)))
+    verify(chain, Inputs((x,)))
     before = torch.cuda.get_rng_state()
     with torch.no_grad():
         expected = model(x)
@@ -93,8 +94,8 @@ def test_moving_to_the_device_after_cutting() -> None:
     model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 2))
     chain = cut(model)
     model.cuda()
-    chain.verify(Inputs((torch.randn(4, 6, device="cuda"),)))
+    verify(chain, Inputs((torch.randn(4, 6, device="cuda"),)))
     raw = models.RawAttention()
     chain = cut(raw)
     raw.cuda()
-    chain.verify(Inputs((torch.randn(2, 7, 8, device="cuda"),)))
+    verify(chain, Inputs((torch.randn(2, 7, 8, device="cuda"),)))

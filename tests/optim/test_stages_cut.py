@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD
 from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, cut
-from cyclade.optim.stages.program import PROGRAM
+from cyclade.optim.stages.chain import PROGRAM
+from cyclade.optim.stages.verifying import verify
 
 
 def run(chain: Chain, inputs: Inputs, tensors: dict[str, torch.Tensor] | None = None) -> Env:
@@ -81,7 +82,7 @@ def test_output_equals_the_models_bit_for_bit(case: str, training: bool) -> None
     model, inputs = make().train(training), batch()
     chain = cut(model, example=inputs)
     assert chain.how == how
-    chain.verify(inputs)
+    verify(chain, inputs)
     state = torch.get_rng_state()
     with torch.no_grad():
         # The model's own parameters, as it uses them: a detached weight may take another kernel.
@@ -192,7 +193,7 @@ def test_sequential_of_blocks_is_cut_finer_by_fx() -> None:
     chain = cut(odd)
     assert chain.how == "sequential"
     assert [s.name for s in chain.stages] == ["0", "1", "2"]
-    chain.verify(rows())
+    verify(chain, rows())
 
 
 def test_stages_given_by_the_user() -> None:
@@ -212,7 +213,7 @@ def test_stages_given_by_the_user() -> None:
     chain = cut(model, stages=[model.conv1, pool, model.conv2, pool, Head(model)])
     assert chain.how == "stages"
     assert [s.name for s in chain.stages] == ["conv1", "conv2", "stage4"]
-    chain.verify(images(32))
+    verify(chain, images(32))
     with pytest.raises(ValueError, match=r"leave out parameters.*fc1\.weight"):
         cut(model, stages=[model.conv1, model.conv2])
     with pytest.raises(ValueError, match="not a parameter of the model"):
@@ -221,7 +222,7 @@ def test_stages_given_by_the_user() -> None:
         cut(model, stages=[run])  # type: ignore[list-item]
     wrong = cut(model, stages=[model.conv1, pool, model.conv2, Head(model)])
     with pytest.raises(RuntimeError):
-        wrong.verify(images(32))
+        verify(wrong, images(32))
 
 
 def test_whole_model_with_a_warning_that_says_why() -> None:
@@ -232,7 +233,7 @@ def test_whole_model_with_a_warning_that_says_why() -> None:
     with pytest.warns(CutWarning, match=r"export: .*give stages="):
         cut(models.ValueSwitch(), example=inputs)
     assert chain.random  # nothing known yet
-    chain.verify(inputs)
+    verify(chain, inputs)
     assert not chain.random
     model = models.LeNet()
     model.register_forward_hook(lambda *a: None)
@@ -245,7 +246,7 @@ def test_export_is_cut_anew_for_other_shapes() -> None:
     chain = cut(model, example=rows())
     for n in (4, 2, 5):
         inputs = Inputs((torch.randn(n, 6),))
-        chain.verify(inputs)
+        verify(chain, inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert chain.how == "export"
@@ -288,7 +289,7 @@ def test_tracing_leaves_the_model_alone() -> None:
             return self.last + torch.zeros(6)
 
     model = Recorder()
-    cut(model).verify(rows())
+    verify(cut(model), rows())
     assert model.last is None
     assert model.seen == []
     assert not any("constant" in name for name in vars(model))
@@ -358,7 +359,7 @@ def test_stacks_of_transformer_layers_are_cut_by_export() -> None:
     assert chain.how == "export"
     assert len(chain.stages) == 12
     assert chain.random
-    chain.verify(inputs)
+    verify(chain, inputs)
     assert len(cut(nn.Sequential(model)).stages) == 1
 
 
@@ -368,7 +369,7 @@ def test_compiled_stages() -> None:
     inputs = rows()
     chain = cut(model)
     chain.compile(backend="aot_eager")
-    chain.verify(inputs)
+    verify(chain, inputs)
     replay = chain.replay()
     plain = {name: p.detach() for name, p in model.named_parameters()}
     with torch.no_grad():
@@ -405,7 +406,7 @@ class Resized(nn.Module):
 def test_a_size_may_cross_a_stage() -> None:
     chain = cut(Resized())
     assert [stage.name for stage in chain.stages] == ["a", "b"]
-    chain.verify(Inputs((torch.randn(2, 1, 8, 8),)))
+    verify(chain, Inputs((torch.randn(2, 1, 8, 8),)))
 
 
 class Cache:

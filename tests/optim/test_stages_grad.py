@@ -11,6 +11,7 @@ from test_stages_cut import dicts, images, rows, words_and_targets
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Inputs, cut
+from cyclade.optim.stages.verifying import verify
 
 CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
     "mlp": (models.mlp, lambda: Inputs((torch.randn(5, 3, 4),))),
@@ -83,7 +84,7 @@ def test_gradient_of_every_stage(case: str) -> None:
     torch.manual_seed(1)
     model, inputs = make().double(), double(batch())
     chain = cut(model, example=inputs)
-    chain.verify(inputs)
+    verify(chain, inputs)
     loss = scalar(model(*inputs.args, **inputs.kwargs))
     parameters = dict(model.named_parameters())
     expected = dict(

@@ -13,6 +13,7 @@ from test_stages_cut import images, rows, run, words_and_targets
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Inputs, cut
+from cyclade.optim.stages.verifying import verify
 
 
 def buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -65,7 +66,7 @@ def test_statistics_move_once(how: str, momentum: float | None) -> None:
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.momentum = momentum
     twin = copy.deepcopy(model)
-    chain.verify(inputs)
+    verify(chain, inputs)
     assert same(buffers(model), buffers(twin))
     for _ in range(2):
         expected = twin(*inputs.args).detach()
@@ -96,7 +97,7 @@ def test_a_norm_used_twice_moves_twice() -> None:
     twin = copy.deepcopy(model)
     chain = cut(model)
     assert [s.name for s in chain.stages] == ["norm", "norm@2"]
-    chain.verify(inputs)
+    verify(chain, inputs)
     run(chain, inputs)
     twin(*inputs.args)
     assert same(buffers(model), buffers(twin))
@@ -107,7 +108,7 @@ def test_other_buffers_move_once(how: str) -> None:
     model, inputs = Counting(), rows()
     chain = cut(model) if how == "fx" else cut(model, stages=[model])
     assert chain.how == ("fx" if how == "fx" else "stages")
-    chain.verify(inputs)
+    verify(chain, inputs)
     assert model.count == 0
     replay = chain.replay()
     for _ in range(3):
@@ -120,7 +121,7 @@ def test_other_buffers_move_once(how: str) -> None:
 def test_buffers_that_feed_their_own_output_are_refused() -> None:
     model = Counting(feeds=True)
     with pytest.raises(ValueError, match=r"\('b'\) changes a buffer.*'count'.*eval mode"):
-        cut(model).verify(rows())
+        verify(cut(model), rows())
     assert model.count == 0
 
 
@@ -141,7 +142,7 @@ def test_masks_repeat_and_the_generator_moves_once(case: str) -> None:
     model, inputs = make(), batch()
     chain = cut(model, example=inputs)
     assert chain.random
-    chain.verify(inputs)
+    verify(chain, inputs)
     own = dict(model.named_parameters())  # detached weights may take another kernel
     state = torch.get_rng_state()
     expected = model(*inputs.args, **inputs.kwargs)
@@ -188,7 +189,7 @@ def test_random_functions_are_seen() -> None:
         chain = cut(Noisy(kind))
         assert chain.how == "fx"
         assert chain.random == (kind != "off"), kind
-        chain.verify(rows())
+        verify(chain, rows())
 
 
 def thinned(x: Tensor, training: bool) -> Tensor:
@@ -210,7 +211,7 @@ def test_functions_kept_whole_may_draw() -> None:
     model = Thinned()
     chain = cut(model)
     assert chain.random
-    chain.verify(rows())
+    verify(chain, rows())
     assert chain.random
     model.eval()
     assert not chain.random
@@ -241,7 +242,7 @@ class Remembers(nn.Module):
 
 
 def refused(model: nn.Module, inputs: Inputs) -> None:
-    cut(model).verify(inputs)
+    verify(cut(model), inputs)
 
 
 REFUSED = {
@@ -284,7 +285,7 @@ def test_a_spectral_norm_in_eval_mode_and_weight_norm_are_fine() -> None:
     )
     model[0].eval()
     chain = cut(model)
-    chain.verify(rows())
+    verify(chain, rows())
     assert chain.stages[1].params[-1] == "1.parametrizations.weight.original1"
     model.train()
     with pytest.raises(ValueError, match="power iteration"):
@@ -294,24 +295,24 @@ def test_a_spectral_norm_in_eval_mode_and_weight_norm_are_fine() -> None:
 def test_verify_names_the_stage_that_differs() -> None:
     model = models.LeNet()
     chain = cut(model)
-    chain.verify(images(32))
+    verify(chain, images(32))
     model.fc2.forward = lambda x: F.linear(x, model.fc2.weight) * torch.rand(())
     with pytest.raises(ValueError, match=r"stage 3 \('fc2'\) differs when it is run again"):
-        chain.verify(images(32))
+        verify(chain, images(32))
 
 
 def test_verify_names_the_layer_where_the_model_does_something_else() -> None:
     model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6))
     chain = cut(model, stages=[model[0], nn.Tanh(), model[1], model[2]])
     with pytest.raises(ValueError, match=r"first in stage 1 \('1'\), at module '1'"):
-        chain.verify(rows())
+        verify(chain, rows())
 
 
 def test_verify_leaves_no_trace() -> None:
     model, inputs = models.ResNet18(3, depth=1), images()
     model.register_buffer("extra", torch.zeros(2))
     before, state, kept = buffers(model), torch.get_rng_state(), inputs.args[0].clone()
-    cut(model).verify(inputs)
+    verify(cut(model), inputs)
     assert same(before, buffers(model))
     assert torch.equal(state, torch.get_rng_state())
     assert torch.equal(kept, inputs.args[0])

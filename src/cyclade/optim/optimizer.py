@@ -43,7 +43,7 @@ from cyclade.optim.proof.routes import Routes
 from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
 from cyclade.optim.runner import CycleRunner
 from cyclade.optim.stages import Inputs
-from cyclade.optim.stages.exclusive import in_turn
+from cyclade.optim.stages.preserve import in_turn
 from cyclade.orders import Order, as_order
 from cyclade.regularisers import Regulariser
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cyclade.optim.cycle.sweep import dense
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
-from cyclade.optim.stages import randomness
+from cyclade.optim.stages import effects
 from cyclade.optim.stages.preserve import preserved_inputs
 
 
@@ -96,7 +96,7 @@ class ModelReplay:
 
     def __init__(self, net: Net, batches: Sequence[Batch]) -> None:
         self._net, self._batches = net, batches
-        self._rng: randomness.RngState | None = None
+        self._rng: effects.RngState | None = None
         self._moved = False
         self._before: list[_Buffer] = []
 
@@ -108,10 +108,10 @@ class ModelReplay:
         for buffer in self._before:
             buffer.restore()
         if self._rng is None:
-            self._rng = randomness.save(randomness.devices_of(list(model.parameters())))
+            self._rng = effects.save_rng(effects.devices_of(list(model.parameters())))
             repeat: Any = nullcontext()
         else:
-            repeat = randomness.repeated(self._rng)
+            repeat = effects.repeated(self._rng)
         with ExitStack() as stack:
             stack.enter_context(repeat)
             stack.enter_context(torch.enable_grad())

@@ -15,9 +15,14 @@ from torch.utils import _pytree as pytree
 from cyclade.optim.cycle.closures import ModelReplay, ModelSweep
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch, LivePoint, Net
-from cyclade.optim.stages.preserve import preserved, preserved_inputs
-from cyclade.optim.stages.verifying import OTHER_KERNELS, same
-from cyclade.optim.stages.watching import Watch, custom_functions, nodes
+from cyclade.optim.stages.preserve import (
+    Watch,
+    custom_functions,
+    nodes,
+    preserved,
+    preserved_inputs,
+)
+from cyclade.optim.stages.verifying import OTHER_KERNELS, same, verify
 
 _ROUGH = 1e6  # roundings; `same` caps what they allow at 5 %
 _AWAY = 0.5  # how far `elsewhere` goes, in root mean squares of a parameter
@@ -110,7 +115,7 @@ class Proof:
                 "once for every block"
             )
         with proving():
-            self.net.chain.verify(self.batch.inputs)
+            verify(self.net.chain, self.batch.inputs)
 
     def check_gradients(self) -> None:
         """Hold the gradient of every block against the model's."""

@@ -26,7 +26,7 @@ import cyclade
 from cyclade.optim.batches import as_batches, as_part
 from cyclade.optim.net import Batch, Net
 from cyclade.optim.ranks.reducing import Reduced, ReducedLag
-from cyclade.optim.stages import randomness
+from cyclade.optim.stages import effects
 from cyclade.ranks import RankLostError, Ranks, initialised
 
 __all__ = ["ManyProcesses", "OneProcess", "RankLostError", "ranks_of"]
@@ -283,7 +283,7 @@ class ManyProcesses(OneProcess):
         if not (net.whole_model or net.chain.random):
             yield
             return
-        own = randomness.save(randomness.devices_of(list(net.parameters.values())))
+        own = effects.save_rng(effects.devices_of(list(net.parameters.values())))
         word = int(np.random.SeedSequence([abs(seed), draws]).generate_state(1)[0])
         torch.manual_seed(word)
         random.seed(word)
@@ -291,7 +291,7 @@ class ManyProcesses(OneProcess):
         try:
             yield
         finally:
-            randomness.restore(own)
+            effects.restore_rng(own)
 
     # ---------------------------------------------------------------------------- in the step
 

@@ -26,6 +26,6 @@ torch.Size([2, 4])
 from cyclade.optim.stages.chain import Chain, Replay
 from cyclade.optim.stages.cutting import CutWarning, cut
 from cyclade.optim.stages.inputs import Inputs
-from cyclade.optim.stages.part import Env, StageInfo
+from cyclade.optim.stages.parts import Env, StageInfo
 
 __all__ = ["Chain", "CutWarning", "Env", "Inputs", "Replay", "StageInfo", "cut"]

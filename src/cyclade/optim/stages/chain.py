@@ -1,24 +1,125 @@
-"""The chain of stages a model is cut into, and its replay on one batch."""
+"""A model as stages: its cut for one mode and one kind of call, and its replay on a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
 
 from cyclade.optim._warn import warn_user
-from cyclade.optim.stages import randomness
-from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
-from cyclade.optim.stages.part import Env, Guard, Part, StageInfo
-from cyclade.optim.stages.program import PROGRAM, Mode, Program, build, shapes
-from cyclade.optim.stages.randomness import MAYBE, YES, RngState
-from cyclade.optim.stages.slots import Names
+from cyclade.optim.stages import effects
+from cyclade.optim.stages.effects import MAYBE, YES, RngState
+from cyclade.optim.stages.inputs import Inputs, Names, Signature, guess, signature
+from cyclade.optim.stages.parts import (
+    Env,
+    Guard,
+    Part,
+    StageInfo,
+    layers,
+    modules_as_parts,
+    split,
+    whole,
+)
+from cyclade.optim.stages.recording import Traced, export, trace
+from cyclade.optim.stages.structure import Mode, refuse_unrepeatable
 
-__all__ = ["Chain", "CutWarning", "Replay"]
+PROGRAM = "%program"  # the env's note of the cut it belongs to; no value can have this name
+
+
+class Program:
+    """Parts in execution order, and the ways into and out of their env."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        enter: Callable[[Inputs, list[Any]], Env],
+        leave: Callable[[Env], Any],
+        fits: Callable[[list[Any]], bool] | None = None,
+    ) -> None:
+        self.fits = fits  # whether an export may serve a call of other sizes
+        self.parts = tuple(parts)
+        self.infos = [part.info for part in parts]
+        self._enter = enter
+        self.leave = leave
+        for part in self.parts:
+            part.passes = (*part.passes, PROGRAM)
+
+    def enter(self, inputs: Inputs, leaves: list[Any]) -> Env:
+        """The env before the first stage."""
+        env = self._enter(inputs, leaves)
+        env[PROGRAM] = self
+        return env
+
+
+def shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """The shapes and types of the tensors among ``leaves``, which an export bakes in."""
+    return tuple((v.shape, v.dtype, v.device) if isinstance(v, Tensor) else v for v in leaves)
+
+
+def build(
+    how: str,
+    names: Names,
+    called: Signature | None,
+    inputs: Inputs | None,
+    stages: Sequence[tuple[str, nn.Module]] = (),
+) -> Program:
+    """Cut the model one particular way; raises when that way does not work."""
+    model = names.model
+    refuse_unrepeatable(model)
+    if how == "fx":
+        assert called is not None
+        return _traced(trace(model, called, names), names)
+    if how == "export":
+        if inputs is None:
+            raise ValueError("torch.export needs an example batch (example=Inputs(...))")
+        return _traced(export(model, inputs, names), names)
+    if how == "whole":
+        parts = whole(model, names)
+    else:
+        parts = modules_as_parts(stages if how == "stages" else layers(model), names)
+    return Program(parts, _enter_modules, lambda env: env["x"])
+
+
+def _enter_modules(inputs: Inputs, leaves: list[Any]) -> Env:
+    return {"args": tuple(inputs.args), "kwargs": dict(inputs.kwargs)}
+
+
+def _traced(traced: Traced, names: Names) -> Program:
+    parts = split(traced, names)
+    needed = {*parts[0].reads, *parts[0].passes}
+    wanted = [
+        (k, node.name)
+        for k, node in enumerate(traced.inputs)
+        if node is not None and node.name in needed
+    ]
+    outputs = [_output(value, traced) for value in traced.outputs]
+
+    def enter(inputs: Inputs, leaves: list[Any]) -> Env:
+        return {name: leaves[k] for k, name in wanted}
+
+    def leave(env: Env) -> Any:
+        return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
+
+    return Program(parts, enter, leave, traced.fits)
+
+
+def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
+    """How one leaf of the result is found in the last env."""
+    if not isinstance(value, fx.Node):
+        # A leaf may itself be a structure fx recorded, with nodes inside.
+        return lambda env: fx.node.map_arg(value, lambda node: env[node.name])
+    if value in traced.direct:
+        return lambda env: traced.direct[value].get()
+    if value in traced.constants:
+        return lambda env: traced.constants[value]
+    name = value.name
+    return lambda env: env[name]
+
 
 _MOST = 8  # cuts kept for different modes and calls
 _MANY = 16  # cuts that are worth a word
@@ -145,16 +246,6 @@ class Chain:
         """What the model returns, from the env after the last stage."""
         program: Program = env[PROGRAM]
         return program.leave(env)
-
-    def verify(self, inputs: Inputs) -> None:
-        """Compare the stages with the model and with themselves on a real batch, bit for bit.
-
-        Raises a ValueError that names the first stage that differs. Model and random
-        generators are left as they were.
-        """
-        from cyclade.optim.stages.verifying import verify
-
-        verify(self, inputs)
 
     def compile(self, **options: Any) -> None:
         """Run every stage through ``torch.compile`` from now on."""
@@ -325,7 +416,7 @@ class Replay:
             memory.moved = memory.moved or live
         if first or memory.rng is None:
             return part.run(env, tensors, guard)
-        with randomness.repeated(memory.rng):
+        with effects.repeated(memory.rng):
             return part.run(env, tensors, guard)
 
 
@@ -338,7 +429,7 @@ def _remember(part: Part, env: Env) -> _Memory:
     if part.random and not settled:
         values = [env[name] for name in part.reads if name in env]
         own = [slot.get() for slot in (*part.direct, *part.swapped)]
-        rng = randomness.save(randomness.devices_of(values, own))
+        rng = effects.save_rng(effects.devices_of(values, own))
     return _Memory(buffers, rng)
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from cyclade.optim._warn import warn_user
-from cyclade.optim.stages import opaque, refusals
-from cyclade.optim.stages.chain import Chain, CutWarning
-from cyclade.optim.stages.inputs import Inputs, guess, signature
-from cyclade.optim.stages.program import build
-from cyclade.optim.stages.slots import Names, parameter_names
+from cyclade.optim.stages.chain import Chain, CutWarning, build
+from cyclade.optim.stages.inputs import Inputs, Names, guess, parameter_names, signature
+from cyclade.optim.stages.parts import is_plain
+from cyclade.optim.stages.structure import refuse_unrepeatable
 
 __all__ = ["Attempt", "CutWarning", "attempt", "cut", "runs_whole"]
 
@@ -68,7 +67,7 @@ def attempt(
     stages: Sequence[nn.Module] | None = None,
 ) -> Attempt:
     """The same without the warning."""
-    refusals.check(model)
+    refuse_unrepeatable(model)
     names = Names(model)
     if stages is not None:
         given = _given(model, stages, names)
@@ -78,14 +77,14 @@ def attempt(
     if stacked and example is not None:
         # One layer to fx, many to export.
         ways = ["export", "fx"]
-    elif opaque.is_plain(model):
+    elif is_plain(model):
         ways = ["sequential"]
     elif isinstance(model, nn.Sequential):
         # fx may see into blocks that are one stage each otherwise.
         ways = ["fx", "sequential", "export"]
     else:
         ways = ["fx", "export"]
-    if stacked and opaque.is_plain(model) and "sequential" not in ways:
+    if stacked and is_plain(model) and "sequential" not in ways:
         ways.append("sequential")
     called = guess(model) if example is None else signature(example)[0]
     reasons = []

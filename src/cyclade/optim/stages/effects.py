@@ -1,17 +1,140 @@
-"""What a graph node does besides returning a value: writing in place, viewing, drawing."""
+"""What a model does besides computing: random draws, buffers that move, writes in place."""
 
 from __future__ import annotations
 
 import inspect
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
 
-from cyclade.optim.stages.randomness import MAYBE, NO, YES, module_randomness
+from cyclade.optim.stages.inputs import Names, Slot
 
-__all__ = ["base", "elementwise", "randomness", "written"]
+NO, MAYBE, YES = 0, 1, 2
+RngState = dict[torch.device | str, Any]
+
+_DROPOUT = (nn.modules.dropout._DropoutNd,)
+_INNER_DROPOUT = (nn.MultiheadAttention, nn.RNNBase)
+_ALWAYS = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+
+
+def _own(module: nn.Module) -> int:
+    """Randomness of a module's own forward, its children left out."""
+    if isinstance(module, _ALWAYS):
+        return YES
+    if not module.training:
+        return NO
+    if isinstance(module, _DROPOUT):
+        return YES if module.p > 0 else NO
+    if isinstance(module, _INNER_DROPOUT):
+        return YES if module.dropout > 0 else NO
+    if isinstance(module, nn.RReLU):
+        return YES
+    if type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.")):
+        return NO
+    # Python code we cannot look into: it may draw, unless its author says that it does not.
+    return NO if getattr(module, "draws_random_numbers", True) is False else MAYBE
+
+
+def module_randomness(module: nn.Module) -> int:
+    """NO, MAYBE or YES: does a call of ``module`` draw random numbers, in its present mode?"""
+    return max(_own(m) for m in module.modules())
+
+
+def devices_of(*values: Any) -> set[torch.device]:
+    """The accelerator devices of the tensors among (nested) values."""
+    leaves = pytree.tree_leaves(values)
+    return {v.device for v in leaves if isinstance(v, Tensor) and v.device.type not in _HOST}
+
+
+_HOST = ("cpu", "meta")
+
+
+def save_rng(devices: set[torch.device]) -> RngState:
+    """The state of Python's, NumPy's and torch's generators on the host, and of ``devices``."""
+    state: RngState = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),  # noqa: NPY002
+        torch.device("cpu"): torch.get_rng_state(),
+    }
+    for device in devices:
+        state[device] = torch.get_device_module(device).get_rng_state(device)
+    return state
+
+
+def restore_rng(state: RngState) -> None:
+    """Put the generators back where they were."""
+    for device, value in state.items():
+        if device == "python":
+            random.setstate(value)
+        elif device == "numpy":
+            np.random.set_state(value)  # noqa: NPY002
+        elif torch.device(device).type == "cpu":
+            torch.set_rng_state(value)
+        else:
+            torch.get_device_module(device).set_rng_state(value, device)
+
+
+def same_rng(a: RngState, b: RngState) -> bool:
+    """Whether no generator has moved between two states."""
+    return all(_equal(a[device], b[device]) for device in a)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor):
+        return torch.equal(a, b)
+    return all(bool(np.all(x == y)) for x, y in zip(a, b, strict=True))
+
+
+def accelerators(state: RngState) -> set[torch.device]:
+    """The devices, beside the host, whose generators are in a state."""
+    return {d for d in state if isinstance(d, torch.device) and d.type != "cpu"}
+
+
+@contextmanager
+def repeated(state: RngState) -> Iterator[None]:
+    """Draw again from ``state``; afterwards the generators stand where they stood before."""
+    now = save_rng(accelerators(state))
+    restore_rng(state)
+    try:
+        yield
+    finally:
+        restore_rng(now)
+
+
+_NORM_FILES = ("torch.nn.modules.batchnorm", "torch.nn.modules.instancenorm")
+
+
+def changing(module: nn.Module, names: Names) -> tuple[list[Slot], list[Slot]]:
+    """The buffers a call of ``module`` may change, and those of them its output ignores.
+
+    Batch and instance norm change their statistics in training mode and do not use them then.
+    Other torch.nn layers change nothing. Any buffer of a class of the user's may change.
+    """
+    state: list[Slot] = []
+    idle: list[Slot] = []
+    for owner in module.modules():
+        if not owner._buffers:
+            continue
+        slots = [slot for slot in names.own(owner) if slot.buffer]
+        if isinstance(owner, nn.modules.batchnorm._NormBase):
+            if owner.training and owner.track_running_stats:
+                state += slots
+                if type(owner).__module__ in _NORM_FILES and not isinstance(
+                    owner, nn.SyncBatchNorm
+                ):
+                    idle += slots
+        elif type(owner).__module__.startswith("torch.nn.modules."):
+            continue
+        else:
+            state += slots
+    return state, idle
 
 
 def _words(text: str) -> frozenset[str]:
@@ -123,7 +246,7 @@ def elementwise(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     return node.op != "call_module" and _name(node, modules) in _ARITHMETIC
 
 
-def randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
+def node_randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
     """NO, MAYBE or YES: does a node draw random numbers?"""
     if node.op == "call_module":
         return module_randomness(modules[str(node.target)])

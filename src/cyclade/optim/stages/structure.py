@@ -1,14 +1,56 @@
-"""Noticing that a model is no longer made of what it was made of when it was cut."""
+"""What a model is made of: modules that are refused, and whether it has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import is_
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrizations
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
-__all__ = ["Structure", "hooked"]
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+_POWER_ITERATION = "runs a power iteration on every training forward, so no replay equals the first"
+
+
+def _problem(module: nn.Module) -> str | None:
+    """Why a module cannot be replayed and what to do about it, or None."""
+    held = (*module._parameters.values(), *module._buffers.values())
+    if any(tensor is not None and is_lazy(tensor) for tensor in held):
+        return "is not initialised yet: run the model once on a batch before cutting it"
+    if isinstance(module, parametrizations._SpectralNorm) and module.training:
+        return f"{_POWER_ITERATION}: remove it (precondition='spectral' scales the step instead)"
+    for hook in module._forward_pre_hooks.values():
+        if isinstance(hook, SpectralNorm):
+            return f"{_POWER_ITERATION}: call torch.nn.utils.remove_spectral_norm on it"
+        if isinstance(hook, WeightNorm):
+            return (
+                "keeps its computed weight (and the graph behind it) as an attribute: use "
+                "torch.nn.utils.parametrizations.weight_norm instead of torch.nn.utils.weight_norm"
+            )
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.max_norm is not None:
+        return "rewrites its weight in forward (max_norm): set max_norm=None"
+    if isinstance(module, _WRAPPERS):
+        return "wraps the model and reduces gradients by itself: give the inner .module"
+    if any(cls.__module__.startswith("torch.distributed.fsdp") for cls in type(module).__mro__):
+        return "is sharded by FSDP, so that its parameters are not its own: give the plain module"
+    if "torch.jit" in type(module).__module__:
+        return "is a TorchScript module, whose parameters cannot be exchanged: give the nn.Module"
+    return None
+
+
+def refuse_unrepeatable(model: nn.Module) -> None:
+    """Raise a ValueError that names the first module which cannot be replayed."""
+    for path, module in model.named_modules():
+        problem = _problem(module)
+        if problem is not None:
+            where = f"module {path!r}" if path else "the model"
+            raise ValueError(f"{where} ({type(module).__name__}) {problem}")
+
 
 _REGISTRIES = (
     "_modules", "_parameters", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
@@ -93,3 +135,109 @@ def _content(container: Any) -> Iterable[Any]:
 
 def _hooks_of(p: Tensor) -> list[Any]:
     return list((p._backward_hooks or {}).values())
+
+
+_BAKED = (bool, int, float, str, type(None))
+_RATES = ("p", "dropout")
+
+
+class Mode:
+    """What of a model's condition a cut bakes in: device, training flags, plain attributes.
+
+    A forward may branch on any number or flag that a module carries, so a change of one (a
+    temperature, a switch) must lead to a new cut. Layers of torch.nn read theirs when called;
+    only their dropout rates decide how a stage is treated. A record (`recorded`) also holds what
+    forward read from the globals of its code and from objects, such as a config.
+    """
+
+    def __init__(self, model: nn.Module, *, recorded: bool = False) -> None:
+        self._modules = list(model.modules())
+        self._first = next(
+            ((m, k) for m in self._modules for k, p in m._parameters.items() if p is not None), None
+        )
+        self._fields: list[tuple[Any, str]] = []
+        for module in self._modules:
+            plain = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn."))
+            for name, value in vars(module).items():
+                watched = name in _RATES if plain else not name.startswith("_")
+                if watched and name != "training" and isinstance(value, _BAKED):
+                    self._fields.append((vars(module), name))
+        if recorded:
+            self._fields += _read_outside(self._modules)
+
+    def now(self) -> tuple[Any, ...]:
+        """The present condition."""
+        where: Any = None
+        if self._first is not None:
+            tensor = self._first[0]._parameters[self._first[1]]
+            where = None if tensor is None else (tensor.device, tensor.dtype)
+        flags = [module.training for module in self._modules]
+        return (where, *flags, *[fields.get(name) for fields, name in self._fields])
+
+    def changed(self, before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+        """The name of the first number, flag or word that differs; "" if it is another thing."""
+        own = 1 + len(self._modules)
+        fields = zip(self._fields, before[own:], now[own:], strict=True)
+        return next((name for (_, name), a, b in fields if a is not b and a != b), "")
+
+
+def _read_outside(modules: Sequence[nn.Module]) -> list[tuple[Any, str]]:
+    """Numbers, flags and words that the code of modules may read from globals and from objects."""
+    found: dict[tuple[int, str], tuple[Any, str]] = {}
+    done: set[type] = set()
+
+    def look(holder: Any, name: str, value: Any, inside: bool = True) -> None:
+        if isinstance(value, _BAKED):
+            found[id(holder), name] = (holder, name)
+        elif inside and (content := _held_by(value)) is not None:
+            for key, entry in content.items():
+                if isinstance(key, str) and not key.startswith("__"):
+                    look(content, key, entry, inside=False)
+
+    for module in modules:
+        if type(module).__module__.startswith("torch."):
+            continue
+        for name, value in vars(module).items():
+            if not isinstance(value, (*_BAKED, dict)):  # dicts: see `Structure`
+                look(vars(module), name, value)
+        if type(module) not in done:
+            done.add(type(module))
+            for holder, name in _names_read(type(module)):
+                look(holder, name, holder.get(name))
+    return list(found.values())
+
+
+def _held_by(value: Any) -> dict[str, Any] | None:
+    """What a dict or an object (a config, a namespace) holds; None for modules and the like."""
+    if type(value) is dict:
+        return value
+    plain = not isinstance(value, (type, nn.Module, Tensor, ModuleType)) and not callable(value)
+    held = getattr(value, "__dict__", None) if plain else None
+    return held if isinstance(held, dict) else None
+
+
+def _names_read(cls: type) -> Iterator[tuple[Any, str]]:
+    """Where the methods of a class read globals and enclosing variables, and their names."""
+    for base in cls.__mro__:
+        if base.__module__.startswith("torch.") or base is object:
+            continue
+        for function in vars(base).values():
+            if isinstance(function, FunctionType):
+                names = function.__code__.co_names
+                yield from ((function.__globals__, n) for n in names if n in function.__globals__)
+                cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+                yield from ((_Cell(cell), name) for name, cell in cells)
+
+
+class _Cell:
+    """A variable of an enclosing function."""
+
+    def __init__(self, cell: CellType) -> None:
+        self._cell = cell
+
+    def get(self, name: str) -> Any:
+        """Its value now; None before it has one."""
+        try:
+            return self._cell.cell_contents
+        except ValueError:
+            return None

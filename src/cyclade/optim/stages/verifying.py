@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils import _pytree as pytree
 
-from cyclade.optim.stages import randomness
-from cyclade.optim.stages.chain import Chain, Replay, _Memory
+from cyclade.optim.stages import effects
+from cyclade.optim.stages.chain import PROGRAM, Chain, Program, Replay, _Memory
 from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
-from cyclade.optim.stages.part import Env
+from cyclade.optim.stages.parts import Env
 from cyclade.optim.stages.preserve import Keep, preserved
-from cyclade.optim.stages.program import PROGRAM, Program
 
 __all__ = ["OTHER_KERNELS", "same", "verify"]
 
@@ -73,7 +72,11 @@ def _buffers(model: nn.Module) -> dict[str, Tensor]:
 
 
 def verify(chain: Chain, inputs: Inputs) -> None:
-    """See ``Chain.verify``."""
+    """Compare the stages with the model and with themselves on a real batch, bit for bit.
+
+    Raises a ValueError that names the first stage that differs. Model and random generators are
+    left as they were.
+    """
     model = chain.model
     differentiates = chain.how == "whole"  # its forward may do so itself
     with chain.eager(), preserved(model) as keep, torch.set_grad_enabled(differentiates):
@@ -143,10 +146,10 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
     # torch may take another kernel for a detached weight, even without gradients.
     own = dict(chain.model.named_parameters())
     for i, part in enumerate(program.parts):
-        before = randomness.save(randomness.devices_of(list(env.values())))
+        before = effects.save_rng(effects.devices_of(list(env.values())))
         given = _copy(env)
         after = replay.run(i, env, own)
-        part.drew = not randomness.same(before, randomness.save(randomness.accelerators(before)))
+        part.drew = not effects.same_rng(before, effects.save_rng(effects.accelerators(before)))
         live = [slot.get().detach().clone() for slot in part.state]
         _check_state(replay, i, env, after, own, loose)
         again = replay.run(i, env, own)
