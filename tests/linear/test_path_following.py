@@ -328,8 +328,8 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
     g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
     r = L1(0.02 * float(np.abs(X.T @ g).max()))
     steps = counted(monkeypatch, predictor.Predictor, "step")
-    options = {"fit_intercept": intercept, "tol": 1e-9, "tuning": Tuning(**ENGINE)}
-    fit = solve(storage(X), y, loss, r, **options)
+    tuning = Tuning(max_row_entries=1e3, **ENGINE)
+    fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9, tuning=tuning)
     assert len(steps) >= 3
     assert fit.certificate.reached
     u = losses.get(loss).gradient(y, X @ fit.coef + fit.intercept) / len(y)

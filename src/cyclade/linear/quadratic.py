@@ -85,7 +85,11 @@ def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> 
 
 
 def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float) -> Array:
-    """φ'' at z, or part of a majoriser's weights if larger; `damping` > 1 moves towards those."""
+    """φ'' at z, or part of a majoriser's weights if larger.
+
+    With `damping` > 1 all rows weigh that many times what the stiffest does, or as the majoriser: a
+    row far from its target has φ'' ≈ 0, and would go on for ever.
+    """
     if loss.quadratic:
         return np.ones_like(loss_at.z)
     if loss.convex:
@@ -93,10 +97,8 @@ def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trus
     else:
         w = np.maximum(loss_at.second, trust * loss_at.majoriser)
     if damping > 1.0:
-        upper = loss_at.majoriser
-        bounded = np.isfinite(upper)
-        upper = np.where(bounded, np.maximum(upper, w), 0.0)
-        w = np.where(bounded, np.minimum(damping * w, upper), damping * w)
+        upper, top = loss_at.majoriser, damping * float(np.max(w, initial=0.0))
+        w = np.where(np.isfinite(upper), np.minimum(np.maximum(upper, w), top), top)
     return np.maximum(w, tuning.weight_floor * float(np.max(w, initial=np.finfo(np.float64).tiny)))
 
 
@@ -165,7 +167,8 @@ def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT)
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
         state.trust = min(1.0, tuning.trust_step * state.trust)
-    return max(1.0, damping / tuning.damping_step) if t > 0 else tuning.damping_step * damping
+    longer = t > 2.0**-tuning.max_doublings
+    return max(1.0, damping / tuning.damping_step) if longer else tuning.damping_step * damping
 
 
 def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:

@@ -13,6 +13,7 @@ group        blocks have several entries: groups, rows of outputs or classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
 sampled      dense X with many more rows than columns, convex loss
 sweeps       least squares, no fewer rows than columns, and many columns will move
+newton       sparse X, curved convex loss, and products of columns are dear
 coordinate   any other
 """
 
@@ -27,7 +28,15 @@ from numpy.typing import NDArray
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate
 from cyclade.linear.state import NO_COLUMNS, State, check
-from cyclade.linear.subproblem import active_set, coordinate, group, sampled, sorted_l1, sweeps
+from cyclade.linear.subproblem import (
+    active_set,
+    coordinate,
+    group,
+    newton,
+    sampled,
+    sorted_l1,
+    sweeps,
+)
 from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
@@ -159,6 +168,10 @@ STRATEGIES = (
         "sweeps", "least squares, no fewer rows than columns, and many columns will move",
         lambda problem, state: problem.is_tall and sweeps.suits(problem, state),
         choose_itself, sweeps.improve,
+    ),
+    Strategy(
+        "newton", "sparse X, curved convex loss, and products of columns are dear",
+        newton.suits, choose, newton.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from cyclade.linear.kernels import columns, dense, gram, sparse
+from cyclade.linear.kernels import columns, dense, gram, newton, sparse
 from cyclade.linear.kernels.jit import compiled, rebound
 from cyclade.linear.kernels.shipped import prox
 
@@ -33,6 +33,7 @@ SHIPPED: dict[str, Any] = {
     "dense_cycles_in_place": dense.cycles_in_place,
     "sparse_cycles": sparse.cycles,
     "gram_cycles": gram.cycles,
+    "newton_cycles": newton.cycles,
     "total": columns.total,
     "distances": columns.distances,
     "check": columns.check,

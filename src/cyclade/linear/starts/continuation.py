@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts.predictor import lams_between, warm_start
 from cyclade.linear.state import State, begin, rebase
-from cyclade.linear.subproblem import sampled, sweeps
+from cyclade.linear.subproblem import newton, sampled, sweeps
 from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.linear.working_set import improve, minimise
 
@@ -49,7 +49,9 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
         return
     sampling = problem.is_very_tall and sampled.suits(problem, state)
     sweeping = problem.is_tall and sweeps.suits(problem, state)
-    if easy and (sampling or sweeping):  # these take all columns at once
+    if easy and (
+        sampling or sweeping or newton.suits(problem, state)
+    ):  # these take all columns at once
         return
     if guide is penalty and not problem.loss.quadratic and warm_start(problem, state, max_passes):
         return

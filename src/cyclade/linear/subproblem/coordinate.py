@@ -191,7 +191,8 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
             state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
             state.fresh = False
         damping = next_damping(state, damping, t, tuning)
-        if damping > tuning.max_damping or (slow and active_set.suits(problem, state)):
+        other = slow and not problem.loss.convex and active_set.suits(problem, state)
+        if damping > tuning.max_damping or other:
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))

@@ -1,0 +1,72 @@
+"""Curved convex losses on sparse columns: one quadratic model a step, roughly minimised.
+
+repeat  a quadratic model of the loss at z, with weights w = sφ'';
+        cycles over the support and the columns that violate, on X where it lies;
+        move towards the minimiser as far as F falls (Armijo).
+
+Cycles end at a target that becomes tighter only when one cycle was enough for it (newGLMNET, Yuan,
+Ho and Lin 2012): models far from the solution are not worth more. All columns are measured after
+every step. Where a step comes nowhere, rows with next to no curvature get some: far from their
+targets they would go on for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cyclade.linear.kernels.newton import ModelAt, SparseX, weigh
+from cyclade.linear.problem import Problem
+from cyclade.linear.quadratic import line_search, next_damping, weights
+from cyclade.linear.state import State
+
+Array = NDArray[Any]
+
+
+def suits(problem: Problem, state: State) -> bool:
+    """Whether products of the support and of the columns that violate cost more than cycles."""
+    loss, penalty, design = problem.loss, problem.penalty, problem.design
+    if design.is_dense or loss.quadratic or not (loss.convex and penalty.convex):
+        return False
+    if loss.flat or not penalty.is_scalar or problem.offset.ndim > 1:
+        return False
+    V = np.flatnonzero((state.x != 0) | (state.measured.distances > 0))
+    return design.columns(V, problem.fit_intercept, True) is None
+
+
+def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+    """One step on the columns W; whether F fell."""
+    design: Any = problem.design  # by columns
+    penalty, here, tuning = problem.penalty, state.loss_at, problem.tuning
+    X, begun = SparseX(*design.storage[2:]), state.x[W]
+    target = tuning.model_forcing * float(state.measured.distances.sum())
+    target, damping = state.kept.get("newton", (target, 1.0))
+    state.working, t = W, 0.0
+
+    def r(t: float) -> float:
+        return penalty.total(W, begun + t * dx)
+
+    while t == 0.0 and damping <= tuning.max_damping and state.passes < budget:
+        w = weights(problem, here, damping, state.trust)
+        mass = float(w.sum()) if problem.fit_intercept else np.inf
+        model = ModelAt(here.slopes.copy(), w, mass, W, np.empty(W.size), np.empty(W.size))
+        weigh(X, model, tuning.least_curvature)
+        x, shift = state.x.copy(), 0.0
+        made, target = penalty.functions["newton_cycles"](
+            X, model, x, penalty.parameters, penalty.zero_threshold, target, tuning.model_forcing,
+            min(budget - state.passes, tuning.max_model_cycles),
+        )  # fmt: skip
+        dx, state.passes = x[W] - begun, state.passes + made
+        if problem.fit_intercept:
+            shift = -float(model.v.sum()) / mass
+        end = problem.loss_at(problem.predict(x, state.c + shift))
+        t, there = line_search(problem, here, end, r, halvings=20)
+        damping = next_damping(state, damping, t, tuning)
+    state.kept["newton"] = target, min(damping, tuning.max_damping)
+    if 0.0 < t < 1.0:
+        x[W] = begun + t * dx
+    if t > 0.0:
+        state.x, state.c, state.loss_at, state.fresh = x, state.c + t * shift, there, t == 1.0
+    return t > 0.0
