@@ -84,6 +84,25 @@ class _CountingSweep:
         self._counts.hvps += self._size * self._shares[j]
         return self._sweep.hvp(j, v)
 
+    @property
+    def terms(self) -> float:
+        """How many terms the sample has."""
+        return self._size
+
+    def bend(self, j: int, u: Array) -> tuple[float, float]:
+        """⟨∇^j f_S with block j at `u` less that here, the move⟩, counted as a product; and Σ|…|.
+
+        The second is the size of the terms that the first is a difference of.
+        """
+        self._counts.hvps += self._size * self._shares[j]
+        own = getattr(self._sweep, "bend", None)
+        if own is not None:
+            found: tuple[float, float] = own(j, u)
+            return found
+        here, move = self._sweep.grad(j), u - self.get(j)
+        turned = self._sweep.trial_grad(j, u) - here
+        return float((turned * move).sum()), float(abs(here * move).sum())
+
     def __getattr__(self, name: str) -> Any:
         """What is not counted, such as what steps ask of the sweeps they are made for."""
         if name.startswith("_"):  # a copy under construction has no sweep to ask

@@ -159,6 +159,8 @@ class Runner:
 
     def _cycles(self) -> Iterator[State]:
         setup = self.setup
+        if setup.iterate is not None:
+            return setup.iterate(self.state)
         cycles = iterate(
             self.state, self._oracle, self._prox, self._steps, setup.sampler, setup.order,
             setup.resample,
@@ -181,7 +183,7 @@ class Runner:
         state, limits, sampler = self.state, self.limits, self.setup.sampler
         if not all(all_finite(a) for a in state.x.leaves):
             return self._diverged("x is not finite")
-        due = self._evaluates and self._due()
+        due = self._evaluates and self.due()
         seen = Seen(state.k, state.x, math.nan, math.nan)
         if due or self.carried.rule.needs_change or limits.change_tol is not None:
             seen.change = self._change(before)
@@ -197,7 +199,7 @@ class Runner:
         self.carried.rule.see(seen)
         return seen
 
-    def _due(self) -> bool:
+    def due(self) -> bool:
         """Whether F is to be evaluated here: when it is time, and at the end of the run."""
         samples, seen = self._oracle.gradients, self.carried.history["samples"]
         return self.every.due(self.state.k, samples, seen) or self._spent() is not None
@@ -429,6 +431,9 @@ class Runner:
                 f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its "
                 f"norm means little: {why}"
             )
+        remark = getattr(self._steps, "remark", "")
+        if remark and self._last.reached is None:
+            remarks.append(remark)
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
             remarks.append(f"η was halved {times} because F rose")

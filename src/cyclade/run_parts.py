@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,7 @@ class Setup:
     interrupted: bool = False  # whether Ctrl-C came before the first cycle
     check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
     measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
+    iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
     alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
 

@@ -17,7 +17,7 @@ from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
 from cyclade.orders import Forward
 from cyclade.rows.fit import solve_rows
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
-from cyclade.rows.setup import EarlyRefresh, null_intercept
+from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
 from cyclade.rows.steps import diagonal, exact
 from cyclade.samplers import ALL, Page
 from cyclade.steps import Fixed
@@ -118,7 +118,7 @@ def test_it_is_core_iterate_and_nothing_else() -> None:
         X, y, "squared", L1(0.02), b=200, b_small=20, p=0.2, blocks=4, steps=steps, seed=7, tol=0.0,
         epochs=3,
     )  # fmt: skip
-    sampler = EarlyRefresh(Page(600, 200, 20, 0.2), 1)
+    sampler = EarlyRefresh(Page(FewRows(600), 200, 20, 0.2), 1)
     x0 = features.point(None, null_intercept(Squared(), oracle.rows(ALL)))
     state = start(oracle, x0, sampler, np.random.default_rng(7))
     run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())

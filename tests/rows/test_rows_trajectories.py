@@ -19,7 +19,7 @@ from cyclade.methods import as_method, make_sampler
 from cyclade.orders import as_order
 from cyclade.rows.fit import RowStream, solve_rows
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
-from cyclade.rows.setup import EarlyRefresh, null_intercept
+from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
 from cyclade.rows.steps import RowSteps, diagonal, falling
 from cyclade.rows.sweep import Rows
 from cyclade.samplers import ALL, Batch, FiniteSum
@@ -30,7 +30,7 @@ PENALTY = L1(0.02)
 
 
 def _sampler(method: Any, m: int, n: int, b: int | None) -> Any:
-    sampler = make_sampler(method, FiniteSum(n), b, None, None)
+    sampler = make_sampler(method, FewRows(n), b, None, None)
     return (
         EarlyRefresh(sampler, m if method.resample == "block" else 1)
         if sampler.recursive
@@ -58,7 +58,7 @@ def test_every_cycle_of_a_fit_is_the_papers(loss: str, method: str, order: str) 
     fit = solve_rows(
         case.X, case.y, loss, PENALTY, method=method, sample_weight=case.weight,
         offset=case.offset, b=b, blocks=3, order=order, seed=5, tol=0.0, epochs=14.0,
-        every=1e-9,
+        every=1e-9, eta="theory",
     )  # fmt: skip
     features = Features(11, 3, fit_intercept=True, joined=chosen.one_block)
     m, index = features.layout.m, features.layout.flat_index()

@@ -23,19 +23,23 @@ from cyclade.linear.checks import as_start
 from cyclade.linear.designs import as_design
 from cyclade.linear.results import Certificate
 from cyclade.methods import as_method, make_sampler
+from cyclade.rows.compiled import compiled_cycles
 from cyclade.rows.oracle import Features, LinearOracle, as_rows
 from cyclade.rows.setup import (
     Certifier,
     EarlyRefresh,
+    FewRows,
     Model,
     Queue,
+    as_table,
     as_targets,
     default_blocks,
+    small_batch,
 )
 from cyclade.rows.tuning import TUNING
 from cyclade.run import Runner
 from cyclade.run_parts import Carried, EveryCycles, EverySamples, Limits, Report
-from cyclade.samplers import ALL, FiniteSum, Page, page_defaults
+from cyclade.samplers import ALL, Page, page_defaults
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]
 
@@ -112,18 +116,20 @@ def solve_rows(
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
     b, b_small, p:
-        Large and small batch, and the probability of a large one. Defaults as in the paper: b = n,
-        b' = ⌊√b⌋, p = b'/(b + b'); 128 for SCCD and SGD. Cycles 8 and 64 take a large sample for
-        sure (`tuning.Tuning.early_refreshes` says why).
+        Large and small batch, and the probability of a large one. Defaults: b = n; b' = √b, up to
+        2√b where there are many rows; p = b'/(b + b'); 128 for SCCD and SGD. Cycles 8 and 64 take a
+        large sample for sure (`tuning.Tuning.early_refreshes` says why).
     blocks:
-        Of the features: a number, sizes or index lists. Default: 10 runs of columns (of whole
-        groups, for a penalty on groups). The intercept is a block of its own. PAGE and SGD move
-        everything at once.
+        Of the features: a number, sizes or index lists. Default: 2 runs of columns with about
+        equally many entries (of whole groups, for a penalty on groups). The intercept is a block of
+        its own. PAGE and SGD move everything at once.
     eta, steps:
-        The step of block j is η Λ_j^{−1}. Λ_j is a diagonal that bounds the curvature on small
-        batches on average (`lipschitz.diagonal`), and η = 1, falling as 1/√epochs for SCCD and SGD;
-        or give η (a number or a function of the cycles done), or a `cyclade` Steps object. Losses
-        without a bound on φ'' take the largest met.
+        The step of block j is η Λ_j^{−1}. By default Λ_j is searched on the samples as they come
+        (`rows.steps.RowSearch`), and η follows from b, b' and p; it falls as 1/√epochs for SCCD and
+        SGD. Where F rises, η is halved, and the run goes on from its best iterate. "theory": Λ_j is
+        a diagonal that bounds the curvature on small batches on average (`rows.steps.diagonal`),
+        η = 1 and b' = ⌊√b⌋; losses without a bound on φ'' take the largest met. A number, or a
+        function of the cycles done, is η with the same Λ_j. Or give a `cyclade` Steps object.
     order:
         Of the blocks, as in `cyclade.minimize`.
     outputs:
@@ -150,40 +156,48 @@ def solve_rows(
     (True, array([0, 1]))
     """
     loss, penalty, chosen = losses.get(loss), penalties.get(penalty, lam), as_method(method, True)
-    design = as_design(X)
+    design, rows = as_table(X)
     y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
     coef, intercept = as_start(design.p, coef, intercept)
     if not epochs >= 0:
         raise ValueError(f"epochs: must be at least 0, got {epochs}")
     if not every > 0:
         raise ValueError(f"every: must be a positive number of epochs, got {every}")
+    if isinstance(eta, str) and eta != "theory":
+        raise ValueError(f"eta: must be a number, a function or 'theory', got {eta!r}")
     if steps is not None and eta is not None:
         raise ValueError("eta: it is part of the Steps object given as steps")
-    n, blocks = design.n, default_blocks(penalty, design.p) if blocks is None else blocks
+    n = design.n
+    blocks = default_blocks(penalty, design.p, rows) if blocks is None else blocks
     features = Features(
         design.p, blocks, fit_intercept=fit_intercept, outputs=outputs, joined=chosen.one_block
     )
-    model, source = Model(loss, penalty, chosen, features), FiniteSum(n)
+    model, source = Model(loss, penalty, chosen, features), FewRows(n)
     carried = None if resume is None else as_carried(resume, chosen, features.layout, source)
+    searches = steps is None and eta is None and not chosen.deterministic
+    if searches and chosen.draws == "page" and b_small is None:
+        b_small = small_batch(n if b is None else b)
     sampler = make_sampler(chosen, source, b, b_small, p)
     small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
     if isinstance(sampler, Page):
         sampler = EarlyRefresh(sampler, model.draws, 0 if carried is None else carried.state.k)
-    if steps is None:
+    if searches:
+        steps = model.search(sampler, n)
+    elif steps is None:
         steps = model.steps(small, float(n), eta, n / small, large=float(n))
-    oracle = LinearOracle(X, y, loss, features, sample_weight=s, offset=offset)
+    oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
     setup = model.setup(oracle, sampler, steps, order, ALL)
     certifier = Certifier(oracle, design, penalty, tol)
-    setup.measure = certifier.measure
+    setup.measure, setup.guarded = certifier.measure, searches
     if carried is None:
         carried = model.begin(setup, ALL, seed, coef, intercept, float(n))
     else:
         steps.recall(carried.steps)
     kind = certifier.kind
     told = None if callback is None else _at_evaluations(callback, carried, kind)
-    ending = Runner(
-        setup, carried, Limits(max_samples=epochs * n), EverySamples(every * n), told
-    ).run()
+    runner = Runner(setup, carried, Limits(max_samples=epochs * n), EverySamples(every * n), told)
+    setup.iterate = compiled_cycles(model, oracle, setup, runner.due)
+    ending = runner.run()
     if ending.interrupted:
         raise KeyboardInterrupt
     return RowsSolution(

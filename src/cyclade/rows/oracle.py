@@ -97,7 +97,7 @@ def as_rows(X: Any) -> Any:
     """X by rows, in floating point: an array, or a CSR matrix without duplicate entries."""
     sparse = callable(getattr(X, "tocsr", None))
     rows: Any = X.tocsr() if sparse else np.asarray(X)
-    if rows.dtype.kind != "f":  # squares of small integers would overflow
+    if rows.dtype not in (np.float32, np.float64):  # squares of small integers would overflow
         rows = rows.astype(np.float64)
     if sparse and not rows.has_canonical_format:
         rows = rows.copy()  # X is the caller's
@@ -159,7 +159,7 @@ class LinearOracle:
         members = self.features.members
         if sample is ALL:
             if self._all is None:
-                self._all = Rows(self.X, self.y, self.weight, self.offset, members)
+                self._all = Rows(self.X, self.y, self.weight, self.offset, members, True)
             return self._all
         if self._last is not None and self._last[0] is sample:
             return self._last[1]

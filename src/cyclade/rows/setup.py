@@ -13,7 +13,8 @@ from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.linear.api import solve, unannounced
-from cyclade.linear.checks import as_data
+from cyclade.linear.checks import as_data, in_chunks
+from cyclade.linear.designs import as_design, as_floats, check_finite, check_shape
 from cyclade.linear.penalties import L1, BlockPenalty
 from cyclade.linear.problem import Problem, as_problems
 from cyclade.linear.results import Certificate, both
@@ -22,12 +23,14 @@ from cyclade.linear.working_set import scale_of_distance
 from cyclade.methods import Method
 from cyclade.orders import Greedy, Random, as_order
 from cyclade.returned_iterate import Best
-from cyclade.rows.oracle import Features, LinearOracle, by_blocks
-from cyclade.rows.steps import RowSteps, falling
+from cyclade.rows.kernels import distinct
+from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks
+from cyclade.rows.steps import RowSearch, RowSteps, falling
 from cyclade.rows.sweep import Rows
 from cyclade.rows.tuning import TUNING
 from cyclade.run_parts import Carried, Measured, Setup
-from cyclade.samplers import ALL, Batch, Page, Sample, Sampler, coin
+from cyclade.samplers import ALL, Batch, FiniteSum, Page, Sample, Sampler, coin
+from cyclade.steps.searched import eta_of
 
 
 @dataclass
@@ -45,13 +48,23 @@ class Model:
         return self.features.layout.m if self.method.resample == "block" else 1
 
     def steps(self, b_small: float, n: float, eta: Any, per_epoch: float, large: float) -> RowSteps:
-        """Steps for samples of b' out of n rows; η is 1 unless given, falling for SCCD and SGD."""
-        if eta is None:
+        """Bounds for samples of b' out of n rows; η is 1 unless given, falling for SCCD and SGD."""
+        if eta is None or isinstance(eta, str):
             eta = falling(1.0, per_epoch) if self.method.draws == "minibatch" else 1.0
         even, features = isinstance(self.penalty, BlockPenalty), self.features
         return RowSteps(
             self.loss.bound, features.layout.m, b_small, n, features.width, even, eta, large
         )
+
+    def search(self, sampler: Any, n: int) -> RowSearch:
+        """Steps that are searched on the samples, but for those of b rows."""
+        even, small = isinstance(self.penalty, BlockPenalty), getattr(sampler, "b_small", sampler.b)
+        if not sampler.recursive:
+            eta: Any = falling(1.0, n / small)
+            return RowSearch(self.features, small, n, even, eta, math.inf)
+        eta = eta_of(n, sampler.b, small, sampler.p)
+        large = sampler.b if small < sampler.b else math.inf
+        return RowSearch(self.features, small, n, even, eta, large)
 
     def setup(
         self, oracle: LinearOracle, sampler: Sampler, steps: Any, order: Any,
@@ -85,10 +98,18 @@ class Model:
         return carried
 
 
-def default_blocks(penalty: Any, p: int) -> Any:
-    """Runs of columns; for a penalty on groups, sets of whole groups."""
+def default_blocks(penalty: Any, p: int, X: Any = None) -> Any:
+    """Runs of columns with about equally many entries of X; for groups, sets of whole groups."""
     if not isinstance(penalty, BlockPenalty):
-        return min(TUNING.blocks, p)
+        m = min(TUNING.blocks, p)
+        if X is None or m == 1:
+            return m
+        some = X[: TUNING.counted_rows]
+        dense = isinstance(some, np.ndarray)
+        counts = (some != 0).sum(axis=0) if dense else np.bincount(some.indices[some.data != 0])
+        entries = np.cumsum(np.pad(counts, (0, p - len(counts))))
+        inner = np.searchsorted(entries, entries[-1] * np.arange(1, m) / m) + 1
+        return np.diff(np.unique([0, *inner.clip(1, p), p])).tolist()
     groups = penalty.blocks(p)
     parts = np.array_split(np.arange(len(groups)), min(TUNING.blocks, len(groups)))
     return [np.concatenate([groups[k] for k in part]) for part in parts]
@@ -126,6 +147,39 @@ def null_intercept(loss: Any, rows: Rows) -> Any:
     ).intercept
 
 
+def as_table(X: Any) -> tuple[Any, Any]:
+    """X as a certificate reads it, and by rows."""
+    if in_chunks(X) or not callable(getattr(X, "tocsr", None)):
+        return as_design(X), as_rows(X)
+    X = X.tocsr()
+    check_shape(X.shape)
+    as_floats(X.data[:1])
+    rows = as_rows(X)
+    return RowDesign(rows), rows
+
+
+class RowDesign:
+    """What a certificate asks of sparse X, by rows: the engine's own design copies X by columns."""
+
+    is_dense, by_columns, lopsided, precompute = False, False, False, "auto"
+
+    def __init__(self, X: Any) -> None:
+        self.X, (self.n, self.p), self.entries = X, X.shape, X.nnz
+        self.dtype = self.given = X.dtype
+
+    def refuse(self) -> None:
+        """Raise ValueError unless all entries are finite."""
+        check_finite(self.X.data)
+
+    def correlate(self, v: Array) -> Array:
+        """Xᵀ v."""
+        return np.asarray(self.X.T @ v)
+
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        """X x."""
+        return np.asarray(self.X @ x)
+
+
 class Certifier:
     """Maps x to F(x) and its certificate, which is what `solve` measures at the same point."""
 
@@ -137,10 +191,16 @@ class Certifier:
         data = (rows.weight, offset, self.features.fit_intercept)
         self.problems = as_problems(design, rows.y, oracle.loss, penalty, data, np.zeros(shape))
         self.kind = "gap" if self.problems[0].has_dual else "distance"
+        self._last: Any = (None, math.inf, None)
         self.tolerances = [tol * scale(problem) for problem in self.problems]
 
     def __call__(self, x: Point) -> tuple[float, Certificate]:
-        """F(x) and its certificate."""
+        """F(x) and its certificate; what was found last is kept."""
+        if self._last[0] is not x.stamp:
+            self._last = (x.stamp, *self._measured(x))
+        return self._last[1], self._last[2]
+
+    def _measured(self, x: Point) -> tuple[float, Certificate]:
         coef, c = self.features.fitted(x, np.float64)
         points = zip(coef.T, c, strict=True) if len(self.problems) > 1 else [(coef, c)]
         outputs = zip(self.problems, self.tolerances, points, strict=True)
@@ -166,6 +226,32 @@ class Certifier:
 def scale(problem: Problem) -> float:
     """What the tolerance is relative to, as in `solve`: of the null model, or of the gradients."""
     return problem.null.scale if problem.has_dual else scale_of_distance(problem)
+
+
+def small_batch(b: int) -> int:
+    """The default b' where steps are searched.
+
+    >>> small_batch(100), small_batch(10_000)
+    (10, 200)
+    """
+    least, most = TUNING.batch
+    return math.isqrt(round(b * min(max(least, math.sqrt(b) / 25.0), most) ** 2))
+
+
+class FewRows(FiniteSum):
+    """`FiniteSum`, with draws that cost the time of the rows drawn, not of n."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
+        self._places = np.arange(n)
+
+    def take(self, size: int, rng: np.random.Generator) -> Sample:
+        """`size` distinct rows; all of them are simply `ALL`."""
+        if size == self.n:
+            return ALL
+        out = np.empty(size, np.int64)
+        distinct(rng.random(size), self._places, out)
+        return out
 
 
 class EarlyRefresh(Page):

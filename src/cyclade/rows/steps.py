@@ -1,6 +1,6 @@
 """Steps of linear models: Λ_j from the rows themselves, so that nothing is tuned.
 
-The exact L_j of a block, and diagonals for methods that sample rows.
+Searched on the samples; or the exact L_j of a block, and diagonals for methods that sample rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,50 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.rows.sweep import Columns, Rows
 from cyclade.rows.tuning import TUNING
-from cyclade.steps import Eta, Rated, power_iteration
+from cyclade.steps import Eta, Rated, Searched, power_iteration
+
+
+class RowSearch(Searched):
+    """`Searched` with D_j from the columns: d_k = v_k + σ q_k / v_k + the geometric mean of v.
+
+    v_k = Σ_i w_i a_ik² and q_k = Σ_i w_i a_ik⁴. σ = (n − b') / (b' (n − 1)) tells how much a sample
+    may differ: a column that few rows have is rarely met, and then weighs much. The mean keeps
+    columns with few or small entries from steps that the others' noise would blow up. A column that
+    is nearly constant weighs more, so that the intercept moves first. With `even`,
+    D_j is a number, as penalties on groups need it. β_j begins at the mean φ'' at x_0.
+    """
+
+    def __init__(
+        self, features: Any, b_small: float, n: float, even: bool, eta: Eta, large: float
+    ) -> None:
+        super().__init__(features.layout.m, eta, large)
+        self.features, self.even = features, even
+        self.sigma = _sigma(b_small, n)
+
+    def prepare(self, at_x0: Any) -> None:
+        """Measure the columns on the rows of the sweep at x_0."""
+        rows, p = at_x0.rows, self.features.p
+        some, first, second, fourth = rows.moments()
+        used = second > 0
+        middle = float(np.exp(np.log(second[used]).mean())) if used.any() else 1.0
+        filled = np.where(used, second, 1.0)
+        tails = some * fourth / (filled * filled)  # of a normal column 3, of a constant one 1
+        if tails.max(initial=0.0) > TUNING.heavy_tails:
+            self.remark = (
+                "steps look far too small: a few rows hold most of the squares of column "
+                f"{int(tails.argmax())} of X, and samples without them do not show its curvature. "
+                "Scale or clip such rows, or use solve"
+            )
+        scale = second + self.sigma * fourth / filled + middle
+        if self.features.fit_intercept:
+            scale += TUNING.constant * second * (first * first / filled) ** 4
+        scale = np.append(scale, 1.0 + self.sigma)
+        if self.even or not scale.all():
+            scale = np.full(p + 1, scale[:p].max() or 1.0)
+        sets, width = self.features.sets(), self.features.width
+        self.D = [np.repeat(scale[own], width) for own in sets]
+        guess = at_x0.mean_curvature()
+        self.beta = [guess if 0.0 < guess < math.inf else 1.0] * self.blocks
 
 
 class RowSteps(Rated):
@@ -136,7 +179,7 @@ def diagonal(
     columns, weight = rows.columns(j), rows.weight
     squared = columns.squared()
     squares = squared.back(weight)
-    sigma = 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
+    sigma = _sigma(b, n)
     if even:
         scale = np.ones_like(squares)
     else:
@@ -163,6 +206,11 @@ def _norm(columns: Columns, rows: Rows, scale: Array) -> float:
 
     start = np.random.default_rng(0).standard_normal(columns.size)
     return TUNING.power_margin * power_iteration(apply, start, TUNING.power_iterations)[0]
+
+
+def _sigma(b: float, n: float) -> float:
+    """(n − b) / (b (n − 1)): the variance of a mean over b of n rows, beside that of one."""
+    return 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
 
 
 def _need_finite(bound: float) -> None:

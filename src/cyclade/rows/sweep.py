@@ -134,10 +134,12 @@ class Rows:
     """
 
     def __init__(
-        self, X: Any, y: Array, weight: Array, offset: Array | None, members: Sequence[Any]
-    ) -> None:
+        self, X: Any, y: Array, weight: Array, offset: Array | None, members: Sequence[Any],
+        whole: bool = False,
+    ) -> None:  # fmt: skip
         self.X, self.y, self.weight, self.offset = X, y, weight, offset
         self.n, self.p = X.shape
+        self.whole = whole  # whether these are all rows
         self._members = members
         self._columns: list[Columns | None] = [None] * len(members)
 
@@ -146,6 +148,22 @@ class Rows:
         found = self._columns[j]
         if found is None:
             found = self._columns[j] = columns_of(self._by_columns, self._members[j])
+        return found
+
+    def back(self, r: Array) -> list[Array]:
+        """A_jᵀ r of every block."""
+        found = np.concatenate([self.X.T @ r, r.sum(axis=0, keepdims=True)])
+        return [found[member] for member in self._members]
+
+    def moments(self) -> Array:
+        """Σ_i w_i a_ik^q of every column for q = 0 (where a_ik ≠ 0), 1, 2 and 4."""
+        from cyclade.rows.kernels import moments  # compiled; the rest of this module is NumPy
+
+        found, sparse = np.zeros((4, self.p)), not isinstance(self.X, np.ndarray)
+        nothing = np.empty(0, np.int32)
+        entries = self.X.data if sparse else self.X
+        idx, ends = (self.X.indices, self.X.indptr) if sparse else (nothing, nothing)
+        moments(entries, idx, ends, self.weight, found)
         return found
 
     @cached_property
@@ -171,6 +189,8 @@ class LinearSweep:
     def __init__(self, x: Point, rows: Rows, loss: Any, shapes: list[tuple[int, ...]], z: Array):
         self.rows = rows
         self._x, self._loss, self._shapes = x, loss, shapes
+        self.terms, self._stayed = rows.n, True
+        self._gradient: list[Array] | None = None
         self._z = z
         self._weight = rows.weight if z.ndim == 1 else rows.weight[:, None]
         self._r = self._weight * loss.gradient(rows.y, z)
@@ -178,6 +198,10 @@ class LinearSweep:
 
     def grad(self, j: int) -> Array:
         """∇^j f_S = A_jᵀ r, r_i = w_i φ'(y_i, z_i)."""
+        if self.rows.whole and self._stayed:  # all blocks at once, without a copy by columns
+            if self._gradient is None:
+                self._gradient = self.rows.back(self._r)
+            return self._gradient[j].reshape(-1)
         return self.rows.columns(j).back(self._r).reshape(-1)
 
     def set(self, j: int, u: Array) -> None:
@@ -185,6 +209,7 @@ class LinearSweep:
         du = u - self._x.get(j)
         self._x.set(j, u)
         if du.any():
+            self._stayed = False
             touched = self.rows.columns(j).move(self._z, du.reshape(self._shapes[j]))
             grad_z = self._loss.gradient(self.rows.y[touched], self._z[touched])
             self._r[touched] = self._weight[touched] * grad_z
@@ -205,6 +230,18 @@ class LinearSweep:
     def largest_curvature(self) -> float:
         """The largest φ'' of a row here."""
         return float(np.max(self._loss.curvature(self.rows.y, self._z)))
+
+    def bend(self, j: int, u: Array) -> tuple[float, float]:
+        """⟨∇^j f_S with block j at `u` less that here, the move⟩, from z alone; and Σ|r · move|."""
+        along = np.zeros_like(self._z)
+        self.rows.columns(j).move(along, (u - self._x.get(j)).reshape(self._shapes[j]))
+        turned = self._loss.gradient(self.rows.y, self._z + along) * self._weight - self._r
+        return float((turned * along).sum()), float(abs(self._r * along).sum())
+
+    def mean_curvature(self) -> float:
+        """The mean of φ'' over the rows, or of what stands for it."""
+        curvature = self._loss.curvature(self.rows.y, self._z)
+        return float(self.rows.weight @ curvature.reshape(self.rows.n, -1).mean(axis=1))
 
     def hvp(self, j: int, v: Array) -> Array:
         """A_jᵀ diag(w φ'') A_j v; for nonconvex losses with the weights of their majoriser."""

@@ -5,6 +5,7 @@ from cyclade.steps.base import Eta, LineSearchError, Rated, RunSteps, Steps, as_
 from cyclade.steps.curvature import Curvature, power_iteration, random_like
 from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import Matrix
+from cyclade.steps.searched import Searched
 
 __all__ = [
     "Backtracking",
@@ -15,6 +16,7 @@ __all__ = [
     "Matrix",
     "Rated",
     "RunSteps",
+    "Searched",
     "Steps",
     "as_schedule",
     "power_iteration",
