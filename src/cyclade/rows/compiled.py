@@ -81,7 +81,8 @@ class _Cycles:
             sizes, refreshes, etas, samples, cycles = self._draw(state)
             if max(sizes) > self.rooms.shape[1]:
                 self.rooms = np.empty((11, max(sizes)))
-            point, steps = self._packed(state), self.setup.steps
+            point = self._packed(state)
+            steps: Any = self.setup.steps
             search = type(steps) is RowSearch
             metric = np.ones(point[0].size)
             metric[self.places] = np.concatenate(steps.D)

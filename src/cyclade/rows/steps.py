@@ -57,7 +57,7 @@ class RowSearch(Searched):
         sets, width = self.features.sets(), self.features.width
         self.D = [np.repeat(scale[own], width) for own in sets]
         guess = at_x0.mean_curvature()
-        self.beta = [guess if 0.0 < guess < math.inf else 1.0] * self.blocks
+        self.beta = [guess if 0.0 < guess < math.inf else 1.0] * len(self.beta)
 
 
 class RowSteps(Rated):
