@@ -17,6 +17,7 @@ from cyclade.linear.checks import chunked
 from cyclade.linear.results import Certificate, PathResult, Solution
 
 if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing else does
+    from cyclade.linear.cox import concordance, survival
     from cyclade.linear.estimators.base import LinearModel
     from cyclade.linear.estimators.cross_validated import CrossValidated
     from cyclade.linear.estimators.fitted import CoefficientPath
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
         GeneralizedLinearClassifierCV,
         GeneralizedLinearCV,
     )
+    from cyclade.linear.estimators.hazards import CoxRegression, CoxRegressionCV
     from cyclade.linear.estimators.least_squares import (
         ElasticNet,
         ElasticNetCV,
@@ -67,17 +69,18 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
     from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
 
 __all__ = [
-    "CVDisplay", "Certificate", "CoefficientPath", "CrossValidated", "ElasticNet", "ElasticNetCV",
-    "GammaRegressor", "GammaRegressorCV", "GeneralizedLinear", "GeneralizedLinearCV",
-    "GeneralizedLinearClassifier", "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV",
-    "Lasso", "LassoCV", "LinearModel", "LogSumRegression", "LogSumRegressionCV", "MCPRegression",
-    "MCPRegressionCV", "MultiTaskLasso", "MultiTaskLassoCV", "PathDisplay", "PathResult",
-    "PoissonRegressor", "PoissonRegressorCV", "QuantileRegression", "QuantileRegressionCV",
-    "RobustRegression", "RobustRegressionCV", "RowChunks", "SCADRegression", "SCADRegressionCV",
-    "SlopeRegression", "SlopeRegressionCV", "Solution", "SparseGroupLasso", "SparseGroupLassoCV",
+    "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression", "CoxRegressionCV",
+    "CrossValidated", "ElasticNet", "ElasticNetCV", "GammaRegressor", "GammaRegressorCV",
+    "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
+    "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV", "Lasso", "LassoCV",
+    "LinearModel", "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",
+    "MultiTaskLasso", "MultiTaskLassoCV", "PathDisplay", "PathResult", "PoissonRegressor",
+    "PoissonRegressorCV", "QuantileRegression", "QuantileRegressionCV", "RobustRegression",
+    "RobustRegressionCV", "RowChunks", "SCADRegression", "SCADRegressionCV", "SlopeRegression",
+    "SlopeRegressionCV", "Solution", "SparseGroupLasso", "SparseGroupLassoCV",
     "SparseLogisticRegression", "SparseLogisticRegressionCV", "SparseSVC", "SparseSVCCV",
-    "StochasticLinear", "StochasticLinearClassifier", "WeightedLasso", "WeightedLassoCV", "path",
-    "plot_cv", "plot_path", "solve",
+    "StochasticLinear", "StochasticLinearClassifier", "WeightedLasso", "WeightedLassoCV",
+    "concordance", "path", "plot_cv", "plot_path", "solve", "survival",
 ]  # fmt: skip
 
 

@@ -15,12 +15,14 @@ TWINS = {  # each of these has a twin that chooses alpha, `…CV`
     "SCADRegression SlopeRegression SparseGroupLasso WeightedLasso",
     "likelihoods": "GammaRegressor PoissonRegressor SparseLogisticRegression SparseSVC",
     "robust": "QuantileRegression RobustRegression",
+    "hazards": "CoxRegression",
     "generalized": "GeneralizedLinear GeneralizedLinearClassifier",
 }
 OTHERS = {
     "estimators.base": "LinearModel",
     "estimators.cross_validated": "CrossValidated",
     "estimators.fitted": "CoefficientPath",
+    "cox": "concordance survival",
     "plots": "CVDisplay PathDisplay plot_cv plot_path",
 }
 MODULES = {

@@ -1,0 +1,183 @@
+"""Cox models against the partial likelihood written out, statsmodels, and their own rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cyclade.linear import CoxRegression, CoxRegressionCV, concordance, penalties, survival
+from cyclade.linear.cox import Cox
+
+TIES = ("breslow", "efron")
+
+
+def draw(n: int = 120, p: int = 5, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
+    """Columns far from zero, tied times, censoring, strata, late entries."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + 3.0
+    died = rng.exponential(np.exp(-(X[:, 0] - 0.5 * X[:, 1])))
+    left = rng.exponential(2.0 * np.median(died), n)
+    time = np.ceil(8.0 * np.minimum(died, left)) / 8.0
+    entry = np.where(rng.random(n) < 0.5, 0.9 * time * rng.random(n), 0.0)
+    return X, {"time": time, "event": died <= left, "entry": entry, "strata": np.arange(n) % 3}
+
+
+def literal(y: np.ndarray, w: np.ndarray, z: np.ndarray, ties: str) -> float:
+    """Minus the partial log-likelihood over Σw, by its definition."""
+    F = 0.0
+    for stratum in np.unique(y["stratum"]):
+        inside = y["stratum"] == stratum
+        for t in np.unique(y["time"][inside & y["event"]]):
+            dead = inside & y["event"] & (y["time"] == t)
+            risk = inside & (y["time"] >= t) & (y["entry"] < t)
+            e, m = w * np.exp(z), int(dead.sum())
+            F -= float((w * z)[dead].sum())
+            for k in range(m):
+                part = k / m if ties == "efron" else 0.0
+                F += w[dead].sum() / m * float(np.log(e[risk].sum() - part * e[dead].sum()))
+    return F / float(w.sum())
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("more", [(), ("entry",), ("strata",), ("entry", "strata")])
+def test_the_loss_is_the_partial_likelihood(ties: str, more: tuple[str, ...]) -> None:
+    X, given = draw()
+    y = survival(given["time"], given["event"], **{name: given[name] for name in more})
+    rng = np.random.default_rng(1)
+    w, z, rows = (
+        rng.integers(1, 4, y.size).astype(float),
+        X @ rng.standard_normal(5),
+        np.arange(120.0),
+    )
+    loss = Cox(y, w, ties)
+    assert loss.value(rows, z).mean() == pytest.approx(literal(y, w, z, ties), abs=1e-12)
+    h = 1e-5 * np.eye(y.size)[:12]
+    found = [(literal(y, w, z + d, ties) - literal(y, w, z - d, ties)) / 2e-5 for d in h]
+    np.testing.assert_allclose(loss.gradient(rows, z)[:12] / y.size, found, atol=1e-9)
+    # The quadratic model lies above the Hessian, whose other part is −Σ p pᵀ.
+    d = rng.standard_normal(y.size)
+    ahead, behind = loss.gradient(rows, z + 1e-5 * d), loss.gradient(rows, z - 1e-5 * d)
+    assert d @ (loss.curvature(rows, z) * d) >= d @ (ahead - behind) / 2e-5 - 1e-6
+
+
+def test_large_predictions_do_not_overflow() -> None:
+    y = survival([1.0, 2.0, 3.0], [1, 1, 1])
+    z = np.array([-2000.0, 0.0, 900.0])
+    value = Cox(y, np.ones(3)).value(np.arange(3.0), z).mean()
+    assert value == pytest.approx((900 + 2000 + 900) / 3)
+    assert np.isfinite(Cox(y, np.ones(3)).gradient(np.arange(3.0), -z)).all()
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_fits_are_those_of_statsmodels(ties: str) -> None:
+    PHReg = pytest.importorskip("statsmodels.duration.hazard_regression").PHReg
+    X, given = draw()
+    peer = PHReg(given["time"], X, status=given["event"], strata=given["strata"],
+                 entry=given["entry"], ties=ties).fit()  # fmt: skip
+    model = CoxRegression(0.0, ties=ties, tol=1e-10).fit(X, survival(**given))
+    np.testing.assert_allclose(model.coef_, peer.params, rtol=1e-7)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("ratio", [1.0, 0.5])
+def test_solutions_meet_their_optimality_conditions(ties: str, ratio: float) -> None:
+    X, given = draw(seed=2)
+    y, alpha = survival(**given), 0.05
+    model = CoxRegression(alpha, l1_ratio=ratio, ties=ties, tol=1e-8).fit(X, y)
+    rows = np.arange(float(y.size))
+    x = model.coef_
+    g = X.T @ Cox(y, np.ones(y.size), ties).gradient(rows, X @ x) / y.size + alpha * (1 - ratio) * x
+    assert np.all(abs(g[x == 0]) <= alpha * ratio * (1 + 1e-6))
+    np.testing.assert_allclose(g[x != 0], -alpha * ratio * np.sign(x[x != 0]), atol=1e-8)
+    assert 0 < np.count_nonzero(x) < 5 or ratio < 1
+    assert model.certificate_.reached
+
+
+def test_weights_are_repetitions_under_breslow() -> None:
+    X, given = draw()
+    y, times = survival(**given), 1 + np.arange(120) % 3
+    once = CoxRegression(0.02, tol=1e-10).fit(X, y, sample_weight=times)
+    again = CoxRegression(0.02, tol=1e-10).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(once.coef_, again.coef_, atol=1e-8)
+    for mine, theirs in zip(once.baseline_, again.baseline_, strict=True):
+        np.testing.assert_allclose(mine[1], theirs[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", [sparse.csc_array, sparse.csr_array, np.asfortranarray])
+def test_every_form_of_X_gives_the_same_model(form: Any) -> None:
+    X, given = draw()
+    y = survival(**given)
+    dense, other = CoxRegression(0.02).fit(X, y), CoxRegression(0.02).fit(form(X), y)
+    np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("penalty", ["mcp", penalties.GroupL2(1.0, groups=[[0, 1], [2, 3, 4]])])
+def test_other_penalties(penalty: Any) -> None:
+    X, given = draw()
+    model = CoxRegression(0.02, penalty=penalty).fit(X, survival(**given))
+    assert model.certificate_.reached
+
+
+def test_cross_validation_scores_the_likelihood_of_the_held_out_rows() -> None:
+    X, given = draw()
+    y = survival(**given)
+    folds = [(np.arange(0, 80), np.arange(80, 120)), (np.arange(40, 120), np.arange(40))]
+    model = CoxRegressionCV(alphas=[0.1, 0.02], cv=folds).fit(X, y)
+    for k, (train, test) in enumerate(folds):
+        coef = CoxRegression(0.02).fit(X[train], y[train]).coef_
+        wanted = -literal(y[test], np.ones(test.size), X[test] @ coef, "breslow")
+        assert model.score_path_[1, k] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_survival_curves_and_the_baseline() -> None:
+    """Without features the curve is exp(−Nelson–Aalen)."""
+    y = survival([1.0, 2.0, 3.0, 4.0], [1, 0, 1, 1])
+    model = CoxRegression(1.0).fit(np.zeros((4, 1)), y)
+    curve = model.survival(np.zeros((1, 1)), [0.5, 1.0, 2.5, 3.0, 9.0])[0]
+    np.testing.assert_allclose(-np.log(curve), [0.0, 0.25, 0.25, 0.75, 1.75], atol=1e-12)
+
+
+def test_concordance_counts_pairs() -> None:
+    _, given = draw()
+    y = survival(given["time"], given["event"])
+    rng = np.random.default_rng(0)
+    z, w = rng.integers(0, 9, y.size).astype(float), rng.random(y.size)
+    t, d = y["time"], y["event"]
+    known = d[:, None] & ((t > t[:, None]) | ((t == t[:, None]) & ~d))
+    right = (z[:, None] > z) + 0.5 * (z[:, None] == z)
+    pairs = known * w[:, None] * w
+    assert concordance(y, z, w) == pytest.approx((pairs * right).sum() / pairs.sum())
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ones((4, 3)), "two columns"),
+        (np.c_[np.arange(4.0), [0, 1, 2, 0]], "event must hold"),
+        (np.c_[[0.0, np.nan, 1, 2], np.ones(4)], "time must hold finite"),
+        (np.c_[np.arange(4.0), np.zeros(4)], "at least one event"),
+        (np.array(["a", "b", "c", "d"]), "as numbers"),
+        (np.zeros(4, [("a", float), ("b", float)]), "one field of booleans"),
+    ],
+)
+def test_targets_are_checked(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CoxRegression().fit(np.eye(4), y)
+
+
+def test_entries_are_before_times_and_ties_are_named() -> None:
+    with pytest.raises(ValueError, match="entry must hold numbers below time"):
+        survival([1.0, 2.0], [1, 1], entry=[0.0, 2.0])
+    with pytest.raises(ValueError, match="ties"):
+        CoxRegression(ties="exact").fit(np.eye(2), survival([1.0, 2.0], [1, 1]))
+
+
+def test_structured_targets_of_scikit_survival() -> None:
+    X, given = draw()
+    theirs = np.empty(120, [("death", bool), ("days", float)])
+    theirs["death"], theirs["days"] = given["event"], given["time"]
+    ours = CoxRegression(0.02).fit(X, survival(given["time"], given["event"])).coef_
+    np.testing.assert_array_equal(CoxRegression(0.02).fit(X, theirs).coef_, ours)
