@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from cyclade.experiments import RunConfig
-from cyclade.experiments.claims import Check
 from cyclade.experiments.config import value_of
+from cyclade.experiments.plans.plan import Check
 from cyclade.experiments.report.board import Board, read
 from cyclade.experiments.report.claims import answers, claims_table
 from cyclade.experiments.report.groups import Group, Spread, spread

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -28,7 +27,6 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "net_defaults": "--tasks digits --methods SCCD --epochs 1 --seeds 1",
     "net_routes": "resnet18",
     "net_rules": "--tasks digits --rules clip --seeds 0",
-    "net_timm": "",
     "nets": "--models lenet --repeats 1 --batch 64",
     "nets_by_hand": "--repeats 1",
     "nonconvex": "--problems 1 --penalties mcp",
@@ -40,7 +38,6 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "tuning": "--only newton --rounds 1",
     "versions": "ROOT ROOT --only lasso dense /10 --duel 1 --limit 5 --work OUT",
 }
-NEEDS = {"net_timm": "timm"}  # packages that need not be there
 PARTS = {"figures_benchmarks", "figures_results", "nets_models", "tables"}  # imported by others
 TESTED = {"pages"}  # in tests/experiments/test_report_claims.py: it writes into docs
 
@@ -53,8 +50,6 @@ def test_every_script_is_known() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
-    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
-        pytest.skip(f"{NEEDS[name]} is not installed")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 10))
     np.savez(tmp_path / "small.npz", X=X, y=X[:, 0] > 0)

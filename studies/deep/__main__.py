@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from cyclade.experiments.about import resolve
+from cyclade.experiments.device import resolve
 from studies.deep.report import table
 from studies.deep.runs import RECORDS, TASKS, study
 

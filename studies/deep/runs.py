@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from cyclade.experiments.about import about
+from cyclade.experiments.device import about
 from cyclade.experiments.errors import FolderError
 from cyclade.files.lock import locked
 from cyclade.files.reading import read_json

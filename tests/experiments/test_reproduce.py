@@ -58,7 +58,7 @@ def test_a_run_that_another_experiment_made_is_not_made_again(
     own = Curve(replace(BASE, method="SCCD", lr=0.1))
     said: list[str] = []
     again = Plan(name="again", title="", question="", curves=(shared, own))
-    reproduce(again, tmp_path, progress=False, say=said.append)
+    reproduce(again, tmp_path, progress=False, log=said.append)
     slug = shared.config.slug()
     taken = contents(tmp_path / "again" / "runs" / slug)
     made = contents(tmp_path / "first" / "runs" / slug)
@@ -151,7 +151,7 @@ def test_bad_settings_of_plans(key: str) -> None:
 def test_from_plan_to_report(tmp_path: Path) -> None:
     said: list[str] = []
     options: dict[str, Any] = {"jobs": 1, "progress": False}
-    page = reproduce(TINY, tmp_path, command="cyclade tiny", say=said.append, **options)
+    page = reproduce(TINY, tmp_path, command="cyclade tiny", log=said.append, **options)
     root = tmp_path / "tiny"
     assert page == root / "report.html"
     assert page.stat().st_size > 0

@@ -22,7 +22,7 @@ import torch
 from test_resuming import assert_same_end
 
 from cyclade.experiments import FolderError, RunConfig, find_runs, run
-from cyclade.experiments import one as module
+from cyclade.experiments import running as module
 from cyclade.experiments.folder import RunFolder
 from cyclade.files import writing
 from cyclade.files.lock import LOCK, locked

@@ -143,8 +143,8 @@ def _add_where(parser: Parser) -> None:
 
 def _tune(chosen: argparse.Namespace) -> None:
     from cyclade.experiments import ConfigError, verify
-    from cyclade.experiments.about import resolve
     from cyclade.experiments.config import MOST
+    from cyclade.experiments.device import resolve
     from cyclade.experiments.plans.grids import learning_rates
     from cyclade.experiments.tune import tune
 
@@ -237,7 +237,7 @@ def _make(chosen: argparse.Namespace) -> None:
             jobs=chosen.jobs,
             progress=not chosen.quiet,
             command=shlex.join(["cyclade", *chosen.arguments]),
-            say=lambda line: None if chosen.quiet else tell(line),
+            log=lambda line: None if chosen.quiet else tell(line),
         )
         tell(f"\n{plan.title}\n")
         if plan.curves or plan.shows:  # else there are only times

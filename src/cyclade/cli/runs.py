@@ -195,14 +195,13 @@ def _run(chosen: argparse.Namespace) -> None:
 def _hint(result: RunResult) -> str:
     """What to try when nothing was learnt."""
     from cyclade.experiments.datasets import find
-    from cyclade.experiments.tune import learnt
 
     config = result.config
     info = find(config.dataset)
     usual = f"{info.learning_rate(config.method):g}"
     if result.status == "diverged":
         return f"A smaller lr may help: {usual} is usual here."
-    if learnt(config, result.last.test_accuracy):
+    if info.learnt(result.last.test_accuracy):
         return ""
     return (
         f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr may "

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     )
     from cyclade.experiments.fetching import fetch, verify
     from cyclade.experiments.folder import Row, RunFolder, RunResult
-    from cyclade.experiments.many import run_many
     from cyclade.experiments.networks import network
-    from cyclade.experiments.one import run
+    from cyclade.experiments.running import run, run_many
 
 METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
 
@@ -40,9 +39,8 @@ _HOMES = {
     "errors": ("ConfigError", "DataError", "DeviceError", "ExperimentError", "FolderError"),
     "fetching": ("fetch", "verify"),
     "folder": ("Row", "RunFolder", "RunResult"),
-    "many": ("run_many",),
     "networks": ("network",),
-    "one": ("run",),
+    "running": ("run", "run_many"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -17,6 +17,9 @@ from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.files.reading import as_toml, read_text
 from cyclade.orders import ORDERS as _ORDERS
 
+CURVATURE_DAMPING = 10.0
+"""Λ_j = L_j + this. At its start a net is nearly flat (L_j about 0.01 on LeNets), and some tens of
+cycles later L_j is in the tens: steps of η/L_j alone leave the region where L_j was measured."""
 ONE_BLOCK = ("SGD", "PAGE")
 RECURSIVE = ("PAGE", "VRO-CCD", "VR-CCD")
 ORDERS = tuple(_ORDERS)

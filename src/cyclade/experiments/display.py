@@ -17,14 +17,15 @@ EVERY = 10.0
 
 
 class Display:
-    """For each run: loss, accuracy and time left."""
+    """For each run loss, accuracy and time left: bars in a terminal, else a line now and then."""
 
     def __init__(self, shown: bool = True) -> None:
         terminal = sys.stdout is not None and sys.stdout.isatty()
         self.shown = shown and sys.stdout is not None
         self._progress: Any = _progress() if shown and terminal else None
         self._tasks: dict[str, Any] = {}
-        self._lines = _Lines()
+        self._began: dict[str, tuple[float, int]] = {}
+        self._printed: dict[str, tuple[float, int]] = {}
 
     def __enter__(self) -> Display:
         if self._progress is not None:
@@ -40,20 +41,19 @@ class Display:
         if not self.shown or row is None:
             return
         if self._progress is None:
-            self._lines.show(config, row)
+            self._line(config, row)
             return
         name = config.slug()
-        values = {
-            "completed": row.epoch,
-            "loss": f"{row.train_loss:.3f}",
-            "accuracy": f"{row.test_accuracy:.3f}",
-        }
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(
-                _title(config), total=config.epochs, **values
+                _title(config), total=config.epochs, loss="", accuracy=""
             )
-        else:
-            self._progress.update(self._tasks[name], **values)
+        self._progress.update(
+            self._tasks[name],
+            completed=row.epoch,
+            loss=f"{row.train_loss:.3f}",
+            accuracy=f"{row.test_accuracy:.3f}",
+        )
 
     def end(self, config: RunConfig) -> None:
         """A run is over."""
@@ -61,22 +61,15 @@ class Display:
         if task is not None:
             self._progress.stop_task(task)
 
-
-class _Lines:
-    """Plain lines, for files and pipes: every few seconds, and at the end of a run."""
-
-    def __init__(self) -> None:
-        self._began: dict[str, tuple[float, int]] = {}
-        self._said: dict[str, tuple[float, int]] = {}
-
-    def show(self, config: RunConfig, row: Row) -> None:
+    def _line(self, config: RunConfig, row: Row) -> None:
+        """A plain line, every few seconds and at the end of a run."""
         name, now = config.slug(), time.monotonic()
         began, first = self._began.setdefault(name, (now, row.epoch))
-        last, epoch = self._said.get(name, (began, -1))
+        last, epoch = self._printed.get(name, (began, -1))
         over = row.epoch == config.epochs
         if row.epoch == epoch or not (over or now - last >= EVERY):
             return
-        self._said[name] = (now, row.epoch)
+        self._printed[name] = (now, row.epoch)
         left = ""
         if not over and row.epoch > first:
             seconds = (now - began) / (row.epoch - first) * (config.epochs - row.epoch)

@@ -9,14 +9,12 @@ from functools import cache
 
 import torch
 
-from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.data import Dataset, Split
 from cyclade.experiments.datasets import DatasetInfo, find
+from cyclade.experiments.device import cores, repeatable, resolve
 from cyclade.experiments.display import duration
-from cyclade.experiments.many import cores
 from cyclade.experiments.plans import Make, Plan, Settings
-from cyclade.experiments.repeatable import repeatable
 from cyclade.experiments.training import Training
 
 _BATCH = 512  # an image costs the same in larger batches

@@ -94,13 +94,7 @@ class RunFolder:
 
     def check(self, config: RunConfig) -> None:
         """The folder is new, or this config's; else an error."""
-        if self.path.exists() and not self.path.is_dir():
-            raise FolderError(f"{self.path} is a file, not a folder")
-        if not (self.path / CONFIG).exists():
-            if self.path.exists() and any(_lasting(self.path)):
-                raise FolderError(
-                    f"{self.path} is not empty and holds no {CONFIG}: give a new folder"
-                )
+        if not holds(self.path, CONFIG):
             return
         there = self.config()
         different = config.differences(there)
@@ -355,8 +349,16 @@ def find_runs(root: str | Path) -> list[RunResult]:
     return [RunFolder(path).result() for path in found]
 
 
-def _lasting(path: Path) -> Iterator[Path]:
-    """What is in a folder, but for a lock and the remains of a write that was cut off."""
-    return (
-        entry for entry in path.iterdir() if entry.name != LOCK and not is_temporary(entry.name)
-    )
+def holds(path: Path, *names: str) -> bool:
+    """Whether a folder holds one of these; an error if it holds other things alone.
+
+    A lock and the remains of a write that was cut off are nothing.
+    """
+    if path.exists() and not path.is_dir():
+        raise FolderError(f"{path} is a file, not a folder")
+    if any((path / name).exists() for name in names):
+        return True
+    entries = path.iterdir() if path.exists() else ()
+    if any(entry.name != LOCK and not is_temporary(entry.name) for entry in entries):
+        raise FolderError(f"{path} is not empty and holds no {names[0]}: give a new folder")
+    return False

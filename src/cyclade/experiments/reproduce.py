@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cyclade.experiments import archive
-from cyclade.experiments.about import resolve
 from cyclade.experiments.config import RunConfig
+from cyclade.experiments.device import resolve
 from cyclade.experiments.errors import FolderError
 from cyclade.experiments.fetching import verify
-from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder
-from cyclade.experiments.many import check_jobs
+from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, holds
 from cyclade.experiments.plans import Curve, Plan
+from cyclade.experiments.running import check_jobs
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
-from cyclade.files.lock import LOCK, locked
+from cyclade.files.lock import locked
 from cyclade.files.reading import read, read_json
-from cyclade.files.writing import is_temporary, sweep, write, write_json
+from cyclade.files.writing import sweep, write, write_json
 
 PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
 _OF_A_RUN = (CONFIG, HISTORY, DONE, ABOUT)  # with the last one it counts as a run
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 def reproduce(
@@ -40,12 +40,13 @@ def reproduce(
     jobs: int | None = None,
     progress: bool = True,
     command: str = "",
-    say: Say = lambda line: None,
+    log: Log = lambda line: None,
 ) -> Path:
     """Make everything of a plan in the folder ``out/plan.name``; returns the path of its report.
 
     What cannot work (data that is not there, a device that is not there, a folder of another plan)
-    is an error before anything is done. `say` is told what is going on; `command` is noted.
+    is an error before anything is done. `log` is called with a line for whatever begins; `command`
+    is noted.
 
     Example
     -------
@@ -58,48 +59,45 @@ def reproduce(
     """
     out = Path(out)
     check(plan, out, data_dir=data_dir, jobs=jobs)
-    return _Maker(out, data_dir, jobs, progress, command, say).make(plan)
+    options = {"data_dir": data_dir, "jobs": jobs, "progress": progress}
+    return _Maker(out, command, log, options).make(plan)
 
 
+@dataclass
 class _Maker:
     """Plans into folders below `out`."""
 
-    def __init__(
-        self,
-        out: Path,
-        data_dir: str | Path | None,
-        jobs: int | None,
-        progress: bool,
-        command: str,
-        say: Say,
-    ) -> None:
-        self._out, self._data_dir, self._command, self._say = out, data_dir, command, say
-        self._options: dict[str, Any] = {"data_dir": data_dir, "jobs": jobs, "progress": progress}
+    out: Path
+    command: str
+    log: Log
+    options: dict[str, Any]
 
     def make(self, plan: Plan) -> Path:
         """Tune, train, time and report."""
-        with locked(self._out / plan.name):
-            return self._make(plan, self._out / plan.name)
+        with locked(self.out / plan.name):
+            return self._make(plan, self.out / plan.name)
 
     def _make(self, plan: Plan, root: Path) -> Path:
         sweep(root)
-        write_json(root / PLAN, _described(plan, self._command))
+        write_json(root / PLAN, _described(plan, self.command))
         for other in plan.shows:
             self.make(other)
-            _take_over(other, self._out / other.name, root)
+            _take_over(other, self.out / other.name, root)
         curves, notes = self._tune(plan, root)
-        write_json(root / PLAN, _described(replace(plan, notes=plan.notes + notes), self._command))
+        write_json(root / PLAN, _described(replace(plan, notes=plan.notes + notes), self.command))
         runs = [run for curve in curves for run in plan.runs(curve)]
         if runs:
-            made = sum(_borrow(run, self._out, root) for run in runs)
-            there = f", {made} of them made before in {self._out}" if made else ""
-            self._say(f"{plan.name}: {_runs(len(runs))}{there}")
-            longest_first(runs, root / RUNS, **self._options)
+            made = sum(_borrow(run, self.out, root) for run in runs)
+            there = f", {made} of them made before in {self.out}" if made else ""
+            self.log(f"{plan.name}: {_runs(len(runs))}{there}")
+            longest_first(runs, root / RUNS, **self.options)
         if plan.timed:
-            self._say(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
+            self.log(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
             keep = None if plan.curves else root / RUNS
-            time_alone(plan.timed, root, keep=keep, data_dir=self._data_dir)
-        return _report(root)
+            time_alone(plan.timed, root, keep=keep, data_dir=self.options["data_dir"])
+        from cyclade.experiments.report import report
+
+        return report(root)
 
     def _tune(self, plan: Plan, root: Path) -> tuple[list[Curve], tuple[str, ...]]:
         """The curves with their lr found, and what is to be said of the search."""
@@ -107,25 +105,19 @@ class _Maker:
         if not grids:
             return list(plan.curves), ()
         count = sum(map(len, grids.values()))
-        self._say(f"{plan.name}: {_runs(count)} to tune the learning rates of {len(grids)} curves")
-        tuned = tune(list(grids), root / TUNE, lrs=lambda base: grids[base] or (), **self._options)
+        self.log(f"{plan.name}: {_runs(count)} to tune the learning rates of {len(grids)} curves")
+        tuned = tune(list(grids), root / TUNE, lrs=lambda base: grids[base] or (), **self.options)
         found = dict(zip(grids, tuned, strict=True))
         for one in tuned:
-            self._say(f"  {_sentence(one)}")
+            self.log(f"  {_sentence(one)}")
         curves = [
             Curve(replace(c.config, lr=found[plan.tuning(c)].lr)) if c.lrs else c
             for c in plan.curves
         ]
-        notes = [
-            f"The search ended at the edge of its grid: {_sentence(one)}"
-            for one in tuned
-            if one.at_edge
-        ]
-        notes += [
-            f"Nothing was learnt in the search, at any learning rate: {_sentence(one)}"
-            for one in tuned
-            if not one.learnt
-        ]
+        edge = "The search ended at the edge of its grid"
+        notes = [f"{edge}: {_sentence(one)}" for one in tuned if one.at_edge]
+        nothing = "Nothing was learnt in the search, at any learning rate"
+        notes += [f"{nothing}: {_sentence(one)}" for one in tuned if not one.learnt]
         return curves, tuple(notes)
 
 
@@ -153,12 +145,7 @@ def _check_folder(plan: Plan, root: Path) -> None:
     """The folder is this plan's, or new."""
     if (root / archive.RUNS).exists():
         raise FolderError(f"{root} holds packed results, which are final: give another --out")
-    if root.exists() and not root.is_dir():
-        raise FolderError(f"{root} is a file, not a folder")
-    if not (root / PLAN).exists():
-        lasting = root.iterdir() if root.exists() else ()
-        if any(e.name != LOCK and not is_temporary(e.name) for e in lasting):
-            raise FolderError(f"{root} is not empty and holds no {PLAN}: give another --out")
+    if not holds(root, PLAN):
         return
     try:
         there = read_json(root / PLAN)["content"]
@@ -234,12 +221,6 @@ def _copy(run: Path, place: Path) -> None:
     """A run that is done, without its checkpoint."""
     for name in _OF_A_RUN:
         write(place / name, read(run / name))
-
-
-def _report(root: Path) -> Path:
-    from cyclade.experiments.report import report
-
-    return report(root)
 
 
 def _runs(count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from cyclade.experiments.about import about, resolve
-from cyclade.experiments.config import RunConfig
+from cyclade.experiments.config import TIMED_BY, RunConfig
+from cyclade.experiments.device import about, resolve
 from cyclade.experiments.errors import ExperimentError, FolderError
 from cyclade.experiments.folder import RunResult
-from cyclade.experiments.one import run
+from cyclade.experiments.running import run
 from cyclade.files.reading import read_json
 from cyclade.files.writing import write_json
 
@@ -25,11 +25,6 @@ PAPER = {
 }  # fmt: skip
 """Table 1 of the paper: seconds per iteration and per epoch."""
 
-NAMED = ("dataset", "method", "spectral", "precondition", "order", "blocks", "batch")
-"""The keys of a config that a row repeats: those that bear on time."""
-
-Say = Callable[[str], None]
-
 
 def time_alone(
     configs: Sequence[RunConfig],
@@ -37,7 +32,6 @@ def time_alone(
     *,
     keep: str | Path | None = None,
     data_dir: str | Path | None = None,
-    say: Say | None = None,
 ) -> list[dict[str, Any]]:
     """Time each config with nothing beside it, into ``root/timing.json``; returns its rows.
 
@@ -57,8 +51,6 @@ def time_alone(
         key = _key(config)
         if any(all(row.get(k) == v for k, v in key.items()) for row in rows):
             continue
-        if say is not None:
-            say(f"timing {config.slug()}")
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(keep or scratch) / config.slug()
             rows.append({**key, **_measured(run(config, folder, data_dir=data_dir))})
@@ -89,7 +81,7 @@ def _measured(result: RunResult) -> dict[str, Any]:
 
 
 def _key(config: RunConfig) -> dict[str, Any]:
-    values = {key: getattr(config, key) for key in NAMED}
+    values = {key: getattr(config, key) for key in TIMED_BY}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
 
 
@@ -103,7 +95,7 @@ def _read(path: Path, device: str, keys: list[dict[str, Any]]) -> list[dict[str,
     try:
         found = read_json(path)
         rows, there = list(found["rows"]), found["device"]
-        strangers = [row for row in rows if {key: row[key] for key in NAMED} not in keys]
+        strangers = [row for row in rows if {key: row[key] for key in TIMED_BY} not in keys]
     except FileNotFoundError:
         return []
     except (FolderError, ValueError, KeyError, TypeError) as error:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cyclade.experiments.config import RunConfig
-from cyclade.experiments.costs import (
-    CURVATURE_DAMPING,
-    CURVATURE_EVERY,
-    CURVATURE_ITERATIONS,
-    Prices,
-    Spent,
-)
+from cyclade.experiments.config import CURVATURE_DAMPING, RunConfig
 from cyclade.experiments.data import Dataset, Split
 from cyclade.experiments.draws import Coins, Draws, Sampling, Shuffled
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.experiments.networks import network
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError
+from cyclade.optim.blocks.costs import cycle_cost, direction, stage_costs
 from cyclade.optim.multi_step import MultiStep
+from cyclade.optim.stages import Inputs
 
 OPTIMIZERS: dict[str, Any] = {
     "SGD": SGD, "SCCD": SCCD, "PAGE": PAGE, "VRO-CCD": VROCCD, "VR-CCD": VRCCD,
@@ -32,6 +28,7 @@ OPTIMIZERS: dict[str, Any] = {
 
 SPECTRAL_STEPS: dict[str | None, str | None] = {"step": "spectral-linear", "step-all": "spectral"}
 
+CURVATURE_EVERY, CURVATURE_ITERATIONS = 10, 5
 _EVALUATED = 5000  # images at once
 
 
@@ -227,3 +224,60 @@ def _weighted_mean(losses: Tensor, sizes: list[int]) -> float:
         return math.nan
     weights = torch.tensor(sizes, dtype=torch.float64)
     return float((losses.double().cpu() * weights).sum() / weights.sum())
+
+
+# ------------------------------------------------------------------------- what a step costs
+
+
+@dataclass
+class Spent:
+    """What a run has used so far."""
+
+    samples_paper: int = 0
+    samples: int = 0
+    multiply_adds: float = 0.0
+
+
+class Prices:
+    """The price of one step of an optimizer.
+
+    A small step of the recursive methods evaluates its b' samples at two points: 2b' samples, where
+    the paper counts b'. The multiply-adds of a cycle follow `optim.blocks.costs`. A step of VR-CCD
+    draws for one block and moves it; it is priced at the mean over the blocks, which is exact over
+    whole cycles. Random orders are priced as shuffled ones; a greedy turn as the gradient of every
+    block and its own; a product with the block Hessian as two gradients.
+    """
+
+    def __init__(self, config: RunConfig, optimizer: Any, image: Tensor) -> None:
+        net = optimizer.net
+        costs = stage_costs(net.chain, Inputs((image,), {}))
+        cycle = cycle_cost(costs, net.starts, direction(config.order), keep=False)
+        self._formation = cycle
+        self._step = cycle
+        if config.order == "greedy":
+            self._step = (net.m + 1) * cycle
+        if config.method == "VR-CCD":
+            alone = [_alone(costs, net.starts, j) for j in range(net.m)]
+            self._step = sum(alone) / net.m
+        self._measuring = 0.0
+        if config.precondition == "curvature":
+            self._measuring = 2 * CURVATURE_ITERATIONS * cycle / CURVATURE_EVERY
+
+    def pay(self, spent: Spent, sizes: list[int], refresh: list[bool]) -> None:
+        """For these steps."""
+        for size, large in zip(sizes, refresh, strict=True):
+            evaluated = size if large else 2 * size
+            spent.samples_paper += size
+            spent.samples += evaluated
+            spent.multiply_adds += evaluated * self._step + size * self._measuring
+
+    def pay_formation(self, spent: Spent, size: int) -> None:
+        """For g_{−1}: the gradient of every block at x_0."""
+        spent.samples_paper += size
+        spent.samples += size
+        spent.multiply_adds += size * self._formation
+
+
+def _alone(costs: list[float], starts: list[int], j: int) -> float:
+    """The price of block j by itself, from the images on."""
+    return cycle_cost(costs, starts, lambda m: [j], keep=False)

@@ -16,11 +16,12 @@ from typing import Any
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.datasets import find
-from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
-from cyclade.experiments.folder import RunResult
-from cyclade.experiments.many import check_jobs, run_many
-from cyclade.files.lock import LOCK, locked
-from cyclade.files.writing import is_temporary, sweep, write_json
+from cyclade.experiments.errors import ConfigError, ExperimentError
+from cyclade.experiments.folder import RunResult, holds
+from cyclade.experiments.plans.grids import rounded
+from cyclade.experiments.running import check_jobs, run_many
+from cyclade.files.lock import locked
+from cyclade.files.writing import sweep, write_json
 
 SUMMARY, RUNS = "tuned.json", "runs"
 EXTENSIONS = 2
@@ -45,7 +46,6 @@ class Tuned:
 
     `config` is the base with the chosen lr. `at_edge` says that the best lr is the smallest or the
     largest one tried, even after the grid grew `extended` times: a better one may lie beyond.
-    `learnt` says whether the best is better than guessing (`learnt`).
     """
 
     config: RunConfig
@@ -62,16 +62,7 @@ class Tuned:
     @property
     def learnt(self) -> bool:
         """Whether the best lr does better than guessing."""
-        return learnt(self.config, self.held_out_accuracy)
-
-
-def learnt(config: RunConfig, accuracy: float) -> bool:
-    """Whether an accuracy is that of a net that has learnt: more than twice what guessing gives.
-
-    >>> learnt(RunConfig(dataset="digits"), 0.108)
-    False
-    """
-    return accuracy > 2 / find(config.dataset).classes
+        return find(self.config.dataset).learnt(self.held_out_accuracy)
 
 
 def tune(
@@ -117,7 +108,7 @@ def tune(
         raise ConfigError(f"held_out must be in (0, 1), got {held_out}")
     check_jobs(jobs)
     searches = [_Search(base, _grid(lrs, base), held_out, seeds, epochs) for base in bases]
-    _check_folder(root)
+    holds(root, RUNS, SUMMARY)
     with locked(root):
         sweep(root)
         for extensions in range(1 + EXTENSIONS):
@@ -130,8 +121,7 @@ def tune(
             if extensions < EXTENSIONS:
                 for search in searches:
                     search.extend()
-        _check_all_found(searches)
-        tuned = [search.outcome() for search in searches]
+        tuned = _outcomes(searches)
         _write(root / SUMMARY, tuned)
     return tuned
 
@@ -171,41 +161,34 @@ class _Search:
         return [run for lr in self.grid if lr not in self._known for run in self.runs(lr)]
 
     def judge(self, found: dict[RunConfig, RunResult]) -> None:
-        """Judge these learning rates by their runs."""
+        """Judge the learning rates that are new in the grid by their runs."""
         for lr in self.grid:
             if lr not in self._known:
                 self._known[lr] = _judged(lr, [found[run] for run in self.runs(lr)])
 
-    def tried(self) -> list[Tried]:
-        """The grid, from the smallest lr up; all of it has been tried."""
-        return [self._known[lr] for lr in self.grid]
-
     def best(self) -> Tried | None:
         """By the rule of `tune`; None if all diverged."""
-        alive = [one for one in self.tried() if one.held_out_accuracy is not None]
+        alive = [one for one in self._known.values() if one.held_out_accuracy is not None]
         return max(alive, key=_rank, default=None)
 
     def extend(self) -> None:
         """Let the grid grow beyond the edge where the best lr lies, if it lies at one."""
-        best = self.best()
-        if best is None or best.lr == self.grid[0]:
-            self.grid = [rounded(self.grid[0] / self._factor(0, 1)), *self.grid]
-        elif best.lr == self.grid[-1]:
-            self.grid = [*self.grid, rounded(self.grid[-1] * self._factor(-2, -1))]
+        best, grid = self.best(), self.grid
+        low, high = (grid[1] / grid[0], grid[-1] / grid[-2]) if len(grid) > 1 else (2.0, 2.0)
+        if best is None or best.lr == grid[0]:
+            self.grid = [rounded(grid[0] / low), *grid]
+        elif best.lr == grid[-1]:
+            self.grid = [*grid, rounded(grid[-1] * high)]
 
-    def _factor(self, lower: int, upper: int) -> float:
-        """Between two neighbours in the grid; 2 where there is only one lr."""
-        return self.grid[upper] / self.grid[lower] if len(self.grid) > 1 else 2.0
-
-    def outcome(self) -> Tuned:
-        """The best of the grid."""
+    def outcome(self) -> Tuned | None:
+        """The best of the grid, from the smallest lr up; None if all diverged."""
         best = self.best()
-        assert best is not None
-        assert best.held_out_accuracy is not None
+        if best is None or best.held_out_accuracy is None:
+            return None
         return Tuned(
             config=replace(self.base, lr=best.lr),
             held_out_accuracy=best.held_out_accuracy,
-            tried=tuple(self.tried()),
+            tried=tuple(self._known[lr] for lr in self.grid),
             extended=len(self.grid) - self._asked,
             at_edge=best.lr in (self.grid[0], self.grid[-1]),
         )
@@ -218,27 +201,25 @@ def _rank(one: Tried) -> tuple[float, float, float]:
 
 def _judged(lr: float, results: list[RunResult]) -> Tried:
     """A learning rate by its runs."""
-    accuracies = [
-        result.last.held_out_accuracy
-        for result in results
-        if result.status == "finished" and result.last.held_out_accuracy is not None
-    ]
+    ended = [result.last for result in results if result.status == "finished"]
+    accuracies = [row.held_out_accuracy for row in ended if row.held_out_accuracy is not None]
     if len(accuracies) < len(results):
         return Tried(lr, "diverged", None)
-    losses = [result.last.train_loss for result in results]
-    return Tried(lr, "finished", fmean(accuracies), fmean(losses))
+    return Tried(lr, "finished", fmean(accuracies), fmean(row.train_loss for row in ended))
 
 
-def _check_all_found(searches: list[_Search]) -> None:
-    hopeless = [search for search in searches if search.best() is None]
+def _outcomes(searches: list[_Search]) -> list[Tuned]:
+    found = {search: search.outcome() for search in searches}
+    hopeless = [
+        f"{search.base.slug()} ({', '.join(f'{lr:g}' for lr in search.grid)})"
+        for search, outcome in found.items()
+        if outcome is None
+    ]
     if hopeless:
-        lines = [
-            f"{search.base.slug()} ({', '.join(f'{lr:g}' for lr in search.grid)})"
-            for search in hopeless
-        ]
         raise ExperimentError(
-            f"every learning rate diverged for {'; '.join(lines)}: give smaller ones"
+            f"every learning rate diverged for {'; '.join(hopeless)}: give smaller ones"
         )
+    return [outcome for outcome in found.values() if outcome is not None]
 
 
 def _grid(lrs: Grid, base: RunConfig) -> list[float]:
@@ -247,21 +228,6 @@ def _grid(lrs: Grid, base: RunConfig) -> list[float]:
     if not grid:
         raise ConfigError("lrs must hold at least one learning rate")
     return grid
-
-
-def rounded(lr: float) -> float:
-    """To five digits, so that a grid reads well and repeats exactly."""
-    return float(f"{lr:.5g}")
-
-
-def _check_folder(root: Path) -> None:
-    """The folder is new, or of a search."""
-    if root.exists() and not root.is_dir():
-        raise FolderError(f"{root} is a file, not a folder")
-    if not root.exists() or any((root / name).exists() for name in (RUNS, SUMMARY)):
-        return
-    if any(e.name != LOCK and not is_temporary(e.name) for e in root.iterdir()):
-        raise FolderError(f"{root} is not empty and holds no {RUNS}: give a new folder")
 
 
 def _write(path: Path, tuned: list[Tuned]) -> None:

@@ -94,6 +94,10 @@ class DatasetInfo:
             return self.lr_vr
         return self.lr_recursive
 
+    def learnt(self, accuracy: float) -> bool:
+        """Whether an accuracy is that of a net that has learnt: twice what guessing gives."""
+        return accuracy > 2 / self.classes
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """The batch sizes of the study: those given, or `batch` and its multiples that fit."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cyclade.experiments.claims import Check, Claim, faster_and_better
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.plans.fig1 import methods
-from cyclade.experiments.plans.plan import Curve, Plan, Settings
+from cyclade.experiments.plans.plan import Check, Claim, Curve, Plan, Settings, faster_and_better
 
 
 def fig_same_lr(settings: Settings) -> Plan:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.plans.fig1 import fig1
-from cyclade.experiments.plans.plan import Plan, Settings
+from cyclade.experiments.plans.plan import Check, Claim, Plan, Settings
 from cyclade.experiments.plans.table1 import table1
 
 

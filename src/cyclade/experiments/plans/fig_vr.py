@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
-from cyclade.experiments.plans.plan import Curve, Plan, Settings
+from cyclade.experiments.plans.plan import Check, Claim, Curve, Plan, Settings
 
 
 def fig_vr(settings: Settings) -> Plan:

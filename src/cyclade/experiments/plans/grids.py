@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 
-from cyclade.experiments.config import RunConfig
-from cyclade.experiments.costs import CURVATURE_DAMPING
+from cyclade.experiments.config import CURVATURE_DAMPING, RunConfig
 from cyclade.experiments.datasets import find
-from cyclade.experiments.tune import rounded
 
 
 def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
@@ -33,3 +31,8 @@ def learning_rates(config: RunConfig, points: int = 5) -> tuple[float, ...]:
     if config.precondition == "curvature":
         centre *= CURVATURE_DAMPING
     return tuple(rounded(centre * 2.0 ** (i - points // 2)) for i in range(points))
+
+
+def rounded(lr: float) -> float:
+    """To five digits, so that a grid reads well and repeats exactly."""
+    return float(f"{lr:.5g}")

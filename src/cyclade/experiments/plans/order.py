@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
-from cyclade.experiments.plans.plan import Curve, Plan, Settings
+from cyclade.experiments.plans.plan import Check, Claim, Curve, Plan, Settings
 from cyclade.experiments.plans.table1 import TIMING_LR
 
 ORDERS = ("forward", "backward", "shuffled", "random", "greedy")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.plans.fig1 import methods
-from cyclade.experiments.plans.plan import Plan, Settings
+from cyclade.experiments.plans.plan import Check, Claim, Plan, Settings
 
 TIMING_LR = 1e-3
 """Small, so that nothing diverges; the time does not depend on it."""

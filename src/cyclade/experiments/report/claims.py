@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cyclade.experiments.claims import Check
 from cyclade.experiments.folder import Row, RunResult
+from cyclade.experiments.plans.plan import Check
 from cyclade.experiments.report.board import ALONE, Y_LABELS, Board, value
 from cyclade.experiments.report.files import plain_value
 from cyclade.experiments.report.groups import Group, said, spread

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cyclade.experiments.archive import TUNE
-from cyclade.experiments.claims import Check, Claim
 from cyclade.experiments.config import TIMED_BY, RunConfig
 from cyclade.experiments.errors import ExperimentError
+from cyclade.experiments.plans.plan import Check, Claim
 from cyclade.files.reading import as_json, read_text
 
 T = TypeVar("T")
