@@ -33,8 +33,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import cyclade
+import tables
 from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
-from tables import table
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "quick.csv"
 PEERS = ("scikit_learn", "celer_", "skglm_")
@@ -163,6 +163,8 @@ def measured(only: str) -> dict[str, tuple[float, str, float]]:
             ours = medians.pop("cyclade")
             peer = min(medians, key=medians.__getitem__, default="none")
             found[line] = (ours, peer, medians.get(peer, float("nan")) / ours)
+            cells = (line, f"{ours:.3f}", peer, f"{found[line][2]:.2f}")
+            print(tables.line(cells), flush=True)
     return found
 
 
@@ -189,9 +191,8 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="write a row for this version")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    print(tables.table(("line", "CPU seconds", "fastest peer", "peer / ours")), flush=True)
     found = measured(options.only)
-    rows = [(line, f"{s:.3f}", peer, f"{ratio:.2f}") for line, (s, peer, ratio) in found.items()]
-    print(table(("line", "CPU seconds", "fastest peer", "peer / ours"), rows))
     before = released(options.csv)
     if options.record:
         row = {

@@ -95,9 +95,7 @@ class _Maker:
             self.log(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
             keep = None if plan.curves else root / RUNS
             time_alone(plan.timed, root, keep=keep, data_dir=self.options["data_dir"])
-        from cyclade.experiments.report import report
-
-        return report(root)
+        return _report(root)
 
     def _tune(self, plan: Plan, root: Path) -> tuple[list[Curve], tuple[str, ...]]:
         """The curves with their lr found, and what is to be said of the search."""
@@ -221,6 +219,12 @@ def _copy(run: Path, place: Path) -> None:
     """A run that is done, without its checkpoint."""
     for name in _OF_A_RUN:
         write(place / name, read(run / name))
+
+
+def _report(root: Path) -> Path:
+    from cyclade.experiments.report import report
+
+    return report(root)
 
 
 def _runs(count: int) -> str:
