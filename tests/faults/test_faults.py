@@ -45,3 +45,38 @@ def test_the_script_sees_what_is_wrong(stage: Stage, tmp_path: Path) -> None:
     assert judged(1, "Traceback …", tmp_path, wanted)[0] == TRACEBACK
     assert judged(2, "cyclade: one\nand two\n", tmp_path, wanted)[0] == TRACEBACK
     assert judged(2, "cyclade: warning: a\ncyclade: b\n", tmp_path, wanted) == (REFUSED, "")
+
+
+def operations(code: str) -> subprocess.CompletedProcess[str]:
+    """What `operations.py` finds, in a process of its own, since it forks."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        text=True, cwd=Path(__file__).parent, timeout=200,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def test_faults_at_file_operations() -> None:
+    """A small part of `operations.py`: every third operation of a run of `minimize`."""
+    done = operations(
+        "import sys, operations; sys.argv[1:] = '--of minimize --every 3'.split()\n"
+        "sys.exit(operations.main())"
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("{'as it should be': ") == 3
+
+
+def test_the_script_sees_what_is_lost() -> None:
+    """Checkpoints that are written in their place do not pass."""
+    done = operations(
+        "import os, sys, operations, cyclade.files.arrays as arrays\n"
+        "def write(path, content, *, keep=None):\n"
+        "    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)\n"
+        "    os.write(handle, content)\n"
+        "    os.close(handle)\n"
+        "arrays.write = write\n"
+        "sys.argv[1:] = '--of minimize --every 4'.split()\n"
+        "sys.exit(operations.main())"
+    )
+    assert done.returncode == 1, done.stdout
+    assert "'lost': " in done.stdout
