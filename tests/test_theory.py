@@ -37,7 +37,7 @@ from cyclade.theory import (
 )
 
 SIZES = [[5], [2, 3], [1, 1, 3], [1, 1, 1, 1, 1]]
-examples = settings(max_examples=100, deadline=None, derandomize=True)
+examples = settings(max_examples=100, deadline=None)
 
 
 @pytest.fixture

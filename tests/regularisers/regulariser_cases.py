@@ -40,7 +40,7 @@ from cyclade.regularisers import (
 )
 
 Vector = np.ndarray
-quick = settings(max_examples=25, deadline=None, derandomize=True)
+quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -251,7 +251,7 @@ class RunFolder:
             return []
         try:
             return rows_of(text)
-        except (ValueError, csv.Error) as error:
+        except ValueError as error:
             raise FolderError(f"{path} is damaged: {error}") from error
 
     # ---------------------------------------------------------------------------- checkpoints
@@ -308,7 +308,10 @@ def table(rows: list[Row]) -> bytes:
 
 def rows_of(text: str) -> list[Row]:
     """The rows of a ``history.csv``; ValueError for what is none."""
-    lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
     if not lines or lines[0] != COLUMNS:
         head = ",".join(lines[0]) if lines else ""
         raise ValueError(f"its columns must be {','.join(COLUMNS)}, got {head[:200]!r}")
