@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SUPPORT.md", "CODE_OF_CONDUCT.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "SUPPORT.md", "CODE_OF_CONDUCT.md")
+    ),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs").glob("extend/*.md")),
     *sorted((ROOT / "docs").glob("benchmarks/[Ras]*.md")),
