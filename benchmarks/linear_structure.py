@@ -28,8 +28,9 @@ FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 # Features that came after the rebuild, by their modules: small, tall and sampled tables, several λ
 # at once, tables in chunks, classes.
 ADDED = (
-    "compression", "direct", "direct_curved", "direct_folds",
-    "kernels.atomics", "kernels.block_gram", "kernels.curved_path", "kernels.gram_path",
+    "products.fits", "products.folds", "products.moments", "products.shorter",
+    "kernels.atomics", "kernels.block_gram", "kernels.curved_path", "kernels.forecast",
+    "kernels.gram_path",
     "kernels.smooth_losses", "starts.segments", "subproblem.classes", "subproblem.sampled",
     "subproblem.sweeps",
 )  # fmt: skip

@@ -20,6 +20,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "figures": "--check",
     "linear": "--only lasso dense /10 --limit 5 --repeats 1 --solvers ours --work OUT --out OUT",
     "linear_overhead": "--repeats 2",
+    "linear_products": "--rows 400",
     "linear_rows": "small --data-dir OUT --epochs 1 --seeds 1",
     "linear_structure": "",
     "linear_threads": "--rounds 1 --only lasso",

@@ -94,10 +94,9 @@ TALL = {
 }
 SLOW = Tuning(
     sampled_tall=np.inf,
-    direct_price=0.0,
-    direct_turned=0.0,
-    direct_passes=(0.0, 0.0),
-    curved_price=0.0,
+    calls=0.0,
+    forecast_passes=(0.0, 0.0, 0.0, 0.0),
+    curved_calls=(0.0, 0.0),
 )
 
 

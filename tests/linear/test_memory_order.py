@@ -12,8 +12,9 @@ from cyclade.linear.losses import Huber
 from cyclade.linear.penalties import L1, MCP, ElasticNet, GroupL2
 from cyclade.linear.tuning import Tuning
 
-TURNED = Tuning(direct_price=0.0, direct_turned=0.0, in_place_bytes=(0, 0), sweep_share=0.1)
-PICKED = Tuning(direct_price=0.0, direct_turned=0.0, max_turned=0)
+NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
+TURNED = Tuning(**NO_PRODUCTS, in_place_bytes=(0, 0), sweep_share=0.1)
+PICKED = Tuning(**NO_PRODUCTS, max_turned=0)
 ROUTES = {"default": Tuning(), "turned": TURNED, "picked": PICKED}
 PENALTIES = {
     "l1": L1(0.02), "elastic net": ElasticNet(0.03, 0.5), "mcp": MCP(0.1, 3.0),
@@ -51,7 +52,7 @@ def test_least_squares_do_not_depend_on_the_order_in_memory(route, penalty, n):
 def test_curved_losses_do_not_depend_on_the_order_in_memory(route, loss, copied):
     X, y = table(700, np.float64)
     y = y if isinstance(loss, Huber) else np.where(y > 0, 1.0, -1.0 if loss == "logistic" else 0.0)
-    tuning = replace(ROUTES[route], curved_price=0.0, copied=copied)
+    tuning = replace(ROUTES[route], curved_calls=(0.0, 0.0), copied=copied)
     by_rows, by_columns = (
         solve(Z, y, loss, L1(0.01), tol=1e-10, tuning=tuning) for Z in (X, np.asfortranarray(X))
     )
@@ -71,7 +72,7 @@ def test_paths_do_not_depend_on_the_order_in_memory(route):
 
 def test_float32_by_rows_meets_its_tolerance():
     X, y = table(3_000, np.float32)
-    tuning = Tuning(direct_price=0.0, direct_turned=0.0, max_widened=0)
+    tuning = Tuning(**NO_PRODUCTS, max_widened=0)
     by_rows, by_columns = (
         solve(Z, y, "squared", L1(0.02), tuning=tuning) for Z in (X, np.asfortranarray(X))
     )

@@ -19,7 +19,7 @@ from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import CostModel, Tuning
 
 # Small tables have a way of their own, which is not meant here.
-ENGINE = {"curved_price": 0.0, "curved_path_price": 0.0}
+ENGINE = {"curved_calls": (0.0, 0.0)}
 CONVEX = [
     L1(0.3),
     L1(0.3, positive=True),

@@ -61,7 +61,7 @@ def test_estimators_warn_once_about_what_float32_cannot_meet(single):
     weights = np.linspace(0.5, 1.5, len(y))  # columns are copied in float32 then
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = Lasso(lam_max / 100, tol=1e-12).fit(X, y, weights)
+        model = Lasso(lam_max / 100, tol=1e-12, precompute=False).fit(X, y, weights)
     assert [w.category for w in caught] == [ConvergenceWarning]
     assert not model.certificate_.reached
     default = Lasso(lam_max / 100).fit(X, y, weights)  # no warning, or it would be an error

@@ -16,9 +16,9 @@ from cyclade.linear.subproblem.sampled import SampledNewton, sample
 from cyclade.linear.tuning import Tuning
 
 NO_PRODUCTS = {
-    "direct_price": 0.0,
-    "direct_passes": (0.0, 0.0),
-    "curved_price": 0.0,
+    "calls": 0.0,
+    "forecast_passes": (0.0, 0.0, 0.0, 0.0),
+    "curved_calls": (0.0, 0.0),
 }  # of all columns
 NEVER = Tuning(sampled_tall=np.inf, **NO_PRODUCTS)
 SOME = Tuning(sampled_rows=(16, 16), sampled_run=8, **NO_PRODUCTS)

@@ -14,7 +14,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.starts import segments
 from cyclade.linear.tuning import Tuning
 
-ENGINE = {"direct_price": 0.0, "direct_per_fit": 0.0}  # small dense tables are solved otherwise
+ENGINE = {"calls": 0.0, "path_passes": 0.0}  # small dense tables are solved otherwise
 HERE, NEVER = Tuning(**ENGINE), Tuning(segment_price=-1.0, **ENGINE)
 
 

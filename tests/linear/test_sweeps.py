@@ -23,8 +23,8 @@ from cyclade.linear.tuning import Tuning
 
 CYCLES = 12
 SMALL = {
-    "direct_price": 0.0,
-    "direct_turned": 0.0,
+    "calls": 0.0,
+    "forecast_passes": (0.0, 0.0, 0.0, 0.0),
     "sampled_tall": np.inf,
     "in_place_bytes": (0, 0),
 }  # else small tables are solved otherwise

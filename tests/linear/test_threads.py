@@ -10,14 +10,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import compression, path, solve, threads
+from cyclade.linear import path, solve, threads
 from cyclade.linear.designs import as_design
 from cyclade.linear.penalties import L1, ElasticNet
 from cyclade.linear.penalty_bound import bind
+from cyclade.linear.products.moments import products
 from cyclade.linear.tuning import Tuning
 
+NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
 SHARED = Tuning(
-    threaded_work=0, threaded_rows=0, in_place_bytes=(0, 0), direct_price=0.0, direct_turned=0.0
+    threaded_work=0,
+    threaded_rows=0,
+    in_place_bytes=(0, 0),
+    calls=0.0,
+    forecast_passes=(0.0, 0.0, 0.0, 0.0),
 )
 
 
@@ -186,7 +192,7 @@ def test_passes_of_two_threads_are_those_of_one(storage):
         np.testing.assert_allclose(design.correlate(y), X.T @ y, atol=1e-10)
         np.testing.assert_allclose(design.predict(x), X @ x, atol=1e-12)
         np.testing.assert_allclose(design.predict(few), X @ few, atol=1e-12)
-        G = compression.products(X, y, np.ones(y.size), False, SHARED)[0]
+        G = products(X, y, np.ones(y.size), False, SHARED)[0]
         np.testing.assert_allclose(G, X.T @ X, rtol=1e-12, atol=1e-10)
 
 

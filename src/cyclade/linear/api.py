@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, wraps
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -37,7 +38,6 @@ from cyclade.linear.threads import one_thread
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:  # they load numba
-    from cyclade.linear.direct import Fits
     from cyclade.linear.problem import Problem
     from cyclade.linear.starts import Start
 
@@ -233,19 +233,16 @@ def paths_on_folds(
 ) -> list[tuple[PathResult, Array]] | None:  # fmt: skip
     """For each set of rows, the path on all others and its mean squared errors on the set.
 
-    None where that cannot be had from one pass over X; see `direct_folds`.
+    None where that cannot be had from one pass over X; see `products.folds`.
     """
-    from cyclade.linear import direct, direct_folds
+    from cyclade.linear.products import fits, folds
 
     data, limits = (sample_weight, offset, fit_intercept), (tol, max_passes, None, precompute)
     with checked(X, y, loss, penalty, data, None, None, *limits) as (parts, _):
         problem = parts[0].problem
-        if len(parts) > 1 or not direct.suits(problem, lams.size, tol):
+        if len(parts) > 1 or not (loss.quadratic and fits.suits(problem, lams.size, tol)):
             return None
-        folds = direct_folds.cross_validate(problem, tests, lams, tol, max_passes)
-        if folds is None:
-            return None
-        return [(path_of(problem, lams, fold.fits), fold.errors) for fold in folds]
+        return folds.cross_validate(problem, tests, lams, tol, max_passes)
 
 
 def lam_max(
@@ -287,9 +284,9 @@ class FitInMemory(NamedTuple):
     ) -> Solution:
         """One fit; if the start is `cold`, through easier losses where the loss needs it."""
         problem, x, c = self
-        found = directly(problem, x, c, None, tol, max_passes)
+        found = on_products(problem, x, c, None, tol, max_passes)
         if found is not None:
-            return only(problem, found, report)
+            return only(found, report)
         from cyclade.linear.starts.continuation import Continuation, Softening
         from cyclade.linear.starts.minima import Hops
         from cyclade.linear.state import as_returned, as_solution, begin
@@ -337,9 +334,8 @@ def follow(
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    found = directly(problem, x, c, lams, tol, max_passes)
-    whole = None if found is None else path_of(problem, lams, found)
-    whole = whole or compressed_path(problem, x, lams, tol, max_passes, report)
+    whole = on_products(problem, x, c, lams, tol, max_passes)
+    whole = whole or shorter_path(problem, x, lams, tol, max_passes, report)
     if whole is not None:
         if done is not None:
             for k in range(lams.size):
@@ -386,41 +382,36 @@ def follow(
     return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
 
 
-def directly(
+def on_products(
     problem: Problem, x: Array, c: Any, lams: Array | None, tol: float, max_passes: int
-) -> Fits | None:
+) -> PathResult | None:
     """All λ (None: that of the penalty) on products of all columns, where these are cheap."""
     if not (problem.loss.convex and problem.penalty.convex):
         return None
+    from cyclade.linear.products.fits import solve
+
     grid = np.array([problem.penalty.penalty.lam]) if lams is None else lams
-    if problem.loss.quadratic:
-        from cyclade.linear import direct
-
-        suits = direct.suits(problem, grid.size, tol)
-        return direct.solve(problem, x, grid, tol, max_passes) if suits else None
-    from cyclade.linear import direct_curved
-
-    suits = direct_curved.suits(problem, grid.size)
-    return direct_curved.solve(problem, x, c, grid, tol, max_passes) if suits else None
+    return solve(problem, x, c, grid, tol, max_passes)
 
 
-def compressed_path(
+def shorter_path(
     problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
 ) -> PathResult | None:
     """The path on as many rows as X has columns, where that pays; None if X tells another story.
 
     The last certificate is measured on X, the others differ from that by rounding.
     """
-    from cyclade.linear.compression import compressed
+    from cyclade.linear.products.shorter import shortened
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import Stopping
 
-    found = compressed(problem, lams.size)
+    found = shortened(problem, lams.size)
     if found is None:
         return None
-    path, data = follow(found[0], x, 0.0, lams, tol, max_passes, report), found[1]
+    small, moments, constant = found
+    path = follow(small, x, 0.0, lams, tol, max_passes, report)
     coefs = path.coefs.astype(problem.design.given, copy=False)
-    intercepts = data.target_mean - data.column_means @ path.coefs
+    intercepts = moments.intercepts(path.coefs.T)
     last = problem.at(problem.penalty.penalty.scaled(float(lams[-1])))
     state = begin(last, last.penalty.by_blocks(path.coefs[:, -1]), float(intercepts[-1]))
     stopping = Stopping(last, state, tol, max_passes, report)
@@ -428,7 +419,7 @@ def compressed_path(
     if path.certificates[-1].reached and not stopping.certificate.reached:
         return None
     certificates = [*path.certificates[:-1], stopping.certificate]
-    objectives = path.objectives + data.constant
+    objectives = path.objectives + constant
     return PathResult(lams, coefs, intercepts, objectives, certificates, path.passes)
 
 
@@ -486,21 +477,13 @@ def softer_than(problem: Problem) -> list[Loss]:
     return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
 
 
-def path_of(problem: Problem, lams: Array, fits: Fits) -> PathResult:
-    """What a caller gets of a path that was followed at once."""
-    coefs = fits.coefs.T.astype(problem.design.given, copy=False)
-    return PathResult(lams, coefs, *fits[1:])
-
-
-def only(problem: Problem, fits: Fits, report: Report) -> Solution:
+def only(found: PathResult, report: Report) -> Solution:
     """What a caller gets of a single fit that was made at once."""
-    coef, certificate = fits.coefs[0].astype(problem.design.given, copy=False), fits.certificates[0]
-    objective, passes = float(fits.objectives[0]), int(fits.passes[0])
-    row = {"objective": objective, "gap": certificate.value, "passes": passes, "working": coef.size}
+    fit = found.at(0)
+    row = {"objective": fit.objective, "gap": fit.certificate.value, "passes": fit.passes,
+           "working": fit.coef.size}  # fmt: skip
     report(row)
-    return Solution(
-        coef, float(fits.intercepts[0]), objective, certificate, passes, np.arange(coef.size), [row]
-    )
+    return replace(fit, working_set=np.arange(fit.coef.size), history=[row])
 
 
 def printer(verbose: bool) -> Any:

@@ -148,36 +148,27 @@ class Tuning:
     damping_step: float = 4.0  # times the weights after a step that failed, less after others; safe
     flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.06
 
-    # Products of all columns at once (direct.py), against working sets. Measured: a path of a
-    # 442 x 10 table takes 0.9 ms instead of 20, of a 100,000 x 200 table 0.15 s instead of 2.0; at
-    # λ_max/3 to λ_max/1000 a fit of 3,000 x 80 takes 0.7 ms instead of 0.85 to 5.5, of 10,000 x 60
-    # 1.4 instead of 1.7 to 2.5, and of 6,000 x 100 (a higher price) 1.7 instead of 1.05 to 2.6.
-    direct_price: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
-    # A single fit of a very tall X, of 82 to 290 columns, takes as long on products in float32 as
-    # with steps on samples of rows at 70 columns for λ_max/10 and a tolerance of 1e-2, at 220 for
-    # λ_max/10 and 1e-6 or λ_max/100 and 1e-4; if X is by rows, at 120 for the first. Each step
-    # brings the gap down by a factor of about 20 for two passes; small λ need more of them.
-    direct_passes: tuple[float, float] = (1.0, 1.7)  # over X, per factor e of λ²/tol; by rows
-    # On tables by rows, 5,000 x 300 to 50,000 x 400, products of all columns take as long as
-    # turning X and sweeping it at λ_max/10 with 300 columns, and 0.4 to 0.6 of that at λ_max/100.
-    direct_turned: float = 18.0  # passes over X: what products may cost where X would be turned
-    direct_easy: float = 12.0  # of λ_max/λ: as a tolerance of 1 there, sampling takes no time
-    direct_ratio: float = 1e4  # λ_max/λ: beyond it a fit takes no longer; guard
-    direct_per_fit: float = 1.0  # passes over X that products may cost for each λ of a path
-    direct_measured: float = 2.0**24  # entries times points: fewer are always measured on X
+    # Products of all columns (products/), against working sets: `benchmarks/linear_products.py`
+    # prints the times of both ways, and which one was taken.
+    calls: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
+    path_passes: float = 1.0  # over X, that working sets cost at each λ of a path
+    forecast_rows: int = 512  # of a rough fit that tells what working sets will cost; n/8 at most
+    # Their price: passes over X; more for each log of λ_max/λ times log of how alike columns are,
+    # or if X is by rows; and entries per row, for each column that will be in the solution.
+    forecast_passes: tuple[float, ...] = (3.0, 0.8, 10.0, 36.0)  # in this order
+    most_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
-    # Curved losses (direct_curved.py); measured on tables of 178 x 13 to 1,000 x 500 whose columns
-    # are correlated: single fits above the first price, and paths above the second, take as long as
-    # with working sets.
-    curved_price: float = 2.0**19  # entries read: what products of all columns may cost
-    curved_path_price: float = 2.0**22  # the same for a path, most of which needs few columns
+    # Curved losses, measured on tables of 178 x 13 to 1,000 x 500 with correlated columns: fits of
+    # a higher price take as long with working sets. Most λ of a path need few columns.
+    curved_calls: tuple[float, float] = (2.0**19, 2.0**22)  # entries read: what the calls of a
+    # curved fit, and of a path, cost about
     curved_part: float = 0.5  # of the tolerance, where gaps are told from terms of second order
     curved_steps: int = 50  # models at one λ; guard
     newton_precision: float = 1e-3  # of its first distance, what a model on cheap products is
     fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
-    # Compression of a tall X (compression.py)
+    # A shorter table in place of a tall X (products/shorter.py)
     compressed_tall: float = 4.0  # rows per column that X must have
     block_entries: int = 2**19  # of X that are worked on at a time: 4 MiB; half or twice: 1.03
     centre_rows: int = 256  # whose mean is near that of all, about which products are formed; safe

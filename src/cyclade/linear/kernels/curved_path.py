@@ -97,7 +97,7 @@ def fit(
     return scale
 
 
-@inner
+@compiled
 def largest_lam(kind: int, unit: Any, g: Any) -> float:
     """The smallest λ at which zero is stationary, as `penalty.lam_max`; infinite if none is."""
     out = 0.0
@@ -114,7 +114,7 @@ def largest_lam(kind: int, unit: Any, g: Any) -> float:
     return out
 
 
-@inner
+@compiled
 def stages(first: float, lam: float, step: float) -> Any:
     """Larger λ on the way from zero to λ, with one model each: few columns come in at a time."""
     if not 0.0 < lam < step * first < math.inf:

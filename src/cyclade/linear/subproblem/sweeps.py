@@ -25,11 +25,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.direct import Moments, moments_of
 from cyclade.linear.kernels.columns import nonzeros, pressing
 from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
+from cyclade.linear.products.moments import Moments, moments_of
 from cyclade.linear.quadratic import weights
 from cyclade.linear.state import State, measure
 

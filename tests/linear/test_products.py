@@ -5,18 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import compression, direct, path, solve, threads
+from cyclade.linear import path, solve, threads
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import gram_path
+from cyclade.linear.kernels.forecast import forecast
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
+from cyclade.linear.products import fits as fitted
+from cyclade.linear.products import moments
 from cyclade.linear.state import begin
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import Stopping
 
-NEVER = Tuning(direct_price=0.0, direct_turned=0.0, direct_passes=(0.0, 0.0), direct_per_fit=0.0)
+NEVER = Tuning(calls=0.0, path_passes=0.0, forecast_passes=(0.0, 0.0, 0.0, 0.0))
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
     "ridge": ElasticNet(1.0, 0.0), "weighted": WeightedL1(1.0, np.linspace(0.5, 2.0, 8)),
@@ -102,7 +105,7 @@ def test_single_fits_and_starts():
 def test_a_tall_path_is_measured_on_products_but_for_the_last():
     X, y, _ = table(n=500)
     lams = np.geomspace(0.5, 0.005, 30)
-    few = Tuning(direct_measured=0.0)
+    few = Tuning(most_measured=0.0)
     found = path(X, y, lams=lams, tol=1e-10, tuning=few)
     exact = path(X, y, lams=lams, tol=1e-10, tuning=NEVER)
     assert found.reached
@@ -113,13 +116,13 @@ def test_a_tall_path_is_measured_on_products_but_for_the_last():
 def on_products(monkeypatch):
     """Whether each set of products was formed in float32, in the order they are formed."""
     formed = []
-    plain = direct.moments_of
+    plain = fitted.moments_of
 
     def noted(problem, dtype=np.float64):
         formed.append(dtype is np.float32)
         return plain(problem, dtype)
 
-    monkeypatch.setattr(direct, "moments_of", noted)
+    monkeypatch.setattr(fitted, "moments_of", noted)
     return formed
 
 
@@ -131,7 +134,7 @@ def test_a_path_on_float32_products_is_that_of_float64(monkeypatch, fit_intercep
     s = rng.random(5_000) if weighted else None
     lams, formed = np.geomspace(0.5, 0.0005, 40), on_products(monkeypatch)
     options = {"lams": lams, "sample_weight": s, "fit_intercept": fit_intercept}
-    few = Tuning(direct_measured=0.0)
+    few = Tuning(most_measured=0.0)
     found = path(X, y, **options, tuning=few)
     assert formed == [True]
     assert found.reached
@@ -148,10 +151,26 @@ def test_products_beyond_the_range_of_float32_are_formed_again(monkeypatch, scal
     X, y, _ = table(n=2_000)
     formed = on_products(monkeypatch)
     lams = scale * np.geomspace(0.5, 0.05, 20)
-    found = path(scale * X, y, lams=lams, tuning=Tuning(direct_measured=0.0))
+    found = path(scale * X, y, lams=lams, tuning=Tuning(most_measured=0.0))
     assert formed == [True, False]
     usual = path(X, y, lams=lams / scale, tuning=NEVER, tol=1e-10)
     np.testing.assert_allclose(scale * found.coefs, usual.coefs, atol=1e-6)
+
+
+def test_certificates_are_those_of_coefficients_rounded_as_x_is():
+    X, y, _ = table(shift=30.0)
+    X, s = X.astype(np.float32), np.full(60, 1 / 60)
+    wide = X.astype(np.float64)
+    problem = Problem(as_design(X), y, s, np.zeros(60), Squared(), bind(L1(1e-3), 8), True)
+    rough = fitted.solve_squares(problem, np.zeros(8), np.array([1e-3]), 1e-11, 1000)
+    assert rough is not None
+    best = solve(wide, y, "squared", L1(1e-3), tol=1e-13).objective
+    coef = rough.coefs[:, 0].astype(np.float32).astype(np.float64)
+    z = wide @ coef
+    F = 0.5 * np.mean((z - z.mean() - (y - y.mean())) ** 2) + 1e-3 * np.abs(coef).sum()
+    assert rough.objectives[0] == pytest.approx(F, rel=1e-12)
+    assert rough.intercepts[0] == pytest.approx(y.mean() - wide.mean(axis=0) @ coef, abs=1e-9)
+    assert F - best <= rough.certificates[0].value + 1e-12
 
 
 def test_constant_and_repeated_columns():
@@ -188,45 +207,80 @@ def test_float32_tables_and_several_outputs():
     assert found.intercept.shape == (2,)
 
 
-def test_which_problems_it_suits(monkeypatch):
-    def suits(n, p, fits, order="F", tol=1e-6, ratio=10.0):
-        monkeypatch.setattr(direct, "lam_ratio", lambda problem: ratio)
-        X = np.empty((n, p), order=order)  # not read
-        y = np.empty(n)
-        problem = Problem(as_design(X), y, y, np.zeros(n), Squared(), bind(L1(1.0), p), True)
-        return direct.suits(problem, fits, tol)
-
-    assert suits(500, 30, 1)
-    assert suits(100_000, 200, 100)
-    assert suits(100_000, 200, 1)
-    assert not suits(100_000, 250, 1)  # a sample of the rows does
-    assert suits(100_000, 250, 1, ratio=100.0)
-    assert suits(100_000, 250, 1, "C")
-    assert suits(20_000, 280, 1, "C")  # to turn X would cost more
-    assert not suits(20_000, 280, 1)
-    assert not suits(20_000, 280, 1, "C", tol=1e-9)
-    assert not suits(20_000, 300, 1, "C")
-    assert not suits(10_000, 100, 1)
-    assert not suits(100_000, 150, 1, tol=1e-3)  # few steps are enough
-    assert suits(100_000, 210, 1, tol=2e-7)
-    assert not suits(100_000, 210, 1, tol=9e-8)  # products in float64
-    assert not suits(50, 60, 100)
-    assert not suits(20_000, 2_000, 10)
+def problem_of(X, y, lam, tuning=None, s=None):
+    n, p = X.shape
+    s = np.full(n, 1 / n) if s is None else s / s.sum()
+    more = {} if tuning is None else {"tuning": tuning}
+    bound = bind(L1(lam), p)
+    return Problem(as_design(X, **more), y, s, np.zeros(n), Squared(), bound, True, **more)
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_how_far_a_lam_is_from_the_largest_is_seen_on_some_rows(fit_intercept):
-    X, y, rng = table(n=20_000, shift=3.0)
-    s = rng.random(20_000)
-    s /= s.sum()
-    A, b = (X - s @ X, y - s @ y) if fit_intercept else (X, y)
-    largest = np.abs((s * b) @ A).max()
-    for ratio, close in ((0.1, 1.0), (30.0, 30.0), (1e9, 1e4)):
-        problem = Problem(
-            as_design(X), y, s, np.zeros(20_000), Squared(), bind(L1(largest / ratio), 8),
-            fit_intercept,
-        )  # fmt: skip
-        assert direct.lam_ratio(problem) == pytest.approx(close, rel=0.2)
+def test_products_are_formed_where_they_cost_less_than_working_sets_will():
+    rng = np.random.default_rng(0)
+    X, tol = np.asfortranarray(rng.standard_normal((6_000, 240))), 1e-6
+    sparse, noise = X[:, :5].sum(axis=1), rng.standard_normal(6_000)
+
+    def suits(y, ratio, fits=1, columns=X):
+        problem = problem_of(columns, y, 1.0)
+        largest = problem.penalty.penalty.lam_max(problem.null_gradient)
+        return fitted.suits(problem_of(columns, y, largest / ratio), fits, tol)
+
+    assert not suits(noise, 1.2)  # few columns come in
+    assert suits(noise, 100)  # nearly all do
+    assert not suits(sparse, 100)  # as few as the response is made of
+    assert suits(sparse, 3, fits=100)
+    assert suits(sparse, 3, columns=X[:, :100])  # products cost less than the calls of any fit
+    assert not suits(noise, 1000, fits=100, columns=X[:200])  # more columns than rows
+    assert not suits(noise, 1000, columns=np.asfortranarray(np.tile(X[:2_000], 5)))  # too many
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rough_fit_of_few_rows_tells_what_working_sets_will_meet(weighted):
+    rng = np.random.default_rng(0)
+    n, p = 16_000, 60
+    s = rng.random(n) if weighted else None
+    X = rng.standard_normal((n, p))
+    for shared, few, many in ((0.0, 1.0, 3.0), (3.0, 20.0, 60.0)):
+        A = X + shared * rng.standard_normal((n, 1))
+        y = A[:, :6] @ np.full(6, 0.2) + rng.standard_normal(n)
+        problem = problem_of(A, y, 1.0, s=s)
+        largest = problem.penalty.penalty.lam_max(problem.null_gradient)
+        for ratio in (4.0, 40.0, 400.0):
+            problem = problem_of(A, y, largest / ratio, s=s)
+            rows = np.linspace(0, n, 512, endpoint=False).astype(int)
+            lam = largest / ratio * np.sqrt(n / 512)
+            w = np.ones(512) if s is None else s[rows]
+            columns, seen, alike = forecast(
+                A[rows].T.copy(),
+                y[rows],
+                w / w.sum(),
+                problem.penalty.parameters[0],
+                L1(1.0).unit,
+                lam,
+            )
+            exact = np.count_nonzero(solve(A, y, penalty=L1(largest / ratio), sample_weight=s).coef)
+            if not shared:  # columns that stand in for one another tell less
+                assert abs(columns - exact) <= 0.35 * p
+            assert seen <= 2.5 * max(ratio / np.sqrt(n / 512), 1.0)
+            assert few <= alike <= many
+
+
+def test_a_fit_from_zero_comes_down_through_larger_lam(monkeypatch):
+    X, y, _ = table()
+    seen, used = [], fitted.followed
+
+    def noted(at, lams, *limits):
+        seen.append(lams.tolist())
+        return used(at, lams, *limits)
+
+    monkeypatch.setattr(fitted, "followed", noted)
+    found = solve(X, y, penalty=L1(1e-3), tol=1e-12)
+    (above, (last,)) = seen
+    assert last == 1e-3
+    assert np.all(np.diff([*above, last]) < 0)
+    assert len(above) > 3
+    literal = literal_path(X, y, np.ones(60), L1(1.0), [1e-3], True)[0][:, 0]
+    np.testing.assert_allclose(found.coef, literal, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -243,7 +297,7 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
     y -= s @ y
     few, precision = Tuning(threaded_work=0), np.float32 if single else np.float64
     with threads.allowed(2):
-        G, q, means = compression.products(X, s * y, s, centred, few, precision)
+        G, q, means = moments.products(X, s * y, s, centred, few, precision)
     wide = X.astype(np.float64)
     np.testing.assert_allclose(means, s @ wide if centred else np.zeros(p), rtol=1e-13)
     A = wide - means
@@ -255,37 +309,36 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("lam", [0.3, 0.001])
-def test_single_fits_of_very_tall_tables_are_made_so(monkeypatch, order, lam):
+def test_single_fits_of_tall_tables_are_made_on_float32_products(monkeypatch, order, lam):
     X, y, _ = table(n=5_000, shift=30.0, order=order)
     formed = on_products(monkeypatch)
-    found = solve(X, y, "squared", L1(lam), tuning=Tuning(direct_price=0.0))
+    few = Tuning(calls=0.0)
+    found = solve(X, y, "squared", L1(lam), tuning=few, precompute=True)
     assert formed == [True]
     assert found.certificate.reached
     exact = solve(X, y, "squared", L1(lam), tol=1e-12, tuning=NEVER)
     np.testing.assert_allclose(found.coef, exact.coef, atol=1e-4)
     assert found.objective - exact.objective <= found.certificate.value + 1e-13
-    for other in ({"n": 900}, {"n": 5_000, "p": 24}):  # not so tall, too many columns
-        X, y, _ = table(**other)
-        solve(X, y, "squared", L1(lam), tuning=Tuning(direct_price=0.0, direct_passes=(0.05, 0.05)))
+    solve(X, y, "squared", L1(lam), tuning=few, precompute=False)
     assert formed == [True]
 
 
 def test_gaps_on_rough_products_are_no_smaller_than_those_on_the_rows():
     X, y, _ = table()
-    tuning, lams = Tuning(direct_measured=0.0), np.array([0.4, 0.2, 0.1])
+    tuning, lams = Tuning(most_measured=0.0), np.array([0.4, 0.2, 0.1])
     problem = Problem(
         as_design(X, tuning=tuning), y, np.full(60, 1 / 60), np.zeros(60), Squared(),
         bind(L1(0.1), 8), False, tuning,
     )  # fmt: skip
     x = solve(X, y, penalty=L1(0.1), fit_intercept=False).coef
     coefs = np.array([10.0, 5.0, 1.0])[:, None] * x  # the largest first, where errors count most
-    rough = direct.moments_of(problem)
-    on_rows = direct.judged(problem.penalty, lams, coefs, direct.on_rows(problem, rough, coefs))[1]
+    rough = fitted.moments_of(problem)
+    on_rows = fitted.judged(problem.penalty, lams, coefs, fitted.on_rows(problem, rough, coefs))[1]
     rough.G *= 1.0 - 1e-3
     passes = np.zeros(3, np.int64)
-    fits = direct.certified(problem.penalty, rough, lams, coefs, passes, np.inf, problem)
+    fits = fitted.certified(problem.penalty, rough, lams, coefs, passes, np.inf, problem)
     gaps = np.array([certificate.value for certificate in fits.certificates])
-    plain = direct.judged(problem.penalty, lams, coefs, rough.residuals(coefs))[1]
+    plain = fitted.judged(problem.penalty, lams, coefs, rough.residuals(coefs))[1]
     assert (plain[:2] < on_rows[:2]).all()
     rounding = 1e-14 * np.square(X @ coefs.T - y[:, None]).sum(0)  # all of a gap at the solution
     assert (gaps >= on_rows - rounding).all()
@@ -297,7 +350,7 @@ def test_numbers_too_large_for_float32_are_worked_on_in_float64_without_a_word(o
     large, s = 1e30 * X, np.full(3_000, 1 / 3_000)
     few = Tuning(threaded_work=0)
     with threads.allowed(2):  # warnings are errors, in threads of ours too
-        G, _, _ = compression.products(large, s * y, s, False, few, np.float32)
+        G, _, _ = moments.products(large, s * y, s, False, few, np.float32)
         found = solve(large, y, penalty=L1(1e29), tuning=few)
     assert not np.isfinite(G).all()
     assert found.certificate.reached

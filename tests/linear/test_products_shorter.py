@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from cyclade.linear import path
-from cyclade.linear.compression import compress, compressed
 from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Slope, SparseGroup
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
+from cyclade.linear.products.shorter import shortened
 from cyclade.linear.tuning import Tuning
+
+ALWAYS = Tuning(path_passes=np.inf)
 
 
 def tall(rng, n=400, p=7, shift=0.0, dtype=np.float64, order="F"):
@@ -22,6 +24,19 @@ def tall(rng, n=400, p=7, shift=0.0, dtype=np.float64, order="F"):
 
 def loss(X, y, s, x, c):
     return 0.5 * float(s @ (y - X @ x - c) ** 2)
+
+
+def compress(X, y, s, fit_intercept):
+    """The shorter table, its targets, the loss that is left, and what gives intercepts."""
+    bound = bind(L1(1.0), X.shape[1])
+    design = as_design(X, tuning=ALWAYS)
+    found = shortened(
+        Problem(design, y, s, np.zeros(y.size), Squared(), bound, fit_intercept, ALWAYS), 10_000
+    )
+    if found is None:
+        return None
+    small, moments, constant = found
+    return small.design.X, small.y, constant, moments
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -35,13 +50,13 @@ def test_the_loss_is_the_same_at_every_point(fit_intercept, weighted, shift, ord
     y = rng.standard_normal(400) + 5.0
     s = rng.random(400) if weighted else np.ones(400)
     s /= s.sum()
-    small = compress(X, y, s, fit_intercept)
-    assert small.X.shape == (7, 7)
+    R, t, constant, moments = compress(X, y, s, fit_intercept)
+    assert R.shape == (7, 7)
     for _ in range(5):
         x = rng.standard_normal(7)
-        c = small.intercept(x)
+        c = moments.intercepts(x)
         assert fit_intercept or c == 0.0
-        found = 0.5 * np.mean((small.y - small.X @ x) ** 2) + small.constant
+        found = 0.5 * np.mean((t - R @ x) ** 2) + constant
         exact = loss(X.astype(float), y, s, x, c)
         scale = 1e-8 if shift > 1e3 else 1e-12
         assert found == pytest.approx(exact, rel=scale)
@@ -54,11 +69,11 @@ def test_dependent_columns_leave_fewer_rows():
     X = tall(rng, p=4)
     X = np.column_stack([X, X[:, 0] + X[:, 1], np.zeros(400)])
     y = rng.standard_normal(400)
-    small = compress(X, y, np.full(400, 1 / 400), True)
-    assert small.X.shape == (4, 6)
+    R, t, constant, moments = compress(X, y, np.full(400, 1 / 400), True)
+    assert R.shape == (4, 6)
     x = rng.standard_normal(6)
-    found = 0.5 * np.mean((small.y - small.X @ x) ** 2) + small.constant
-    exact = loss(X, y, np.full(400, 1 / 400), x, small.intercept(x))
+    found = 0.5 * np.mean((t - R @ x) ** 2) + constant
+    exact = loss(X, y, np.full(400, 1 / 400), x, moments.intercepts(x))
     assert found == pytest.approx(exact, rel=1e-12)
 
 
@@ -67,7 +82,7 @@ def test_nothing_is_compressed_where_numbers_overflow():
     assert compress(X, np.ones(20), np.full(20, 0.05), False) is None
 
 
-NEVER = Tuning(direct_per_fit=0.0, direct_price=0.0)
+NEVER = Tuning(path_passes=0.0, calls=0.0)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -82,7 +97,7 @@ def test_whole_paths_are_those_on_all_rows(penalty, fit_intercept):
     y, s = X[:, :3].sum(axis=1) + 3.0 * rng.standard_normal(2000), rng.random(2000)
     options = {"n_lams": 12, "lam_ratio": 0.02, "sample_weight": s, "tol": 1e-10}
     options |= {"fit_intercept": fit_intercept, "offset": rng.standard_normal(2000)}
-    found = path(X, y, "squared", penalty, **options, tuning=Tuning(direct_price=0.0))
+    found = path(X, y, "squared", penalty, **options, tuning=Tuning(calls=0.0))
     exact = path(X, y, "squared", penalty, **options, tuning=NEVER)
     assert found.reached
     np.testing.assert_allclose(found.lams, exact.lams, rtol=1e-12)
@@ -99,5 +114,5 @@ def test_a_path_is_compressed_where_that_pays():
         y = np.empty(n)  # not read
         return Problem(as_design(np.empty((n, p))), y, y, y, Squared(), bind(L1(1.0), p), True)
 
-    assert compressed(problem(100, 50), 100) is None  # not tall
-    assert compressed(problem(400, 100), 2) is None  # too few fits
+    assert shortened(problem(100, 50), 100) is None  # not tall
+    assert shortened(problem(400, 100), 2) is None  # too few fits

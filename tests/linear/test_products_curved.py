@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from curved_twin import newton_path
 
-from cyclade.linear import direct_curved, losses, path, solve
+from cyclade.linear import losses, path, solve
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import curved_path, smooth_losses
 from cyclade.linear.loss_at import LossAt, loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import CODES, Problem
+from cyclade.linear.products import fits as products
 from cyclade.linear.state import measure
 from cyclade.linear.tuning import DEFAULT, Tuning
 
-NEVER = Tuning(curved_price=0.0, curved_path_price=0.0)
+NEVER = Tuning(curved_calls=(0.0, 0.0))
 LOSSES = {"logistic": losses.Logistic(), "poisson": losses.Poisson(), "gamma": losses.Gamma()}
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
@@ -112,11 +113,11 @@ def test_certificates_and_objectives_are_the_engines(loss, name, fit_intercept):
     s, offset = rng.random(60), 0.1 * rng.standard_normal(60)
     lams, penalty = np.array([0.3, 0.05, 0.005]), PENALTIES[name]
     problem = problem_of(loss, X, y, s, offset, penalty, fit_intercept)
-    fits = direct_curved.solve(problem, np.zeros(8), 0.0, lams, 1e-3, 1000)
+    fits = products.solve_curved(problem, np.zeros(8), 0.0, lams, 1e-3, 1000)
     assert fits is not None
     for k, lam in enumerate(lams):
         one = problem.at(penalty.scaled(lam))
-        x, c = fits.coefs[k], fits.intercepts[k]
+        x, c = fits.coefs[:, k], fits.intercepts[k]
         now, tolerance = measure(one, x, one.loss_at(one.predict(x, c))), 1e-3 * one.null.scale
         assert fits.objectives[k] == pytest.approx(now.objective, rel=1e-13)
         assert fits.certificates[k].value == pytest.approx(now.objective - now.dual, abs=1e-12)
@@ -226,7 +227,7 @@ def test_a_loss_without_a_null_model_goes_to_the_engine(loss):
     X, y, _ = table(loss)
     y[:] = {"logistic": 1.0, "poisson": 0.0, "gamma": np.inf}[loss]
     problem = problem_of(loss, X, y, np.ones(60), np.zeros(60), PENALTIES["l1"])
-    assert direct_curved.solve(problem, np.zeros(8), 0.0, np.array([0.1]), 1e-3, 100) is None
+    assert products.solve_curved(problem, np.zeros(8), 0.0, np.array([0.1]), 1e-3, 100) is None
 
 
 def test_separable_classes_and_constant_columns():
@@ -284,11 +285,10 @@ def test_which_problems_it_suits():
         X, y = np.empty((n, p)), np.empty(n)  # not read
         loss, penalty = LOSSES.get(loss, loss), bind(PENALTIES.get(penalty, penalty), p)
         problem = Problem(as_design(X), y, y, np.zeros(n), loss, penalty, True, tuning)
-        return direct_curved.suits(problem, fits)
+        return products.suits(problem, fits, 1e-6)
 
     assert suits()
     assert not suits(loss=Own())
-    assert not suits(loss=losses.Squared())
     assert suits(1_500, 200, fits=100)
     assert not suits(1_500, 200)
     assert not suits(20_000, 500, fits=100)
