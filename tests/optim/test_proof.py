@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CutWarning, ProofReport
+from cyclade.optim.reference import Literal
 
 LR = 0.1
 
@@ -27,23 +28,8 @@ def batch(size: int = 16) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def literal(opt: Any, model: nn.Module, x: Tensor, y: Tensor) -> None:
-    """One cycle over the optimizer's blocks; frozen parameters move in the first pass alone."""
-    params = dict(model.named_parameters())
-    frozen = [p for p in params.values() if not p.requires_grad]
-    before, after = [p.clone() for p in frozen], None
-    for block in opt.net.blocks:
-        for p, value in zip(frozen, before, strict=True):
-            p.data.copy_(value)
-        wanted = [params[name] for name in block.params]
-        grads = torch.autograd.grad(F.mse_loss(model(x), y), wanted, allow_unused=True)
-        after = after or [p.clone() for p in frozen]
-        with torch.no_grad():
-            for p, g in zip(wanted, grads, strict=True):
-                if g is not None:
-                    p -= LR * g
-    for p, value in zip(frozen, after or [], strict=True):
-        p.data.copy_(value)
+def literal(opt: Any, model: nn.Module) -> Literal:
+    return Literal(model, F.mse_loss, [block.params for block in opt.net.blocks], LR)
 
 
 def trains_as_the_model(
@@ -56,7 +42,7 @@ def trains_as_the_model(
     for k in range(steps):
         before_step(k, model)
         opt.step(x, y)
-        literal(opt, twin, x, y)
+        literal(opt, twin).step(x, y)
     same(model, twin, 1e-12)
     return opt
 
@@ -302,7 +288,7 @@ def test_a_fresh_proof_moves_nothing_and_names_what_it_could_not_see() -> None:
     twin = copy.deepcopy(model)
     for _ in range(3):
         opt.step(x, y)
-        literal(opt, twin, x, y)
+        literal(opt, twin).step(x, y)
         opt.prove(x, y)
     assert opt.cycles == 3
     same(model, twin)

@@ -21,9 +21,8 @@ from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from cyclade.optim import SCCD
-from cyclade.optim.batches import as_inputs
-from cyclade.optim.net import own_loss
+from cyclade.optim import SCCD, VROCCD
+from cyclade.optim.reference import Literal
 
 
 class TinyBlock(nn.Module):
@@ -205,51 +204,20 @@ STRANGERS: dict[str, tuple[Make, Any, Callable[[int], tuple[Any, Any]]]] = {
 }
 
 
-class Literal:
-    """The cycle as the paper writes it: the whole model for every block, and nothing kept.
+class Bent(Literal):
+    """With the norms that are on where no lr is given."""
 
-    Random numbers are the same in every turn of a cycle, and buffers move in the first alone.
-    """
+    def __init__(self, opt: SCCD, model: nn.Module, loss_fn: Any) -> None:
+        super().__init__(model, loss_fn, [block.params for block in opt.net.blocks])
+        self.opt, self.seen = opt, [0.0] * opt.net.m
 
-    def __init__(self, model: nn.Module, loss_fn: Any, blocks: list[tuple[str, ...]]) -> None:
-        self.model, self.loss_fn, self.blocks = model, loss_fn, blocks
-        self.seen = [0.0] * len(blocks)
-
-    def step(self, inputs: Any, target: Any, group: dict[str, Any]) -> float:
-        params, call = dict(self.model.named_parameters()), as_inputs(inputs)
-        drawn, first = torch.get_rng_state(), 0.0
-        before = {n: b.clone() for n, b in self.model.named_buffers()}
-        for j, names in enumerate(self.blocks):
-            torch.set_rng_state(drawn)
-            moved = {n: b.clone() for n, b in self.model.named_buffers()}
-            if j:
-                self._put(before)
-            output = self.model(*call.args, **call.kwargs)
-            loss = own_loss(output) if self.loss_fn is None else self.loss_fn(output, target)
-            if not j:
-                first, after = float(loss.detach()), torch.get_rng_state()
-            self._move(j, [params[n] for n in names], loss, group)
-            if j:
-                self._put(moved)
-        torch.set_rng_state(after)
-        return first
-
-    @torch.no_grad()
-    def _put(self, buffers: dict[str, Tensor]) -> None:
-        for name, buffer in self.model.named_buffers():
-            buffer.copy_(buffers[name])
-
-    def _move(self, j: int, block: list[Any], loss: Tensor, group: dict[str, Any]) -> None:
-        grads = torch.autograd.grad(loss, block, allow_unused=True)
-        norm = math.sqrt(sum(float(g.double().square().sum()) for g in grads if g is not None))
-        clip, c = group["clip_norm"], group["adagrad_norm"]
-        scale = 1.0 if clip is None else clip / max(norm, clip)
+    def move(self, j: int, block: list[nn.Parameter], d: list[Tensor]) -> None:
+        group = self.opt.param_groups[0]
+        norm = math.sqrt(sum(float(g.double().square().sum()) for g in d))
+        scale = group["clip_norm"] / max(norm, group["clip_norm"])
         self.seen[j] += (scale * norm) ** 2
-        t = group["lr"] / (1.0 if c is None else math.sqrt(1 + self.seen[j] / c**2))
-        with torch.no_grad():
-            for p, g in zip(block, grads, strict=True):
-                if g is not None:
-                    p.sub_(t * scale * g)
+        self.lr = group["lr"] / math.sqrt(1 + self.seen[j] / group["adagrad_norm"] ** 2)
+        super().move(j, block, [scale * g for g in d])
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
@@ -263,7 +231,7 @@ def test_default_arguments_give_the_literal_cycle(name: str, training: bool) -> 
         warnings.simplefilter("ignore")
         opt = SCCD(model, loss_fn)
         opt.prepare(_batches(opt, *batch(0)))
-    literal = Literal(twin, loss_fn, [block.params for block in opt.net.blocks])
+    literal = Bent(opt, twin, loss_fn)
     assert opt.net.m > 1
     for k in range(4):
         inputs, target = batch(k)
@@ -271,13 +239,32 @@ def test_default_arguments_give_the_literal_cycle(name: str, training: bool) -> 
         loss = opt.step(inputs, target)
         state = torch.get_rng_state()
         torch.manual_seed(k)
-        wanted = literal.step(inputs, target, opt.param_groups[0])
+        wanted = literal.step(inputs, target)
         assert torch.equal(state, torch.get_rng_state())  # as many numbers were drawn
         assert float(loss) == pytest.approx(wanted, rel=1e-4)
         for (n, p), q in zip(model.named_parameters(), twin.parameters(), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-4, atol=2e-5, msg=lambda m, n=n: f"{n}: {m}")
         for (n, a), b in zip(model.named_buffers(), twin.buffers(), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5, msg=lambda m, n=n: f"{n}: {m}")
+
+
+def test_the_recursive_estimator_is_the_literal_one() -> None:
+    """With batch norm, whose statistics move once, and dropout, whose masks repeat."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3)]
+    model = nn.Sequential(*layers).double()
+    twin = copy.deepcopy(model)
+    options: dict[str, Any] = {"lr": 0.05, "weight_decay": 0.1}
+    opt = VROCCD(model, F.cross_entropy, b=16, b_small=4, blocks="layers", **options)
+    blocks = [[f"{k}.weight", f"{k}.bias"] for k in (0, 1, 4)]
+    literal = Literal(twin, F.cross_entropy, blocks, recursive=True, **options)
+    for k, size in enumerate((16, 4, 5, 16, 4, 4)):
+        x, y = torch.randn(size, 6).double(), torch.randint(0, 3, (size,))
+        torch.manual_seed(k)
+        loss = opt.step(x, y)
+        torch.manual_seed(k)
+        assert float(loss) == pytest.approx(literal.step(x, y, refresh=size == 16), abs=1e-12)
+        torch.testing.assert_close(model.state_dict(), twin.state_dict(), rtol=0, atol=1e-12)
 
 
 class Replaced(DualEncoder):

@@ -2,6 +2,7 @@
 
 A map, in the order in which it is best read:
 
+- `reference`: SCCD and VRO-CCD written literally, on any model, in one screen;
 - `methods`: the five optimizers; `optimizer`, the shell they share (with `arguments` and `views`);
 - `runner`: what one step does with `core.cycle`, along a `net` on `batches` by `options`;
 - `cycle/`: the staged sweep, steps and prox, whose turn it is, and the lagged point;
