@@ -14,6 +14,7 @@ from cyclade.optim.proof.gradients import Proof, UnprovedError, elsewhere, provi
 from cyclade.optim.stages import Chain, CutWarning, Inputs
 from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
 from cyclade.optim.stages.structure import Structure
+from cyclade.optim.stages.verifying import verify
 
 _FEW = 8  # samples of a batch on which a proof is made
 
@@ -132,40 +133,52 @@ class Routes:
     ) -> set[str]:
         """Prove the present route on a batch; the attributes that forward itself writes."""
         few = None if thorough else self._few(batch)
-        proof = self._proof_on_few(few) if few is not None else None
+        proof = None if few is None else self._proved_on_few(few, batch, arrange)
         if proof is None:
             proof = Proof(self._net, batch)
-        try:
-            proof.check_stages()
-        except UnprovedError:
-            if not self.chain.cut_alone(batch.inputs):
-                raise
-            proof.check_stages()
-        with proving():
-            arrange()
-        proof.check_gradients()
-        self.unseen = proof.unseen
-        # Ranks that meet in a normalisation must make as many passes as each other.
-        if proof.finite and (thorough or self.unseen or self._net.weigh_losses):
-            self._prove_elsewhere(proof.batch)
-            if self.unseen and proof.batch is not batch:
-                return self._prove_one(batch, arrange, many, thorough=True)
+            try:
+                proof.check_stages()
+            except UnprovedError:
+                if not self.chain.cut_alone(batch.inputs):
+                    raise
+                proof.check_stages()
+            with proving():
+                arrange()
+            proof.check_gradients()
+            self.unseen = proof.unseen
+            # Ranks that meet in a normalisation must make as many passes as each other.
+            if proof.finite and (thorough or self.unseen or self._net.weigh_losses):
+                self._prove_elsewhere(batch)
         if proof.finite:
             self.chain.mark_proved(batch.inputs, many=many)
         return set(proof.written)
 
-    def _few(self, batch: Batch) -> Batch | None:
-        """A few samples, which are enough for a proof where no size is baked in; else None."""
-        if batch.size < 2 * _FEW or self.chain.how == "export" or self._net.weigh_losses:
-            return None
-        return first_samples(batch, _FEW)
-
-    def _proof_on_few(self, few: Batch) -> Proof | None:
+    def _proved_on_few(self, few: Batch, batch: Batch, arrange: Callable[[], None]) -> Proof | None:
+        """The proof on a few samples; None where it fails or leaves something unseen."""
         try:
             proof = Proof(self._net, few)
-        except Exception:  # the model or the loss wants the whole batch: it says what is wrong
+            proof.check_stages()
+            if not proof.finite:
+                return None
+            arrange()
+            proof.check_gradients()
+            self.unseen = proof.unseen
+            if self.unseen:
+                self._prove_elsewhere(few)
+            if self.chain.how == "export":  # what it baked in for these sizes shows in the outputs
+                verify(self.chain, batch.inputs, briefly=True)
+        except Exception:  # all samples will say what is wrong, or that nothing is
             return None
-        return proof if proof.finite else None
+        return None if self.unseen else proof
+
+    def _few(self, batch: Batch) -> Batch | None:
+        """A few samples, which are enough for a proof where no size is baked in; else None."""
+        if batch.size < 2 * _FEW or self._net.weigh_losses:
+            return None
+        few = first_samples(batch, _FEW)
+        if few is None or (self.chain.how == "export" and not self.chain.serves(few.inputs)):
+            return None
+        return few
 
     def _prove_elsewhere(self, batch: Batch) -> None:
         """The same at a point where no parameter is zero, which hides what lies before it."""

@@ -203,6 +203,10 @@ class Chain:
         found = self._find(called, leaves)
         return found is not None and (many, self._sizes(leaves)) in found.proved
 
+    def serves(self, inputs: Inputs) -> bool:
+        """Whether such a call needs no new cut."""
+        return self._find(*signature(inputs)) is not None
+
     def mark_proved(self, inputs: Inputs, *, many: bool = False) -> None:
         """Note that they were (with `many`, for one of several micro-batches)."""
         called, leaves = signature(inputs)

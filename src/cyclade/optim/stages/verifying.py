@@ -71,11 +71,11 @@ def _buffers(model: nn.Module) -> dict[str, Tensor]:
     return {name: b.detach().clone() for name, b in model.named_buffers()}
 
 
-def verify(chain: Chain, inputs: Inputs) -> None:
+def verify(chain: Chain, inputs: Inputs, *, briefly: bool = False) -> None:
     """Compare the stages with the model and with themselves on a real batch, bit for bit.
 
-    Raises a ValueError that names the first stage that differs. Model and random generators are
-    left as they were.
+    With `briefly` they run once each, and only what they return is compared. Raises a ValueError
+    that names the first stage that differs. Model and random generators are left as they were.
     """
     model = chain.model
     differentiates = chain.how == "whole"  # its forward may do so itself
@@ -83,6 +83,11 @@ def verify(chain: Chain, inputs: Inputs) -> None:
         expected = _copy(_call(model, inputs))
         if chain.how == "export":
             expected = without_objects(expected)
+        if briefly:
+            keep.everything()
+            if not chain.random and not same(_output(chain, inputs), expected, loose=OTHER_KERNELS):
+                raise ValueError(f"{_DIFFERENT} for a batch of this size. {_ADVICE}")
+            return
         moved = _buffers(model)
         loose = _check_repeatable(model, inputs, keep, expected, exported=chain.how == "export")
         keep.everything()
@@ -105,6 +110,15 @@ def verify(chain: Chain, inputs: Inputs) -> None:
                     f"the stages leave the buffer {name!r} other than the model does: "
                     f"{_owner(model, name)} keeps a state that cannot be repeated"
                 )
+
+
+def _output(chain: Chain, inputs: Inputs) -> Any:
+    """What the stages return, each run once."""
+    env = chain.start(Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs))))
+    replay, own = chain.replay(), dict(chain.model.named_parameters())
+    for i in range(len(chain.stages)):
+        env = replay.run(i, env, own)
+    return chain.output(env)
 
 
 def _compare_without_draws(chain: Chain, inputs: Inputs) -> None:
