@@ -254,8 +254,14 @@ def lam_max(
 
 
 def null_gradient(parts: list[Any]) -> Array:
-    """The gradient at x = 0 and the best intercept, of all outputs."""
-    gradients = [part.null_gradient for part in parts]
+    """The gradient at x = 0 and the best intercept, of all outputs.
+
+    Of columns in memory that are not penalised, x is the best too: λ_max is that of the others.
+    """
+    gradients = [
+        part.free_gradient if isinstance(part, FitInMemory) else part.null_gradient
+        for part in parts
+    ]
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 
 
@@ -278,6 +284,19 @@ class FitInMemory(NamedTuple):
     def null_gradient(self) -> Array:
         """At x = 0 and the best intercept, by features."""
         return self.problem.null_gradient
+
+    @property
+    def free_gradient(self) -> Array:
+        """The same with the best x of columns that are not penalised: those of a huge λ."""
+        problem, g = self.problem, self.null_gradient
+        free, penalty = problem.penalty.unpenalised, problem.penalty.penalty
+        if not free.any() or free.all() or not (hasattr(penalty, "scaled") and np.any(g)):
+            return g
+        huge = penalty.scaled(1e3 * max(float(penalty.lam_max(g)), float(np.abs(g).max())))
+        start = FitInMemory(problem.at(huge), self.x, self.c)
+        found = start.fit(True, 1e-10, 10_000, lambda row: None)
+        z = problem.predict(problem.penalty.by_blocks(found.coef), found.intercept)
+        return np.asarray(problem.design.correlate(problem.loss_at(z).slopes))
 
     def fit(
         self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,7 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
     """
     accepted = f"one size, sizes that add up to {p}, {p} labels or lists of features"
     require(isinstance(groups, Integral) or np.iterable(groups), "groups", groups, accepted)
+    groups = list(groups.values()) if isinstance(groups, Mapping) else groups
     if isinstance(groups, Integral) or any(np.ndim(group) for group in groups):
         return groups if names is None or isinstance(groups, Integral) else named(groups, names)
     if len(groups) == p:

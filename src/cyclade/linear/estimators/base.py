@@ -36,7 +36,7 @@ from cyclade.linear.checks import (
 from cyclade.linear.estimators.declare import RegressorMixin
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
 from cyclade.linear.losses import Array, Loss, SquaredHinge
-from cyclade.linear.penalties import BlockPenalty, Box
+from cyclade.linear.penalties import BlockPenalty, Box, weighted
 from cyclade.linear.results import PathResult, worst
 
 if TYPE_CHECKING:
@@ -121,6 +121,12 @@ class LinearModel(FittedModel):
         "Whether columns are divided by their (weighted) standard deviations for the fit, so that "
         "the penalty treats all units alike. `coef_` is for X as given, F is that of the fit.",
     ] = False
+    penalty_weights: Annotated[
+        Any,
+        "array of one number per feature or group, or dict",
+        "Factors w >= 0 of alpha: one per feature (in both parts of an elastic net), or per group; "
+        "or a dict by features' names, where others have 1. Zero leaves a feature unpenalised.",
+    ] = None
     tol: Tolerance = 1e-6
     max_iter: Annotated[int, "Largest number of passes."] = 100_000
     relaxed: Annotated[
@@ -148,6 +154,14 @@ class LinearModel(FittedModel):
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         """The penalty, at any λ."""
         return self._form(1.0, **{name: getattr(self, name) for name in arguments(self._form)})
+
+    def _penalised(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
+        """The penalty with `penalty_weights`, at any λ."""
+        penalty = self._penalty(X, y, sample_weight)
+        if self.penalty_weights is None:
+            return penalty
+        names = getattr(self, "feature_names_in_", None)
+        return weighted(penalty, self.penalty_weights, X.shape[1], names)
 
     def _alpha(self, data: Data) -> float | None:
         """λ; None leaves the penalty as it is."""
@@ -294,7 +308,7 @@ class LinearModel(FittedModel):
     def _checked(self, X: Any, given: Array, y: Array, weights: Any, offset: Any) -> Data:
         check_gram(getattr(self, "precompute", "auto"), X.shape[1])
         loss = self._loss(y, weights)
-        penalty = self._penalty(X, y, weights)
+        penalty = self._penalised(X, y, weights)
         targets = self._separate(y, loss, penalty)
         for target in targets:
             loss.check(target)

@@ -262,7 +262,7 @@ def _held_out(model: CrossValidated, data: Data, grid: Array, train: Array, test
         part = partial(chunked("estimators").table_part, data, model._lengths)
     inside = part(train)
     if model._adapts:  # to no row that is held out; a copy, as other threads use the model
-        penalty = copy.copy(model)._penalty(inside.X, inside.y, inside.sample_weight)
+        penalty = copy.copy(model)._penalised(inside.X, inside.y, inside.sample_weight)
         inside = replace(inside, penalty=penalty)
     results = model._paths(inside, grid)
     scores = _scores(model, part(test), grid, results)

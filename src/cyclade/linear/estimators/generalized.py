@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from cyclade.linear import losses, penalties
+from cyclade.linear.checks import as_groups
 from cyclade.linear.estimators.base import LinearModel, Regressor
 from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
@@ -35,8 +36,18 @@ class Pair(LinearModel):
         "leaves all coefficients unpenalised.",
     ] = field(default=None, kw_only=False)
 
+    groups: Annotated[
+        Any,
+        "int, list of int, array of labels, list of lists or dict",
+        'Of the penalties "group_l2" and "sparse_group" by name, as in `GroupLasso`.',
+    ] = 1
+
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return penalties.get(self.penalty, 1.0 if isinstance(self.penalty, str) else None)
+        names, penalty = getattr(self, "feature_names_in_", None), self.penalty
+        if isinstance(penalty, str) and penalty in ("group_l2", "sparse_group"):
+            return penalties.get(penalty, 1.0, groups=as_groups(self.groups, X.shape[1], names))
+        penalty = penalties.get(penalty, 1.0 if isinstance(penalty, str) else None)
+        return penalty.numbered(names) if hasattr(penalty, "numbered") else penalty
 
 
 class GeneralizedLinear(Regressor, Pair):
@@ -103,8 +114,8 @@ class GeneralizedLinearClassifier(Classifier, Pair):
             raise ValueError(
                 f"loss: {loss!r} is for numbers; a classifier needs target = 'signs' or 'classes'"
             )
-        penalty = self._penalty(None, y, sample_weight)
-        known = isinstance(penalty, penalties.BlockPenalty) or hasattr(penalty, "kind")
+        own, blocks = self.penalty, isinstance(self.penalty, penalties.BlockPenalty)
+        known = own != "slope" if isinstance(own, str) else blocks or hasattr(own, "kind")
         if loss.target == "classes" and not known:
             raise ValueError(
                 f"penalty must be 'rows' or another shipped one with {loss!r}, got {self.penalty!r}"

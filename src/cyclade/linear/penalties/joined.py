@@ -5,19 +5,21 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cyclade.linear.checks import between
+from cyclade.linear.checks import between, named
 from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, fraction, nonnegative_vector
 from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink
 
-__all__ = ["BlockPenalty", "GroupL2", "Rows", "Slope", "SparseGroup"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-Groups = int | Sequence[Sequence[int]]
+__all__ = ["BlockPenalty", "GroupL2", "Rows", "Slope", "SparseGroup"]
 
 
 class BlockPenalty(AtLam):
@@ -30,6 +32,7 @@ class BlockPenalty(AtLam):
     convex: ClassVar[bool] = True
     joins_outputs: ClassVar[bool] = True
     l1_ratio: float = 0.0
+    factors: Array | None = None  # of λ, by blocks
 
     @abc.abstractmethod
     def partition(self, p: int) -> tuple[Array, Array]:
@@ -52,13 +55,28 @@ class BlockPenalty(AtLam):
 
     def _levels(self, k: int) -> tuple[float, float]:
         """The factors of the two norms on block k."""
-        return self.lam * (1.0 - self.l1_ratio) * self._weight(k), self.lam * self.l1_ratio
+        lam = self.lam if self.factors is None else self.lam * float(self.factors[k])
+        return lam * (1.0 - self.l1_ratio) * self._weight(k), lam * self.l1_ratio
+
+    def weighted(self, weights: Array) -> Self:
+        """The same with λ w_k for λ in block k, beside the weights that it has."""
+        other = copy(self)
+        other.factors = weights if self.factors is None else weights * self.factors
+        return other
+
+    def _largest(self, lams: Array) -> float:
+        """The largest λ of the blocks, each over its factor; unpenalised ones are left out."""
+        if self.factors is None:
+            return float(lams.max())
+        some = self.factors > 0
+        return float((lams[some] / self.factors[some]).max(initial=0.0))
 
     def parameters(self, p: int) -> Array:
         """The table the kernels read: the factors of the two norms, a row for every block."""
         weights = self.group_weights(p)
         l1 = np.full_like(weights, self.lam * self.l1_ratio)
-        return np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
+        table = np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
+        return table if self.factors is None else table * self.factors[:, None]
 
     def value(self, x: Array, k: int) -> float:
         """λ ((1 − ρ) w_k ‖x‖_2 + ρ ‖x‖_1)."""
@@ -90,7 +108,8 @@ class GroupL2(BlockPenalty):
     """The group lasso, r(x) = λ Σ_k w_k ‖x_{G_k}‖_2.
 
     `groups` is a list of lists of feature numbers that partition the features, or a number s for
-    consecutive groups of s. `weights` defaults to the square roots of the group sizes.
+    consecutive groups of s. Names of features are for estimators, which know those of X. `weights`
+    defaults to the square roots of the group sizes.
 
     Examples
     --------
@@ -102,12 +121,21 @@ class GroupL2(BlockPenalty):
     """
 
     def __init__(
-        self, lam: float, groups: Groups, weights: Sequence[float] | Array | None = None
+        self, lam: float = 1.0, groups: Any = 1, weights: Sequence[float] | Array | None = None
     ) -> None:
         owner = type(self).__name__
         self._set_lam(lam)
-        self.groups: int | list[Array]
-        if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
+        self.groups: Any
+        lists = [] if isinstance(groups, str) or not np.iterable(groups) else groups
+        self._named = any(
+            isinstance(name, str)
+            for group in lists
+            if np.iterable(group) and not isinstance(group, str)
+            for name in group
+        )
+        if self._named:
+            self.groups = [list(group) for group in groups]
+        elif isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
             if groups < 1:
                 raise ValueError(f"{owner}: groups given as a size must be >= 1, got {groups}")
             self.groups = int(groups)
@@ -124,6 +152,8 @@ class GroupL2(BlockPenalty):
         if p in self._found:
             return self._found[p]
         groups, owner = self.groups, type(self).__name__
+        if self._named:
+            raise ValueError(f"{owner}: groups hold names; X must be a dataframe that has them")
         if not isinstance(groups, int):
             order = np.concatenate(groups)
             require_cover(owner, order, p, "feature", "features")
@@ -135,6 +165,14 @@ class GroupL2(BlockPenalty):
             raise ValueError(f"{owner}: {many}; give lists of indices")
         self._found[p] = order, starts
         return self._found[p]
+
+    def numbered(self, names: Any) -> Self:
+        """The same with names of features turned into their numbers."""
+        if not self._named or names is None:
+            return self
+        other, groups = copy(self), named(self.groups, names)
+        other.groups, other._named = index_lists(type(self).__name__, groups, "names"), False
+        return other
 
     def group_weights(self, p: int) -> Array:
         """w_k for the groups of p features."""
@@ -170,7 +208,7 @@ class GroupL2(BlockPenalty):
             if np.all(step <= 1e-16 * lam):
                 break
             lam = lam + step
-        return float(lam.max())
+        return self._largest(lam)
 
     def _weight(self, k: int) -> float:
         if self.weights is not None:
@@ -203,9 +241,9 @@ class SparseGroup(GroupL2):
 
     def __init__(
         self,
-        lam: float,
-        l1_ratio: float,
-        groups: Groups,
+        lam: float = 1.0,
+        l1_ratio: float = 0.5,
+        groups: Any = 1,
         weights: Sequence[float] | Array | None = None,
     ) -> None:
         super().__init__(lam, groups, weights)
@@ -233,7 +271,7 @@ class Rows(BlockPenalty):
 
     def lam_max(self, g0: Array) -> float:
         """The largest row norm of g0."""
-        return float(np.linalg.norm(np.asarray(g0).reshape(len(g0), -1), axis=1).max())
+        return self._largest(np.linalg.norm(np.asarray(g0).reshape(len(g0), -1), axis=1))
 
 
 class Slope(AtLam):

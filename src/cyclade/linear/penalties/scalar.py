@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "L1", "MCP", "SCAD", "Box", "ConcavePart", "ElasticNet", "LogSum", "ScalarPenalty",
-    "ShippedScalar", "WeightedL1", "get",
+    "ShippedScalar", "WeightedL1", "get", "weighted",
 ]  # fmt: skip
 
 Array = Any
@@ -148,6 +148,33 @@ def fraction(name: str, value: Any) -> float:
     return float(value)
 
 
+def weighted(penalty: Any, weights: Any, p: int, names: Any = None) -> Any:
+    """The penalty with λ multiplied by w_j ≥ 0 for every feature, group or row of its own.
+
+    `weights` has one number each, or is a dict by names of features; those it lacks have 1.
+    """
+    if not hasattr(penalty, "weighted"):
+        owner = type(penalty).__name__
+        raise ValueError(f"penalty_weights must be None: {owner} lacks weighted(weights)")
+    if isinstance(weights, Mapping):
+        known = {} if names is None else {name: j for j, name in enumerate(names)}
+        full = np.ones(p)
+        for name, weight in weights.items():
+            if name not in known and not (isinstance(name, int) and 0 <= name < p):
+                raise ValueError(f"penalty_weights: X has no feature {name!r}")
+            full[known.get(name, name)] = as_float(weight)
+        weights = full
+    weights = nonnegative_vector("weighted", "penalty_weights", weights)
+    blocks = len(penalty.blocks(p)) if hasattr(penalty, "blocks") else p
+    if weights.size != blocks:
+        each = "features of X" if blocks == p else "groups"
+        raise ValueError(
+            f"penalty_weights must have one number for each of the {blocks} {each}, "
+            f"got {weights.size}"
+        )
+    return penalty.weighted(weights)
+
+
 def nonnegative_vector(owner: str, name: str, values: Any) -> Array:
     """`values` as a float64 vector; ValueError unless all are finite and >= 0."""
     try:
@@ -194,7 +221,7 @@ class _ConvexScalar(ShippedScalar):
         self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
         columns: list[Any] = [
             self.l1_ratio * self.weights,
-            1.0 - self.l1_ratio,
+            (1.0 - self.l1_ratio) * self.weights,
             self.lower,
             self.upper,
         ]
@@ -213,6 +240,13 @@ class _ConvexScalar(ShippedScalar):
             return
         self._table = self._unit.copy()
         self._table[:, :2] *= self.lam
+
+    def weighted(self, weights: Array) -> Self:
+        """The same with λ w_j for λ, in both parts of an elastic net."""
+        other = copy(self)
+        other.weights = weights * self.weights
+        other._tabulate(self.lam, self.positive)
+        return other
 
     def within_float32(self) -> Self:
         """The same with bounds rounded to float32, inwards: coefficients so rounded keep to it."""
@@ -341,14 +375,20 @@ class ConcavePart:
 
     def value(self, x: Array) -> Array:
         """h of every entry of x."""
-        height = np.vectorize(lambda size: self.penalty.value(size, 0), otypes=[np.float64])
-        return height(np.abs(x)) - self.penalty.threshold(0) * np.abs(x)
+        height = np.vectorize(self.penalty.value, otypes=[np.float64])
+        return height(np.abs(x), self._rows(x)) - self.penalty._slopes() * np.abs(x)
 
     def gradient(self, x: Array) -> Array:
         """h' of every entry of x."""
         kind, table = self.penalty._parameters
-        slope = np.vectorize(lambda size: formulas.slope(kind, table, 0, size), otypes=[np.float64])
-        return np.sign(x) * (slope(np.abs(x)) - self.penalty.threshold(0))
+        slope = np.vectorize(
+            lambda size, j: formulas.slope(kind, table, j, size), otypes=[np.float64]
+        )
+        return np.sign(x) * (slope(np.abs(x), self._rows(x)) - self.penalty._slopes())
+
+    def _rows(self, x: Array) -> Array:
+        """The row of the table for every entry of x."""
+        return np.arange(np.size(x)) if len(self.penalty._table) > 1 else 0
 
 
 class _Nonconvex(ShippedScalar):
@@ -356,6 +396,7 @@ class _Nonconvex(ShippedScalar):
 
     convex = False
     positive: bool
+    weights: Array | float = 1.0
     _shape: str  # the name of that number
 
     def _set(self, lam: float, positive: bool) -> None:
@@ -364,20 +405,49 @@ class _Nonconvex(ShippedScalar):
 
     def _set_lam(self, lam: float) -> None:
         self.lam = above(f"{type(self).__name__}: lam", lam, 0.0)
-        self._table = np.array([[self.lam, getattr(self, self._shape), float(self.positive)]])
+        lams = np.atleast_1d(self.lam * np.asarray(self.weights))
+        self._table = np.empty((lams.size, 3))
+        self._table[:, 0] = lams
+        self._table[:, 1:] = getattr(self, self._shape), self.positive
+
+    def weighted(self, weights: Array) -> Self:
+        """The same with λ w_j for λ."""
+        other = copy(self)
+        other.weights = weights * self.weights
+        other._set_lam(self.lam)
+        return other
+
+    def _slopes(self) -> Array:
+        """At zero, of each row of the table."""
+        slopes = np.array([self.threshold(j) for j in range(len(self._table))])
+        return slopes if slopes.size > 1 else float(slopes[0])
 
     def lam_max(self, g0: Array) -> float:
         """The largest |g0_j| over the slope that λ = 1 has at zero."""
-        pull = float(pull_at_zero(g0, 0.0 if self.positive else -1.0).max())
-        return pull * self.lam / self.threshold(0)
+        pull, slopes = pull_at_zero(g0, 0.0 if self.positive else -1.0), self._slopes()
+        if np.ndim(slopes) and pull.ndim > 1:
+            slopes = slopes[:, None]
+        least = np.broadcast_to(slopes, pull.shape)
+        return float((pull[least > 0] * self.lam / least[least > 0]).max(initial=0.0))
 
     def split(self) -> tuple[L1, ConcavePart]:
         """(convex, concave): an l1 norm with the slope at zero, and a smooth concave rest.
 
         So written, the penalty fits the paper's template, f + r with r convex: the rest joins f.
         """
-        convex = L1(self.threshold(0), positive=self.positive)
-        return convex, ConcavePart(self, self._lipschitz())
+        weights = np.asarray(self.weights)
+        one = self.threshold(0) if weights.ndim == 0 else self._flat().threshold(0)
+        convex = L1(one, positive=self.positive)
+        if weights.ndim:
+            convex = convex.weighted(weights)
+        return convex, ConcavePart(self, self._lipschitz() * float(weights.max()))
+
+    def _flat(self) -> Self:
+        """The same without weights."""
+        other = copy(self)
+        other.weights = 1.0
+        other._set_lam(self.lam)
+        return other
 
     @abc.abstractmethod
     def straighter(self, times: float) -> _Nonconvex:
@@ -414,7 +484,8 @@ class MCP(_Nonconvex):
         self._set(lam, positive)
 
     def straighter(self, times: float) -> MCP:
-        return MCP(self.lam, times * self.gamma, positive=self.positive)
+        bent = MCP(self.lam, times * self.gamma, positive=self.positive)
+        return bent if np.ndim(self.weights) == 0 else bent.weighted(self.weights)
 
     def _lipschitz(self) -> float:
         return 1.0 / self.gamma
@@ -439,7 +510,8 @@ class SCAD(_Nonconvex):
         self._set(lam, positive)
 
     def straighter(self, times: float) -> SCAD:
-        return SCAD(self.lam, 1.0 + times * (self.gamma - 1.0), positive=self.positive)
+        bent = SCAD(self.lam, 1.0 + times * (self.gamma - 1.0), positive=self.positive)
+        return bent if np.ndim(self.weights) == 0 else bent.weighted(self.weights)
 
     def _lipschitz(self) -> float:
         return 1.0 / (self.gamma - 1.0)
@@ -462,7 +534,8 @@ class LogSum(_Nonconvex):
         self._set(lam, positive)
 
     def straighter(self, times: float) -> LogSum:
-        return LogSum(times * self.lam, times * self.eps, positive=self.positive)
+        bent = LogSum(times * self.lam, times * self.eps, positive=self.positive)
+        return bent if np.ndim(self.weights) == 0 else bent.weighted(self.weights)
 
     def _lipschitz(self) -> float:
         return self.lam / self.eps**2 if self.eps**2 > 0.0 else math.inf
