@@ -210,3 +210,37 @@ def test_plots_without_matplotlib_say_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", lacking)
     with pytest.raises(ModuleNotFoundError, match="pip install matplotlib"):
         linear.plot_path(found)
+
+
+def test_columns_of_unlike_scales_are_told():
+    X, y = table()
+    X[:, 2] *= 1e4
+    with pytest.warns(UserWarning, match=r"columns of X differ by 1e\+04 in scale") as caught:
+        linear.Lasso(0.1).fit(X, y)
+    assert caught[0].filename == __file__
+    linear.Lasso(0.1, standardize=True).fit(X, y)  # no warning, or it would be an error
+    linear.Lasso(0.0).fit(X, y)
+    linear.Lasso(0.1).fit(sparse.csc_array(X), y)
+    with pytest.warns(UserWarning, match="in scale"):
+        linear.LassoCV(n_alphas=3).fit(X, y)
+
+
+def test_features_are_ranked_by_coefficient_times_deviation():
+    pd = pytest.importorskip("pandas")
+    X, y = table()
+    X[:, 1] /= 10.0  # y = 5 a + b, and b has the larger coefficient now
+    frame = pd.DataFrame(X, columns=list("abcdefghijk"))
+    model = linear.LassoCV(n_alphas=20, cv=4, rule="1se", standardize=True).fit(frame, y)
+    found = model.coef_table()
+    assert list(found.index[:2]) == ["a", "b"]
+    assert found.coef["b"] > found.coef["a"]
+    np.testing.assert_allclose(found["std"]["a"], X[:, 0].std(), rtol=1e-12)
+    np.testing.assert_allclose(found.effect, abs(found.coef) * found["std"])
+    text = model.summary()
+    assert text.index("  a: ") < text.index("  b: ")
+    assert 'rule "1se", 4 folds, 20 alphas' in text
+    assert "(minus the mean squared error)" in text
+    labels = linear.SparseLogisticRegression(0.01).fit(frame, np.digitize(y, [-3.0, 3.0]))
+    assert list(labels.coef_table().columns) == ["coef 0", "coef 1", "coef 2", "std", "effect"]
+    same = linear.Lasso(0.1).fit(sparse.csr_array(X), y)._deviations
+    np.testing.assert_allclose(same, X.std(axis=0), rtol=1e-10)

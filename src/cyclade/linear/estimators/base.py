@@ -212,6 +212,7 @@ class LinearModel(FittedModel):
         """Set the attributes of a fit."""
         start = perf_counter()
         self._had_offset = data.offset is not None
+        self._look_at_scales(data)
         solutions = self._fit(data)
         self._starts = [(s.coef, s.intercept) for s in solutions]
         coef, self.intercept_ = self._shape(*map(list, zip(*self._starts, strict=True)))
@@ -221,6 +222,35 @@ class LinearModel(FittedModel):
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.n_iter_ = max(1, *(int(solution.passes) for solution in solutions))
         return self
+
+    def _look_at_scales(self, data: Data) -> None:
+        """Keep the standard deviations of columns, from some rows, and warn where they are far off.
+
+        Only of dense columns: those of sparse ones say how often they are met.
+        """
+        self.__dict__.pop("_deviations", None)
+        if in_chunks(data.X):
+            return
+        n, p = data.X.shape
+        rows = np.linspace(0, n - 1, min(n, max(50, 100_000 // p)), dtype=np.int64)
+        if not isinstance(data.X, np.ndarray):
+            part = data.X[rows].astype(np.float64)
+            means = np.asarray(part.mean(axis=0)).ravel()
+            squares = np.asarray(part.multiply(part).mean(axis=0)).ravel()
+            found = np.sqrt(np.maximum(squares - means * means, 0.0))
+        else:
+            found = rows_of(data.X, rows).std(axis=0, dtype=np.float64)
+        self._deviations = np.asarray(found * self._scale, np.float64)
+        found = found[found > 1e-12 * found.max(initial=0.0)]
+        unlike = found.size > 1 and found.max() > 1e3 * found.min()
+        unpenalised = getattr(self, "alpha", None) == 0.0
+        if unlike and isinstance(data.X, np.ndarray) and not (self.standardize or unpenalised):
+            warnings.warn(
+                f"{type(self).__name__}: columns of X differ by {found.max() / found.min():.0e} in "
+                "scale, and the penalty asks more of small ones: standardize=True, or scale X",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _told(self) -> Self:
         """Warn of what a fit did not reach; `fit` calls this last."""

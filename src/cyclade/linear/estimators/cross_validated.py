@@ -180,6 +180,15 @@ class CrossValidated(LinearModel):
         folds = f"at {missed} of {of_all} fits on the {self.score_path_.shape[1]} folds"
         return [folds] * (missed > 0) + super()._shortfalls()
 
+    def _choice(self) -> list[str]:
+        at = int(np.flatnonzero(self.alphas_ == self.alpha_)[0])
+        kind = "minus the mean loss" if self.scoring is None else str(self.scoring)
+        kind = "minus the mean squared error" if hasattr(self, "mse_path_") else kind
+        return [
+            f"score {self.mean_score_[at]:.4g} ± {self.std_score_[at]:.2g} ({kind}), rule "
+            f'"{self.rule}", {self.score_path_.shape[1]} folds, {len(self.alphas_)} alphas'
+        ]
+
     def get_metadata_routing(self) -> MetadataRouter:
         """`groups` goes to the splitter, as in scikit-learn's estimators with cross-validation."""
         from sklearn.model_selection import check_cv

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -118,28 +119,62 @@ class FittedModel(Declared):
             self.coef_ = coef[0] if np.ndim(self.intercept_) == 0 else coef
         return self
 
+    def _ranked(self) -> tuple[Array, Array, Array, Array]:
+        """Coefficients (T, p), names, the features chosen by |coefficient| × deviation, and those.
+
+        Deviations are 1 where the fit knew none: of tables in chunks, and of streams.
+        """
+        check_is_fitted(self, "coef_")
+        coef = np.atleast_2d(dense(self.coef_))
+        names = np.asarray(getattr(self, "feature_names_in_", np.arange(coef.shape[1])))
+        deviations: Array = getattr(self, "_deviations", np.ones(coef.shape[1]))
+        size = abs(coef).max(axis=0) * np.where(deviations > 0, deviations, 1e-300)
+        order = np.argsort(-size, kind="stable")
+        return coef, names, order[abs(coef).max(axis=0)[order] > 0], deviations
+
+    def _choice(self) -> list[str]:
+        """How alpha was chosen, in words."""
+        return []
+
+    def coef_table(self) -> Any:
+        """The features chosen as a pandas DataFrame, those that matter most first.
+
+        Columns are `coef` (one per class or output where there are several), the standard deviation
+        `std` of the feature (over at most some thousand rows), and `effect`, the largest
+        |coef| × std of a feature.
+        """
+        try:
+            pd: Any = import_module("pandas")
+        except ModuleNotFoundError as error:
+            text = "coef_table needs pandas, which is not installed: pip install pandas"
+            raise ModuleNotFoundError(text, name=error.name) from error
+        coef, names, chosen, deviations = self._ranked()
+        labels = getattr(self, "classes_", np.arange(len(coef)))
+        columns = ["coef"] if len(coef) == 1 else [f"coef {labels[k]}" for k in range(len(coef))]
+        table = dict(zip(columns, coef[:, chosen], strict=True))
+        effect = abs(coef[:, chosen]).max(axis=0, initial=0.0) * deviations[chosen]
+        index = pd.Index(names[chosen], name="feature")
+        return pd.DataFrame({**table, "std": deviations[chosen], "effect": effect}, index=index)
+
     def summary(self, limit: int = 20) -> str:
-        """The fit in words: the largest coefficients by name, the certificate, the time.
+        """The fit in words: what matters most, how alpha was chosen, the certificate.
 
         Parameters
         ----------
         limit : int, default=20
-            How many features are listed, the largest first.
+            How many features are listed. They are ranked as in `coef_table`.
         """
-        check_is_fitted(self, "coef_")
-        coef = np.atleast_2d(dense(self.coef_))
-        size = abs(coef).max(axis=0)
-        names = getattr(self, "feature_names_in_", np.arange(coef.shape[1]))
-        chosen = np.flatnonzero(size)
+        coef, names, chosen = self._ranked()[:3]
         lines = [
-            f"{type(self).__name__}: {len(chosen)} of {len(size)} features selected"
+            f"{type(self).__name__}: {len(chosen)} of {coef.shape[1]} features selected"
             + (f", alpha = {self.alpha_:.4g}" if getattr(self, "alpha_", None) is not None else "")
         ]
-        for j in chosen[np.argsort(-size[chosen], kind="stable")][:limit]:
+        for j in chosen[:limit]:
             lines.append(f"  {names[j]}: " + ", ".join(f"{value:.4g}" for value in coef[:, j]))
         if len(chosen) > limit:
             lines.append(f"  and {len(chosen) - limit} more")
         lines.append("intercept: " + ", ".join(f"{c:.4g}" for c in np.ravel(self.intercept_)))
+        lines += self._choice()
         if hasattr(self, "certificate_"):
             c = self.certificate_
             state = "reached" if c.reached else "not reached"
