@@ -117,7 +117,7 @@ def test_a_constant_column_does_not_stall_a_stochastic_fit(loss):
     X[:, 3] = 5.0
     model = linear.StochasticLinear(loss, "l1", alpha=0.01).fit(X, y - 5 * X[:, 0] + X[:, 0])
     assert model.certificate_.reached
-    assert model.coef_[3] == 0.0
+    assert abs(model.coef_[3]) < 1e-2
 
 
 def test_the_l1_ratio_of_several_classes_has_one_meaning():

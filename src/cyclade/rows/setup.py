@@ -90,8 +90,6 @@ class Model:
             intercept = null_intercept(self.loss, oracle.rows(first))
         x0 = self.features.point(coef, intercept)
         setup.steps.prepare(oracle.sweep(x0.copy(), first))
-        if self.features.fit_intercept and coef is None and isinstance(setup.steps, RowSteps):
-            setup.steps.hold_constant(oracle.rows(first))
         state, best = start(setup.oracle, x0, setup.sampler, np.random.default_rng(seed)), Best()
         carried = Carried(self.method.name, state, {}, best, best, setup.evaluation_sample, n=n)
         carried.gradients = setup.oracle.gradients

@@ -107,19 +107,6 @@ class RowSteps(Rated):
         if not self.bounded:
             self.beta = at_x0.largest_curvature() or 1.0
 
-    def hold_constant(self, rows: Rows) -> None:
-        """Make steps of constant columns zero: beside an intercept zero is best for them.
-
-        Samples would move them, and the intercept against them, which takes long to undo.
-        """
-        for j in range(self.m) if not self.stream else ():
-            columns = rows.columns(j)
-            mean, squares = columns.back(rows.weight), columns.squared().back(rows.weight)
-            alike = (squares > 0) & (squares - mean * mean <= 1e-12 * squares)
-            if j == self.m - 1:
-                alike[-1] = False  # the intercept itself
-            self.D[j] *= np.where(np.repeat(alike, len(self.D[j]) // alike.size), np.inf, 1.0)
-
     def memory(self) -> dict[str, Any]:
         """Λ_j so far."""
         return super().memory() | {"D": list(self.D), "beta": self.beta}

@@ -36,7 +36,8 @@ from cyclade.linear.checks import (
 from cyclade.linear.estimators.declare import RegressorMixin
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
 from cyclade.linear.losses import Array, Loss, SquaredHinge
-from cyclade.linear.penalties import BlockPenalty, Box, weighted
+from cyclade.linear.penalties import BlockPenalty, Box
+from cyclade.linear.penalties.scalar import weighted
 from cyclade.linear.results import PathResult, worst
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "L1", "MCP", "SCAD", "Box", "ConcavePart", "ElasticNet", "LogSum", "ScalarPenalty",
-    "ShippedScalar", "WeightedL1", "get", "weighted",
+    "ShippedScalar", "WeightedL1", "get",
 ]  # fmt: skip
 
 Array = Any
