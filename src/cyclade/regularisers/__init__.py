@@ -4,6 +4,7 @@ from cyclade.regularisers.adapters import PyProximal
 from cyclade.regularisers.base import Regulariser
 from cyclade.regularisers.constraints import L1Ball, L2Ball, Simplex
 from cyclade.regularisers.elementwise import L1, Box, ElasticNet, NonNegative, SquaredL2, Zero
+from cyclade.regularisers.grid import Grid
 from cyclade.regularisers.groups import GroupL2
 from cyclade.regularisers.matrix import NuclearNorm
 from cyclade.regularisers.nonconvex import L0, MCP, SCAD, LHalf
@@ -17,6 +18,7 @@ __all__ = [
     "SCAD",
     "Box",
     "ElasticNet",
+    "Grid",
     "GroupL2",
     "L1Ball",
     "L2Ball",
