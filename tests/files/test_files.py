@@ -255,3 +255,19 @@ def test_other_types_in_the_files_of_a_run(name: str, text: str, tmp_path: Path)
     (tmp_path / name).write_text(text)
     assert RunFolder(tmp_path).problems()
     assert all(isinstance(one, dict) for one in starts(RunResult(RunConfig(), tmp_path, "", [])))
+
+
+def test_a_lock_that_cannot_be_removed_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any, **options: Any) -> None:
+        raise OSError(5, os.strerror(5))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", broken)
+        with locked(tmp_path):
+            pass
+    assert (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
+    assert not (tmp_path / LOCK).exists()

@@ -50,7 +50,8 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # it may stay: the next process takes it over
+            path.unlink()
         lock.release()
 
 
