@@ -14,7 +14,7 @@ from cyclade._checks import meant
 from cyclade.experiments import METHODS
 from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError, FolderError
-from cyclade.files.reading import as_toml, read_text
+from cyclade.files.reading import as_toml, read_toml
 from cyclade.orders import ORDERS as _ORDERS
 
 CURVATURE_DAMPING = 10.0
@@ -129,15 +129,11 @@ class RunConfig:
     def read(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> RunConfig:
         """A config from a TOML file, with some values replaced."""
         try:
-            text = read_text(Path(path))
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+            values = read_toml(Path(path))
+        except FileNotFoundError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
         except FolderError as error:
             raise ConfigError(str(error)) from error
-        try:
-            values = as_toml(text)
-        except ValueError as error:
-            raise ConfigError(f"{path} is not TOML: {error}") from error
         try:
             return cls.from_dict({**values, **(changes or {})})
         except ConfigError as error:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.files.arrays import Kept
+from cyclade.files.errors import FolderError
 from cyclade.files.fingerprints import fingerprint
 from cyclade.files.objects import as_numpy, packed, unpacked
 
@@ -33,17 +34,7 @@ class Checkpoint:
 
     def load(self) -> Any:
         """What the run carried when it was last written down; None if it never was."""
-        found, trouble = None, None
-        if self._ranks is None or self._ranks.rank == 0:
-            try:
-                found = self._kept.load()
-            except ValueError as error:  # of another run
-                trouble = error
-        if self._ranks is not None:
-            found, said = self._ranks.first((found, trouble and str(trouble)))
-            trouble = trouble or (ValueError(said) if said else None)
-        if trouble is not None:
-            raise trouble
+        found = read_by_first(self._ranks, self._kept.load)
         return None if found is None else unpacked(found, self._layout)
 
     def save(self, carry: Callable[[], Any]) -> None:
@@ -55,3 +46,18 @@ class Checkpoint:
             self._kept.save(**packed(carry(), self._layout))
         self._last = time.perf_counter()
         self._cost = self._last - begun
+
+
+def read_by_first(ranks: Any, read: Callable[[], Any]) -> Any:
+    """What the first of the ranks reads, or its error on all of them; `ranks` is None for one."""
+    if ranks is None:
+        return read()
+    found = trouble = None
+    try:
+        found = read() if ranks.rank == 0 else None
+    except (OSError, ValueError) as error:  # damaged, or of another run
+        trouble = error
+    found, said = ranks.first((found, trouble and str(trouble)))
+    if said is not None:
+        raise trouble or FolderError(said)
+    return found

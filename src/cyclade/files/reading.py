@@ -71,6 +71,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in a TOML file."""
+    content = read(path)
+    try:
+        return as_toml(content.decode("utf-8"))
+    except ValueError as error:
+        raise FolderError(f"{path} is not TOML: {error}") from error
+
+
 def as_json(text: str | bytes) -> Any:
     """What a JSON text says; ValueError if it is none, or too deep."""
     try:

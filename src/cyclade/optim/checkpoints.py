@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from cyclade._checks import whole_number
+from cyclade.files.checkpoint import read_by_first
 from cyclade.files.errors import FolderError
 from cyclade.files.tensors import checked, packed, state_in
 from cyclade.files.writing import sweep, write
@@ -93,17 +94,7 @@ class Checkpoints:
     def load(self, **parts: Any) -> dict[str, Any] | None:
         """Give the parts the newest state that is whole; its step and values, or None."""
         self._refuse_shards(parts)
-        first = self._ranks is None or self._ranks.rank == 0
-        content, trouble = None, None
-        try:
-            content = self._newest() if first else None
-        except (OSError, FolderError) as error:
-            trouble = error
-        if self._ranks is not None:
-            content, said = self._ranks.first((content, trouble and str(trouble)))
-            trouble = trouble or (FolderError(said) if said else None)
-        if trouble is not None:
-            raise trouble
+        content = read_by_first(self._ranks, self._newest)
         if content is None:
             return None
         state = state_in(content, self.folder)
@@ -149,7 +140,7 @@ class Checkpoints:
                 if not state_in(archive, path).keys() >= {"epoch", "states", "values"}:
                     raise FolderError(f"{path} holds no state of a run")
             except (FolderError, FileNotFoundError) as bad:
-                warnings.warn(CheckpointWarning(f"skipped: {bad}"), stacklevel=3)
+                warnings.warn(CheckpointWarning(f"skipped: {bad}"), stacklevel=4)
                 continue
             return archive
         return None
