@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import re
 import signal
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,8 @@ import pandas as pd
 import pytest
 import torch
 
-from cyclade import L1, Fixed, NonNegative, NuclearNorm, minimize
+import cyclade
+from cyclade import L1, Fixed, NonNegative, NuclearNorm, Stop, methods, minimize
 from small import METHODS, ORDERS, Logistic
 
 PROBLEM = Logistic()
@@ -595,3 +599,176 @@ def test_every_example_of_the_guide_reaches_its_tolerance() -> None:
     for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
         exec(block, names)
         assert names["res"].success, block
+
+
+# ------------------------------------------------------- the set-up, reason codes, calls, objects
+
+
+def sampled(**options: Any) -> Any:
+    return minimize(
+        PROBLEM.fun, np.zeros(PROBLEM.d), n=PROBLEM.n, **{"jac": PROBLEM.jac, "blocks": 4} | options
+    )
+
+
+def test_max_seconds_limits_the_estimate_of_steps_too() -> None:
+    """It used to take 40 times as long as it was given, before the first cycle."""
+
+    def slow(x: Any, idx: Any) -> Any:
+        time.sleep(0.001)
+        return PROBLEM.jac(x, idx)
+
+    begun = time.perf_counter()
+    res = sampled(jac=slow, max_seconds=0.1)
+    assert time.perf_counter() - begun < 1.0
+    assert (res.success, res.status, res.cycles, res.state) == (False, "max_seconds", 0, None)
+    assert "max_seconds = 0.1 reached while steps were estimated" in res.message
+    np.testing.assert_array_equal(res.x, np.zeros(PROBLEM.d))
+    given = sampled(jac=slow, max_seconds=0.1, L=4.0)
+    assert given.cycles > 0
+
+
+def test_the_estimate_of_steps_is_counted_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[int] = []
+
+    def jac(x: Any, idx: Any) -> Any:
+        calls.append(len(idx))
+        return PROBLEM.jac(x, idx)
+
+    res = sampled(jac=jac, max_cycles=1, tol=None, progress=True)
+    shown = capsys.readouterr().out
+    assert "VRO-CCD: estimating steps" in shown
+    assert "product" in shown
+    assert res.njev == len(calls) > 500
+    # On 3 terms each: 1,024 products with a quarter of the Hessian, 128 with all of it.
+    assert res.hvps == pytest.approx(3 * (1024 / 4 + 128))
+
+
+@pytest.mark.parametrize(
+    ("status", "options"),
+    [
+        ("stationary", {}),
+        ("stationary", {"tol": None, "rtol": 1e-3}),
+        ("small_change", {"tol": None, "change_tol": 1e-3}),
+        ("max_cycles", {"max_cycles": 2}),
+        ("max_samples", {"max_samples": 90, "tol": None}),
+        ("max_seconds", {"max_seconds": 1e-9}),
+        ("callback", {"callback": lambda report: True}),
+        ("wrong_gradient", {"jac": lambda x, i: -PROBLEM.jac(x, i)}),
+        ("no_step", {"jac": lambda x, i: PROBLEM.jac(x, i) * (1.0 if not x.any() else np.nan)}),
+    ],
+)
+def test_why_a_run_stopped_in_a_word(status: str, options: dict[str, Any]) -> None:
+    res = sampled(method="P-CCD", **options)
+    assert res.status == status, res.message
+    assert f"status: {status}" in str(res)
+    assert res.success == (
+        status in ("stationary", "small_change") or options.get("tol", 1) is None
+    )
+
+
+def test_what_a_function_does_has_a_word() -> None:
+    falls = minimize(lambda x: -float(x @ x), np.ones(2), jac=lambda x: -2 * x, L=1.0)
+    assert falls.status == "unbounded"
+    _, _, fun, jac = least_squares()
+    options: dict[str, Any] = {"jac": jac, "tol": 1e-300, "every": 1, "max_cycles": 5000}
+    assert minimize(fun, np.zeros(9), L=3.0, **options).status == "still"
+    assert minimize(fun, np.zeros(9), L=0.1, **options).status == "diverged"
+
+
+@pytest.mark.parametrize("how", ["jac", "block_jac", "pair", "2-point", "torch", "oracle"])
+def test_calls_are_counted(how: str) -> None:
+    seen = {"fun": 0, "jac": 0}
+
+    def fun(x: Any) -> Any:
+        seen["fun"] += 1
+        return (x**2).sum()
+
+    def jac(x: Any, *j: int) -> Any:
+        seen["jac"] += 1
+        return 2 * (x[j[0] : j[0] + 1] if j else x)
+
+    class Oracle:
+        def sweep(self, x: Any, sample: Any) -> Any:
+            return SimpleNamespace(
+                get=x.get, set=x.set, value=lambda: fun(x.view()), grad=lambda j: jac(x.view(), j)
+            )
+
+    def both(x: Any) -> Any:
+        return fun(x), jac(x)
+
+    x0 = torch.ones(3) if how == "torch" else np.ones(3)
+    options: dict[str, Any] = {
+        "jac": {"jac": jac}, "block_jac": {"block_jac": jac}, "pair": {"jac": True},
+        "2-point": {"jac": "2-point"}, "torch": {}, "oracle": {},
+    }[how]  # fmt: skip
+    target: Any = {"pair": both, "oracle": Oracle()}.get(how, fun)
+    options |= {"blocks": "coordinates", "max_cycles": 3, "tol": None}
+    res = minimize(target, x0, **options)
+    assert res.nfev == seen["fun"]
+    if how not in ("torch", "2-point"):
+        assert res.njev == seen["jac"] > 0
+    rest = minimize(target, x0, resume=res.state, **options | {"max_cycles": 6})
+    assert rest.nfev == seen["fun"]
+
+
+RESUMED: dict[str, dict[str, Any]] = {
+    "reg": {"reg": L1(0.03)}, "order": {"order": "backward"}, "L": {"L": 5.0},
+    "seed": {"seed": 1}, "x0": {"x0": np.ones(12)}, "b": {"b": 11}, "b_small": {"b_small": 2},
+    "p": {"p": 0.7}, "eta": {"eta": 0.1}, "returns": {"returns": "last"}, "every": {"every": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_run_is_not_resumed_as_another(name: str) -> None:
+    options: dict[str, Any] = {
+        "x0": np.zeros(12), "L": 4.0, "b": 10, "reg": L1(0.02), "jac": PROBLEM.jac, "n": 30,
+        "blocks": 4,
+    }  # fmt: skip
+    half = minimize(PROBLEM.fun, **options, max_cycles=3)
+    with pytest.raises(ValueError, match=f"resume is a state of a run with another {name}:"):
+        minimize(PROBLEM.fun, **options | RESUMED[name], resume=half.state)
+    more = minimize(PROBLEM.fun, **options, resume=half.state, max_cycles=5, tol=1e-9)
+    assert more.cycles == 5
+
+
+def test_methods_as_objects_are_their_names_with_arguments() -> None:
+    options: dict[str, Any] = {"max_cycles": 20, "tol": None, "reg": L1(0.02)}
+    pairs: list[tuple[methods.Method, dict[str, Any]]] = [
+        (
+            methods.VROCCD(b=12, b_small=3, p=0.4, order="shuffled", steps=4.0, eta=0.2),
+            {"method": "VRO-CCD", "b": 12, "b_small": 3, "p": 0.4, "order": "shuffled", "L": 4.0,
+             "eta": 0.2},
+        ),
+        (methods.PCCD(accelerate=True), {"method": "P-CCD", "accelerate": True}),
+        (methods.SGD(b=5, steps=3.0), {"method": "SGD", "b": 5, "L": 3.0}),
+        (methods.VRCCD(), {"method": "VR-CCD"}),
+    ]  # fmt: skip
+    for given, by_name in pairs:
+        one, other = sampled(method=given, **options), sampled(**by_name, **options)
+        np.testing.assert_array_equal(one.x, other.x)
+        assert one.method == other.method
+    with pytest.raises(ValueError, match="b is an option of the method given as an object"):
+        sampled(method=methods.VROCCD(), b=3)
+    with pytest.raises(TypeError, match="b_small"):
+        methods.SCCD(b_small=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"or an object of cyclade\.methods"):
+        sampled(method=methods.VROCCD)
+
+
+def test_limits_as_an_object() -> None:
+    by_object = sampled(stop=Stop(tol=None, rtol=1e-2, max_cycles=500))
+    by_name = sampled(tol=None, rtol=1e-2, max_cycles=500)
+    np.testing.assert_array_equal(by_object.x, by_name.x)
+    assert sampled(stop=Stop(max_cycles=2)).status == "max_cycles"
+    with pytest.raises(ValueError, match="tol is an option of stop: set it there"):
+        sampled(stop=Stop(), tol=1e-3)
+    with pytest.raises(TypeError, match=r"stop must be a cyclade\.Stop, got dict"):
+        sampled(stop={"tol": 1e-3})
+    with pytest.raises(ValueError, match="nothing would stop the run"):
+        sampled(stop=Stop(tol=None, max_cycles=None))
+
+
+def test_no_module_has_the_name_of_a_public_function() -> None:
+    for name in cyclade.__all__:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(f"cyclade.{name}")

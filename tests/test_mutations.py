@@ -16,12 +16,12 @@ import pytest
 
 import watched
 from cyclade import Backtracking, Curvature, Layout, core, minimize, orders, returned_iterate
-from cyclade.guard import Course, course
 from cyclade.lag import Lag
 from cyclade.regularisers import L0, L1, matrix, per_block
 from cyclade.regularisers.joined import Joined
 from cyclade.run import Runner
 from cyclade.steps import choosing, expected
+from cyclade.watching import Course, course
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 Check = Callable[[], None]
@@ -303,7 +303,7 @@ AS_STEPS = choosing.as_steps
         (returned_iterate.SmallestChange, "see", returned_iterate.Last.see, check_paper_rule),
         (Runner, "_change", unweighted, check_paper_rule),
         (Curvature, "measure", unsafe, check_safety),
-        (sys.modules["cyclade.minimize"], "as_steps", half_as_default, check_default_eta),
+        (sys.modules["cyclade._minimize"], "as_steps", half_as_default, check_default_eta),
     ],
     ids=["half the curvature", "the last iterate", "without Λ", "without safety", "another η"],
 )
@@ -335,7 +335,7 @@ def with_a_bug(owner: Any, name: str, line: str, wrong: str) -> Any:
 def check_sum_over_blocks() -> None:
     """The certificate adds the squares of all blocks."""
     x, gradient = [np.zeros(1), np.zeros(1)], [np.array([4.0]), np.array([5.0])]
-    found = module("certificate").certificate(x, gradient, per_block(L1(1.0), 2), lambda j: 1.0)
+    found = module("certificates").certificate(x, gradient, per_block(L1(1.0), 2), lambda j: 1.0)
     assert found == pytest.approx(3.0**2 + 4.0**2)
 
 
@@ -532,7 +532,7 @@ def check_all_probes() -> None:
         def evaluate(self, there: Any, sample: Any) -> Any:
             return 0.0, [1.0 + next(bends) * (there.get(0) - x.get(0))]
 
-    factor = module("honest").inflated(
+    factor = module("certificates").metric_inflation(
         Bending(), x, None, [np.ones(2)], per_block(L1(0.0), 1), lambda j: 1e12, 1e-4
     )
     assert 1e12 / factor > 10.0  # of the size of the largest, 100
@@ -558,14 +558,14 @@ def module(name: str) -> Any:
 
 
 LINES: list[tuple[Any, str, str, str, Check]] = [
-    (module("certificate"), "certificate", "total += reg.distance(j, u, v, weight) ** 2",
+    (module("certificates"), "certificate", "total += reg.distance(j, u, v, weight) ** 2",
      "total = max(total, reg.distance(j, u, v, weight) ** 2)", check_sum_over_blocks),
     (choosing, "_merged", "if all(isinstance(entry, float) and entry == Lambda[0] for entry in "
      "Lambda):", "if isinstance(Lambda[0], float):", check_merged_metric),
     (Runner, "_retreat", "state.lag, state.g = afresh.lag, afresh.g", "state.lag = afresh.lag",
      check_retreat),
     (Runner, "_may_move", "10 * math.sqrt", "1e9 * math.sqrt", check_no_end_on_the_way),
-    (module("guard"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
+    (module("watching"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
     (Backtracking, "at", "edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is "
      "Verdict.LOST)", "edge = False", check_edge),
     (Backtracking, "at", "if trial.curvature > self.seen[j]:", "if trial.curvature > 0:",
@@ -582,7 +582,8 @@ LINES: list[tuple[Any, str, str, str, Check]] = [
     (orders.Reflected, "turns", "< 0.5", "< 0.25", check_fair_coin),
     (returned_iterate.Best, "see", "seen.fun <= self.smallest + rounding",
      "seen.fun < self.smallest - rounding", check_last_of_equals),
-    (module("honest"), "inflated", "max(curvature[j], bent)", "bent", check_all_probes),
+    (module("certificates"), "metric_inflation", "max(curvature[j], bent)", "bent",
+     check_all_probes),
     (module("gradient_check"), "contradiction", "in range(2)", "in range(1)",
      check_two_directions),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 
 from cyclade import Fixed, Full, Layout, Page, core, theory
 from cyclade._arrays import norm2
-from cyclade.certificate import certificate
+from cyclade.certificates import certificate
 from cyclade.lag import Stored
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.orders import as_order

@@ -4,10 +4,10 @@ Minimises F(x) = f(x) + r(x) over blocks x = (x^1, …, x^m), f smooth and possi
 separable with a prox. Start with `minimize`.
 """
 
+from cyclade._minimize import minimize
 from cyclade.blocks import Layout, Point
-from cyclade.certificate import certificate
+from cyclade.certificates import certificate
 from cyclade.core import State, cycle, iterate, start
-from cyclade.minimize import minimize
 from cyclade.orders import Backward, Forward, Greedy, Random, Reflected, Rotated, Shuffled
 from cyclade.regularisers import (
     L0,
@@ -32,7 +32,7 @@ from cyclade.regularisers import (
     Zero,
 )
 from cyclade.result import Result
-from cyclade.run_parts import Report
+from cyclade.run_parts import Report, Stop
 from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Stream
 from cyclade.steps import Backtracking, Curvature, Fixed, Matrix
 
@@ -77,6 +77,7 @@ __all__ = [
     "Simplex",
     "SquaredL2",
     "State",
+    "Stop",
     "Stream",
     "TotalVariation1D",
     "Zero",

@@ -17,6 +17,8 @@ __all__ = [
     "copier",
     "kind",
     "norm2",
+    "random_like",
+    "rounding_unit",
     "same_bits",
 ]
 
@@ -51,6 +53,21 @@ def all_finite(a: Array) -> bool:
 def norm2(a: Array, weight: Array | float = 1.0) -> float:
     """The squared weighted norm sum_i weight_i a_i^2."""
     return float((weight * a * a).sum())
+
+
+def random_like(a: Array, rng: np.random.Generator) -> Array:
+    """A standard normal array with the shape, dtype and device of `a`."""
+    noise = rng.standard_normal(tuple(a.shape))
+    if kind(a) == "torch":
+        import torch
+
+        return torch.as_tensor(noise, dtype=a.dtype, device=a.device)
+    return np.asarray(noise).astype(a.dtype)
+
+
+def rounding_unit(a: Array) -> float:
+    """That of the numbers in `a`."""
+    return float(array_namespace(a).finfo(a.dtype).eps)
 
 
 def same_bits(a: Array, b: Array) -> bool:

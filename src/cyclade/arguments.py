@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,18 +11,23 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array, all_finite, kind
-from cyclade._checks import function, generator, is_number, whole_number
+from cyclade._checks import as_float, function, generator, is_number, whole_number
 from cyclade.blocks import Layout, Point
+from cyclade.files.fingerprints import fingerprint
+from cyclade.files.fingerprints import told as stable_repr
+from cyclade.files.objects import as_numpy
 from cyclade.gradient_check import Contradiction, contradiction
 from cyclade.methods import Method
 from cyclade.oracles.autograd import Autograd
 from cyclade.oracles.callables import CallableOracle
 from cyclade.oracles.derivatives import FiniteDifferences, Jacobian, Pair
 from cyclade.oracles.user import UserOracle
-from cyclade.regularisers import PerBlock
+from cyclade.orders import Order
+from cyclade.regularisers import PerBlock, per_block
 from cyclade.regularisers.joined import Joined
-from cyclade.run_parts import Carried, Limits
+from cyclade.run_parts import Carried, Limits, Stop
 from cyclade.samplers import ALL, FiniteSum, Sample, Source, Stream
+from cyclade.steps.matrix_prox import InMatrixNorm
 
 MOST_TERMS = int(np.iinfo(np.int64).max)
 
@@ -52,11 +56,7 @@ def sharded(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:
     from cyclade.ranks import Ranks
 
     ranks = Ranks(process_group)
-    leaves = [
-        np.asarray(leaf.detach().cpu() if kind(leaf) == "torch" else leaf).tobytes()
-        for leaf in Layout.of(x0, None).point(x0).leaves
-    ]
-    ranks.agree({"x0": hashlib.sha256(b"".join(leaves)).hexdigest()})
+    ranks.agree({"x0": fingerprint(*map(as_numpy, Layout.of(x0, None).point(x0).leaves))})
     return ranks, FiniteSum(sum(int(row[0]) for row in ranks.rows([float(n)])))
 
 
@@ -66,12 +66,64 @@ def spread(
     """The oracle over all terms; what makes numbers alike on all ranks; the first rank's seed."""
     from cyclade.oracles.sharded import Sharded
 
-    ranks.agree(said)
+    ranks.agree(said, free=["seed"])
 
     def alike(numbers: list[float]) -> list[float]:
         return [max(column) for column in zip(*ranks.rows(numbers), strict=True)]
 
     return Sharded(oracle, int(n), ranks), alike, ranks.first(generator("seed", seed))
+
+
+@dataclass
+class Problem:
+    """F by blocks, where x starts, and where samples come from."""
+
+    x: Point
+    user_layout: Layout  # which methods of one block merge
+    regs: PerBlock
+    smooth: SmoothPart
+    source: Source | None
+    ranks: Any = None
+    own: float = 1.0  # terms that this process holds
+
+    @property
+    def n(self) -> float:
+        """The number of terms."""
+        return 1.0 if self.source is None else self.source.n
+
+
+def problem(
+    fun: Any, x0: Any, blocks: Any, reg: Any, method: Method, derivatives: tuple[Any, Any, Any],
+    source: Source | None, process_group: Any,
+) -> Problem:  # fmt: skip
+    """From what the user gives; `derivatives` are jac, block_jac and args."""
+    ranks, own = None, source
+    if process_group is not None:
+        ranks, source = sharded(process_group, None if own is None else own.n, x0)
+    user = Layout.of(x0, blocks)
+    regs = per_block(reg, user.m, names=user.names, shapes=user.block_shapes)
+    layout, regs = joined(user, regs, x0) if method.one_block else (user, regs)
+    x = layout.point(x0)
+    smooth = smooth_part(fun, *derivatives, x, user, own, method.one_block, method.order)
+    return Problem(x, user, regs, smooth, source, ranks, 1.0 if own is None else own.n)
+
+
+def described(found: Problem, method: Method, reg: Any, seed: Any, **others: Any) -> dict[str, Any]:
+    """A run by name: what must be the same on all ranks, and when it is resumed."""
+    # Objects that make steps hold what a run has seen: their class has to do.
+    plain = (int, float, str, list, tuple, dict, np.ndarray)
+    L, eta = (
+        stable_repr(one) if isinstance(one, plain) else type(one).__name__
+        for one in (method.steps, method.eta)
+    )
+    own = seed if seed is None or isinstance(seed, int | np.integer) else "a generator"
+    start = fingerprint(*map(as_numpy, found.x.leaves))
+    return {
+        "method": method.name, "n": found.n, "blocks": repr(found.x.layout.block_shapes),
+        "x0": start, "reg": stable_repr(reg), "order": stable_repr(method.order), "L": L,
+        "eta": eta, "accelerate": method.accelerated, "seed": repr(own),
+        **{name: repr(value) for name, value in (method.batches | others).items()},
+    }  # fmt: skip
 
 
 def check_flags(**flags: Any) -> None:
@@ -81,17 +133,26 @@ def check_flags(**flags: Any) -> None:
             raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
-def check_options(chosen: Method, block_min: Any, L: Any, eta: Any, accelerate: bool) -> None:
-    """What fits P-CCD only."""
+def check_options(
+    method: Method, turns: Order, limits: Limits, block_min: Any, callback: Any
+) -> None:
+    """What fits some methods and orders only."""
+    if callback is not None:
+        function("callback", callback, "None or callable")
     if block_min is not None:
         function("block_min", block_min, "None or a function (j, x) -> block j")
-        if L is not None or eta is not None:
+        if method.steps is not None or method.eta is not None:
             raise ValueError("block_min takes no steps: leave L and eta out")
-    for name, given in (("block_min", block_min is not None), ("accelerate", accelerate)):
-        if given and not chosen.deterministic:
+        if not method.deterministic:
             raise ValueError(
-                f"{name} needs a method that sees all of f: use method='P-CCD', not {chosen.name}"
+                "block_min needs a method that sees all of f: use method='P-CCD', not "
+                f"{method.name}"
             )
+    if limits.change_tol is not None and not turns.visits_all:
+        raise ValueError(
+            "change_tol needs an order that visits every block in a cycle, not random, greedy or "
+            "one of your own: a block that waits does not move"
+        )
 
 
 def joined(user: Layout, regs: PerBlock, x0: Any) -> tuple[Layout, PerBlock]:
@@ -207,23 +268,21 @@ def _with(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
     return (lambda *a: fun(*a, *args)) if args else fun
 
 
-def limits(
-    tol: Any, rtol: Any, change_tol: Any, max_cycles: Any, max_samples: Any, max_seconds: Any
-) -> Limits:
-    """When to stop."""
-    given = {
-        "tol": tol, "rtol": rtol, "change_tol": change_tol, "max_cycles": max_cycles,
-        "max_samples": max_samples, "max_seconds": max_seconds,
-    }  # fmt: skip
+def limits(stop: Any, **given: Any) -> Limits:
+    """When to stop, by keywords or by an object."""
+    if stop is not None:
+        if not isinstance(stop, Stop):
+            raise TypeError(f"stop must be a cyclade.Stop, got {type(stop).__name__}")
+        for name, value in vars(Stop()).items():
+            if given[name] != value:
+                raise ValueError(f"{name} is an option of stop: set it there")
+        given = dict(vars(stop))
     for name, value in given.items():
         if value is None:
             continue
         if not is_number(value):
             raise TypeError(f"{name} must be a number or None, got {value!r}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
+        number = as_float(value)
         if not number >= 0:
             raise ValueError(f"{name} must be at least 0, got {value}")
         given[name] = number if name != "max_cycles" or math.isinf(number) else math.ceil(number)
@@ -246,13 +305,12 @@ def cycles_between_looks(every: Any, method: Method, sampler: Any) -> int:
             ) from None
     if method.deterministic:
         return 10
-    p = getattr(sampler, "p", 1.0)
-    cost = p * sampler.b + (1 - p) * 2 * getattr(sampler, "b_small", 0)
+    cost = sampler.p * sampler.b + (1 - sampler.p) * 2 * sampler.b_small
     n = sampler.source.n
     return max(1, round(n / cost)) if math.isfinite(n) else 50
 
 
-def check_start(oracle: Any, x: Point, sample: Sample) -> None:
+def check_start(oracle: Any, x: Point, sample: Sample, check_grad: bool) -> None:
     """Evaluate f and its gradient once, so that what is wrong with them is said at once."""
     try:
         value, gradient = oracle.evaluate(x, sample)
@@ -270,12 +328,13 @@ def check_start(oracle: Any, x: Point, sample: Sample) -> None:
             raise ValueError(
                 f"the gradient of fun at x0 has NaN or infinity in block {x.layout.names[j]!r}"
             )
+    if check_grad:
+        _check_gradient_at_x0(oracle, x, sample, gradient)
 
 
-def check_gradient_at_x0(oracle: Any, x: Point, sample: Sample) -> None:
+def _check_gradient_at_x0(oracle: Any, x: Point, sample: Sample, gradient: list[Any]) -> None:
     """`check_grad`: differences of values along random directions, in all of x and by blocks."""
     rng = np.random.default_rng(0)
-    _, gradient = oracle.evaluate(x, sample)
     m = x.layout.m
     some = range(m) if m <= 32 else np.sort(rng.choice(m, 32, replace=False)).tolist()
     for block in (None, *some):
@@ -288,8 +347,11 @@ def check_gradient_at_x0(oracle: Any, x: Point, sample: Sample) -> None:
             raise ValueError(f"{what} is not the gradient of fun{where}: at x0, {found.evidence}")
 
 
-def carried(resume: Any, method: Method, layout: Layout, source: Source | None) -> Carried:
-    """The state to resume from, if it belongs to this problem."""
+def carried(
+    resume: Any, method: Method, layout: Layout, source: Source | None,
+    described: dict[str, Any] | None = None,
+) -> Carried:  # fmt: skip
+    """The state to resume from, if it belongs to this problem, and the run is as `described`."""
     if not isinstance(resume, Carried):
         raise TypeError(f"resume must be the `state` of a Result, got {type(resume).__name__}")
     if resume.method != method.name:
@@ -302,6 +364,12 @@ def carried(resume: Any, method: Method, layout: Layout, source: Source | None) 
         raise ValueError(
             f"resume has blocks of shapes {there.block_shapes}, the problem {layout.block_shapes}"
         )
+    for name, value in (described or {}).items():
+        if resume.described.get(name, value) != value:
+            raise ValueError(
+                f"resume is a state of a run with another {name}: all arguments but limits and "
+                "tolerances must be as they were"
+            )
     return copy.deepcopy(resume)
 
 
@@ -321,7 +389,7 @@ def certificate_kind(regs: Any, source: Source | None, sampler: Any, sample: Any
     kinds = []
     if not regs.exact_distance:
         kinds.append("lower bound: a regulariser gives no exact distance")
-    if any(getattr(one, "bounded_distance", False) for one in getattr(regs, "regs", ())):
+    if any(isinstance(one, InMatrixNorm) and one.bounded_distance for one in regs.regs):
         kinds.append("upper bound: a matrix Λ_j beside a regulariser")
     if source is not None and not math.isfinite(source.n) and sample is not ALL:
         kinds.append(f"estimate on {sampler.size(sample):g} samples of the stream")

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from cyclade._arrays import Array, same_bits
 from cyclade.samplers import Sample, Sampler
+
+
+@dataclass
+class Calls:
+    """How often the functions a user gave were called: for values, and for gradients."""
+
+    nfev: int = 0
+    njev: int = 0
 
 
 class Counting:

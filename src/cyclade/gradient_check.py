@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, array_namespace, norm2
-from cyclade.steps.curvature import random_like
+from cyclade._arrays import Array, norm2, random_like, rounding_unit
 
 TIMES_THE_ERROR = 8.0  # how many times the error of the differences a contradiction must be
 
@@ -177,8 +176,7 @@ def contradiction(
     Two random directions through x, in `block` only or in all blocks, must both contradict it.
     """
     blocks = range(x.layout.m) if block is None else [block]
-    leaf = x.leaves[0]
-    eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
+    eps = rounding_unit(x.leaves[0])
     length = 1.0 + math.sqrt(sum(norm2(x.get(j)) for j in blocks))
     found = None
     for _ in range(2):

@@ -1,52 +1,157 @@
-"""The six methods, as choices of arguments to `core.iterate`."""
+"""The six methods, as choices of arguments to `core.iterate`, with their options."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NoReturn
 
 from cyclade._checks import meant
 from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
+from cyclade.steps import Eta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
-    """What a method is, in the terms of `core.iterate`."""
+    """What a method is, in the terms of `core.iterate`, and the options that it takes.
 
-    name: str
-    draws: Literal["full", "minibatch", "page"]
-    resample: Literal["cycle", "block"]
-    one_block: bool
+    Each may be given to `minimize` as ``method=``, in place of its name and of the arguments of the
+    same names; `steps` is what `minimize` calls `L`.
+
+    Example
+    -------
+    >>> VROCCD(b=512, b_small=70, order="shuffled")
+    VROCCD(order='shuffled', steps=None, eta=None, b=512, b_small=70, p=None)
+    """
+
+    name: ClassVar[str]
+    draws: ClassVar[Literal["full", "minibatch", "page"]]
+    resample: ClassVar[Literal["cycle", "block"]] = "cycle"
+    one_block: ClassVar[bool] = False
+
+    order: Any = "forward"
+    steps: Any = None
+    eta: Eta | None = None
 
     @property
     def deterministic(self) -> bool:
         """Whether every cycle sees all of f."""
         return self.draws == "full"
 
+    @property
+    def accelerated(self) -> bool:
+        """Whether cycles are extrapolated."""
+        return False
 
-METHODS = {
-    "pccd": Method("P-CCD", "full", "cycle", one_block=False),
-    "sccd": Method("SCCD", "minibatch", "cycle", one_block=False),
-    "vrccd": Method("VR-CCD", "page", "block", one_block=False),
-    "vroccd": Method("VRO-CCD", "page", "cycle", one_block=False),
-    "page": Method("PAGE", "page", "cycle", one_block=True),
-    "sgd": Method("SGD", "minibatch", "cycle", one_block=True),
+    @property
+    def batches(self) -> dict[str, Any]:
+        """b, b' and p."""
+        return {"b": None, "b_small": None, "p": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCCD(Method):
+    """Algorithm 1: every cycle sees all of f."""
+
+    name, draws = "P-CCD", "full"
+
+    accelerate: bool = False
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether cycles are extrapolated."""
+        return bool(self.accelerate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCCD(Method):
+    """A minibatch for every cycle."""
+
+    name, draws = "SCCD", "minibatch"
+
+    b: int | None = None
+
+    @property
+    def batches(self) -> dict[str, Any]:
+        """b alone."""
+        return {"b": self.b, "b_small": None, "p": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(SCCD):
+    """A minibatch for every step of all blocks at once."""
+
+    name, one_block = "SGD", True
+
+
+@dataclass(frozen=True, kw_only=True)
+class VROCCD(Method):
+    """Algorithm 2 with one sample for all blocks of a cycle."""
+
+    name, draws = "VRO-CCD", "page"
+
+    b: int | None = None
+    b_small: int | None = None
+    p: float | None = None
+
+    @property
+    def batches(self) -> dict[str, Any]:
+        """b, b' and p."""
+        return {"b": self.b, "b_small": self.b_small, "p": self.p}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VRCCD(VROCCD):
+    """Algorithm 2 with a sample of its own for every block."""
+
+    name, resample = "VR-CCD", "block"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PAGE(VROCCD):
+    """Algorithm 2 with all of x as one block."""
+
+    name, one_block = "PAGE", True
+
+
+METHODS: dict[str, type[Method]] = {
+    one.__name__.lower(): one for one in (PCCD, SCCD, VRCCD, VROCCD, PAGE, SGD)
 }
 
 
-def as_method(method: Any, stochastic: bool) -> Method:
-    """A `Method` by its name, in any spelling; the default fits the problem."""
+def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
+    """A `Method` by its name, in any spelling, with the options `given`; or one as it is.
+
+    The default fits the problem. An option that is None, False or "forward" was not given.
+    """
+    given = {name: value for name, value in given.items() if not _is_default(value)}
+    if isinstance(method, Method):
+        for name in given:
+            raise ValueError(f"{name} is an option of the method given as an object: set it there")
+        return method
     if method is None:
         method = "VRO-CCD" if stochastic else "P-CCD"
     names = ", ".join(known.name for known in METHODS.values())
     if not isinstance(method, str):
-        raise TypeError(f"method must be one of {names}, got {type(method).__name__}")
+        raise TypeError(
+            f"method must be one of {names} or an object of cyclade.methods, "
+            f"got {type(method).__name__}"
+        )
     key = method.lower().replace("-", "").replace("_", "").replace(" ", "")
     if key not in METHODS:
         hint = meant(method, (known.name for known in METHODS.values()))
         raise ValueError(f"method={method!r} is unknown: use one of {names}{hint}")
-    return METHODS[key]
+    chosen = METHODS[key]
+    if "L" in given:
+        given["steps"] = given.pop("L")
+    for name in given:
+        if name not in {field.name for field in fields(chosen)}:
+            _refuse(name, chosen)
+    return chosen(**given)
+
+
+def _is_default(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, str) and value == "forward")
 
 
 def make_sampler(
@@ -63,7 +168,7 @@ def make_sampler(
     """
     given = {"b": b, "b_small": b_small, "p": p}
     if method.draws == "full":
-        _refuse(given, method, "it uses every term")
+        _refuse_all(given, type(method))
         if source is not None and not math.isfinite(source.n):
             raise ValueError("method='P-CCD' needs a finite f: for a stream use VRO-CCD or VR-CCD")
         return Full(1 if source is None else int(source.n))
@@ -78,12 +183,22 @@ def make_sampler(
             default = source.n if isinstance(source, FiniteSum) else 512
         b = int(min(default, source.n))
     if method.draws == "minibatch":
-        _refuse({"b_small": b_small, "p": p}, method, "it has only one batch size")
+        _refuse_all({"b_small": b_small, "p": p}, type(method))
         return Minibatch(source, b)
     return Page(source, b, b_small, p)
 
 
-def _refuse(given: dict[str, Any], method: Method, why: str) -> None:
+def _refuse_all(given: dict[str, Any], method: type[Method]) -> None:
     for name, value in given.items():
         if value is not None:
-            raise ValueError(f"{name} means nothing to {method.name}: {why}")
+            _refuse(name, method)
+
+
+def _refuse(name: str, method: type[Method]) -> NoReturn:
+    if name == "accelerate":
+        raise ValueError(
+            f"accelerate needs a method that sees all of f: use method='P-CCD', not {method.name}"
+        )
+    full = method.draws == "full"
+    why = "it uses every term" if full else "it has only one batch size"
+    raise ValueError(f"{name} means nothing to {method.name}: {why}")

@@ -40,8 +40,14 @@ class Result:
         batch for a stream.
     success:
         Whether a tolerance was reached, or (when none was asked for) the budget used up.
+    status:
+        Why the run stopped, in a word: "stationary" (tol or rtol was reached), "small_change"
+        (change_tol was), "still" (no block moves any more), "max_cycles", "max_samples",
+        "max_seconds", "callback", "interrupted", "wrong_gradient" (values of fun contradict it),
+        "no_step" (no step along the gradient has a value, or the gradient turned NaN), "diverged",
+        "unbounded" or "stream_ended".
     message:
-        Why the run stopped, and which iterate is returned.
+        The same in a sentence, with evidence, and which iterate is returned.
     best:
         The iterate with the smallest F among those evaluated (`x` is): `best.x`, its F as
         `best.fun`, its cycle as `best.cycle`. Of values that agree to rounding it is the last.
@@ -53,6 +59,10 @@ class Result:
     values, hvps:
         Function values (by line searches) and Hessian-vector products (by curvature estimates),
         counted in samples too; zero with given steps.
+    nfev, njev:
+        Calls of fun, and of its gradient (`jac`, `block_jac` or autograd), in this process: those
+        of the set-up and of evaluations as well. With ``jac=True`` or torch a gradient counts as a
+        call of fun too.
     seconds:
         Time spent in cycles; evaluating F and the certificate for the history is not counted.
     Lambda:
@@ -73,12 +83,15 @@ class Result:
     certificate: float
     certificate_kind: str
     success: bool
+    status: str
     message: str
     method: str
     cycles: int
     samples: float
     values: float
     hvps: float
+    nfev: int
+    njev: int
     prox_calls: int
     seconds: float
     best: Iterate
@@ -131,6 +144,7 @@ class Result:
         """What is worth showing, as pairs of a name and words."""
         return [
             ("success", str(self.success)),
+            ("status", self.status),
             ("message", self.message),
             ("fun", f"{self.fun:.10g}"),
             ("dist", f"{self.dist:.3g}  ({self.relative:.2g} of that at x0)"),
@@ -138,6 +152,7 @@ class Result:
             ("cycles", str(self.cycles)),
             ("samples", f"{self.samples:.10g}"),
             ("values", f"{self.values:.10g}"),
+            ("nfev, njev", f"{self.nfev}, {self.njev}"),
             ("prox_calls", str(self.prox_calls)),
             ("seconds", f"{self.seconds:.3g}"),
             ("x", _shapes(self.x)),

@@ -13,20 +13,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cyclade._arrays import all_finite, array_namespace, norm2
+from cyclade._arrays import all_finite, norm2, rounding_unit
 from cyclade.accelerate import extrapolated
 from cyclade.blocks import Point
-from cyclade.certificate import certificate
+from cyclade.certificates import certificate, metric_inflation
 from cyclade.core import State, iterate, start
 from cyclade.counting import CountingProx
 from cyclade.gradient_check import Contradiction
-from cyclade.guard import MOST_RETREATS, Course, course
-from cyclade.honest import inflated
-from cyclade.progress import Bar, Interrupt
 from cyclade.result import HISTORY
 from cyclade.returned_iterate import Seen
 from cyclade.run_parts import (
     Carried,
+    Ended,
     Ending,
     EveryCycles,
     EverySamples,
@@ -34,11 +32,11 @@ from cyclade.run_parts import (
     Measured,
     Report,
     Setup,
-    Stop,
 )
 from cyclade.samplers import Full, StreamEnded
 from cyclade.steps import LineSearchError
 from cyclade.steps.matrix import largest_entry
+from cyclade.watching import MOST_RETREATS, Bar, Course, Interrupt, course
 
 FAR = 1e4  # how many times tol the Euclidean distance must be for a Λ that was measured to be odd
 
@@ -68,10 +66,10 @@ class Runner:
             carried.gradients, carried.values, carried.hvps,
         )  # fmt: skip
         self._last = Measured(math.nan, math.nan, math.nan, math.nan)
+        self._called = carried.nfev, carried.njev  # before this process
         self._largest_Lambda = math.inf
         self._inflation = 0.0  # how many times Λ exceeds the curvature of f, once that was found
-        leaf = self.state.x.leaves[0]
-        self._eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
+        self._eps = rounding_unit(self.state.x.leaves[0])
 
     # ------------------------------------------------------------------------------- evaluation
 
@@ -105,8 +103,9 @@ class Runner:
             # Overflow is not worth a warning: what is not finite ends the run with a message.
             with Interrupt() as interrupt, bar, np.errstate(over="ignore", invalid="ignore"):
                 self._begin(at_start)
-                if self.setup.interrupted:
-                    raise KeyboardInterrupt
+                if self.setup.cut is not None:
+                    status, words = self.setup.cut
+                    raise Ended(status, self._best(), False, words, resumable=False)
                 self._stop_if_stationary(at_start)
                 self._stop_if_spent(at_start)
                 cycles = self._cycles()
@@ -120,28 +119,30 @@ class Runner:
                         [time.perf_counter() - begun, asked, interrupt.asked]
                     )
                     if self.save is not None:
-                        self.save(self._carry)
+                        self.save(self.carry)
                     self._stop_if_done(seen, bool(stopped))
                     if interrupted:
                         self._see_last(seen)
                         message = f"interrupted after cycle {state.k}; the best so far is returned"
-                        raise Stop("interrupted", self._best(), False, message)
-        except Stop as stop:
+                        raise Ended("interrupted", self._best(), False, message)
+        except Ended as stop:
             ending = stop.ending
         except KeyboardInterrupt:
             message = f"interrupted in cycle {state.k + 1}; the best so far is returned"
             ending = Ending("interrupted", self._best(before), False, message, resumable=False)
         ending.message += self._remarks(ending)
         carried.wall = time.perf_counter() - begun
-        self._carry()
+        self.carry()
         return ending
 
-    def _carry(self) -> Carried:
+    def carry(self) -> Carried:
         """What a run that is resumed takes up from here."""
         carried = self.carried
         carried.prox_calls = self._prox.calls
         carried.gradients, carried.values = self._oracle.gradients, self._oracle.values
         carried.hvps = self._oracle.hvps
+        (nfev, njev), calls = self._called, self.setup.calls
+        carried.nfev, carried.njev = nfev + calls.nfev, njev + calls.njev
         carried.steps = self._steps.memory()
         return carried
 
@@ -174,7 +175,7 @@ class Runner:
         try:
             next(cycles)
         except (LineSearchError, StreamEnded) as error:
-            raise Stop(error.status, before, False, str(error), resumable=False) from None
+            raise Ended(error.status, before, False, str(error), resumable=False) from None
         finally:
             self.carried.seconds += time.perf_counter() - begun
 
@@ -241,7 +242,7 @@ class Runner:
         where = course(seen.fun, self._last.smooth, first, best, self._eps)
         if where is Course.UNBOUNDED:
             message = f"F seems to be unbounded below: F = {seen.fun:.3g} after cycle {seen.k}"
-            raise Stop("unbounded", seen.x, False, message, resumable=False)
+            raise Ended("unbounded", seen.x, False, message, resumable=False)
         if where is Course.DIVERGED:
             finite = math.isfinite(self._last.smooth) and not math.isnan(seen.fun)
             return self._diverged(f"F = {seen.fun:.3g}" if finite else "F is not finite")
@@ -265,7 +266,7 @@ class Runner:
             wrong = "the gradient of fun turned NaN or infinite"
         status = "wrong_gradient" if wrong else "diverged"
         message = f"{what}; {wrong or otherwise}"
-        raise Stop(status, best, False, message, resumable=False)
+        raise Ended(status, best, False, message, resumable=False)
 
     def _contradiction(self, x: Point) -> Contradiction | None:
         """What is wrong with the gradient at x, if the values of f around it say so."""
@@ -295,7 +296,7 @@ class Runner:
         if stopped:
             self._see_last(seen)
             message = f"stopped by the callback after cycle {seen.k}"
-            raise Stop("callback", seen.x, False, message)
+            raise Ended("callback", seen.x, False, message)
         if self._spent() is not None:
             self._see_last(seen)
         self._stop_if_stationary(seen)
@@ -324,7 +325,7 @@ class Runner:
         """Success, if x_k is as stationary as was asked for: of F itself, not of small steps."""
         limits, now = self.limits, self._last
         if now.reached is not None and not math.isnan(seen.fun):
-            raise Stop("stationary", seen.x, True, now.reached)
+            raise Ended("stationary", seen.x, True, now.reached)
         if not math.isfinite(seen.fun) or not limits.tolerant:
             return
         message = None
@@ -357,8 +358,8 @@ class Runner:
         """
         wrong = self._contradiction(seen.x)
         if wrong is not None and not wrong.between:
-            raise Stop("wrong_gradient", seen.x, False, str(wrong))
-        raise Stop(status, seen.x, True, message)
+            raise Ended("wrong_gradient", seen.x, False, str(wrong))
+        raise Ended(status, seen.x, True, message)
 
     def _may_move(self, seen: Seen) -> bool:
         """Whether r is nonconvex and the last cycle moved x (or there was none yet).
@@ -375,7 +376,7 @@ class Runner:
         if self._steps.measured and self._last.dist <= FAR * tol:
             return False  # Λ is the curvature that was seen; only at a kink that has no bound
         if not self._inflation:
-            self._inflation = inflated(
+            self._inflation = metric_inflation(
                 self._oracle, x, self.setup.evaluation_sample, self._last.gradient, self.setup.reg,
                 self._steps.metric, tol,
             )  # fmt: skip
@@ -389,7 +390,7 @@ class Runner:
         before = ", before the tolerance" if self.limits.tolerant else ""
         message = f"no block moves any more in this precision{before}: {dist}"
         wrong = self._contradiction(seen.x)
-        raise Stop("still", seen.x, False, f"{message}; {wrong}" if wrong else message)
+        raise Ended("still", seen.x, False, f"{message}; {wrong}" if wrong else message)
 
     def _spent(self) -> tuple[str, str] | None:
         """Which limit is reached, if one is: its name, and words."""
@@ -415,7 +416,7 @@ class Runner:
         x = seen.x if rule.x is None else rule.x
         message += " before the tolerance" * tolerant + f"; {rule.name} is returned"
         wrong = self._contradiction(x) if tolerant else None  # which may be why
-        raise Stop(status, x, not tolerant, f"{message}; {wrong}" if wrong else message)
+        raise Ended(status, x, not tolerant, f"{message}; {wrong}" if wrong else message)
 
     def _best(self, otherwise: Point | None = None) -> Point:
         best = self.carried.best.x

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from cyclade.accelerate import Anderson
 from cyclade.blocks import Point
 from cyclade.core import State
-from cyclade.counting import Counting
+from cyclade.counting import Calls, Counting
 from cyclade.files.objects import stored
 from cyclade.gradient_check import Contradiction
 from cyclade.orders import Order
@@ -38,6 +38,18 @@ class Limits:
 
 
 @dataclass
+class Stop(Limits):
+    """When `minimize` stops, as an object for its argument `stop`; the defaults are its own.
+
+    >>> Stop(rtol=1e-6, tol=None, max_seconds=60.0)
+    Stop(tol=None, rtol=1e-06, change_tol=None, max_cycles=1000, max_samples=None, max_seconds=60.0)
+    """
+
+    tol: float | None = 1e-5
+    max_cycles: int | None = 1000
+
+
+@dataclass
 class Setup:
     """What is run: the arguments of `core.iterate`, and the sample on which F is evaluated."""
 
@@ -50,12 +62,13 @@ class Setup:
     resample: Literal["cycle", "block"] = "cycle"
     visits_all: bool = True  # whether every block has its turn in every cycle
     guarded: bool = False  # whether η may be halved when F rises
-    interrupted: bool = False  # whether Ctrl-C came before the first cycle
+    cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
     check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
     measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
     iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
     alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
+    calls: Calls = field(default_factory=Calls)  # of what the user gave, in this process
 
 
 @stored
@@ -71,10 +84,13 @@ class Carried:
     evaluation_sample: Any  # what F and the certificate are evaluated on
     history: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in HISTORY})
     n: float = 1.0
+    described: dict[str, Any] = field(default_factory=dict)  # what must be the same on resuming
     anderson: Anderson | None = None
     gradients: float = 0.0
     values: float = 0.0
     hvps: float = 0.0
+    nfev: int = 0
+    njev: int = 0
     prox_calls: int = 0
     seconds: float = 0.0  # in cycles
     wall: float = 0.0  # in all
@@ -132,7 +148,7 @@ class Ending:
         return self.status == "interrupted"
 
 
-class Stop(Exception):
+class Ended(Exception):
     """Raised inside a run to end it."""
 
     def __init__(

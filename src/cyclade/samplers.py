@@ -49,6 +49,15 @@ class Sampler(Protocol):
         """How many terms `sample` has."""
 
 
+class Batched(Sampler, Protocol):
+    """A sampler of batches; where there is one size only, b' = b and p = 1."""
+
+    source: Source
+    b: int
+    b_small: int
+    p: float
+
+
 class Source(Protocol):
     """Where samples of a given size come from: n terms, or a stream."""
 
@@ -221,7 +230,8 @@ class Minibatch:
 
     def __init__(self, source: int | Source, b: int) -> None:
         self.source = _source(source)
-        self.b = _batch_size("b", b, self.source.n)
+        self.b = self.b_small = _batch_size("b", b, self.source.n)
+        self.p = 1.0
 
     def __repr__(self) -> str:
         return f"Minibatch(n={self.source.n}, b={self.b})"

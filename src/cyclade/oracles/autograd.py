@@ -8,6 +8,7 @@ from typing import Any
 
 from cyclade._arrays import Array, kind
 from cyclade.blocks import Point
+from cyclade.counting import Calls
 from cyclade.oracles.derivatives import Position, goes_without_rows
 
 NO_GRAPH = (
@@ -26,7 +27,7 @@ class Autograd:
     by_blocks, at_once = True, True
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
+        self.fun, self.calls = fun, Calls()
         self._short = goes_without_rows(fun, 1)
         self.needs_rows = not self._short
 
@@ -34,8 +35,9 @@ class Autograd:
         """f_S."""
         import torch
 
+        self.calls.nfev += 1
         with torch.no_grad():
-            return float(_scalar(self.fun(at.x.whole(), *at.told[self._short])))
+            return float(_scalar(self.fun(at.x.whole(), *at.rows(self._short))))
 
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S."""
@@ -55,8 +57,10 @@ class Autograd:
         import torch
 
         with torch.inference_mode(False), torch.enable_grad():
+            self.calls.nfev += 1
+            self.calls.njev += 1
             leaves = [a.detach().requires_grad_() for a in at.x.leaves]
-            loss = _scalar(self.fun(_assembled(at.x, leaves), *at.told[self._short]))
+            loss = _scalar(self.fun(_assembled(at.x, leaves), *at.rows(self._short)))
             if not loss.requires_grad:
                 raise ValueError(NO_GRAPH)
             found = torch.autograd.grad(loss, leaves, allow_unused=True)
@@ -80,10 +84,12 @@ class Autograd:
     def _graph(self, at: Position, j: int) -> tuple[Array, Array]:
         """Block j as a variable, and f_S as a function of it alone."""
         x, layout = at.x, at.x.layout
+        self.calls.nfev += 1
+        self.calls.njev += 1
         u = x.get(j).detach().requires_grad_()
         leaves = [layout.copy(a) if s else a for a, s in zip(x.leaves, layout.shared, strict=True)]
         layout.slots[j].write(leaves, u)
-        return u, _scalar(self.fun(_assembled(x, leaves), *at.told[self._short]))
+        return u, _scalar(self.fun(_assembled(x, leaves), *at.rows(self._short)))
 
 
 def _assembled(x: Point, leaves: list[Array]) -> Any:

@@ -16,12 +16,12 @@ from cyclade._arrays import Array, as_index, same_bits
 from cyclade.blocks import Blocks, Layout, Point
 from cyclade.oracles.autograd import Autograd
 from cyclade.oracles.derivatives import (
+    Arguments,
     Derivatives,
     FiniteDifferences,
     Jacobian,
     Pair,
     Position,
-    Told,
     number,
     out_of_gradient,
 )
@@ -59,15 +59,15 @@ class CallableOracle:
 
     def __init__(self, layout: Layout, derivatives: Derivatives, n: float | None, like: Array):
         self.layout = layout
-        self.derivatives = derivatives
+        self.derivatives, self.calls = derivatives, derivatives.calls
         self.n = 1.0 if n is None else float(n)
         self._like = like
         # The last positions: of the current point, the lagged one, and the one evaluated.
         self._positions: deque[Position] = deque(maxlen=3)
         self._takes_sample = n is not None
-        self._told_all: Told = ((), ())
+        self._all_rows = Arguments()
         if n is not None and math.isfinite(n) and derivatives.needs_rows:
-            self._told_all = ((as_index(np.arange(int(n)), like),), ())
+            self._all_rows = Arguments((as_index(np.arange(int(n)), like),))
 
     def sweep(self, x: Blocks, sample: Sample) -> CallableSweep:
         """A sweep from `x` on `sample`."""
@@ -85,12 +85,12 @@ class CallableOracle:
         # rounding, and evaluations must not change a run.
         return value, [out_of_gradient(derivatives, at, j) for j in range(self.layout.m)]
 
-    def arguments(self, sample: Sample) -> Told:
+    def arguments(self, sample: Sample) -> Arguments:
         """What f takes beside x for this sample: nothing, indices or a batch."""
         if sample is ALL or not self._takes_sample:
-            return self._told_all
+            return self._all_rows
         rows = (sample.data if isinstance(sample, Batch) else as_index(sample, self._like),)
-        return rows, rows
+        return Arguments(rows, rows)
 
     def _position(self, x: Point, sample: Sample) -> Position:
         """Where `x` is, with what is known there."""
@@ -165,7 +165,7 @@ class CallableSweep:
         """What is known with block j at `u`; its stamp is that of the point before the trial."""
         known = self._known_trial(j, u)
         if known is None:
-            known = Position(self._x, self._at.sample, self._at.told)
+            known = Position(self._x, self._at.sample, self._at.arguments)
             self._trial = (j, self._x.layout.copy(u), known)
         return known
 

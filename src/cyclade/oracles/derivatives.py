@@ -10,26 +10,31 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from cyclade._arrays import Array
 from cyclade._checks import shown, unmasked
 from cyclade.blocks import Point
+from cyclade.counting import Calls
 from cyclade.samplers import Sample
 
-Told = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""What functions take beside x for a sample: as a rule, and where all rows go without saying."""
+
+class Arguments(NamedTuple):
+    """What functions take beside x for a sample."""
+
+    usual: tuple[Any, ...] = ()
+    short: tuple[Any, ...] = ()  # for functions that mean all rows where they are told none
 
 
 class Position:
     """What is known of f_S at one point; `stamp` says of which value of the point."""
 
-    __slots__ = ("arrays", "blocks", "sample", "stamp", "told", "value", "x")
+    __slots__ = ("arguments", "arrays", "blocks", "sample", "stamp", "value", "x")
 
-    def __init__(self, x: Point, sample: Sample, told: Told) -> None:
-        self.x, self.sample, self.told = x, sample, told
+    def __init__(self, x: Point, sample: Sample, arguments: Arguments) -> None:
+        self.x, self.sample, self.arguments = x, sample, arguments
         self.forget()
 
     def forget(self) -> None:
@@ -38,6 +43,10 @@ class Position:
         self.value: float | None = None  # f_S
         self.blocks: dict[int, Array] = {}  # ∇^j f_S, of the blocks that sweeps asked for
         self.arrays: list[Array] | None = None  # ∇f_S at once, stored as a point stores x
+
+    def rows(self, short: bool) -> tuple[Any, ...]:
+        """What a function takes beside x; `short` if it goes without rows where all are meant."""
+        return self.arguments.short if short else self.arguments.usual
 
     def value_by(self, derivatives: Derivatives) -> float:
         """f_S, computed if it is not known."""
@@ -69,6 +78,9 @@ class Derivatives(Protocol):
 
     needs_rows: bool
     """Whether some function must be told all rows of a finite sum, and cannot go without."""
+
+    calls: Calls
+    """How often the user's functions were called."""
 
     def value(self, at: Position) -> float:
         """f_S."""
@@ -121,7 +133,7 @@ class Jacobian:
         jac: Callable[..., Any] | None,
         block_jac: Callable[..., Any] | None = None,
     ) -> None:
-        self.fun, self.jac, self.block_jac = fun, jac, block_jac
+        self.fun, self.jac, self.block_jac, self.calls = fun, jac, block_jac, Calls()
         self.by_blocks, self.at_once = block_jac is not None, jac is not None
         self._short = [
             goes_without_rows(function, before)
@@ -131,19 +143,22 @@ class Jacobian:
 
     def value(self, at: Position) -> float:
         """f_S."""
-        return number(self.fun(at.x.whole(), *at.told[self._short[0]]))
+        self.calls.nfev += 1
+        return number(self.fun(at.x.whole(), *at.rows(self._short[0])))
 
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S."""
         if self.block_jac is None:
             return out_of_gradient(self, at, j)
-        gj = self.block_jac(at.x.view(), j, *at.told[self._short[2]])
+        self.calls.njev += 1
+        gj = self.block_jac(at.x.view(), j, *at.rows(self._short[2]))
         return block_like(gj, at.x, j, "block_jac")
 
     def gradient(self, at: Position) -> list[Array]:
         """∇f_S."""
         assert self.jac is not None
-        return arrays_like(self.jac(at.x.whole(), *at.told[self._short[1]]), at.x)
+        self.calls.njev += 1
+        return arrays_like(self.jac(at.x.whole(), *at.rows(self._short[1])), at.x)
 
     def hvp(self, at: Position, j: int, v: Array) -> Array:
         """∇²_jj f_S v."""
@@ -156,7 +171,7 @@ class Pair:
     by_blocks, at_once = False, True
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
+        self.fun, self.calls = fun, Calls()
         self._short = goes_without_rows(fun, 1)
         self.needs_rows = not self._short
 
@@ -179,7 +194,9 @@ class Pair:
         return central_hvp(self, at, j, v, 1 / 3)
 
     def _both(self, at: Position) -> tuple[float, list[Array]]:
-        found = self.fun(at.x.whole(), *at.told[self._short])
+        self.calls.nfev += 1
+        self.calls.njev += 1
+        found = self.fun(at.x.whole(), *at.rows(self._short))
         try:
             value, gradient = found
         except (TypeError, ValueError):
@@ -201,13 +218,14 @@ class FiniteDifferences:
     by_blocks, at_once = True, False
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
+        self.fun, self.calls = fun, Calls()
         self._short = goes_without_rows(fun, 1)
         self.needs_rows = not self._short
 
     def value(self, at: Position) -> float:
         """f_S."""
-        return number(self.fun(at.x.whole(), *at.told[self._short]))
+        self.calls.nfev += 1
+        return number(self.fun(at.x.whole(), *at.rows(self._short)))
 
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S, by forward differences."""
@@ -249,7 +267,7 @@ def central_hvp(derivatives: Derivatives, at: Position, j: int, v: Array, power:
     found = []
     for sign in (1, -1):
         with at.x.moved(j, xj + sign * delta * v):
-            found.append(derivatives.grad(Position(at.x, at.sample, at.told), j))
+            found.append(derivatives.grad(Position(at.x, at.sample, at.arguments), j))
     return (found[0] - found[1]) / (2 * delta)
 
 

@@ -27,7 +27,7 @@ class Sharded:
     """An oracle over all n terms, from one over the terms of this rank."""
 
     def __init__(self, oracle: Any, n: int, ranks: Ranks) -> None:
-        self._oracle, self._ranks = oracle, ranks
+        self._oracle, self._ranks, self.calls = oracle, ranks, oracle.calls
         counts = [int(row[0]) for row in ranks.rows([float(n)])]
         self.n = sum(counts)
         self._first = sum(counts[: ranks.rank])

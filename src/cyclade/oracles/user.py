@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cyclade._arrays import Array, array_namespace, kind, norm2, same_bits
+from cyclade._arrays import Array, kind, norm2, rounding_unit, same_bits
 from cyclade.blocks import Blocks, Layout, Point
+from cyclade.counting import Calls
 from cyclade.oracles.derivatives import block_like, number
 from cyclade.samplers import Sample
 
@@ -77,7 +78,7 @@ class UserOracle:
                 f"the oracle {type(oracle).__name__} has no sweep(x, sample): give it one that "
                 f"returns an object with {', '.join(NEEDED)}"
             )
-        self.oracle, self.layout = oracle, layout
+        self.oracle, self.layout, self.calls = oracle, layout, Calls()
         self._checked = False
         self._last: tuple[object, Sample, tuple[float, list[Array]]] | None = None
 
@@ -86,7 +87,7 @@ class UserOracle:
         assert isinstance(x, Point)
         if not self._checked:
             self._check(x, sample)
-        return UserSweep(x, self.oracle.sweep(x, sample))
+        return UserSweep(x, self.oracle.sweep(x, sample), self.calls)
 
     def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
         """f_S(x), and ∇f_S(x) by blocks; remembered while x stays."""
@@ -108,7 +109,7 @@ class UserOracle:
         missing = "; ".join(NEEDED[name] for name in lacking)
         if missing:
             raise TypeError(f"the sweep {type(sweep).__name__} of the oracle lacks {missing}")
-        at, last = UserSweep(trial, sweep), self.layout.m - 1
+        at, last = UserSweep(trial, sweep, self.calls), self.layout.m - 1
         at.value()
         at.grad(last)
         place = 1.001 * x.get(last) + 0.001
@@ -124,8 +125,8 @@ class UserOracle:
 class UserSweep:
     """A user's sweep, with trials and Hessian-vector products."""
 
-    def __init__(self, x: Point, sweep: Any) -> None:
-        self._x, self._sweep = x, sweep
+    def __init__(self, x: Point, sweep: Any, calls: Calls) -> None:
+        self._x, self._sweep, self._calls = x, sweep, calls
         self._value: float | None = None  # f_S at `_stamp`
         self._stamp: object = None
         self._tried: tuple[int, Array, float] | None = None  # a trial from `_stamp`, and its value
@@ -134,6 +135,7 @@ class UserSweep:
 
     def grad(self, j: int) -> Array:
         """∇^j f_S here."""
+        self._calls.njev += 1
         return self._like(self._grad(j), self._x, j, "grad")
 
     def set(self, j: int, u: Array) -> None:
@@ -148,6 +150,7 @@ class UserSweep:
     def value(self) -> float:
         """f_S here."""
         if self._value is None or self._stamp is not self._x.stamp:
+            self._calls.nfev += 1
             self._value, self._stamp = number(self._sweep.value()), self._x.stamp
         return self._value
 
@@ -156,6 +159,7 @@ class UserSweep:
         found = self._known_trial(j, u)
         if found is None:
             self.value()  # at `_stamp`, from which the trial starts
+            self._calls.nfev += 1
             found = float(self._at(j, u, lambda: number(self._sweep.value())))
             self._tried = (j, self._x.layout.copy(u), found)
         return found
@@ -167,8 +171,8 @@ class UserSweep:
     def hvp(self, j: int, v: Array) -> Array:
         """∇²_jj f_S v ≈ (∇^j f_S(x + δv) − ∇^j f_S(x − δv)) / 2δ."""
         xj = self.get(j)
-        rounding = float(array_namespace(xj).finfo(xj.dtype).eps)
-        delta = rounding ** (1 / 3) * (1 + math.sqrt(norm2(xj))) / (math.sqrt(norm2(v)) or 1.0)
+        size = math.sqrt(norm2(v)) or 1.0
+        delta = rounding_unit(xj) ** (1 / 3) * (1 + math.sqrt(norm2(xj))) / size
         ahead = self.trial_grad(j, xj + delta * v)
         return (ahead - self.trial_grad(j, xj - delta * v)) / (2 * delta)
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cyclade._arrays import Array
+from cyclade._minimize import minimize
 from cyclade.blocks import Blocks, Layout
 from cyclade.methods import as_method
-from cyclade.minimize import minimize
 from cyclade.orders import Greedy
 from cyclade.result import Result
 from cyclade.steps import Eta, Rated, Steps

@@ -2,7 +2,7 @@
 
 from cyclade.steps.backtracking import Backtracking
 from cyclade.steps.base import Eta, LineSearchError, Rated, RunSteps, Steps, as_schedule
-from cyclade.steps.curvature import Curvature, power_iteration, random_like
+from cyclade.steps.curvature import Curvature, power_iteration
 from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import Matrix
 from cyclade.steps.searched import Searched
@@ -20,5 +20,4 @@ __all__ = [
     "Steps",
     "as_schedule",
     "power_iteration",
-    "random_like",
 ]

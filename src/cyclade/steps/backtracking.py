@@ -9,7 +9,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from cyclade._arrays import Array, all_finite, array_namespace, norm2
+from cyclade._arrays import Array, all_finite, norm2, rounding_unit
 from cyclade._checks import above, probability, shown, whole_number
 from cyclade.gradient_check import FIVE, contradiction_along
 from cyclade.steps.base import Eta, LineSearchError, Rated
@@ -154,7 +154,7 @@ class Backtracking(Rated):
 
     def _try(self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float) -> Trial:
         """Whether the step to u fits L_j, by values or, where they cannot tell, by gradients."""
-        step, eps = u - xj, epsilon(xj)
+        step, eps = u - xj, rounding_unit(xj)
         length2 = norm2(step, self.shape[j])
         if not math.isfinite(length2):
             return Trial(Verdict.TOO_LONG)
@@ -177,7 +177,7 @@ class Backtracking(Rated):
 
     def _by_gradients(self, j: int, now: Any, xj: Array, u: Array, slope: Array) -> Trial:
         """Block smoothness itself, ‖∇^j f(x + u) − ∇^j f(x)‖ ≤ L_j ‖u‖ in the norms of S_j."""
-        shape, eps = self.shape[j], max(epsilon(xj), self._unit)
+        shape, eps = self.shape[j], max(rounding_unit(xj), self._unit)
         there = now.trial_grad(j, u)
         bent, length2 = norm2(there - slope, 1.0 / shape), norm2(u - xj, shape)
         if not math.isfinite(bent):
@@ -193,7 +193,7 @@ class Backtracking(Rated):
         self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float
     ) -> None:
         """Values reject a step that gradients accept: LineSearchError if the gradient is wrong."""
-        step, eps = u - xj, epsilon(xj)
+        step, eps = u - xj, rounding_unit(xj)
         size = math.sqrt(norm2(step))
         direction = step / size
         claimed = float((slope * direction).sum())
@@ -227,7 +227,7 @@ class Backtracking(Rated):
         length = math.sqrt(norm2(gj / shape))
         if length == 0.0:
             return 1.0
-        step = (epsilon(xj) ** (1 / 3) * (1.0 + math.sqrt(norm2(xj))) / length) * (gj / shape)
+        step = (rounding_unit(xj) ** (1 / 3) * (1.0 + math.sqrt(norm2(xj))) / length) * (gj / shape)
         there = at_x0.trial_grad(j, xj - step)
         guess = math.sqrt(norm2(there - gj, 1.0 / shape) / norm2(step, shape))
         return guess if guess > 0 and math.isfinite(guess) else 1.0
@@ -245,8 +245,3 @@ class Backtracking(Rated):
         self.first, self._compared = list(memory["first"]), list(memory["compared"])
         self.shape, self._noise = list(memory["shape"]), memory["noise"]
         self._unit = memory["unit"]
-
-
-def epsilon(a: Array) -> float:
-    """The rounding unit of the numbers in `a`."""
-    return float(array_namespace(a).finfo(a.dtype).eps)

@@ -132,9 +132,3 @@ def _merged(Lambda: list[Any], layout: Layout, x0: Point) -> Any:
     for index, entry in zip(layout.flat_index(), Lambda, strict=True):
         diagonal[index] = entry if isinstance(entry, float) else entry.reshape(-1)
     return diagonal
-
-
-def blocks_with_matrices(steps: RunSteps) -> list[int]:
-    """The blocks whose Λ_j is a `Matrix`."""
-    Lambda = steps.Lambda if isinstance(steps, Fixed) else []
-    return [j for j, entry in enumerate(Lambda) if isinstance(entry, Matrix)]

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from cyclade._arrays import Array, kind, norm2
+from cyclade._arrays import Array, norm2, random_like
 from cyclade._checks import generator, positive, whole_number
 from cyclade.steps.base import Eta, Rated
 
@@ -117,13 +115,3 @@ def power_iteration(
         if abs(norm - last) <= tol * norm:
             break
     return norm, v
-
-
-def random_like(a: Array, rng: np.random.Generator) -> Array:
-    """A standard normal array with the shape, dtype and device of `a`."""
-    noise = rng.standard_normal(tuple(a.shape))
-    if kind(a) == "torch":
-        import torch
-
-        return torch.as_tensor(noise, dtype=a.dtype, device=a.device)
-    return np.asarray(noise).astype(a.dtype)

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cyclade._arrays import Array, array_namespace, norm2
+from cyclade._arrays import Array, norm2, random_like, rounding_unit
 from cyclade.blocks import Point
-from cyclade.samplers import Sample, Source, StreamEnded
-from cyclade.steps.curvature import random_like
+from cyclade.samplers import Batched, Sample, Source, StreamEnded
 from cyclade.steps.fixed import Fixed
 from cyclade.theory import max_eta
 
@@ -25,6 +24,7 @@ BATCHES = 8  # how many batches are looked at
 ITERATIONS = 8  # of the power method
 SEPARATELY = 8  # up to this many blocks are measured one by one, more all at once
 
+Watch = Callable[[float], None]
 Blocks = list[Array]
 Product = Callable[[Blocks], Blocks]
 
@@ -66,17 +66,18 @@ class Estimated(Fixed):
 
 
 def estimated_steps(
-    oracle: Any, x: Point, source: Source, sampler: Any, rng: np.random.Generator
+    oracle: Any, x: Point, sampler: Batched, rng: np.random.Generator, watch: Watch
 ) -> Estimated:
     """Λ_j from component-wise smoothness at x, and the largest η that Theorem 2 allows with it.
 
-    L̃ is taken as large as L̂ (zero for one block); SGD and SCCD are the case p = 1.
+    L̃ is taken as large as L̂ (zero for one block); SGD and SCCD are the case p = 1. `watch` is
+    called before every product with a Hessian, with the samples that it costs beyond those counted.
     """
+    source = sampler.source
     batches, size = batches_to_look_at(source, rng)
-    found = expected_smoothness(oracle, x, batches, size, source.n, rng)
+    found = expected_smoothness(oracle, x, batches, size, source.n, rng, watch)
     L_tilde = found.L_hat if x.layout.m > 1 else 0.0
-    b_small, p = getattr(sampler, "b_small", sampler.b), getattr(sampler, "p", 1.0)
-    eta = max_eta(found.L_hat, L_tilde, source.n, sampler.b, b_small, p)
+    eta = max_eta(found.L_hat, L_tilde, source.n, sampler.b, sampler.b_small, sampler.p)
     return Estimated(found.L, found.curvature, eta)
 
 
@@ -99,26 +100,27 @@ def batches_to_look_at(source: Source, rng: np.random.Generator) -> tuple[list[S
 
 
 def expected_smoothness(
-    oracle: Any, x: Point, batches: Sequence[Sample], size: int, n: float, rng: np.random.Generator
-) -> Smoothness:
+    oracle: Any, x: Point, batches: Sequence[Sample], size: int, n: float,
+    rng: np.random.Generator, watch: Watch = lambda samples: None,
+) -> Smoothness:  # fmt: skip
     """L_j of Assumption 5 at x, and L̂ with Λ_j = L_j I, estimated on `batches` of `size` terms."""
     m, count = x.layout.m, len(batches)
     scale = 1.0
     if count > 1:  # how much of the variance of H_i the batches show
         scale = size * count / (count - 1)
         scale *= (n - 1) / (n - size) if math.isfinite(n) and n > size else 1.0
-    whole = [_whole_product(oracle, x, batch) for batch in batches]
+    whole = [_whole_product(oracle, x, batch, lambda: watch(size)) for batch in batches]
     if m <= SEPARATELY:
         sweeps = [oracle.sweep(x.copy(), batch) for batch in batches]
         L, curvature = [], []
         for j in range(m):
-            products = [_block_product(sweep, j) for sweep in sweeps]
+            products = [_block_product(sweep, j, lambda: watch(0.0)) for sweep in sweeps]
             start = [random_like(x.get(j), rng)]
             L.append(math.sqrt(_norm_of_second_moment(products, scale, start)))
             curvature.append(math.sqrt(_norm_of_second_moment(products, 0.0, start)))
     else:
         start = [random_like(x.get(j), rng) for j in range(m)]
-        L, curvature = _together(whole, scale, start), _together(whole, 0.0, start)
+        L, curvature = (_all_blocks(whole, by, start) for by in (scale, 0.0))
     largest = max(L)
     if not largest > 0 or not math.isfinite(largest):
         return Smoothness([1.0] * m, [1.0] * m, 1.0)
@@ -132,20 +134,24 @@ def expected_smoothness(
     return Smoothness(L, curvature, L_hat if L_hat > 0 and math.isfinite(L_hat) else 1.0)
 
 
-def _block_product(sweep: Any, j: int) -> Product:
-    return lambda v: [sweep.hvp(j, v[0])]
+def _block_product(sweep: Any, j: int, watch: Callable[[], None]) -> Product:
+    def product(v: Blocks) -> Blocks:
+        watch()
+        return [sweep.hvp(j, v[0])]
+
+    return product
 
 
-def _whole_product(oracle: Any, x: Point, sample: Sample) -> Product:
-    """V ↦ ∇²f_S(x) v over all blocks, by central differences of gradients."""
-    leaf = x.leaves[0]
-    eps = float(array_namespace(leaf).finfo(leaf.dtype).eps)
-    length = float(np.cbrt(eps)) * (1.0 + math.sqrt(sum(norm2(a) for a in x.leaves)))
+def _whole_product(oracle: Any, x: Point, sample: Sample, watch: Callable[[], None]) -> Product:
+    """The map v ↦ ∇²f_S(x) v over all blocks, by central differences of gradients."""
+    norm = math.sqrt(sum(norm2(a) for a in x.leaves))
+    length = rounding_unit(x.leaves[0]) ** (1 / 3) * (1.0 + norm)
 
     def product(v: Blocks) -> Blocks:
         size = math.sqrt(sum(norm2(vj) for vj in v))
         if size == 0.0:
             return v
+        watch()
         h = length / size
         sides = []
         for sign in (h, -h):
@@ -198,7 +204,7 @@ def _norm_of_second_moment(products: Sequence[Product], scale: float, start: Blo
     return norm
 
 
-def _together(whole: Sequence[Product], scale: float, v: Blocks) -> list[float]:
+def _all_blocks(whole: Sequence[Product], scale: float, v: Blocks) -> list[float]:
     """All L_j at once, with what the other blocks add: larger than one by one, never too small."""
     L = [0.0] * len(v)
     for _ in range(ITERATIONS // 2):

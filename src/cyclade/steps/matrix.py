@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, array_namespace, kind
+from cyclade._arrays import Array, array_namespace, kind, rounding_unit
 
 
 class Matrix:
@@ -41,8 +41,8 @@ class Matrix:
         if self.matrix is not None:
             values, vectors = array_namespace(self.matrix).linalg.eigh(self.matrix)
             least, most = float(values[0]), float(values[-1])
-            eps = float(array_namespace(self.matrix).finfo(self.matrix.dtype).eps)
-            if not (math.isfinite(most) and least > len(self.matrix) * eps * most):
+            least_allowed = len(self.matrix) * rounding_unit(self.matrix) * most
+            if not (math.isfinite(most) and least > least_allowed):
                 raise ValueError(
                     f"matrix must be positive definite, its eigenvalues go from {least} to {most}"
                 )
@@ -124,9 +124,8 @@ def _symmetric(matrix: Any) -> Array:
     largest = float(abs(a).max())
     if not math.isfinite(largest):
         raise ValueError("matrix contains NaN or infinity")
-    eps = float(array_namespace(a).finfo(a.dtype).eps)
     apart = float(abs(a - a.T).max())
-    if apart > 100 * eps * largest:
+    if apart > 100 * rounding_unit(a) * largest:
         raise ValueError(
             f"matrix must be symmetric, but it differs from its transpose by up to {apart:.3g}: "
             "give (A + A.T) / 2 if that is meant"

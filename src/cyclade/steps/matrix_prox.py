@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cyclade._arrays import Array, norm2
+from cyclade._arrays import Array, norm2, rounding_unit
 from cyclade.regularisers import PerBlock, Regulariser, Zero
-from cyclade.steps.backtracking import epsilon
 from cyclade.steps.matrix import Inverse, Matrix
 
 MOST_STEPS = 20_000
@@ -50,7 +49,7 @@ class InMatrixNorm(Regulariser):
             new = self.reg.prox(y - (self.Lambda * (y - u)) / most, step)
             moved = norm2(new - z)
             z, y = new, new + momentum * (new - z)
-            if moved <= (0.5 * epsilon(u)) ** 2 * norm2(z):
+            if moved <= (0.5 * rounding_unit(u)) ** 2 * norm2(z):
                 break
         return z
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cyclade._arrays import Array, array_namespace
-from cyclade.steps.curvature import random_like
+from cyclade._arrays import Array, array_namespace, random_like
 
 ROUNDS, PROBES = 6, 3
 

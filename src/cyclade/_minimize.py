@@ -5,32 +5,33 @@ from __future__ import annotations
 import copy
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from cyclade import arguments
-from cyclade._checks import function, generator, shown
+from cyclade._checks import generator, shown
 from cyclade.accelerate import DEPTH, Anderson
-from cyclade.blocks import Layout
+from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.counting import Counting
 from cyclade.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.files.checkpoint import Checkpoint
-from cyclade.files.fingerprints import told
-from cyclade.methods import as_method, make_sampler
-from cyclade.orders import as_order
-from cyclade.regularisers import Regulariser, per_block
+from cyclade.methods import Method, as_method, make_sampler
+from cyclade.orders import Order, as_order
+from cyclade.regularisers import Regulariser
 from cyclade.result import Iterate, Result
-from cyclade.returned_iterate import Best, Seen, as_rule
+from cyclade.returned_iterate import Best, Rule, Seen, as_rule
 from cyclade.run import Runner
-from cyclade.run_parts import Carried, EveryCycles, Report, Setup
-from cyclade.samplers import ALL
-from cyclade.steps import Eta, Fixed, Steps
-from cyclade.steps.choosing import as_steps, blocks_with_matrices
+from cyclade.run_parts import Carried, EveryCycles, Limits, Report, Setup, Stop
+from cyclade.samplers import ALL, Sample, Sampler
+from cyclade.steps import Eta, Fixed, RunSteps, Steps
+from cyclade.steps.choosing import as_steps
 from cyclade.steps.expected import Estimated, estimated_steps
 from cyclade.steps.matrix_prox import in_matrix_norms
+from cyclade.watching import Bar
 
 
 def minimize(
@@ -39,7 +40,7 @@ def minimize(
     *,
     blocks: Any = None,
     reg: Regulariser | Sequence[Regulariser | None] | Mapping[str, Regulariser] | None = None,
-    method: str | None = None,
+    method: str | Method | None = None,
     jac: Callable[..., Any] | bool | Literal["2-point"] | None = None,
     block_jac: Callable[..., Any] | None = None,
     block_min: Callable[[int, Any], Any] | None = None,
@@ -59,6 +60,7 @@ def minimize(
     max_cycles: int | None = 1000,
     max_samples: float | None = None,
     max_seconds: float | None = None,
+    stop: Stop | None = None,
     returns: Literal["best", "last", "paper"] = "best",
     every: int | None = None,
     check_grad: bool = False,
@@ -91,7 +93,9 @@ def minimize(
         r: None, one regulariser for all blocks, one per block, or a dict from block names.
     method:
         "P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE" or "SGD". Default: P-CCD for ``fun(x)``,
-        VRO-CCD for a sum or a stream. PAGE and SGD move all blocks at once.
+        VRO-CCD for a sum or a stream. PAGE and SGD move all blocks at once. Or an object of
+        `cyclade.methods`, such as ``VROCCD(b=512, order="shuffled")``, which holds what is given by
+        b, b_small, p, L (there `steps`), eta, order and accelerate else.
     jac:
         The gradient of f, called like `fun`, structured like x0; True if `fun` returns
         ``(value, gradient)``; or "2-point", differences of values, which cost d values a cycle.
@@ -130,7 +134,10 @@ def minimize(
         larger than the curvature of f); when the Euclidean distance is at most rtol times that at
         x0; when ‖x_k − x_{k−1}‖_Λ ≤ change_tol. None: not for this.
     max_cycles, max_samples, max_seconds:
-        Stop after this many cycles, component gradients, or seconds in all. None: not for this.
+        Stop after this many cycles, component gradients, or seconds in all (from the call on: steps
+        that are estimated before the first cycle count). None: not for this.
+    stop:
+        A `cyclade.Stop` that holds the tolerances and limits, in place of these arguments.
     returns:
         Which iterate is returned when a limit is reached: "best", the smallest F among those
         evaluated; "last"; or "paper": the iterate with the smallest change (P-CCD; the last one in
@@ -183,123 +190,172 @@ def minimize(
     >>> res.success, res.x.round(4)
     (True, array([0.2, 0. ]))
     """
-    source = arguments.source(n, stream)
-    ranks, shard = None, source
-    if process_group is not None:
-        ranks, source = arguments.sharded(process_group, n, x0)
+    begun = time.perf_counter()
     arguments.check_flags(accelerate=accelerate, check_grad=check_grad, progress=progress)
-    if callback is not None:
-        function("callback", callback, "None or callable")
-    chosen = as_method(method, source is not None)
-    user_layout = Layout.of(x0, blocks)
-    regs = per_block(reg, user_layout.m, names=user_layout.names, shapes=user_layout.block_shapes)
-    layout, regs = arguments.joined(user_layout, regs, x0) if chosen.one_block else (
-        user_layout, regs
+    source = arguments.source(n, stream)
+    chosen = as_method(
+        method, source is not None, b=b, b_small=b_small, p=p, L=L, eta=eta, order=order,
+        accelerate=bool(accelerate),
     )  # fmt: skip
-    x = layout.point(x0)
-    sampler = make_sampler(chosen, source, b, b_small, p)
-    smooth = arguments.smooth_part(
-        fun, jac, block_jac, args, x, user_layout, shard, chosen.one_block, order
-    )
-    agreed: Callable[[list[float]], list[float]] = list
-    given_seed, given_reg = seed, told(reg)
-    # Objects that make steps hold what a run has seen: their class has to do.
-    plain = (int, float, str, list, tuple, dict, np.ndarray)
-    lengths = [told(one) if isinstance(one, plain) else type(one).__name__ for one in (L, eta)]
-    if ranks is not None:
-        said = {
-            "method": chosen.name, "blocks": repr(layout.block_shapes), "order": str(order),
-            "reg": given_reg, "L, eta, accelerate": (*lengths, accelerate),
-            "b, b_small, p": (b, b_small, p), "tol, rtol, change_tol": (tol, rtol, change_tol),
-            "limits": (max_cycles, max_samples, max_seconds), "every": every, "returns": returns,
-            "resume": resume is not None,
-        }  # fmt: skip
-        smooth.oracle, agreed, seed = arguments.spread(smooth.oracle, ranks, n, said, seed)
-        progress = progress and ranks.rank == 0
-    if isinstance(order, list | tuple | range | np.ndarray) and chosen.one_block:
-        order = "forward"  # there is nothing to order
-    turns = as_order(order, layout.m)
-    visits_all = turns.visits_all
-    arguments.check_options(chosen, block_min, L, eta, accelerate)
-    limits = arguments.limits(tol, rtol, change_tol, max_cycles, max_samples, max_seconds)
-    if change_tol is not None and not visits_all:
-        raise ValueError(
-            "change_tol needs an order that visits every block in a cycle, not random, greedy or "
-            "one of your own: a block that waits does not move"
-        )
-    start_rng, rule_rng, evaluation_rng = generator("seed", seed).spawn(3)
-    if not isinstance(returns, str):
-        raise TypeError(f"returns must be 'best', 'last' or 'paper', got {shown(returns)}")
-    if returns == "paper" and chosen.deterministic and not visits_all:
-        returns = "last"  # the smallest change would be that of a cycle that left blocks out
-    rule = as_rule(returns, chosen.deterministic, rule_rng)
-    every = arguments.cycles_between_looks(every, chosen, sampler)
-
-    evaluation_sample: Any = ALL
+    limits = arguments.limits(
+        stop, tol=tol, rtol=rtol, change_tol=change_tol, max_cycles=max_cycles,
+        max_samples=max_samples, max_seconds=max_seconds,
+    )  # fmt: skip
+    given = (jac, block_jac, args)
+    problem = arguments.problem(fun, x0, blocks, reg, chosen, given, source, process_group)
+    sampler = make_sampler(chosen, problem.source, **chosen.batches)
+    turns = _turns(chosen, problem)
+    arguments.check_options(chosen, turns, limits, block_min, callback)
+    described = arguments.described(problem, chosen, reg, seed, returns=returns, every=every)
+    agreed, drawn = _over_ranks(problem, described, limits, resume, seed)
+    rngs = generator("seed", drawn).spawn(3)  # for the start, the rule, and evaluations
+    rule = _rule(returns, chosen, turns, rngs[1])
+    pace = EveryCycles(arguments.cycles_between_looks(every, chosen, sampler))
     keep = None
     if checkpoint is not None:
         arguments.check_checkpoint(resume, stream)
-        keep = Checkpoint(checkpoint, ranks, x, given_seed, [
-            chosen.name, 1.0 if source is None else source.n, layout.block_shapes, str(order),
-            b, b_small, p, returns, every, accelerate, given_reg, lengths,
-        ])  # fmt: skip
+        keep = Checkpoint(checkpoint, problem.ranks, problem.x, seed, list(described.values()))
         resume = keep.load()
+    sample: Sample = ALL
     if resume is not None:
-        carried = arguments.carried(resume, chosen, layout, source)
-        evaluation_sample = carried.evaluation_sample
-    elif source is not None and not math.isfinite(source.n):
-        evaluation_sample = sampler.large(evaluation_rng)
-    arguments.check_start(smooth.oracle, x, evaluation_sample)
-    if check_grad:
-        arguments.check_gradient_at_x0(smooth.oracle, x, evaluation_sample)
-    by_default = eta is None and not callable(getattr(L, "at", None))
-    guarded = not chosen.deterministic and by_default
-    estimated = guarded and (L is None or (isinstance(L, str) and L == "estimate"))
+        carried = arguments.carried(resume, chosen, problem.x.layout, problem.source, described)
+        sample = carried.evaluation_sample
+    elif not math.isfinite(problem.n):
+        sample = sampler.large(rngs[2])
+    arguments.check_start(problem.smooth.oracle, problem.x, sample, check_grad)
+    setup = _setup(problem, chosen, sampler, turns, sample, block_min, agreed)
+    progress = progress and (problem.ranks is None or problem.ranks.rank == 0)
+    if resume is None:
+        watch = Watch(setup, chosen.name, limits.max_seconds, begun, progress)
+        carried = _begun(setup, problem, chosen, rule, rngs, watch)
+        carried.described = described
+    else:
+        setup.steps.recall(carried.steps)
+    if isinstance(setup.reg, BlockMinimiser):
+        setup.reg.x = carried.state.x
+    carried.wall += time.perf_counter() - begun
+    save = None if keep is None else keep.save
+    return _result(Runner(setup, carried, limits, pace, callback, progress, save), problem)
+
+
+def _over_ranks(
+    problem: arguments.Problem, described: dict[str, Any], limits: Limits, resume: Any, seed: Any
+) -> tuple[Callable[[list[float]], list[float]], Any]:
+    """What makes numbers alike on all ranks, and the seed of the first."""
+    if problem.ranks is None:
+        return list, seed
+    said = described | vars(limits) | {"resume": resume is not None}
+    problem.smooth.oracle, agreed, drawn = arguments.spread(
+        problem.smooth.oracle, problem.ranks, problem.own, said, seed
+    )
+    return agreed, drawn
+
+
+def _turns(chosen: Method, problem: arguments.Problem) -> Order:
+    """The order of the blocks; where all of x is one, a list of turns orders nothing."""
+    listed = isinstance(chosen.order, list | tuple | range | np.ndarray)
+    order = "forward" if listed and chosen.one_block else chosen.order
+    return as_order(order, problem.x.layout.m)
+
+
+def _rule(returns: Any, chosen: Method, turns: Order, rng: np.random.Generator) -> Rule:
+    """Which iterate is returned at a limit."""
+    if not isinstance(returns, str):
+        raise TypeError(f"returns must be 'best', 'last' or 'paper', got {shown(returns)}")
+    if returns == "paper" and chosen.deterministic and not turns.visits_all:
+        returns = "last"  # the smallest change would be that of a cycle that left blocks out
+    return as_rule(returns, chosen.deterministic, rng)
+
+
+def _setup(
+    problem: arguments.Problem, chosen: Method, sampler: Sampler, turns: Order, sample: Sample,
+    block_min: Any, agreed: Callable[[list[float]], list[float]],
+) -> Setup:  # fmt: skip
+    """What is run; estimated steps are ones until they are estimated, or recalled."""
+    smooth, layout, regs = problem.smooth, problem.x.layout, problem.regs
+    ones, L = [1.0] * layout.m, chosen.steps
+    guarded = not chosen.deterministic and chosen.eta is None and not hasattr(L, "at")
+    reg: Any = regs
+    steps: RunSteps
+    if block_min is not None:
+        steps, reg = Fixed(ones), BlockMinimiser(block_min, regs)
+    elif guarded and (L is None or (isinstance(L, str) and L == "estimate")):
+        steps = Estimated(ones, ones, 1.0)
+    else:
+        # An extrapolation wants cycles that are alike: a line search shrinks L_j between them.
+        alike = DEPTH + 1 if chosen.accelerated else 1
+        steps = as_steps(
+            L, chosen.eta, layout, problem.user_layout, problem.x, chosen.deterministic, alike
+        )
+        if isinstance(steps, Fixed):
+            reg = in_matrix_norms(regs, steps.Lambda)
     oracle = Counting(
         smooth.oracle if block_min is None else WithoutGradient(smooth.oracle), sampler,
         layout.shares(),
     )  # fmt: skip
-    interrupted = False
-    if block_min is not None:
-        steps: Any = Fixed([1.0] * layout.m)
-        regs = BlockMinimiser(block_min, regs)  # type: ignore[assignment]
-    elif estimated and resume is None:
-        assert source is not None
-        try:
-            steps = estimated_steps(oracle, x, source, sampler, evaluation_rng)
-        except KeyboardInterrupt:
-            steps, interrupted = Fixed([1.0] * layout.m), True
-    elif estimated:
-        ones = [1.0] * layout.m
-        steps = Estimated(ones, ones, 1.0)  # what was estimated is recalled below
-    else:
-        alike = DEPTH + 1 if accelerate else 1  # cycles between which a line search may shrink L_j
-        steps = as_steps(L, eta, layout, user_layout, x, chosen.deterministic, alike)
-        if blocks_with_matrices(steps):
-            regs = in_matrix_norms(regs, steps.Lambda)
-
-    if resume is None:
-        if not estimated:
-            steps.prepare(oracle.sweep(x.copy(), evaluation_sample))
-        oracle.gradients = 0.0  # a look at x_0 is not part of the method
-        state = start(oracle, x, sampler, start_rng)
-        best = rule if isinstance(rule, Best) else Best()
-        carried = Carried(chosen.name, state, {}, rule, best, evaluation_sample)
-        carried.n = 1.0 if source is None else source.n
-        carried.anderson = Anderson() if accelerate else None
-        carried.gradients, carried.hvps = oracle.gradients, oracle.hvps
-    else:
-        steps.recall(carried.steps)
-    if isinstance(regs, BlockMinimiser):
-        regs.x = carried.state.x
-    setup = Setup(
-        oracle, regs, steps, sampler, turns, evaluation_sample, chosen.resample, visits_all,
-        guarded, interrupted, smooth.gradient_check(evaluation_sample), alike=agreed,
+    return Setup(
+        oracle, reg, steps, sampler, turns, sample, chosen.resample, turns.visits_all, guarded,
+        check_gradient=smooth.gradient_check(sample), alike=agreed, calls=smooth.oracle.calls,
     )  # fmt: skip
-    save = None if keep is None else keep.save
-    runner = Runner(setup, carried, limits, EveryCycles(every), callback, progress, save)
-    ending = runner.run()
+
+
+class Watch:
+    """Counts, shows and limits the estimate of steps before the first cycle."""
+
+    def __init__(
+        self, setup: Setup, method: str, max_seconds: float | None, begun: float, progress: bool
+    ) -> None:
+        self.setup, self.max_seconds, self.begun = setup, max_seconds, begun
+        self.bar = Bar(f"{method}: estimating steps", None, progress, "product")
+        self.products = 0
+
+    def __call__(self, samples: float) -> None:
+        """Before a product with a Hessian, which costs so many samples beyond those counted."""
+        self.products += 1
+        self.setup.oracle.hvps += samples
+        self.bar.show(self.products, math.nan, math.nan)
+        if self.max_seconds is not None:
+            (spent,) = self.setup.alike([time.perf_counter() - self.begun])
+            if spent >= self.max_seconds:
+                raise TimeoutError(f"max_seconds = {self.max_seconds:g} reached")
+
+    def estimate(self, x: Point, rng: np.random.Generator) -> None:
+        """Replace the steps of the set-up; the run ends before it begins where that takes long."""
+        sampler: Any = self.setup.sampler
+        where = "while steps were estimated; x0 is returned"
+        try:
+            with self.bar:
+                self.setup.steps = estimated_steps(self.setup.oracle, x, sampler, rng, self)
+        except TimeoutError as error:
+            self.setup.cut = "max_seconds", f"{error} {where}. Give L to begin at once"
+        except KeyboardInterrupt:
+            self.setup.cut = "interrupted", f"interrupted {where}"
+
+
+def _begun(
+    setup: Setup, problem: arguments.Problem, chosen: Method, rule: Rule,
+    rngs: list[np.random.Generator], watch: Watch,
+) -> Carried:  # fmt: skip
+    """A run at x_0, with steps that have looked at it."""
+    oracle, x, sample = setup.oracle, problem.x, setup.evaluation_sample
+    if isinstance(setup.steps, Estimated):
+        watch.estimate(x, rngs[2])
+    else:
+        setup.steps.prepare(oracle.sweep(x.copy(), sample))
+    oracle.gradients = 0.0  # a look at x_0 is not part of the method
+    state = start(oracle, x, setup.sampler, rngs[0])
+    best = rule if isinstance(rule, Best) else Best()
+    carried = Carried(chosen.name, state, {}, rule, best, sample, n=problem.n)
+    carried.anderson = Anderson() if chosen.accelerated else None
+    carried.gradients, carried.hvps = oracle.gradients, oracle.hvps
+    return carried
+
+
+def _result(runner: Runner, problem: arguments.Problem) -> Result:
+    """Run to the end, and say what came of it."""
+    setup, carried, ending = runner.setup, runner.carried, runner.run()
     at_end = runner.evaluate(ending.x)
+    runner.carry()  # with the calls of that
     best, rule = copy.copy(carried.best), carried.rule
     if ending.x is not best.x:  # a run may end where F was not evaluated
         cycle = rule.k if ending.x is rule.x else carried.state.k
@@ -311,18 +367,23 @@ def minimize(
         dist=at_end.dist,
         relative=at_end.dist / (carried.first_dist or 1.0),
         certificate=at_end.certificate,
-        certificate_kind=arguments.certificate_kind(regs, source, sampler, evaluation_sample),
+        certificate_kind=arguments.certificate_kind(
+            setup.reg, problem.source, setup.sampler, setup.evaluation_sample
+        ),
         success=ending.success,
+        status=ending.status,
         message=ending.message,
-        method=chosen.name,
+        method=carried.method,
         cycles=carried.state.k,
         samples=carried.gradients,
         values=carried.values,
         hvps=carried.hvps,
+        nfev=carried.nfev,
+        njev=carried.njev,
         prox_calls=carried.prox_calls,
         seconds=carried.seconds,
         best=Iterate(best.x.whole(), best.fun, best.k),
-        Lambda=[steps.metric(j) for j in range(layout.m)],
+        Lambda=[setup.steps.metric(j) for j in range(problem.x.layout.m)],
         history=carried.history,
         state=carried if ending.resumable else None,
     )
