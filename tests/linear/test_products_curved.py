@@ -50,9 +50,10 @@ def points(loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step, goa
     coefs, intercepts = np.empty((lams.size, X.shape[1])), np.empty(lams.size)
     code = CODES[type(LOSSES[loss])]
     curved_path.path(
-        np.ascontiguousarray(X.T), y, s, offset, code, fit_intercept, np.zeros(X.shape[1]), 0.0,
-        penalty.kind, penalty.unit, lams, np.full(lams.size, goals), 1e-13, strong_step, steps,
-        100_000, coefs, intercepts, np.empty(lams.size, np.int64),
+        curved_path.Rows(np.ascontiguousarray(X.T), y, s, offset, code, fit_intercept),
+        np.zeros(X.shape[1]), 0.0, (penalty.kind, penalty.unit), lams, np.full(lams.size, goals),
+        curved_path.Limits(0.5, 0.3, 1e-13, strong_step, steps, 100_000),
+        curved_path.Found(coefs, intercepts, np.empty(lams.size, np.int64)),
     )  # fmt: skip
     return np.column_stack([coefs, intercepts])
 

@@ -9,7 +9,7 @@ columns, the models, the line search, the loop over λ and the certificates.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,11 +31,39 @@ BALANCED = 1e-13  # of Σ|s φ'|: more is left of Σ s φ' if a null model was n
 TINY = 2.3e-308
 
 
+class Rows(NamedTuple):
+    """A table: columns by rows, targets, weights, offsets, the loss and whether c is fitted."""
+
+    A: Any  # (p, n)
+    y: Any
+    s: Any
+    offset: Any
+    code: int
+    intercept: bool
+
+
+class Limits(NamedTuple):
+    """How precisely models are minimised, and how many of them; fields of `Tuning` say more."""
+
+    part: float
+    lam_step: float
+    precision: float
+    strong_step: float
+    max_steps: int
+    max_cycles: int
+
+
+class Found(NamedTuple):
+    """Where solutions go, one row for each λ."""
+
+    coefs: Any
+    intercepts: Any
+    cycles: Any
+
+
 @compiled
 def fit(
-    XT: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float, kind: int,
-    unit: Any, lams: Any, tol: float, part: float, lam_step: float, precision: float,
-    strong_step: float, max_steps: int, max_cycles: int, coefs: Any, intercepts: Any, cycles: Any,
+    rows: Rows, x: Any, c: float, penalty: Any, lams: Any, tol: float, limits: Limits, found: Found,
     objectives: Any, gaps: Any,
 ) -> float:  # fmt: skip
     """`path` on centred columns, to gaps of `part` times the tolerance, and certificates on X.
@@ -44,6 +72,9 @@ def fit(
     through larger λ (`stages`). Returns the scale of gaps, the loss of the null model above that of
     a perfect fit; −1 if a null model or a solution was not found.
     """
+    XT, y, s, offset, code, intercept = rows
+    coefs, intercepts, cycles = found
+    kind, unit = penalty
     p, n = XT.shape
     work, g, means = np.empty((7, n)), np.empty(p), np.zeros(p)
     start = best_shift(code, y, s, offset) if intercept else 0.0
@@ -58,10 +89,10 @@ def fit(
     table, first = np.empty_like(unit), np.empty(0)
     if not moved and count == 1:
         gradient(XT, slopes, False, g)
-        first = stages(largest_lam(kind, unit, g), lams[0], lam_step)
+        first = stages(largest_lam(kind, unit, g), lams[0], limits.lam_step)
     elif count == 1:
         scale_table(unit, lams[0], table)
-        F, gap = judge(XT, y, s, offset, code, intercept, x, c, (kind, table), work, g)
+        F, gap = judge(rows, x, c, (kind, table), work, g)
         if gap <= max(tol * scale, 1e-15 * abs(F)):
             coefs[0], intercepts[0], cycles[0], objectives[0], gaps[0] = x, c, 0, F, gap
             return scale
@@ -75,23 +106,19 @@ def fit(
         start = c + dot(means, x, p) if moved else start
     extra = first.shape[0]
     every, goals = np.concatenate((first, lams)), np.full(extra + count, math.inf)
-    goals[extra:] = max(part * tol, 1e-15) * scale
+    goals[extra:] = max(limits.part * tol, 1e-15) * scale
     xs, cs, made = np.empty((extra + count, p)), np.empty(extra + count), cycles
     if extra > 0:
         made = np.empty(extra + count, np.int64)
-    if not path(
-        A, y, s, offset, code, intercept, x, start, kind, unit, every, goals, precision,
-        strong_step, max_steps, max_cycles, xs, cs, made,
-    ):  # fmt: skip
+    centred, all_found = Rows(A, y, s, offset, code, intercept), Found(xs, cs, made)
+    if not path(centred, x, start, penalty, every, goals, limits, all_found):
         return -1.0
     for k in range(count):
         x = xs[extra + k]
         c = cs[extra + k] - dot(means, x, p)
         scale_table(unit, lams[k], table)
         coefs[k], intercepts[k], cycles[k] = x, c, made[extra + k]
-        objectives[k], gaps[k] = judge(
-            XT, y, s, offset, code, intercept, x, c, (kind, table), work, g
-        )
+        objectives[k], gaps[k] = judge(rows, x, c, (kind, table), work, g)
     for k in range(extra):
         cycles[0] += made[k]
     return scale
@@ -127,14 +154,12 @@ def stages(first: float, lam: float, step: float) -> Any:
 
 
 @inner
-def judge(
-    XT: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float,
-    parameters: Any, work: Any, g: Any,
-) -> tuple[float, float]:  # fmt: skip
+def judge(rows: Rows, x: Any, c: float, parameters: Any, work: Any, g: Any) -> tuple[float, float]:
     """F and the duality gap at (x, c), as `certificate.dual_value`; `work` and g are overwritten.
 
     The dual point θ is φ', its entries of one sign shrunk until Σ s_i θ_i is zero, and then all.
     """
+    XT, y, s, offset, code, intercept = rows
     n, z, slopes, e = XT.shape[1], work[0], work[1], work[3]
     for i in range(n):
         z[i] = offset[i] + c if intercept else offset[i]
@@ -162,10 +187,8 @@ def judge(
 
 @compiled
 def path(
-    A: Any, y: Any, s: Any, offset: Any, code: int, intercept: bool, x: Any, c: float, kind: int,
-    unit: Any, lams: Any, goals: Any, precision: float, strong_step: float, max_steps: int,
-    max_cycles: int, coefs: Any, intercepts: Any, cycles: Any,
-) -> bool:  # fmt: skip
+    rows: Rows, x: Any, c: float, penalty: Any, lams: Any, goals: Any, limits: Limits, found: Found
+) -> bool:
     """Minimise Σ_i s_i φ(y_i, z_i) + r(x), z = Aᵀx + c + offset, for one λ after another.
 
     It starts at (x, c). At each λ there is at least one model and at most `max_steps`, until the
@@ -174,6 +197,9 @@ def path(
     last step points. Row k of `coefs` is the solution for the k-th λ. Returns whether all goals
     were met; x is moved in any case.
     """
+    A, y, s, offset, code, intercept = rows
+    coefs, intercepts, cycles = found
+    kind, unit = penalty
     p, n = A.shape
     table, zero, before = np.empty_like(unit), np.empty(p), np.empty(p)
     z, last_z, new_z, dz = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -194,7 +220,7 @@ def path(
         for j in range(p):
             zero[j], inside[j], this_x[j] = threshold(parameters, j), False, x[j]
             before[j] = zero[j] * lams[k - 1] / lams[k] if k > 0 else zero[j]
-        near = k > 0 and lams[k] >= strong_step * lams[k - 1]
+        near = k > 0 and lams[k] >= limits.strong_step * lams[k - 1]
         if near and k > 1:
             times = min((lams[k - 1] - lams[k]) / (lams[k - 2] - lams[k - 1]), 1.0)
             for i in range(n):
@@ -202,7 +228,11 @@ def path(
             derivatives(code, y, s, new_z, new_slopes, w, e, room)
         last_z[:] = z
         done, made, gap = 0, 0, math.inf
-        while (made == 0 or not gap <= goals[k]) and made < max_steps and done < max_cycles:
+        while (
+            (made == 0 or not gap <= goals[k])
+            and made < limits.max_steps
+            and done < limits.max_cycles
+        ):
             m = choose(x, g, zero, before, made == 0 and near, inside, V)
             G, b, new, mass = np.empty((m, m)), np.empty(m), np.empty(m), total(w)
             weighted_products(A, w, V, m, G, sums, room)
@@ -215,17 +245,9 @@ def path(
                 take_out(G, b, sums, slope, mass)
             if made == 0 and times > 0.0:
                 extrapolate(x, last_x, times, V, G, b, new)
+            tolerance, left = limits.precision * first, limits.max_cycles - done
             done += minimise(
-                G,
-                b,
-                new,
-                diagonal(G),
-                V[:m],
-                parameters,
-                zero,
-                precision * first,
-                max_cycles - done,
-                False,
+                G, b, new, diagonal(G), V[:m], parameters, zero, tolerance, left, False
             )
             dc, change, size = (-slope / mass if intercept else 0.0), 0.0, 0.0
             dz[:] = 0.0
@@ -241,7 +263,8 @@ def path(
                 for i in range(n):
                     dz[i] += dc
             made += 1
-            t = search(code, y, s, z, slopes, dz, change, size, new_z, new_slopes, new_w, e, room)
+            there = new_z, new_slopes, new_w
+            t = search(rows, z, slopes, dz, change, size, there, e, room)
             if t == 0.0:
                 break
             c += t * dc
@@ -348,8 +371,8 @@ def diagonal(G: Any) -> Any:
 
 @inner
 def search(
-    code: int, y: Any, s: Any, z: Any, slopes: Any, dz: Any, change: float,
-    size: float, new_z: Any, new_slopes: Any, new_w: Any, e: Any, room: Any,
+    rows: Rows, z: Any, slopes: Any, dz: Any, change: float, size: float, new: Any, e: Any,
+    room: Any,
 ) -> float:  # fmt: skip
     """The length t of a step along dz that lowers F, 0 if there is none; and the loss there.
 
@@ -359,7 +382,7 @@ def search(
     more than a factor e, and h would have to bend more at its start to end higher. `change` is a
     difference of terms of that `size`; slopes that are rounding count as none.
     """
-    n = z.shape[0]
+    n, (new_z, new_slopes, new_w) = z.shape[0], new
     down, way, t = dot(slopes, dz, n) + change, largest(dz), 1.0
     noise = ROUNDING * (sizes(slopes, dz) + size)
     if not down <= noise:
@@ -367,7 +390,7 @@ def search(
     for _ in range(HALVINGS):
         for i in range(n):
             new_z[i] = z[i] + t * dz[i]
-        derivatives(code, y, s, new_z, new_slopes, new_w, e, room)
+        derivatives(rows.code, rows.y, rows.s, new_z, new_slopes, new_w, e, room)
         left = dot(new_slopes, dz, n) + change
         if left <= noise or (left <= -OVERSHOOT * down and t * way <= SHORT):
             return t

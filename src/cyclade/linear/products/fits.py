@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.checks import plain
-from cyclade.linear.kernels.curved_path import fit, largest_lam, stages
+from cyclade.linear.kernels.curved_path import Found, Limits, Rows, fit, largest_lam, stages
 from cyclade.linear.kernels.forecast import forecast
 from cyclade.linear.kernels.gram_path import bounds, path, residuals
 from cyclade.linear.problem import CODES, Problem
@@ -257,13 +257,16 @@ def solve_curved(
     penalty.project(x)
     coefs, passes = np.empty((count, x.size)), np.empty(count, np.int64)
     intercepts, objectives, gaps = np.empty((3, count))
-    scale = fit(
+    rows = Rows(
         plain(problem.design.X.T), problem.y, problem.s, problem.offset,  # type: ignore[attr-defined]
-        CODES[type(problem.loss)], problem.fit_intercept, x, float(c), penalty.parameters[0],
-        penalty.penalty.unit, lams, tol, tuning.curved_part, tuning.lam_step[0],
-        tuning.newton_precision, tuning.strong_rule_step, tuning.curved_steps, max_passes,
-        coefs, intercepts, passes, objectives, gaps,
+        CODES[type(problem.loss)], problem.fit_intercept,
     )  # fmt: skip
+    limits = Limits(
+        tuning.curved_part, tuning.lam_step[0], tuning.newton_precision, tuning.strong_rule_step,
+        tuning.curved_steps, max_passes,
+    )  # fmt: skip
+    shape, found = (penalty.parameters[0], penalty.penalty.unit), Found(coefs, intercepts, passes)
+    scale = fit(rows, x, float(c), shape, lams, tol, limits, found, objectives, gaps)
     if scale < 0.0:
         return None
     return accepted(lams, coefs, intercepts, objectives, passes, gaps, tol * scale)
