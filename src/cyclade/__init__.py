@@ -2,6 +2,15 @@
 
 Minimises F(x) = f(x) + r(x) over blocks x = (x^1, …, x^m), f smooth and possibly nonconvex, r
 separable with a prox. Start with `minimize`.
+
+- The algorithm: `core` (Algorithms 1 and 2), `lag`, `orders`, `samplers`, `methods`; `reference` is
+  its slow twin.
+- What a problem is made of: `blocks`, `oracles`, `regularisers`, `steps`; `problems` has examples.
+- What a run is: `run`, its parts, `result`, `certificates`; `ranks` for several processes.
+- Applications: `linear` (with `tables` and `rows`), `optim` (nets), `experiments` and `cli`.
+- Under all of it: `files`. Beside it: `theory`, the constants and bounds of the paper.
+
+`docs/design.md` has a picture of the rooms.
 """
 
 from cyclade._minimize import minimize
