@@ -29,10 +29,8 @@ FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 # at once, tables in chunks, classes.
 ADDED = (
     "products.fits", "products.folds", "products.moments", "products.shorter",
-    "kernels.atomics", "kernels.block_gram", "kernels.curved_path", "kernels.forecast",
-    "kernels.gram_path",
-    "kernels.smooth_losses", "starts.segments", "subproblem.classes", "subproblem.sampled",
-    "subproblem.sweeps",
+    "kernels.block_gram", "kernels.curved_path", "kernels.forecast", "kernels.gram_path",
+    "kernels.smooth_losses", "subproblem.classes",
 )  # fmt: skip
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*$")
 TRACER = """

@@ -93,7 +93,6 @@ TALL = {
     "poisson": (PoissonRegressor, lambda z, rng: rng.poisson(np.exp(np.clip(z, -3, 1))) * 1.0),
 }
 SLOW = Tuning(
-    sampled_tall=np.inf,
     calls=0.0,
     forecast_passes=(0.0, 0.0, 0.0, 0.0),
     curved_calls=(0.0, 0.0),

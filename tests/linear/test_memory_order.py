@@ -13,7 +13,7 @@ from cyclade.linear.penalties import L1, MCP, ElasticNet, GroupL2
 from cyclade.linear.tuning import Tuning
 
 NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
-TURNED = Tuning(**NO_PRODUCTS, in_place_bytes=(0, 0), sweep_share=0.1)
+TURNED = Tuning(**NO_PRODUCTS, in_place_bytes=(0, 0))
 PICKED = Tuning(**NO_PRODUCTS, max_turned=0)
 ROUTES = {"default": Tuning(), "turned": TURNED, "picked": PICKED}
 PENALTIES = {

@@ -285,7 +285,7 @@ def test_products_of_many_short_columns_are_not_used(monkeypatch):
 def test_products_pay_for_the_cycles_ahead():
     X = np.random.default_rng(0).standard_normal((200, 10))
     own = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
-    y, few, many = X.sum(axis=1), *(Tuning(cycle_rate=r, **own) for r in (0.0, 4.0))
+    y, few, many = X.sum(axis=1), *(Tuning(cycle_rate=(r, r), **own) for r in (0.0, 4.0))
     warm = np.full(10, 0.5)  # no zeros: these columns stay active
     fits = [solve(X, y, "squared", L1(0.1), coef=warm, tuning=each) for each in (few, many)]
     assert fits[1].passes < fits[0].passes

@@ -12,19 +12,12 @@ import scipy.sparse as sp
 
 from cyclade.linear import path, solve, threads
 from cyclade.linear.designs import as_design
-from cyclade.linear.penalties import L1, ElasticNet
-from cyclade.linear.penalty_bound import bind
+from cyclade.linear.penalties import L1
 from cyclade.linear.products.moments import products
 from cyclade.linear.tuning import Tuning
 
 NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
-SHARED = Tuning(
-    threaded_work=0,
-    threaded_rows=0,
-    in_place_bytes=(0, 0),
-    calls=0.0,
-    forecast_passes=(0.0, 0.0, 0.0, 0.0),
-)
+SHARED = Tuning(threaded_work=0, in_place_bytes=(0, 0), **NO_PRODUCTS)
 
 
 class Library:
@@ -153,33 +146,19 @@ def test_a_fit_that_is_not_alone_has_one(library, monkeypatch, case):
 
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_cycles_of_two_threads_are_those_of_one(centred, dtype):
+def test_products_of_two_threads_are_those_of_one(centred, dtype):
     X, y = table()
     n, p = X.shape
-    w, order, tuning = np.full(n, 1 / n), np.random.default_rng(1).permutation(p)[:18], SHARED
-    design = as_design(X.astype(dtype), tuning=tuning)
-    panels = [design.shared_panel(w, centred) for _ in range(2)]
-    known = bind(ElasticNet(0.05, 0.9), p)
-    for panel in panels:
-        panel.extend(np.arange(p))
-        panel.start(np.sqrt(w) * (y - y.mean() * centred), np.zeros(p))
-        panel.choose(order)
-    for _ in range(10):
-        made = []
-        for panel, ranks in zip(panels, (1, 2), strict=True):
-            with threads.allowed(ranks):
-                made.append(panel.cycles(known, 2, 1e-14))
-        one, two = panels
-        assert made[0][0] == made[1][0]
-        np.testing.assert_allclose(two.x, one.x, atol=1e-12)
-        np.testing.assert_allclose(two.R, one.R, atol=1e-13)
-    assert np.count_nonzero(one.x)
+    w = np.full(n, 1 / n)
+    panel = as_design(X.astype(dtype), tuning=SHARED).shared_panel(w, centred)
+    panel.extend(np.arange(p))
+    panel.start(np.sqrt(w) * (y - y.mean() * centred), np.zeros(p))
+    old, new, G = np.arange(5), np.arange(5, p), np.zeros((5, 5))
+    one = panel.products(old, new, G), panel.correlations()
     with threads.allowed(2):
-        new = np.arange(5, p)
-        G = two.products(np.arange(5), new, np.zeros((5, 5)))
-        c = two.correlations()
-    np.testing.assert_allclose(G, one.products(np.arange(5), new, np.zeros((5, 5))), atol=1e-12)
-    np.testing.assert_allclose(c, one.correlations(), atol=1e-12)
+        two = panel.products(old, new, G), panel.correlations()
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
 
 
 @pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])

@@ -348,7 +348,6 @@ def follow(
     from cyclade.linear.starts.continuation import Softening
     from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
-    from cyclade.linear.starts.segments import Segments
     from cyclade.linear.state import as_returned, as_solution, begin, coefficients
     from cyclade.linear.working_set import minimise
 
@@ -372,20 +371,9 @@ def follow(
     # By rows of p: few coordinates are ever nonzero, and memory that stays zero is never touched.
     coefs = np.zeros((problem.design.p, *shape, lams.size), problem.design.given)
     intercepts, objectives = np.zeros((*shape, lams.size)), np.zeros(lams.size)
-    certificates, passes, k = [], np.zeros(lams.size, np.int64), 0
-    segments = Segments(problem)
-    while k < lams.size:
-        solved = segments.ahead(problem, state, lams[k:], tol, max_passes)
-        if solved is not None:
-            some = slice(k, k + len(solved.coefs))
-            coefs[solved.cols, some] = solved.coefs.T
-            intercepts[some], objectives[some] = solved.intercepts, solved.objectives
-            passes[some], k = solved.passes, some.stop
-            certificates += solved.certificates
-            if done is not None:
-                for at in range(len(solved.coefs)):
-                    done(solved.solution(at, problem.design.p))
-        problem = problem.at(penalty.scaled(float(lams[k])))
+    certificates, passes = [], np.zeros(lams.size, np.int64)
+    for k, lam in enumerate(lams.tolist()):
+        problem = problem.at(penalty.scaled(lam))
         state.passes, state.history = 0, []
         for start in starts:
             state = start.advance(problem, state, max_passes)

@@ -61,9 +61,7 @@ class DenseDesign:
         check_shape(X.shape)
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.asfortranarray(X)
-        uneven = (
-            uneven and len(X) < tuning.sampled_tall * X.shape[1]
-        )  # means over many rows are fine
+        uneven = uneven and len(X) < tuning.very_tall * X.shape[1]  # means over many rows are fine
         self.given, X = X.dtype, precise(X, X.size, uneven, tuning)
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
         self.entries = X.size

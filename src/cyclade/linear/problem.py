@@ -165,13 +165,6 @@ class Problem:
         """Whether X has no fewer rows than columns."""
         return self.design.n >= self.design.p
 
-    @property
-    def is_very_tall(self) -> bool:
-        """Whether X is dense, with so many rows that a sample of them tells how the loss bends."""
-        n, p, tuning = self.design.n, self.design.p, self.tuning
-        tall = n >= tuning.sampled_tall * p and p <= tuning.max_columns_kept
-        return tall and self.design.is_dense
-
     @cached_property
     def units(self) -> Array | None:
         """What distances of blocks are multiplied by; None: 1 for all.

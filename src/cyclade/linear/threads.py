@@ -5,11 +5,11 @@ few columns, products with a vector. Several threads spend longer waiting for on
 work, and where other processes want the same cores a fit takes many times as long. So BLAS has one
 thread while a problem is solved, unless that is very large.
 
-Passes over many entries of X, products of columns and cycles over long columns are split by hand
-among as many threads as BLAS had before: what ``OMP_NUM_THREADS`` or a limit of threadpoolctl says,
-and no more than there are cores. A fit that is not alone has one thread: one in a thread of its
-own, in a process that another started, or beside another fit, as in cross-validation with
-``n_jobs``. How many there are changes results by rounding only.
+Passes over many entries of X and products of columns are split by hand among as many threads as
+BLAS had before: what ``OMP_NUM_THREADS`` or a limit of threadpoolctl says, and no more than there
+are cores. A fit that is not alone has one thread: one in a thread of its own, in a process that
+another started, or beside another fit, as in cross-validation with ``n_jobs``. How many there are
+changes results by rounding only.
 """
 
 from __future__ import annotations

@@ -124,15 +124,6 @@ class Tuning:
     bent_entry: float = 0.05  # as `entry`
     bent_lam_step: float = 0.01  # as `lam_step`
 
-    # Several λ of a path at once (starts/segments.py): products and cycles on them, against working
-    # sets at every λ. Without segments five one-hot tables take 1.6 to 4.4 times as long, a9a 2.8,
-    # w8a 2.2, news20 counts 1.4; with segments of two λ a 72 x 7,129 table took 1.2 times as long.
-    segment_least: int = 4  # λ of a segment; fewer are not worth its end
-    segment_entries: int = 2**19  # of X: what the calls at one λ cost, against a pass over X
-    segment_price: float = 8.0  # cycles over the columns, for each λ: what products may cost
-    segment_rounds: int = 3  # with more columns each, before a segment is made shorter
-    segment_cycles: int = 50  # at one λ: where more are needed, columns are far from orthogonal
-
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
     # 2x: 1.6 (a quantile with a window of 0.01).
     window_first: float = 0.1  # of the residuals' spread: the first window is no narrower
@@ -177,7 +168,6 @@ class Tuning:
     # Threads (threads.py)
     threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
     threaded_work: int = 2**21  # entries read in one go: about 1 ms, against 0.05 ms for threads
-    threaded_rows: int = 2**14  # of columns that threads share: 10 µs, against 1 µs for meeting
 
     # Every subproblem (subproblem/): cycles on W, against checks of it. 2x: `active_part` 1.6
     # (`lasso mushrooms /10`), `inner_part` 1.24 (`logistic madelon /10`).
@@ -201,7 +191,8 @@ class Tuning:
     float32_models: int = 5  # of float32 columns; then z is computed from x again
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
     first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
-    cycle_rate: float = 4.0  # cycles that bring a distance down by a factor e, when guessed ahead
+    cycle_rate: tuple[float, float] = (4.0, 1.0)  # cycles per factor e of a distance, as first
+    # guessed: of copied columns, and of sparse ones and those in place; then as measured
     gram_at_once: int = 20  # cycles: products of a curved model that cost less are formed at once
     small_gram: int = 128  # columns whose cycles and Newton steps are one compiled call
     min_bordered: int = 200  # columns: a factor of fewer is made again, not bordered
@@ -237,38 +228,6 @@ class Tuning:
     pivot_steps: int = 20  # Newton steps before the outer loop checks progress
     max_pivots: int = 400  # changes of the support on one model
 
-    # Newton steps on a sample of the rows (subproblem/sampled.py): products of fewer rows, against
-    # more steps and checks. Of 32 to 192 rows per column the best are 32 for a 60,000 x 400 table,
-    # 64 for 100,000 x 200, 96 for 70,000 x 140 and 192 for 200,000 x 60, by up to 1.6 over others;
-    # runs of 64 and 512 take the same time.
-    sampled_tall: float = 128.0  # rows per column that X must have
-    sampled_rows: tuple[int, int] = (32, 192)  # per column in the sample: at least, and at most
-    sampled_run: int = 256  # neighbouring rows that are taken together: they are read faster
-    sampled_cycles: int = 1_000  # on one model and penalty; 65 to 270 a fit were seen; guard
-    sampled_rate: float = 0.5  # of the distance before: a step that leaves more was the last one
-
-    # Cycles over all columns (subproblem/sweeps.py), against working sets that grow step by step.
-    # On 20,000 x 2,000 and sparse 200,000 x 50,000 tables at λ_max/100, two cycles over the support
-    # and a first λ of three take the fewest passes over X; one or three cycles 5 % more. Without
-    # `sweep_rate` four sparse tables take 1.1 times as long, with 0.5 one of them 1.4 times. With
-    # one share for all, mushrooms and w8a at λ_max/10 take 1.3 to 1.7 times as long at 0.15, and
-    # two of six tables with 1e-4 of their entries 1.7 to 1.9 times at 0.5 (λ_max/100). With
-    # `sweep_reach` 0, five such tables take 1.2 to 1.7 times as long at a tolerance of 1e-6, since
-    # the check finds columns that were left out. Columns that come in were seen up to 0.67 of the
-    # second cycle's move away (three such tables); two of these then read 0.4 of all. Steps on
-    # products of all columns mostly take 0.25 to 0.7 of the time of going on with working sets on
-    # tables of 1,000 to 10,000 x 200 to 1,000 with correlation 0.9 at λ_max/100 and λ_max/1000, and
-    # on madelon; without `sweep_products` such tables take 1.5 to 3 times as long at λ_max/10.
-    sweep_share: float = 0.5  # of all columns that violate at x = 0, or are not zero
-    sweep_share_apart: float = 0.1  # the same, where these columns hardly share rows, or are more
-    # than `max_gram_columns`: sparse 220,000 x 51,000 and 400,000 x 50,000 at λ_max/100 take 0.6
-    sweep_entries: float = 2.0  # where they have fewer entries in a row, all of them together
-    sweep_first: float = 3.0  # of λ: what the first round is made with, where it starts at zero
-    sweep_support: int = 2  # cycles over the support after one over all columns, at most
-    sweep_reach: tuple[float, float] = (0.7, 1.0)  # of a move: slopes change by it; sparse, dense
-    sweep_rate: float = 0.3  # of the largest move over all: a cycle with less is the last of them
-    sweep_products: float = 8.0  # times products of the support, those of all columns may cost
-
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over
     # eight columns or rows (`long_run_bytes`) take 0.65 to 0.85 of the time of gemv on X of 1,000 x
@@ -281,6 +240,7 @@ class Tuning:
     # 1.04 or less.
     max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
+    very_tall: float = 128.0  # rows per column: float32 means of so many are fine
     long_run_bytes: int = 1024  # of entries of X in a row, read faster by our loops than by gemv
     lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
     in_place_bytes: tuple[int, int] = 2**11, 2**15  # of a column that is not copied; if p > n

@@ -11,8 +11,6 @@ is solved says the table `STRATEGIES`: the first row that suits and makes progre
 sorted_l1    the penalty is sorted l1
 group        blocks have several entries: groups, rows of outputs or classes
 active_set   nonconvex loss, weighted l1 norm, and products of columns are affordable
-sampled      dense X with many more rows than columns, convex loss
-sweeps       least squares, no fewer rows than columns, and many columns will move
 newton       sparse X, curved convex loss, and products of columns are dear
 coordinate   any other
 """
@@ -33,9 +31,7 @@ from cyclade.linear.subproblem import (
     coordinate,
     group,
     newton,
-    sampled,
     sorted_l1,
-    sweeps,
 )
 from cyclade.linear.tuning import Tuning
 
@@ -106,6 +102,8 @@ def choose(problem: Problem, state: State) -> Array:
     are close to violating are taken in as well, where they are few and cheap.
     """
     tuning, penalty, now = problem.tuning, problem.penalty, state.measured
+    if most_violate(problem, state):
+        return np.arange(penalty.blocks)
     near = tuning.near if state.on_path or problem.loss.quadratic else np.inf
     found = penalty.candidates(state.x, now.g, now.distances, near, state.before)
     state.before = None
@@ -123,6 +121,18 @@ def choose(problem: Problem, state: State) -> Array:
     if close.size > room:
         close = close[np.argpartition(-found.pull, room)[:room]]
     return np.sort(np.concatenate([found.support, violating, close]), kind="stable")  # of runs
+
+
+def most_violate(problem: Problem, state: State) -> bool:
+    """Whether least squares has rows enough, and more than half of all columns will move.
+
+    Working sets would grow towards all of them, with a check after each.
+    """
+    penalty = problem.penalty
+    if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
+        return False
+    moving = int(np.count_nonzero(state.measured.distances))
+    return problem.is_tall and 2 * moving > penalty.blocks
 
 
 def choose_itself(problem: Problem, state: State) -> Array:
@@ -158,16 +168,6 @@ STRATEGIES = (
         "nonconvex loss, weighted l1 norm, and products of columns are affordable",
         lambda problem, state: not problem.loss.convex and active_set.suits(problem, state),
         choose_itself, active_set.improve,
-    ),
-    Strategy(
-        "sampled", "dense X with many more rows than columns, convex loss",
-        lambda problem, state: problem.is_very_tall and sampled.suits(problem, state),
-        choose_itself, sampled.improve,
-    ),
-    Strategy(
-        "sweeps", "least squares, no fewer rows than columns, and many columns will move",
-        lambda problem, state: problem.is_tall and sweeps.suits(problem, state),
-        choose_itself, sweeps.improve,
     ),
     Strategy(
         "newton", "sparse X, curved convex loss, and products of columns are dear",

@@ -27,17 +27,6 @@ def nonzeros(x: Any) -> Any:
 
 
 @compiled
-def pressing(x: Any, g: Any, zero_threshold: Any, part: float, reach: float) -> Any:
-    """Those, and zeros with |g_j| ≥ part · τ_j, or nearer to τ_j than `reach`."""
-    out, many = np.empty(x.shape[0], np.int64), 0
-    for j in range(x.shape[0]):
-        limit = zero_threshold[j]
-        out[many] = j
-        many += (x[j] != 0.0) | (abs(g[j]) >= min(part * limit, limit - reach))
-    return out[:many]
-
-
-@compiled
 def total(parameters: Any, cols: Any, x: Any) -> float:
     """Σ_k r_j(x_k) over the coordinates j = cols[k]."""
     out = 0.0

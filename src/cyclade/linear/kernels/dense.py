@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.atomics import meet
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
 
@@ -119,34 +118,6 @@ def correlate(XT: Any, columns: Any, v: Any, out: Any) -> None:
         for i in range(v.shape[0]):
             s += a[i] * v[i]
         out[k] = s
-
-
-@reductions
-def pick(
-    XT: Any, columns: Any, firsts: Any, ends: Any, centred: bool, centres: Any, A: Any
-) -> None:
-    """A_k = a_{columns[k]} on some rows, less its mean there (zero unless `centred`).
-
-    The rows are runs of neighbours, each from its entry of `firsts` on; `ends` says where it ends
-    in A_k.
-    """
-    for k in range(columns.shape[0]):
-        a, out, mean = XT[columns[k]], A[k], 0.0
-        if centred:
-            begin = 0
-            for r in range(ends.shape[0]):
-                part = a[firsts[r] : firsts[r] + ends[r] - begin]
-                for i in range(part.shape[0]):
-                    mean += part[i]
-                begin = ends[r]
-            mean /= out.shape[0]
-        centres[k] = mean
-        begin = 0
-        for r in range(ends.shape[0]):
-            part, to = a[firsts[r] : firsts[r] + ends[r] - begin], out[begin : ends[r]]
-            for i in range(part.shape[0]):
-                to[i] = part[i] - mean
-            begin = ends[r]
 
 
 @reductions
@@ -277,12 +248,12 @@ def moments(XT: Any, columns: Any, centred: bool, means: Any, squares: Any) -> N
 
 
 @reductions
-def four_dots(XT: Any, R: Any, first: int, at: Any, g: Any) -> None:
+def four_dots(XT: Any, R: Any, at: Any, g: Any) -> None:
     """Products of four columns with R, then with one another: 01, 02, 03, 12, 13, 23; the sum of R.
 
     Columns that no cache holds are waited for, so the six products cost no time.
     """
-    a0, a1, a2, a3 = XT[at[0], first:], XT[at[1], first:], XT[at[2], first:], XT[at[3], first:]
+    a0, a1, a2, a3 = XT[at[0]], XT[at[1]], XT[at[2]], XT[at[3]]
     s0, s1, s2, s3, total = 0.0, 0.0, 0.0, 0.0, 0.0
     p01, p02, p03, p12, p13, p23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(R.shape[0]):
@@ -303,9 +274,9 @@ def four_dots(XT: Any, R: Any, first: int, at: Any, g: Any) -> None:
 
 
 @reductions
-def subtract_four(XT: Any, R: Any, first: int, at: Any, d: Any, constant: float) -> None:
+def subtract_four(XT: Any, R: Any, at: Any, d: Any, constant: float) -> None:
     """R ← R − Σ_k d_k a_{at[k]} + constant."""
-    a0, a1, a2, a3 = XT[at[0], first:], XT[at[1], first:], XT[at[2], first:], XT[at[3], first:]
+    a0, a1, a2, a3 = XT[at[0]], XT[at[1]], XT[at[2]], XT[at[3]]
     d0, d1, d2, d3 = d[0], d[1], d[2], d[3]
     for i in range(R.shape[0]):
         R[i] -= ((a0[i] * d0 + a1[i] * d1) + (a2[i] * d2 + a3[i] * d3)) - constant
@@ -314,39 +285,23 @@ def subtract_four(XT: Any, R: Any, first: int, at: Any, d: Any, constant: float)
 @compiled
 def cycles_in_place(
     XT: Any, means: Any, R: Any, x: Any, L: Any, order: Any, width: int, parameters: Any, w: float,
-    max_cycles: int, tolerance: float, seen: Any, rank: int, partial: Any, counter: Any,
+    max_cycles: int, tolerance: float,
 ) -> tuple[int, float]:  # fmt: skip
     """`cycles` over columns of X where they lie, `width` (4 or 1) at a time, with rows of weight w.
 
     The columns are a_j − m_j with the given `means`, and R holds √w once more; where there are
     means, its sum is zero. Products of columns are formed again in every cycle: they cost less than
-    reading the columns does. a_j · R before the last move of a column is left in `seen`, where that
-    has room.
-
-    Several threads may run the same call, each with its `rank` and its own x: each has its part of
-    the rows, `partial` (2, ranks, 11) takes what it sums there, and all go on with the sum of the
-    parts, in the same order, so that they make the same moves.
+    reading the columns does.
     """
     g, d, at = np.empty(11), np.zeros(4), np.empty(4, np.int64)
-    done, largest, size, n, ranks = 0, np.inf, order.shape[0], R.shape[0], partial.shape[1]
-    first, last = n * rank // ranks, n * (rank + 1) // ranks
-    mine, turn, keeps = R[first:last], 0, rank == 0 and seen.shape[0] > 0
+    done, largest, size, n = 0, np.inf, order.shape[0], R.shape[0]
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for b in range(0, size, width):
             m, moved, constant = min(width, size - b), False, 0.0
             for k in range(4):
                 at[k] = order[b + min(k, m - 1)]
-            if ranks == 1:
-                four_dots(XT, mine, first, at, g)
-            else:
-                parts, turn = partial[turn % 2], turn + 1
-                four_dots(XT, mine, first, at, parts[rank])
-                meet(counter, ranks * turn)
-                for k in range(11):
-                    g[k] = parts[0, k]
-                    for other in range(1, ranks):
-                        g[k] += parts[other, k]
+            four_dots(XT, R, at, g)
             pair = 4
             for k in range(4):
                 d[k] = 0.0
@@ -354,8 +309,6 @@ def cycles_in_place(
                 if k < m and L[j] > 0.0:
                     t = 1.0 / L[j]
                     own = g[k] - means[j] * g[10]  # the sum is zero up to rounding, means are large
-                    if keeps:
-                        seen[j] = own
                     d[k] = prox(parameters, x[j] + own * t, t, j) - x[j]
                     if d[k] != 0.0:
                         moved = True
@@ -368,6 +321,6 @@ def cycles_in_place(
                             g[h] -= product * d[k]
                 pair += 3 - k
             if moved:
-                subtract_four(XT, mine, first, at, d, constant)
+                subtract_four(XT, R, at, d, constant)
         done += 1
     return done, largest

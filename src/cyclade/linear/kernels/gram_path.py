@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.gram import cycles as cycle
 from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import subtract
@@ -128,30 +127,6 @@ def path(
         cycles[k] = minimise(G, c, x, L, cols, (kind, table), zero, tol * top, max_cycles, False)
         for j in range(p):
             coefs[k, j] = x[j]
-
-
-@compiled
-def segment(
-    G: Any, c: Any, x: Any, L: Any, kind: int, unit: Any, lams: Any, tol: float, max_cycles: int,
-    coefs: Any, g: Any, made: Any,
-) -> int:  # fmt: skip
-    """The same by cycles alone, at most `max_cycles` for a λ; at how many λ these were enough.
-
-    Row k of g is −c at the k-th solution.
-    """
-    p = x.shape[0]
-    cols, table = np.arange(p), np.empty_like(unit)
-    for k in range(lams.shape[0]):
-        scale_table(unit, lams[k], table)
-        top = 0.0
-        for j in range(p if table.shape[0] > 1 else 1):
-            top = max(top, threshold((kind, table), j))
-        made[k], largest = cycle(G, c, x, L, cols, (kind, table), max_cycles, tol * top)
-        if largest > tol * top:
-            return k
-        for j in range(p):
-            coefs[k, j], g[k, j] = x[j], -c[j]
-    return lams.shape[0]  # type: ignore[no-any-return]
 
 
 @inner

@@ -14,8 +14,6 @@ from cyclade.linear.kernels.ahead import ask_for, places_of
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.shipped import prox
 
-TINY = 1e-38  # the squared norm of a column without entries
-
 
 @reductions
 def correlate(data: Any, rows: Any, starts: Any, columns: Any, v: Any, out: Any) -> None:
@@ -77,15 +75,6 @@ def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
     for e in range(first, last):
         s += data[e] * R[rows[e]]
     return s  # type: ignore[no-any-return]
-
-
-@reductions
-def squares(data: Any, first: int, last: int) -> float:
-    """‖a_j‖²."""
-    s = 0.0
-    for e in range(first, last):
-        s += float(data[e]) * float(data[e])
-    return s
 
 
 @compiled
@@ -230,18 +219,15 @@ def crossed_products(
 def cycles(
     data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, cols: Any,
     order: Any, parameters: Any, zero_threshold: Any, w: float, max_cycles: int, tolerance: float,
-    seen: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
 
-    Returns the number of cycles and the largest move of the last; a_j · R before the last move of a
-    column is left in `seen`, where that has room. `sums` holds a_j·√w where an
+    Returns the number of cycles and the largest move of the last. `sums` holds a_j·√w where an
     intercept is profiled out, else zeros; `mass` is Σ w. The number w is 1 for columns that hold
     √w; it is the weight of all rows for those that do not, and R then holds √w once more. A zero
-    with a_j · R up to its threshold, if there are any, stays; L_j = 0 is not known yet, and
-    computed when the column first moves.
+    with a_j · R up to its threshold, if there are any, stays.
     """
-    done, largest, shift, keeps = 0, np.inf, float(R[R.shape[0] - 1]), seen.shape[0] > 0
+    done, largest, shift = 0, np.inf, float(R[R.shape[0] - 1])
     stays, places = zero_threshold.shape[0] > 0, places_of(data, rows)
     while done < max_cycles and largest > tolerance:
         largest = 0.0
@@ -250,12 +236,8 @@ def cycles(
             j = order[k]
             first, last = starts[j], starts[j + 1]
             g = dot(data, rows, first, last, R) + shift * sums[j]
-            if keeps:
-                seen[j] = g
             if stays and x[j] == 0 and abs(g) <= zero_threshold[cols[j]]:
                 continue
-            if L[j] == 0.0:
-                L[j] = max(w * squares(data, first, last), TINY)
             t = 1.0 / L[j]
             d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:

@@ -199,7 +199,6 @@ class SharedDensePanel(DensePanel):
     """
 
     choice_is_free = True
-    seen: Array = np.empty(0)  # a_j · R as cycles last met it, if there is room
 
     def __init__(self, X: Array, w: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         p = X.shape[1]
@@ -229,10 +228,6 @@ class SharedDensePanel(DensePanel):
         self.means[columns], self.L[columns] = means, self.weight * squares
         return columns
 
-    def prepare(self, columns: Array) -> None:
-        """For cycles over these columns."""
-        self.extend(columns[self.L[columns] == 0.0])
-
     def place(self, x: Array) -> None:
         self.x = x.astype(np.float64)
 
@@ -261,22 +256,10 @@ class SharedDensePanel(DensePanel):
         self.order = np.asarray(order, np.int64)
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        """By several threads where columns are long, each with its part of the rows."""
-        run, n = penalty.functions["dense_cycles_in_place"], self.root.size
-        long = n >= self.tuning.threaded_rows
-        ranks = threads.number(self.order.size * n, self.tuning) if long else 1
-        own = [self.x, *(self.x.copy() for _ in range(1, ranks))]
-        partial, counter = np.zeros((2, ranks, 11)), np.zeros(1, np.int64)
-
-        def part(rank: int, most: int = max_cycles) -> tuple[int, float]:
-            return run(  # type: ignore[no-any-return]
-                self.X.T, self.means, self.R, own[rank], self.L, self.order, self.width,
-                penalty.parameters, self.weight, most, tolerance, self.seen, rank, partial, counter,
-            )  # fmt: skip
-
-        if ranks > 1:
-            part(0, 0)  # an error, or compiling, comes before threads that wait for one another
-        done, largest = threads.together(part, ranks)[0]
+        done, largest = penalty.functions["dense_cycles_in_place"](
+            self.X.T, self.means, self.R, self.x, self.L, self.order, self.width,
+            penalty.parameters, self.weight, max_cycles, tolerance,
+        )  # fmt: skip
         return int(done), float(largest)
 
     def products(self, old: Array, new: Array, G: Array) -> Array:

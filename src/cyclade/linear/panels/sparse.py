@@ -56,7 +56,6 @@ class SparsePanel:
 
     choice_is_free = True
     w = 1.0  # what is left to multiply products of columns by
-    seen: Array = np.empty(0)  # a_j · R as cycles last met it, if there is room
 
     def __init__(
         self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool,
@@ -140,11 +139,10 @@ class SparsePanel:
         self.order = np.asarray(order, np.int64)
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        stays = penalty.zero_threshold if penalty.convex else self.seen[:0]
+        stays = penalty.zero_threshold if penalty.convex else np.empty(0)
         done, largest = penalty.functions["sparse_cycles"](
             self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,
             self.cols, self.order, penalty.parameters, stays, self.w, max_cycles, tolerance,
-            self.seen,
         )  # fmt: skip
         return int(done), float(largest)
 
@@ -245,11 +243,6 @@ class SharedPanel(SparsePanel):
         sums, L = self._centre(self.w * sums, self.w * L)
         self.sums[columns], self.means[columns], self.L[columns] = sums, sums / self.mass, L
         return columns
-
-    def prepare(self, columns: Array) -> None:
-        """For cycles over these columns; norms that are not centred wait until columns move."""
-        if self.centred:
-            self.extend(columns[self.L[columns] == 0.0])
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """As for any panel; columns that nothing has asked for yet may be among the new ones."""

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts.predictor import lams_between, warm_start
 from cyclade.linear.state import State, begin, rebase
-from cyclade.linear.subproblem import newton, sampled, sweeps
+from cyclade.linear.subproblem import newton
 from cyclade.linear.tuning import DEFAULT, Tuning
-from cyclade.linear.working_set import improve, minimise
+from cyclade.linear.working_set import improve, minimise, most_violate
 
 Array = NDArray[Any]
 
@@ -47,11 +47,7 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     guide = penalty if problem.penalty.convex else _convex_part(penalty)
     if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
         return
-    sampling = problem.is_very_tall and sampled.suits(problem, state)
-    sweeping = problem.is_tall and sweeps.suits(problem, state)
-    if easy and (
-        sampling or sweeping or newton.suits(problem, state)
-    ):  # these take all columns at once
+    if easy and (most_violate(problem, state) or newton.suits(problem, state)):  # all at once
         return
     if guide is penalty and not problem.loss.quadratic and warm_start(problem, state, max_passes):
         return
@@ -65,10 +61,6 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     if guide is not penalty:
         bent = [penalty.straighter(times) for times in tuning.straighter]
         followed += [(at, lam, tuning.rough_distance) for at in (guide, *bent)]
-    if sampling and problem.loss.quadratic and followed:  # one model leads through all of them
-        through = [(problem.penalty.at(at), rough * stage) for at, stage, rough in followed]
-        sampled.newton_of(problem, state).step(problem, state, max_passes, through)
-        return
     for at, stage, rough in followed:
         if state.passes >= max_passes:
             break

@@ -9,8 +9,7 @@ two values of γ.
 A single fit comes down to one minimum of many. From there it hops to a larger λ, where columns that
 others can stand in for leave, and to a smaller one, where columns come in that zero kept out; from
 each it comes back, and the lowest F seen is gone on with (`Hops`); where that was worth it and X is
-small, it hops again. All of it is rough: a comparison of objectives needs no more. Of many rows a
-model is hopped on first (`leads_back`).
+small, it hops again. All of it is rough: a comparison of objectives needs no more.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import numpy as np
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts import Start
 from cyclade.linear.state import State, rebase
-from cyclade.linear.subproblem import sampled
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import improve, minimise
 
@@ -86,7 +84,7 @@ def hop(problem: Problem, state: State, times: float, max_passes: int) -> State:
     penalty = problem.penalty.penalty
     lam = times * float(penalty.lam)
     away = problem.at(penalty.scaled(lam))
-    if not state.x.any() or leads_back(problem, state, away, max_passes):
+    if not state.x.any():
         return state
     other = fork(state)
     rebase(away, other)
@@ -97,25 +95,6 @@ def hop(problem: Problem, state: State, times: float, max_passes: int) -> State:
     lower = other if other.measured.objective < state.measured.objective else state
     lower.passes = other.passes
     return lower
-
-
-def leads_back(problem: Problem, state: State, away: Problem, max_passes: int) -> bool:
-    """Whether a hop ends where it began on the model of the loss that steps on a sample have made.
-
-    A hop on a model reads no row. Where there is none of all columns that would move: False.
-    """
-    model, now = state.kept.get("sampled"), state.measured
-    if model is None or not problem.loss.quadratic or now.gradient.known is not None:
-        return False
-    moving = (np.abs(now.g) > away.penalty.zero_threshold) | (state.x != 0)
-    moving[model.cols] = False
-    if moving.any():
-        return False
-    gram, here = model.model(state)[0], [(problem.penalty, model.precision(problem, state))]
-    sampled.minimise(gram, here, max_passes)
-    begun, far = gram.x.copy(), problem.tuning.rough_distance * float(away.penalty.penalty.lam)
-    sampled.minimise(gram, [(away.penalty, far), *here], max_passes)
-    return same(gram.x, begun, problem.tuning)
 
 
 def near(problem: Problem, state: State, max_passes: int) -> None:

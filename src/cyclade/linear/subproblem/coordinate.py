@@ -186,6 +186,9 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         slow = state.kept["slow"] = made >= tuning.max_model_cycles
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
+        moved = np.flatnonzero(x + dx)
+        long = spent > wait * panel.gram_breakeven_cycles(moved, moved)
+        del panel, solver  # its columns go before others are copied
         t, there = step_length(model, V, x, dx, problem.loss_at(model.z + dz))
         if t > 0:
             state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
@@ -196,8 +199,6 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
-        long = spent > wait * panel.gram_breakeven_cycles(inside, inside)
-        del panel, solver  # its columns go before others are copied
         if settled and long and solvable(problem, state.x[V], V, inside):
             spent, wait = 0, 2 * wait
             newton_steps(problem, state, V[inside], goal, budget)

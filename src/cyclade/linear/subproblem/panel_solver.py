@@ -26,6 +26,7 @@ class PanelSolver:
     def __init__(self, panel: Panel, tuning: Tuning = DEFAULT) -> None:
         self.panel, self.gram, self.tuning = panel, Gram(tuning), tuning
         self.spent = 0  # cycles made on the panel itself
+        self.rate = tuning.cycle_rate[panel.choice_is_free]  # cycles per factor e of the distance
 
     def minimise(
         self, penalty: BoundPenalty, at: Array, goal: float, budget: int, *, forcing: float = 0.0,
@@ -51,7 +52,7 @@ class PanelSolver:
             The distance that later calls will come down to, for products that are kept.
         """
         panel, gram, tuning = self.panel, self.gram, self.tuning
-        cols, burst, done = panel.cols[at], tuning.first_burst, 0
+        cols, burst, done, made, before = panel.cols[at], tuning.first_burst, 0, 0, 0.0
         goal = limit = max(goal, self._rounding())
         while done < budget:
             x = panel.x[at]
@@ -62,6 +63,10 @@ class PanelSolver:
             worst = float(distances.max(initial=0.0))
             if worst <= limit:
                 break
+            if made:
+                most = tuning.cycle_rate[0]  # a distance that rises says that others have come in
+                self.rate = made / max(math.log(before / worst), made / most) if most else 0.0
+            before, made = worst, 0
             if done == 0 and forcing:
                 limit = max(tuning.inner_part * goal, forcing * worst)
                 budget = min(budget, tuning.max_model_cycles)
@@ -107,7 +112,7 @@ class PanelSolver:
         end = min(limit, final) if 2 * active.size <= self.panel.root.size else limit
         if end <= 0.0:
             return float(self.tuning.max_model_cycles)
-        return self.tuning.cycle_rate * math.log(worst / end)
+        return self.rate * math.log(worst / end)
 
     def _products_pay(self, active: Array, done: int, ahead: float, inexact: bool) -> bool:
         """Whether the cycles made and those ahead cost more than products of the active columns."""

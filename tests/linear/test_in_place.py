@@ -1,0 +1,157 @@
+"""Cycles over columns where they lie: `core.cycle` again; working sets of all columns."""
+
+from __future__ import annotations
+
+import literal_ccd as reference
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cyclade.linear import solve, working_set
+from cyclade.linear.designs import as_design
+from cyclade.linear.kernels import columns
+from cyclade.linear.losses import Squared
+from cyclade.linear.panels.dense import SharedDensePanel
+from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
+from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import as_problems
+from cyclade.linear.state import begin
+from cyclade.linear.tuning import Tuning
+
+CYCLES = 12
+SMALL = {
+    "calls": 0.0,
+    "forecast_passes": (0.0, 0.0, 0.0, 0.0),
+    "in_place_bytes": (0, 0),
+}  # else small tables are solved otherwise
+IN_PLACE = Tuning(**SMALL)
+COPIED = {**SMALL, "in_place_bytes": (2**40, 2**40)}
+NEVER = Tuning(**COPIED)
+
+
+def data(n=60, p=21, seed=3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + 0.5 * rng.standard_normal((n, 1)) + rng.random(p)
+    X[rng.random((n, p)) < 0.3] = 0.0
+    return X, X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(n), np.full(n, 1.0 / n)
+
+
+def begun(X, y, w, centred):
+    panel = as_design(X).shared_panel(w, centred)
+    panel.extend(np.arange(X.shape[1]))
+    panel.start(np.sqrt(w) * (y - (w @ y) * centred), np.zeros(X.shape[1]))
+    return panel
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(0.05), L1(0.05, positive=True), ElasticNet(0.1, 0.5), Box(-0.2, 0.3, 0.01), MCP(0.1, 3.0)],
+    ids=repr,
+)
+@pytest.mark.parametrize("shift", [0.0, 1e5])
+def test_columns_in_place_follow_core_cycle(penalty, centred, shift):
+    """A mean of 10⁵ times the spread leaves nothing of products: columns are visited singly."""
+    X, y, w = data()
+    X = np.asfortranarray(X + shift * centred)
+    known, panel = bind(penalty, X.shape[1]), begun(X, y, w, centred)
+    order = np.array([7, 2, 19, 0, 11, 3, 15, 4, 20, 8, 1])
+    panel.choose(order)
+    assert panel.width == (1 if shift and centred else 4)
+    A = (X - X.mean(axis=0) * centred)[:, order]
+    t = y - y.mean() * centred
+    run = reference.run(A, t, Squared(), penalty, K=CYCLES, sample_weight=w, total=1.0)
+    tolerance = 1e-7 if panel.width == 1 else 1e-11
+    for now in run[1:]:
+        panel.cycles(known, 1, 0.0)
+        np.testing.assert_allclose(panel.x[order], now.coef, atol=tolerance)
+    assert np.count_nonzero(now.coef) > 0
+    rest = np.sqrt(w) * (t - A @ now.coef)
+    np.testing.assert_allclose(panel.residual(), rest, atol=10 * tolerance)
+    centred_columns = (X - X.mean(axis=0) * centred) * np.sqrt(w)[:, None]
+    np.testing.assert_allclose(panel.correlations(), centred_columns.T @ rest, atol=10 * tolerance)
+    old, new = np.arange(5), np.arange(5, X.shape[1])
+    G = panel.products(old[:0], old, np.empty((0, 0)))
+    G = panel.products(old, new, G)
+    np.testing.assert_allclose(
+        G, centred_columns.T @ centred_columns, atol=1e-11 if panel.width == 4 else 1e-8
+    )
+    dx = np.linspace(-1.0, 1.0, 5)
+    panel.advance(old, dx)
+    np.testing.assert_allclose(
+        panel.residual(), rest - centred_columns[:, :5] @ dx, atol=10 * tolerance
+    )
+
+
+def test_float32_columns_have_a_residual_in_float64():
+    X, y, w = data()
+    X32 = np.asfortranarray(X, np.float32)
+    panel = as_design(X32, tuning=Tuning(max_widened=0)).shared_panel(w, True)
+    panel.extend(np.arange(X.shape[1]))
+    panel.start(np.sqrt(w) * (y - w @ y), np.zeros(X.shape[1]))
+    panel.choose(np.arange(X.shape[1]))
+    panel.cycles(bind(L1(0.05), X.shape[1]), CYCLES, 0.0)
+    assert panel.R.dtype == np.float64
+    A = X32.astype(np.float64)
+    rest = np.sqrt(w) * (y - y.mean() - (A - A.mean(axis=0)) @ panel.x)
+    np.testing.assert_allclose(panel.residual(), rest, atol=1e-12)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(0.003), L1(0.003, positive=True), ElasticNet(0.005, 0.5),
+     WeightedL1(0.003, np.linspace(0.1, 2.0, 21)), Box(-0.2, 0.3, 0.003)],
+    ids=repr,
+)  # fmt: skip
+def test_solutions_are_those_of_working_sets(monkeypatch, penalty, storage, fit_intercept):
+    X, y, _ = data()
+    options = {"fit_intercept": fit_intercept, "tol": 1e-10}
+    found = solve(storage(X), y, "squared", penalty, **options, tuning=IN_PLACE)
+    assert found.certificate.reached
+    monkeypatch.setattr(working_set, "most_violate", lambda problem, state: False)
+    exact = solve(storage(X), y, "squared", penalty, **options, tuning=NEVER)
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(exact.objective, rel=1e-9)
+    np.testing.assert_allclose(found.coef, exact.coef, atol=2e-4)
+    assert found.intercept == pytest.approx(exact.intercept, abs=1e-3)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_working_sets_of_long_columns_are_not_copied(fit_intercept):
+    X, y, w = data()
+    X, tuning = np.asfortranarray(X), IN_PLACE
+    assert type(as_design(X, tuning=tuning).growing_panel(w, True)) is SharedDensePanel
+    assert type(as_design(X, tuning=tuning).growing_panel(w * y**2, True)) is not SharedDensePanel
+    for penalty in (L1(0.01), MCP(0.05, 3.0)):
+        exact = solve(
+            X, y, "squared", penalty, fit_intercept=fit_intercept, tol=1e-10, tuning=NEVER
+        )
+        found = solve(
+            X, y, "squared", penalty, fit_intercept=fit_intercept, tol=1e-10, tuning=tuning
+        )
+        assert found.objective == pytest.approx(exact.objective, rel=1e-9)
+        np.testing.assert_allclose(found.coef, exact.coef, atol=1e-4)
+
+
+def test_coordinates_are_listed_as_numpy_lists_them():
+    rng = np.random.default_rng(2)
+    x = np.where(rng.random(200) < 0.3, rng.standard_normal(200), 0.0)
+    x[5] = np.nan
+    np.testing.assert_array_equal(columns.nonzeros(x), np.flatnonzero(x))
+
+
+@pytest.mark.parametrize(("divisor", "all_of_them"), [(3, False), (300, True)])
+def test_the_working_set_is_all_columns_where_most_violate(divisor, all_of_them):
+    X, y, _ = data()
+    lam = float(np.abs((X - X.mean(axis=0)).T @ y).max()) / y.size
+    for storage in (np.asfortranarray, sp.csc_matrix):
+        penalty = L1(lam / divisor)
+        (problem,) = as_problems(as_design(storage(X)), y, Squared(), penalty, (None, None, True))
+        state = begin(problem, np.zeros(X.shape[1]), 0.0)
+        assert working_set.most_violate(problem, state) is all_of_them
+        chosen = working_set.choose(problem, state)
+        assert (chosen.size == X.shape[1]) is all_of_them
+        state.on_path = True  # there the last working set is nearly right
+        assert not working_set.most_violate(problem, state)
