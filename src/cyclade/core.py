@@ -31,7 +31,7 @@ import numpy as np
 from cyclade._arrays import Array, norm2
 from cyclade.blocks import Blocks, Point
 from cyclade.files.objects import stored
-from cyclade.lag import Lag, Nothing, Stored
+from cyclade.lag import Lag, NoEstimate, Stored
 from cyclade.orders import Order
 from cyclade.samplers import Sample, Sampler
 from cyclade.steps import Steps
@@ -109,8 +109,8 @@ class State:
 
     k: int  # cycles done
     x: Point  # x_k
-    lag: Any  # where each g^j was formed (x_{k−1,j}); Nothing for Algorithm 1
-    g: Any  # g_{k−1}; Nothing for Algorithm 1
+    lag: Any  # where each g^j was formed (x_{k−1,j}); NoEstimate for Algorithm 1
+    g: Any  # g_{k−1}; NoEstimate for Algorithm 1
     sample_rng: np.random.Generator
     order_rng: np.random.Generator
 
@@ -120,7 +120,7 @@ def start(oracle: Oracle, x0: Point, sampler: Sampler, rng: np.random.Generator)
     start_rng, sample_rng, order_rng = rng.spawn(3)
     x = x0.copy()
     if not sampler.recursive:  # Algorithm 1 has neither g nor a lagged point
-        return State(0, x, Nothing(), Nothing(), sample_rng, order_rng)
+        return State(0, x, NoEstimate(), NoEstimate(), sample_rng, order_rng)
     at_x0 = oracle.sweep(x, sampler.large(start_rng))
     g = Stored(at_x0.grad(j) for j in range(x.layout.m))  # line 2
     return State(0, x, Lag(x), g, sample_rng, order_rng)

@@ -48,7 +48,7 @@ class Lag:
         return self._at.grad(j)
 
     def follow(self, j: int, old: Array, new: Array) -> None:
-        """G^j was formed at the current point, whose block j now moves from `old` to `new`."""
+        """Note that g^j was formed here, and that block j now moves from `old` to `new`."""
         self.formed[j] = self.first + len(self.tape)
         self.tape.append((j, old, new))
 
@@ -94,7 +94,7 @@ class Lag:
 
 
 @stored
-class Nothing:
+class NoEstimate:
     """The lag and the estimates of a method that carries none over."""
 
     def follow(self, j: int, old: Array, new: Array) -> None:
@@ -109,7 +109,7 @@ class Nothing:
 
 @stored
 class Stored(Blocks):
-    """M arrays, one per block."""
+    """One array for each of m blocks."""
 
     def __init__(self, arrays: Iterable[Array]) -> None:
         self.arrays = list(arrays)

@@ -367,7 +367,7 @@ class Runner:
         Zero may lie in the limiting subdifferential of such an r where its prox still leads away
         (every zero of l0 does), so a cycle must have left x about where it was.
         """
-        if getattr(self.setup.reg, "convex", True):
+        if self.setup.reg.convex:
             return False
         return not seen.change <= 10 * math.sqrt(self._last.certificate) + 100 * self._eps
 
@@ -432,9 +432,8 @@ class Runner:
                 f"Λ is {self._inflation:.1g} times the curvature of f, so a certificate in its "
                 f"norm means little: {why}"
             )
-        remark = getattr(self._steps, "remark", "")
-        if remark and self._last.reached is None:
-            remarks.append(remark)
+        if self._steps.remark and self._last.reached is None:
+            remarks.append(self._steps.remark)
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
             remarks.append(f"η was halved {times} because F rose")

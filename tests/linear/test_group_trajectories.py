@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from cyclade.blocks import Layout
 from cyclade.core import cycle
-from cyclade.lag import Nothing
+from cyclade.lag import NoEstimate
 from cyclade.linear.designs import as_design
 from cyclade.linear.panels.group import GroupPanel, OutputPanel, RowPanel
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
@@ -50,7 +50,7 @@ def literal(blocks, gradient, prox, steps, x0):
 
     for k in range(CYCLES):
         steps.begin(k)
-        cycle(range(layout.m), now, Nothing(), Nothing(), Reg(), steps, True)
+        cycle(range(layout.m), now, NoEstimate(), NoEstimate(), Reg(), steps, True)
         yield x.whole().copy()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from cyclade import core
-from cyclade.lag import Lag, Nothing
+from cyclade.lag import Lag, NoEstimate
 from cyclade.optim.blocks.order_lock import LockWatch
 from cyclade.optim.capture.device_numbers import DeviceNumbers
 from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
@@ -255,13 +255,13 @@ class CycleRunner:
     def estimates(self) -> Any:
         """g; nothing for a method that carries none."""
         if not self.rule.recursive:
-            return Nothing()
+            return NoEstimate()
         return _Estimates(self.block_state.vectors("g", self.point))
 
     def lag(self) -> Any:
         """The lagged point: two points in a fixed order, a tape otherwise."""
         if not self.rule.recursive:
-            return Nothing()
+            return NoEstimate()
         if self._lagged is None:
             point = FlatPoint(self.net, self.block_state.vectors("lag", self.point))
             if self.turns.fixed:

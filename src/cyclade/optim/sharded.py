@@ -24,7 +24,7 @@ from torch.distributed.tensor import DTensor, Partial
 from torch.nn.modules.dropout import _DropoutNd
 
 from cyclade import core
-from cyclade.lag import Lag, Nothing, Stored
+from cyclade.lag import Lag, NoEstimate, Stored
 from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.net import Batch
@@ -298,8 +298,8 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self._turns.m = len(self.net.units)
         self._steps: Any = _Plain(self.param_groups[0])
         self.draws = 0
-        self._g: Any = Nothing()
-        self._lag: Any = Nothing()
+        self._g: Any = NoEstimate()
+        self._lag: Any = NoEstimate()
 
     def step(  # type: ignore[override]  # it takes the batch, and runs the model itself
         self, inputs: Any, target: Any = None, *, refresh: bool | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.core import State
-from cyclade.lag import Lag, Nothing, Stored
+from cyclade.lag import Lag, NoEstimate, Stored
 from cyclade.orders import Backward, Forward
 from cyclade.rows import kernels
 from cyclade.rows.steps import RowSearch, RowSteps
@@ -138,7 +138,7 @@ class _Cycles:
 
     def _packed(self, state: State) -> tuple[Array, Array, Array]:
         """x, the lagged point and g; the last entry is the intercept's."""
-        recursive = not isinstance(state.lag, Nothing)
+        recursive = not isinstance(state.lag, NoEstimate)
         lag = state.lag.point if recursive else state.x
         g = np.concatenate(state.g.arrays) if recursive else np.zeros(len(self.order))
         found = np.zeros((3, len(self.cols) + 1))
@@ -152,7 +152,7 @@ class _Cycles:
         x, places = state.x, self.places
         ends = np.cumsum([*x.layout.sizes])[:-1]
         now, old, g = (np.split(values[places], ends) for values in (point[0], before, point[2]))
-        if not isinstance(state.lag, Nothing):
+        if not isinstance(state.lag, NoEstimate):
             state.g = Stored(g)
             for j, u in enumerate(old):
                 x.set(j, u)

@@ -52,6 +52,9 @@ class RunSteps(Steps, Protocol):
     measured: bool
     """Whether `metric` is the curvature of f, so that certificates need no second look at it."""
 
+    remark: str
+    """What a run's message should say of the steps, such as why they are very small."""
+
     def slow(self) -> None:
         """Halve η from the next cycle on."""
 
@@ -69,6 +72,7 @@ class Rated:
 
     blocks: int | None = None
     measured = False
+    remark = ""
 
     def __init__(self, eta: Eta) -> None:
         self.eta = as_schedule(eta)

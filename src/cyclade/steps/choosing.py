@@ -17,7 +17,7 @@ from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import Matrix
 
 STEPS = ("begin", "current", "metric", "prepare", "memory", "recall", "rate", "slow", "blocks",
-         "measured")  # fmt: skip
+         "measured", "remark")  # fmt: skip
 ACCEPTED = (
     "'backtracking', 'scaled', 'estimate', a number, one number, diagonal or Matrix per block, "
     "or a Steps object"

@@ -84,7 +84,7 @@ def in_matrix_norms(regs: PerBlock, Lambda: list[Any]) -> PerBlock:
                 f"L[{j}] is given by solve, which is enough only for a block without a "
                 f"regulariser; this one has {reg!r}: give the matrix"
             )
-        if not getattr(reg, "convex", True):
+        if not reg.convex:
             raise ValueError(f"L[{j}] is a Matrix, which needs a convex regulariser, got {reg!r}")
         wrapped.append(InMatrixNorm(reg, entry))
     return PerBlock(wrapped)

@@ -39,7 +39,6 @@ class Searched(Rated):
     """
 
     measured = True  # `metric` is the curvature of f along steps
-    remark = ""  # why steps may be far too small, for the message of a run
     guess: float = math.nan  # β_j before anything was seen; NaN: from a first, tiny step
 
     def __init__(self, blocks: int, eta: Eta = 1.0, large: float = math.inf) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from cyclade import core
-from cyclade.lag import Nothing
+from cyclade.lag import NoEstimate
 from cyclade.optim.capture.graphs import Recorder, described, static_copies
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch
@@ -136,7 +136,7 @@ class TurnGraphs:
         )  # fmt: skip
         if not first:
             now.loss = place.loss  # it is known: what is left to differentiate has a slope
-        none: Any = Nothing()  # no lagged point and no estimate, which core never asks for
+        none: Any = NoEstimate()  # no lagged point and no estimate, which core never asks for
         core.cycle([j], now, none, none, runner.reg, runner.steps, True)
         if first:
             assert now.loss is not None
