@@ -218,6 +218,18 @@ SCALES: dict[str, Any] = {"tau": 1.0, "deep": [{"tau": 1.0}]}
 CONFIG = SimpleNamespace(tau=1.0)
 
 
+def test_a_compiled_module_inside_is_not_traced_with_the_watch() -> None:
+    class Compiled(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.b = torch.compile(self.b, backend="eager")  # type: ignore[assignment]
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        SCCD(Compiled().double(), F.mse_loss, lr=LR).step(*batch())
+    assert not [w for w in said if "saved_tensors" in str(w.message)]
+
+
 class FromGlobal(Net):
     zero = False
 

@@ -370,7 +370,7 @@ class CyclicOptimizer(Optimizer):
         """Prove the gradients again on this batch, as before the first step; nothing moves.
 
         The proof takes all samples, at the present point and at one beside it, where parameters
-        that are zero are not. What it shows, and what it cannot see: `docs/nets.md`.
+        that are zero are not. What it shows, and what it cannot see: `docs/design/nets.md`.
         """
         refuse_half()
         with exact_autocast():

@@ -50,7 +50,8 @@ _TOP = torch._C._autograd._top_saved_tensors_default_hooks
 class Watch(TorchFunctionMode):
     """What a call does beside computing: `seen` counts it, `moved` has the parameters it wrote to.
 
-    Parameters that are written to are copied before, and put back at the end of the watch.
+    Parameters that are written to are copied before, and put back at the end of the watch. A model
+    that holds compiled modules is not watched: torch.compile would trace the watch as well.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -59,6 +60,7 @@ class Watch(TorchFunctionMode):
         self.moved: dict[str, tuple[Tensor, Tensor]] = {}  # by name: itself, and as it was
         self.after: dict[str, Tensor] = {}  # the same, as the call left them
         self._at = {_storage(p): (n, p) for n, p in model.named_parameters() if p.numel()}
+        self._asleep = any("_orig_mod" in module._modules for module in model.modules())
         self._saving = _TOP(False)
         self._inference = torch.is_inference_mode_enabled()
 
@@ -83,8 +85,14 @@ class Watch(TorchFunctionMode):
                 if p is not None and name not in self.moved:
                     self.moved[name] = (p, p.detach().clone())
 
+    def __enter__(self) -> Watch:
+        if not self._asleep:
+            super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if not self._asleep:
+            super().__exit__(*error)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for name, (p, value) in self.moved.items():
                 self.after[name] = p.detach().clone()
