@@ -41,12 +41,12 @@ class Method:
     @property
     def accelerated(self) -> bool:
         """Whether cycles are extrapolated."""
-        return False
+        return bool(vars(self).get("accelerate"))
 
     @property
     def batches(self) -> dict[str, Any]:
-        """b, b' and p."""
-        return {"b": None, "b_small": None, "p": None}
+        """b, b' and p; None for what it does not take."""
+        return {name: vars(self).get(name) for name in ("b", "b_small", "p")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +57,6 @@ class PCCD(Method):
 
     accelerate: bool = False
 
-    @property
-    def accelerated(self) -> bool:
-        """Whether cycles are extrapolated."""
-        return bool(self.accelerate)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SCCD(Method):
@@ -70,11 +65,6 @@ class SCCD(Method):
     name, draws = "SCCD", "minibatch"
 
     b: int | None = None
-
-    @property
-    def batches(self) -> dict[str, Any]:
-        """b alone."""
-        return {"b": self.b, "b_small": None, "p": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +83,6 @@ class VROCCD(Method):
     b: int | None = None
     b_small: int | None = None
     p: float | None = None
-
-    @property
-    def batches(self) -> dict[str, Any]:
-        """b, b' and p."""
-        return {"b": self.b, "b_small": self.b_small, "p": self.p}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +153,7 @@ def make_sampler(
     """
     given = {"b": b, "b_small": b_small, "p": p}
     if method.draws == "full":
-        _refuse_all(given, type(method))
+        _refuse_any(given, type(method))
         if source is not None and not math.isfinite(source.n):
             raise ValueError("method='P-CCD' needs a finite f: for a stream use VRO-CCD or VR-CCD")
         return Full(1 if source is None else int(source.n))
@@ -183,12 +168,12 @@ def make_sampler(
             default = source.n if isinstance(source, FiniteSum) else 512
         b = int(min(default, source.n))
     if method.draws == "minibatch":
-        _refuse_all({"b_small": b_small, "p": p}, type(method))
+        _refuse_any({"b_small": b_small, "p": p}, type(method))
         return Minibatch(source, b)
     return Page(source, b, b_small, p)
 
 
-def _refuse_all(given: dict[str, Any], method: type[Method]) -> None:
+def _refuse_any(given: dict[str, Any], method: type[Method]) -> None:
     for name, value in given.items():
         if value is not None:
             _refuse(name, method)
