@@ -371,7 +371,7 @@ def test_all_dead_keeps_one_channel() -> None:
         assert model[9].in_features == 4
     reasons = {(row["layer"], row["side"]): row["reason"] for row in prune(model).left}
     assert "one channel is kept" in reasons["0", "outputs"]
-    assert reasons["0", "inputs"] == "its inputs are those of the model"
+    assert reasons["0", "inputs"] == "no layer alone gives its inputs"
     assert reasons["14", "outputs"] == "its values leave the model"
 
 

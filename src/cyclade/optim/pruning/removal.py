@@ -1,22 +1,131 @@
-"""Take dead rows and channels out of a model, with its outputs unchanged."""
+"""How sparse a model's weights are, and what is dead taken out with its outputs unchanged."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from cyclade.optim.pruning.links import Link, Links, find_links
-from cyclade.optim.pruning.operations import Norm
-from cyclade.optim.pruning.report import dead_slices, shaped, table
+from cyclade.optim.pruning.links import Link, Links, Norm, find_links
 
-__all__ = ["PruneReport", "prune"]
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Plain text, the first column to the left and the others to the right."""
+    cells = [[str(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for first, *others in cells:
+        right = (c.rjust(width) for c, width in zip(others, widths[1:], strict=True))
+        lines.append("  ".join([first.ljust(widths[0]), *right]).rstrip())
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
+
+
+def dead_slices(weight: Tensor, dim: int) -> Tensor:
+    """Which slices along ``dim`` hold nothing but zeros."""
+    zero = weight.detach() == 0
+    return zero.transpose(0, dim).flatten(1).all(dim=1)
+
+
+def shaped(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """The model's parameters by name; an error where one has no shape yet."""
+    found = list(model.named_parameters())
+    for name, parameter in found:
+        if is_lazy(parameter):
+            raise ValueError(f"{name} has no shape yet: run the model on a batch first")
+    return found
+
+
+@dataclass
+class SparsityReport:
+    """One row per parameter with two or more dimensions; prints as a table.
+
+    ``rows`` is a list of dicts (``pandas.DataFrame(report.rows)``) with the keys parameter, shape,
+    size, zeros (the fraction of exact zeros), rows, dead_rows, columns, dead_columns. A row is a
+    slice along dimension 0 (output features or channels), a column one along dimension 1 (input
+    features or channels).
+    """
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def size(self) -> int:
+        """Entries of all these parameters."""
+        return self._sum("size")
+
+    @property
+    def zeros(self) -> float:
+        """The fraction of them that is exactly zero."""
+        number: int = sum(round(row["zeros"] * row["size"]) for row in self.rows)
+        return number / max(self.size, 1)
+
+    @property
+    def dead_rows(self) -> int:
+        """Rows that hold nothing but zeros."""
+        return self._sum("dead_rows")
+
+    @property
+    def dead_columns(self) -> int:
+        """Columns that hold nothing but zeros."""
+        return self._sum("dead_columns")
+
+    def _sum(self, key: str) -> int:
+        return sum(int(row[key]) for row in self.rows)
+
+    def __str__(self) -> str:
+        total = {key: self._sum(key) for key in ("rows", "dead_rows", "columns", "dead_columns")}
+        lines = [
+            [name, shape, f"{100 * row['zeros']:.1f} %"]
+            + [f"{row[f'dead_{side}']} / {row[side]}" for side in ("rows", "columns")]
+            for name, shape, row in [
+                *((row["parameter"], "x".join(map(str, row["shape"])), row) for row in self.rows),
+                ("total", self.size, {"zeros": self.zeros, **total}),
+            ]
+        ]
+        return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], lines)
+
+
+@torch.no_grad()
+def sparsity(model: nn.Module) -> SparsityReport:
+    """Count exact zeros, dead rows and dead columns of all parameters with two or more dimensions.
+
+    Tied parameters count once. `cyclade.optim.prune` removes what is dead.
+
+    Example
+    -------
+    >>> import torch
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))
+    >>> with torch.no_grad():
+    ...     _ = model[0].weight.fill_(1.0)
+    ...     _ = model[0].weight[1].zero_()
+    ...     _ = model[2].weight.fill_(1.0)
+    >>> print(sparsity(model))
+    parameter  shape   zeros  dead rows  dead columns
+    -------------------------------------------------
+    0.weight     2x3  50.0 %      1 / 2         0 / 3
+    2.weight     1x2   0.0 %      0 / 1         0 / 2
+    total          8  37.5 %      1 / 3         0 / 5
+    """
+    rows: list[dict[str, Any]] = []
+    for name, parameter in shaped(model):
+        if parameter.dim() < 2:
+            continue
+        number = parameter.numel()
+        row: dict[str, Any] = {"parameter": name, "shape": tuple(parameter.shape), "size": number}
+        row["zeros"] = (number - int(parameter.count_nonzero())) / max(number, 1)
+        for dim, side in enumerate(("rows", "columns")):
+            row[side] = parameter.shape[dim]
+            row[f"dead_{side}"] = int(dead_slices(parameter, dim).sum()) if number else 0
+        rows.append(row)
+    return SparsityReport(rows)
+
 
 _ONE = "one channel is kept so that the layer is not empty"
 _PADDED = "its constant output is not 0 and what follows pads with zeros, or is not finite"
-
 _PARTLY = "other columns that read the same channels are not zero"
 
 
@@ -59,27 +168,17 @@ class PruneReport:
 def prune(model: nn.Module) -> PruneReport:
     """Remove dead rows and channels of Linear/Conv2d chains, in place; outputs do not change.
 
-    Channel c of a layer goes if the next layer's weights for it are all zero, or if it is
-    constant: its own weights are all zero (or the scale of a batch normalisation behind it is).
-    Its constant, f(bias_c) with f the operations in between, is then added to the next layer's
-    bias. This is repeated until nothing more can go. Every layer keeps at least one channel.
+    A channel goes if the next layer's weights for it are all zero, or if it is constant: its own
+    weights (or the scale of a batch normalisation behind it) are zero. Its constant is then added
+    to the next layer's bias. This is repeated; every layer keeps at least one channel.
 
-    The layers are found by tracing ``model.forward``, called with its required arguments only,
-    with torch.fx. Between two of them may stand pointwise activations, dropout, 2d pooling, batch
-    normalisation and a flatten to (batch, -1), as modules, functions or methods, each with one
-    user. Everything else (skip connections, layers called twice, tied parameters, groups, the
-    outputs of the model, constants that meet zero padding) is left, and the report says why.
-
-    Outputs are those in eval mode, up to rounding. Inputs of convolutions are taken to have a
-    batch dimension, and BatchNorm1d behind a Linear to act on its features. In training mode a
-    channel that passed through batch normalisation may have had another constant.
+    Layers are found by tracing ``model.forward``, with its required arguments only, by torch.fx: a
+    ValueError says why it cannot be. Between two of them may stand pointwise activations, dropout,
+    2d pooling, batch normalisation and a flatten to (batch, -1). All else is left, with the reason
+    in the report. Outputs are those in eval mode, up to rounding; inputs of convolutions are taken
+    to have a batch dimension, and BatchNorm1d behind a Linear to act on its features.
 
     **Build the optimizer again afterwards**: changed parameters are new tensors, without gradient.
-
-    Raises
-    ------
-    ValueError
-        If torch.fx cannot trace the model.
 
     Example
     -------
@@ -231,23 +330,22 @@ def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
         if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             continue
         transposed, groups = (getattr(module, key, 0) for key in ("transposed", "groups"))
-        sides = [("outputs", int(transposed), found.outputs)]
+        sides = [("outputs", int(transposed))]
         if transposed or groups <= 1:  # else dimension 1 is not the input channels
-            sides.append(("inputs", 1 - int(transposed), found.inputs))
-        for side, dim, reasons in sides:
+            sides.append(("inputs", 1 - int(transposed)))
+        for side, dim in sides:
             weight = module.weight
             dead = int(dead_slices(weight, dim).sum()) if weight.numel() else 0
-            if not dead:
-                continue
-            if name in reasons:
-                reason = reasons[name]
-            elif side == "outputs" and name in found.links:
-                reason = _ONE if weight.shape[dim] == 1 else _PADDED
-            elif side == "inputs" and name in fed:
+            if side == "inputs" and name in fed:
                 reason = _ONE if fed[name].weight.shape[0] == 1 else _PARTLY
-            elif isinstance(module, (nn.Linear, nn.Conv2d)):
-                reason = "forward does not call it as a module"
+            elif side == "inputs":
+                layer = found.read_by.get(name)
+                why = "it is linked elsewhere" if layer is None else found.stay.get(layer)
+                reason = f"{layer} stays: {why}" if layer else "no layer alone gives its inputs"
+            elif name in found.links:
+                reason = _ONE if weight.shape[dim] == 1 else _PADDED
             else:
-                reason = f"{type(module).__name__} layers are left alone"
-            left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
+                reason = found.stay.get(name, "forward does not call it as a plain layer")
+            if dead:
+                left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
     return left
