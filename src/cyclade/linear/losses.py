@@ -709,10 +709,15 @@ def get(loss: str | Loss | Any, **parameters: Any) -> Loss:
     Logistic()
     """
     if isinstance(loss, str):
+        known_names = BY_NAME
         if loss not in BY_NAME:
-            names = f"the names are {', '.join(BY_NAME)}{meant(loss, BY_NAME)}"
+            from cyclade.linear import distributions
+
+            known_names = {**BY_NAME, **distributions.BY_NAME}
+        if loss not in known_names:
+            names = f"the names are {', '.join(known_names)}{meant(loss, known_names)}"
             raise ValueError(f"loss: there is no {loss!r}; {names}")
-        return BY_NAME[loss](**parameters)
+        return known_names[loss](**parameters)
     if parameters:
         raise ValueError(f"loss: {', '.join(parameters)} can only be given with a loss by name")
     if isinstance(loss, type):

@@ -236,6 +236,8 @@ class Stopping:
         self._best, self._lowest = min(self._best, value), min(self._lowest, now.objective)
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
         self.target = min(self.target, 0.5 * now.distance * self.goal / max(value, self.goal, TINY))
+        if self._idle:  # what was asked for was there already
+            self.target *= 0.1
         return self._stalled == self.tuning.stalled_checks
 
     def _keep(self, state: Any, value: float) -> None:

@@ -1,0 +1,157 @@
+"""Further distributions and links: against their definitions, statsmodels and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import TweedieRegressor
+
+from cyclade.linear import (
+    GeneralizedLinear,
+    GeneralizedLinearClassifier,
+    distributions,
+    losses,
+    penalties,
+    solve,
+)
+
+ALL = [
+    losses.get("tweedie", power=1.0), losses.get("tweedie", power=1.4),
+    losses.get("tweedie", power=2.0), losses.get("negative_binomial", dispersion=0.7),
+    losses.get("inverse_gaussian"), losses.get("binomial"), losses.get("probit"),
+    losses.get("cloglog"),
+]  # fmt: skip
+NAMED = {"ids": repr}
+
+
+def draw(loss, rng, n, spread=1.0):
+    """X, and y from the distribution."""
+    X = rng.standard_normal((n, 6))
+    z = spread * (0.4 * X[:, 0] - 0.3 * X[:, 1] + 0.1)
+    mean = loss.mean(z)
+    if loss.target == "signs":
+        return X, np.where(rng.random(n) < mean, 1.0, -1.0)
+    draws = {
+        "Tweedie": lambda: rng.gamma(2.0, mean / 2.0) * (1.0 if loss.power == 2.0 else
+                                                         rng.random(n) < 0.8),
+        "NegativeBinomial": lambda: rng.poisson(mean * rng.gamma(1 / 0.7, 0.7, n)).astype(float),
+        "InverseGaussian": lambda: rng.wald(mean, 4.0),
+        "Binomial": lambda: rng.binomial(8, mean) / 8.0,
+    }  # fmt: skip
+    return X, draws[type(loss).__name__]()
+
+
+@pytest.mark.parametrize("loss", ALL, **NAMED)
+def test_derivatives_bounds_and_conjugates(loss):
+    rng = np.random.default_rng(0)
+    _, y = draw(loss, rng, 400)
+    z, h = 2.0 * rng.standard_normal(400), 1e-6
+    loss.check(y)
+    slope = (loss.value(y, z + h) - loss.value(y, z - h)) / (2 * h)
+    np.testing.assert_allclose(loss.gradient(y, z), slope, rtol=1e-5, atol=1e-7)
+    second = (loss.gradient(y, z + h) - loss.gradient(y, z - h)) / (2 * h)
+    np.testing.assert_allclose(loss.second_derivative(y, z), second, rtol=1e-5, atol=1e-7)
+    if loss.convex:
+        assert (loss.curvature(y, z) >= 0).all()
+        assert (loss.curvature(y, z) <= loss.bound).all()
+    if hasattr(loss, "conjugate"):
+        u = loss.gradient(y, z)
+        np.testing.assert_allclose(loss.conjugate(y, u), u * z - loss.value(y, z), atol=1e-9)
+        assert np.isinf(loss.conjugate(y, u + 1e6)).all()
+        np.testing.assert_allclose(loss.conjugate(y, 0 * u), 0.0, atol=1e-12)  # half deviances
+
+
+@pytest.mark.parametrize("loss", ALL, **NAMED)
+@pytest.mark.parametrize("z", [-700.0, -60.0, -1e-9, 0.0, 5.0])
+def test_far_predictions_stay_finite(loss, z):
+    y = np.array([1.0]) if loss.target == "signs" or loss.check(np.ones(1)) is None else None
+    for found in (loss.value(y, np.array([z])), loss.gradient(y, np.array([z])),
+                  loss.curvature(y, np.array([z]))):  # fmt: skip
+        growing = z < -60.0 and type(loss).__name__ in ("Tweedie", "InverseGaussian")
+        assert growing or np.isfinite(found).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(which=st.integers(0, len(ALL) - 1), seed=st.integers(0, 999), share=st.floats(0.02, 0.5))
+def test_fits_are_stationary(which, seed, share):
+    loss = ALL[which]
+    X, y = draw(loss, np.random.default_rng(seed), 120)
+    if np.ptp(y) == 0:
+        return
+    null = solve(X, y, loss, lam=1e3)
+    lam = share * np.abs(X.T @ loss.gradient(y, np.full(120, null.intercept))).max() / 120
+    fit = solve(X, y, loss, lam=lam, tol=1e-7)
+    g = X.T @ loss.gradient(y, X @ fit.coef + fit.intercept) / 120
+    far = [penalties.L1(lam).distance(x, gj, 0) for x, gj in zip(fit.coef, g, strict=True)]
+    assert fit.certificate.reached
+    assert max(far) <= 1e-3 * lam
+    slope = loss.gradient(y, X @ fit.coef + fit.intercept).mean()
+    assert abs(slope) <= 1e-6
+
+
+@pytest.mark.parametrize("power", [1.0, 1.3, 1.9, 2.0])
+def test_tweedie_agrees_with_scikit_learn(power):
+    X, y = draw(losses.get("tweedie", power=power), np.random.default_rng(1), 300)
+    peer = TweedieRegressor(power=power, alpha=0.1, link="log", tol=1e-8, max_iter=5000).fit(X, y)
+    own = solve(X, y, distributions.Tweedie(power), penalties.ElasticNet(0.1, 0.0), tol=1e-9)
+    np.testing.assert_allclose(own.coef, peer.coef_, atol=2e-5)
+
+
+def test_inverse_gaussian_agrees_with_scikit_learn():
+    X, y = draw(losses.get("inverse_gaussian"), np.random.default_rng(2), 300)
+    peer = TweedieRegressor(power=3, alpha=0.1, link="log", tol=1e-8, max_iter=5000).fit(X, y)
+    own = solve(X, y, "inverse_gaussian", penalties.ElasticNet(0.1, 0.0), tol=1e-8)
+    np.testing.assert_allclose(own.coef, peer.coef_, atol=2e-5)
+
+
+def test_unpenalised_fits_agree_with_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    links = sm.families.links
+    families = {
+        "negative_binomial": sm.families.NegativeBinomial(links.Log(), alpha=0.7),
+        "binomial": sm.families.Binomial(),
+        "probit": sm.families.Binomial(links.Probit()),
+        "cloglog": sm.families.Binomial(links.CLogLog()),
+    }
+    for loss in ALL[3:4] + ALL[5:]:
+        name = next(n for n, kind in distributions.BY_NAME.items() if type(loss) is kind)
+        X, y = draw(loss, np.random.default_rng(3), 400)
+        trials = np.random.default_rng(4).integers(1, 5, 400).astype(float)
+        target = y if loss.target == "real" else 0.5 * (y + 1.0)
+        design = sm.add_constant(X)
+        peer = sm.GLM(target, design, family=families[name], freq_weights=trials).fit()
+        own = solve(X, y, loss, lam=0.0, sample_weight=trials, tol=1e-10)
+        np.testing.assert_allclose(own.coef, peer.params[1:], atol=1e-5)
+        assert own.intercept == pytest.approx(peer.params[0], abs=1e-5)
+
+
+def test_estimators_take_them_by_name():
+    rng = np.random.default_rng(5)
+    X, y = draw(losses.get("tweedie", power=1.5), rng, 200)
+    model = GeneralizedLinear("tweedie", "l1").fit(X, y)
+    assert (model.predict(X) > 0).all()
+    labels = np.where(X[:, 0] + 0.3 * rng.standard_normal(200) > 0, "yes", "no")
+    for name in ("probit", "cloglog"):
+        model = GeneralizedLinearClassifier(name, "mcp", alpha=0.05).fit(X, labels)
+        assert model.score(X, labels) > 0.85
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="did you mean 'tweedie'"):
+        GeneralizedLinear("tweedy").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "message"),
+    [
+        ("tweedie", [-1.0, 1.0], "Tweedie: y must hold finite numbers >= 0"),
+        ("inverse_gaussian", [0.0, 1.0], "InverseGaussian: y must hold finite numbers > 0"),
+        ("binomial", [0.0, 2.0], "Binomial: y must hold finite numbers between 0 and 1"),
+        ("negative_binomial", [-1.0, 2.0], "NegativeBinomial: y must hold finite numbers >= 0"),
+    ],
+)
+def test_targets_outside_the_distribution_are_refused(loss, y, message):
+    with pytest.raises(ValueError, match=message):
+        solve(np.ones((2, 1)), np.array(y), loss, lam=0.1)
+    with pytest.raises(ValueError, match="Tweedie: power must be between 1 and 2"):
+        losses.get("tweedie", power=3.0)
