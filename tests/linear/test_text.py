@@ -11,7 +11,7 @@ from cyclade.linear import path
 
 
 def text_like(n, p, length, seed, noise):
-    """Words of Zipf's law in two topics, as sublinear tf-idf, and labels of which some are wrong."""
+    """Words of Zipf's law in two topics, as sublinear tf-idf, and labels with mistakes."""
     rng = np.random.default_rng(seed)
     words = 1 / np.arange(1, p + 1) ** 1.05
     words /= words.sum()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cyclade._checks import positive, require
-from cyclade.linear.losses import Array, Loss, _Signs, exp, expit, rows, softplus, xlogx
+from cyclade.linear.losses import FURTHER, Array, Loss, _Signs, exp, expit, rows, softplus, xlogx
 
 __all__ = [
     "BY_NAME", "Binomial", "ComplementaryLogLog", "InverseGaussian", "NegativeBinomial", "Probit",
@@ -132,10 +132,11 @@ class InverseGaussian(Loss):
 
     convex, flat = False, False
 
+    @np.errstate(over="ignore")  # a line search turns back from inf
     def value(self, y: Array, z: Array) -> Array:
-        with np.errstate(over="ignore"):  # a line search turns back from inf
-            return rows(0.5 * y * (exp(-z) - 1.0 / y) ** 2)
+        return rows(0.5 * y * (exp(-z) - 1.0 / y) ** 2)
 
+    @np.errstate(over="ignore")  # a line search turns back from inf
     def gradient(self, y: Array, z: Array) -> Array:
         return np.asarray(exp(-z) * (1.0 - y * exp(-z)))
 
@@ -143,6 +144,7 @@ class InverseGaussian(Loss):
         """The larger of φ'' and its mean at μ, e^{−z}: line searches shorten what goes too far."""
         return np.maximum(self.second_derivative(y, z), exp(-z))
 
+    @np.errstate(over="ignore")  # a line search turns back from inf
     def second_derivative(self, y: Array, z: Array) -> Array:
         return np.asarray(exp(-z) * (2.0 * y * exp(-z) - 1.0))
 
@@ -270,3 +272,4 @@ BY_NAME: dict[str, type[Loss]] = {
     "tweedie": Tweedie, "negative_binomial": NegativeBinomial, "inverse_gaussian": InverseGaussian,
     "binomial": Binomial, "probit": Probit, "cloglog": ComplementaryLogLog,
 }  # fmt: skip
+FURTHER.update(BY_NAME)

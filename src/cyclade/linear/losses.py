@@ -685,6 +685,8 @@ BY_NAME: dict[str, type[Loss]] = {
     "cauchy": Cauchy, "welsch": Welsch, "geman_mcclure": GemanMcClure, "tukey": Tukey,
 }  # fmt: skip
 
+FURTHER: dict[str, type[Loss]] = {}  # those of `distributions`, which puts them here
+
 
 def get(loss: str | Loss | Any, **parameters: Any) -> Loss:
     """The loss of that name, or the object itself once it is seen to have what a loss needs.
@@ -709,11 +711,7 @@ def get(loss: str | Loss | Any, **parameters: Any) -> Loss:
     Logistic()
     """
     if isinstance(loss, str):
-        known_names = BY_NAME
-        if loss not in BY_NAME:
-            from cyclade.linear import distributions
-
-            known_names = {**BY_NAME, **distributions.BY_NAME}
+        known_names = {**BY_NAME, **FURTHER}
         if loss not in known_names:
             names = f"the names are {', '.join(known_names)}{meant(loss, known_names)}"
             raise ValueError(f"loss: there is no {loss!r}; {names}")
