@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import re
 import signal
@@ -409,3 +410,14 @@ def test_names_of_runs_do_not_move_the_terminal(
     made_up_runs.make(tmp_path / "\x1b[31mred", RunConfig(epochs=1))
     assert main(["show", str(tmp_path)]) == 0
     assert r"\x1b[31mred" in capsys.readouterr().out
+
+
+def test_warnings_and_errors_do_not_move_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from cyclade.experiments.display import warnings_shown
+
+    with warnings_shown():
+        logging.getLogger("cyclade.experiments").warning("%s: written again", "\x1b[31mred")
+    assert main(["show", "\x1b[31mred"]) == 2
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert said.count(r"\x1b[31mred") == 2

@@ -15,6 +15,7 @@ import cyclade
 from cyclade._checks import meant
 from cyclade.cli import completion, doctor, plans, runs
 from cyclade.cli.arguments import Parser
+from cyclade.files.names import printable
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 ANYWHERE = (doctor.doctor, completion.complete)
@@ -80,7 +81,7 @@ def _experiment(chosen: argparse.Namespace) -> int:
 
 
 def _say(message: str) -> None:
-    print(f"cyclade: {' '.join(message.split())}", file=sys.stderr)
+    print(printable(f"cyclade: {' '.join(message.split())}"), file=sys.stderr)
 
 
 def _ready_to_print() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.folder import Row
+from cyclade.files.names import printable
 
 EVERY = 10.0
 """Seconds between two plain lines about the same run."""
@@ -118,7 +119,7 @@ def warnings_shown() -> Iterator[None]:
 
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return f"cyclade: warning: {' '.join(record.getMessage().split())}"
+        return printable(f"cyclade: warning: {' '.join(record.getMessage().split())}")
 
 
 def _progress() -> Any:
