@@ -454,7 +454,9 @@ class CyclicOptimizer(Optimizer):
     def _prove(self, batches: list[Batch], every: bool = False, *, thorough: bool = False) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything."""
         self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
-        with in_turn(alone=True) if not self._is_proved(batches) or every else nullcontext():
+        if not every and batches and self._is_proved(batches):
+            return False
+        with in_turn(alone=True):
             return self._proved_anew(batches, every, thorough)
 
     def _proved_anew(self, batches: list[Batch], every: bool, thorough: bool) -> bool:
