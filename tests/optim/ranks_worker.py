@@ -255,7 +255,7 @@ def minimize_stops_everywhere_at_once() -> None:
     rank = dist.get_rank()
     res = fit("numpy", method="SCCD", b=8, callback=lambda r: rank == 1 and r.cycle == 3)
     assert (res.cycles, "stopped by the callback" in res.message) == (3, True)
-    options = {"method": "SCCD", "b": 8, "max_seconds": 1.0}
+    options = {"method": "SCCD", "b": 8, "max_seconds": 1.0, "L": 4.0}  # whose estimate would count
     res = fit("numpy", **options, callback=lambda r: time.sleep(1.1 * (rank == 1 and r.cycle == 2)))
     assert (res.cycles, "max_seconds" in res.message) == (2, True)
 
