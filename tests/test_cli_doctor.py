@@ -72,11 +72,12 @@ def test_it_runs_where_only_the_core_is_installed() -> None:
         "u.find_spec = lambda name, *a: None if name in missing else find(name, *a)\n"
         "from cyclade.cli import main\n"
         "assert main(['completion', 'bash']) == 0\n"
-        "assert main(['config']) == 2\n"
+        "assert main(['config']) == 0\n"
+        "assert main(['run', '--out', 'nowhere']) == 2\n"
         "sys.exit(main(['doctor']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "GPUs are used through torch, which is not installed" in done.stdout
-    assert done.stderr.startswith("cyclade: this command needs tom")
+    assert done.stderr.startswith("cyclade: this command needs torch")
     assert done.stderr.count("\n") == 1
