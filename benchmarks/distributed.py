@@ -12,7 +12,6 @@ rank, and what a reduction of so many bytes takes.
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
     python benchmarks/distributed.py --checkpoints        # what writing and resuming take
     python benchmarks/distributed.py --predict            # 8 and 64 GPUs, by the model
-    python benchmarks/distributed.py --tables             # Dask; see distributed_tables.py
 
 Only a quiet machine with a core for every rank says anything about throughput.
 """
@@ -40,7 +39,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-import distributed_tables
 import nets_models
 from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
 from tables import table
@@ -365,9 +363,6 @@ def checkpoints(batch: int, repeats: int, path: Path | None) -> None:
 
 def main() -> None:
     """Run the worlds and print the table."""
-    if sys.argv[1:2] == ["--tables"]:
-        distributed_tables.main(sys.argv[2:])
-        return
     if sys.argv[1:2] == ["--as-rank"]:
         batch, repeats, backend, out = sys.argv[2:6]
         as_rank(int(batch), int(repeats), backend, Path(out), [int(k) for k in sys.argv[6:]])

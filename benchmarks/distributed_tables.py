@@ -1,7 +1,7 @@
 """Tables on Dask workers: l1 logistic regression and Lasso beside dask-glm and dask-ml, in one run.
 
-    python benchmarks/distributed.py --tables --csv docs/benchmarks/tables.csv    # all of it
-    python benchmarks/distributed.py --tables --problems sparse --workers 1
+    python benchmarks/distributed_tables.py --csv docs/benchmarks/tables.csv    # all of it
+    python benchmarks/distributed_tables.py --problems sparse --workers 1
 
 Problems are 2,000,000 x 100, three times as many rows (without peers: what a second worker gains
 where Dask's own time counts less) and a sparse 500,000 x 50,000 (CSR blocks), the latter at two λ.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -12,13 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
-TABLES = "--tables --problems dense --rows 4000 --chunks 2 --workers 1 --repeats 1 --peers"
+TABLES = "--problems dense --rows 4000 --chunks 2 --workers 1 --repeats 1 --peers"
+LASSO = "--only lasso dense /10 --limit 5 --work OUT"
 SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "classes": "--only iris l1 10 --rounds 1 --limit 5",
     "distributed": "--ranks 1 --batch 64 --repeats 1",
     "distributed_tables": f"{TABLES} --losses squared",
     "figures": "--check",
-    "linear": "--only lasso dense /10 --limit 5 --repeats 1 --solvers ours --work OUT --out OUT",
+    "linear": f"{LASSO} --repeats 1 --solvers ours scikit_learn --out OUT",
     "linear_overhead": "--repeats 2",
     "linear_products": "--rows 400",
     "linear_rows": "small --data-dir OUT --epochs 1 --seeds 1",
@@ -37,7 +39,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "samples": "digits --epochs 1 --seeds 1 --jobs 1 --out OUT",
     "structure": "",
     "tuning": "--only newton --rounds 1",
-    "versions": "ROOT ROOT --only lasso dense /10 --duel 1 --limit 5 --work OUT",
+    "versions": f"ROOT ROOT {LASSO} --duel 1",
 }
 PARTS = {"figures_benchmarks", "figures_results", "nets_models", "tables"}  # imported by others
 TESTED = {"pages"}  # in tests/experiments/test_report_claims.py: it writes into docs
@@ -55,9 +57,8 @@ def test_a_script_runs(name: str, tmp_path: Path) -> None:
     X = rng.standard_normal((200, 10))
     np.savez(tmp_path / "small.npz", X=X, y=X[:, 0] > 0)
     words = SMALL[name].replace("OUT", str(tmp_path)).replace("ROOT", str(ROOT)).split()
-    script = "distributed" if name == "distributed_tables" else name
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / f"{script}.py"), *words],
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), *words],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -65,3 +66,14 @@ def test_a_script_runs(name: str, tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_a_ratio_that_fell_by_a_third_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    quick = importlib.import_module("quick")
+    last = {"version": "0.1.0", "lasso": "3.00", "mcp": "1.00", "new": ""}
+    found = {"lasso": (0.1, "celer", 1.9), "mcp": (0.1, "skglm", 0.9), "new": (0.1, "none", 0.1)}
+    assert quick.fallen(found, last) == ["lasso: 1.90, 3.00 in 0.1.0"]
+    rows = quick.released(quick.TABLE)
+    assert rows
+    assert all(set(row) == {"version", "python", "machine", *quick.LINES} for row in rows)
