@@ -199,8 +199,7 @@ def _make(chosen: argparse.Namespace) -> None:
     from cyclade.experiments import plans
     from cyclade.experiments.datasets import find
     from cyclade.experiments.display import duration
-    from cyclade.experiments.estimate import announced
-    from cyclade.experiments.outline import findings, outline
+    from cyclade.experiments.outline import announced, findings, outline
     from cyclade.experiments.report import summary
     from cyclade.experiments.report.files import read_timing
     from cyclade.experiments.report.tables import timing_table

@@ -15,7 +15,7 @@ from cyclade._extras import needs
 if TYPE_CHECKING:
     from cyclade.experiments.archive import find_runs, pack, unpack
     from cyclade.experiments.config import RunConfig
-    from cyclade.experiments.data import Dataset, Split, load
+    from cyclade.experiments.data import Dataset, Split, load, network
     from cyclade.experiments.datasets import DatasetInfo
     from cyclade.experiments.errors import (
         ConfigError,
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
         ExperimentError,
         FolderError,
     )
-    from cyclade.experiments.fetching import fetch, verify
     from cyclade.experiments.folder import Row, RunFolder, RunResult
-    from cyclade.experiments.networks import network
+    from cyclade.experiments.official import fetch, verify
     from cyclade.experiments.running import run, run_many
 
 METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
@@ -34,12 +33,11 @@ METHODS = ("SGD", "SCCD", "PAGE", "VRO-CCD", "VR-CCD")
 _HOMES = {
     "archive": ("find_runs", "pack", "unpack"),
     "config": ("RunConfig",),
-    "data": ("Dataset", "Split", "load"),
+    "data": ("Dataset", "Split", "load", "network"),
     "datasets": ("DatasetInfo",),
     "errors": ("ConfigError", "DataError", "DeviceError", "ExperimentError", "FolderError"),
-    "fetching": ("fetch", "verify"),
     "folder": ("Row", "RunFolder", "RunResult"),
-    "networks": ("network",),
+    "official": ("fetch", "verify"),
     "running": ("run", "run_many"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -93,11 +93,6 @@ def find_runs(root: str | Path) -> list[RunResult]:
     return [found[place] for place in sorted(found)]
 
 
-def final_runs(root: str | Path) -> list[RunResult]:
-    """The runs of an experiment without those of its search."""
-    return [run for run in find_runs(root) if not of_search(run, Path(root))]
-
-
 def of_search(run: RunResult, root: Path) -> bool:
     """Whether a run only served to choose a learning rate."""
     return TUNE in run.folder.relative_to(root).parts[:-1]

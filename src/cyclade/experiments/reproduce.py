@@ -16,8 +16,8 @@ from cyclade.experiments import archive
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.device import resolve
 from cyclade.experiments.errors import FolderError
-from cyclade.experiments.fetching import verify
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, holds
+from cyclade.experiments.official import verify
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.running import check_jobs
 from cyclade.experiments.timing import TIMING, time_alone

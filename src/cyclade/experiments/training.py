@@ -12,11 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.experiments.config import CURVATURE_DAMPING, RunConfig
-from cyclade.experiments.data import Dataset, Split
+from cyclade.experiments.data import Dataset, Split, network
 from cyclade.experiments.draws import Coins, Draws, Sampling, Shuffled
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
-from cyclade.experiments.networks import network
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError
 from cyclade.optim.blocks.costs import cycle_cost, direction, stage_costs
 from cyclade.optim.multi_step import MultiStep

@@ -18,10 +18,11 @@ import numpy as np
 
 from cyclade._checks import meant
 from cyclade.experiments.errors import DataError
-from cyclade.experiments.official import Official
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from cyclade.experiments.official import Official
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 """Pixels and labels."""

@@ -28,7 +28,7 @@ def read(contents: Contents) -> Parts:
 
 def net() -> nn.Sequential:
     """LeNet-5."""
-    from cyclade.experiments.networks import lenet
+    from cyclade.experiments.data import lenet
 
     return lenet(channels=3, padding=0, flat=16 * 5 * 5, hidden=(120, 84))
 

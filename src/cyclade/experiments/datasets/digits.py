@@ -45,7 +45,7 @@ def doubled(images: np.ndarray[Any, Any]) -> Bytes:
 
 def net() -> nn.Sequential:
     """A LeNet of half the width."""
-    from cyclade.experiments.networks import lenet
+    from cyclade.experiments.data import lenet
 
     return lenet(channels=1, padding=2, flat=16 * 2 * 2, hidden=(60, 42))
 

@@ -32,7 +32,7 @@ def idx(content: bytes) -> Bytes:
 
 def net() -> nn.Sequential:
     """LeNet-5; padded, the images are 32x32."""
-    from cyclade.experiments.networks import lenet
+    from cyclade.experiments.data import lenet
 
     return lenet(channels=1, padding=2, flat=16 * 5 * 5, hidden=(120, 84))
 
