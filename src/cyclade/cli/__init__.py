@@ -10,15 +10,21 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 import cyclade
 from cyclade._checks import meant
-from cyclade.cli import completion, doctor, plans, runs
 from cyclade.cli.arguments import Parser
 from cyclade.files.names import printable
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
-ANYWHERE = (doctor.doctor, completion.complete)
+HOMES = {
+    "config": "runs", "data": "runs", "run": "runs", "show": "runs", "tune": "plans",
+    "reproduce": "plans", "study": "plans", "report": "plans", "doctor": "doctor",
+    "completion": "completion",
+}  # fmt: skip
+"""The module of each command: it is loaded for that command, and for lists of all of them."""
+ANYWHERE = ("doctor", "completion")
 """Commands that need no more than `import cyclade` does."""
 
 
@@ -47,13 +53,13 @@ def _run(arguments: list[str]) -> int:
     if not arguments:
         parser().print_help(sys.stderr)
         return BAD_INPUT
-    chosen, unknown = parser().parse_known_args(arguments)
+    chosen, unknown = parser(arguments[0]).parse_known_args(arguments)
     if unknown:
         hint = meant(unknown[0], chosen.parser.options()) if unknown[0].startswith("-") else ""
         chosen.parser.error(f"{unknown[0]!r} is not known here{hint}")
     chosen.arguments = arguments
     try:
-        if chosen.command in ANYWHERE:
+        if arguments[0] in ANYWHERE:
             chosen.command(chosen)
             return 0
         return _experiment(chosen)
@@ -97,8 +103,8 @@ def _mute() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parser() -> Parser:
-    """All commands."""
+def parser(command: str = "") -> Parser:
+    """All commands; or one alone, with those that live beside it."""
     whole = Parser(
         prog="cyclade",
         description="Cyclic block coordinate descent with variance reduction: the experiments.",
@@ -112,6 +118,7 @@ def parser() -> Parser:
     commands = whole.add_subparsers(
         title="commands", required=True, metavar="COMMAND", parser_class=Parser
     )
-    for part in (runs, plans, doctor, completion):
-        part.add(commands)
+    alone = command in HOMES and command != "completion"  # which writes down all of them
+    for home in [HOMES[command]] if alone else dict.fromkeys(HOMES.values()):
+        import_module(f"cyclade.cli.{home}").add(commands)
     return whole
