@@ -37,15 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # what cannot be written shows here, not when Python ends
         return code
     except KeyboardInterrupt:
-        _say("interrupted; the same command goes on from here")
+        _print_error("interrupted; the same command goes on from here")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone: end as other tools do
-        _mute()
+        _drop_output()
         return BROKEN_PIPE
     except OSError as error:
-        _mute()
+        _drop_output()
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}{error.strerror or error}")
+        _print_error(f"{where}{error.strerror or error}")
         return BAD_INPUT
 
 
@@ -66,7 +66,7 @@ def _run(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "cyclade":
             raise
-        _say(
+        _print_error(
             f"this command needs {error.name}, which is not installed: in a checkout of cyclade, "
             "pip install '.[experiments]'; cyclade doctor lists what is missing"
         )
@@ -81,12 +81,12 @@ def _experiment(chosen: argparse.Namespace) -> int:
         with warnings_shown():
             chosen.command(chosen)
     except ExperimentError as error:
-        _say(str(error))
+        _print_error(str(error))
         return BAD_INPUT
     return 0
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     print(printable(f"cyclade: {' '.join(message.split())}"), file=sys.stderr)
 
 
@@ -97,7 +97,7 @@ def _ready_to_print() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _mute() -> None:
+def _drop_output() -> None:
     """What is still in the buffer cannot be written, and Python shall not try again."""
     with suppress(OSError, ValueError, AttributeError):  # it is no file, or not there
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

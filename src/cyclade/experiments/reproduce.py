@@ -82,12 +82,12 @@ class _Maker:
         write_json(root / PLAN, _described(plan, self.command))
         for other in plan.shows:
             self.make(other)
-            _take_over(other, self.out / other.name, root)
+            _copy_results(other, self.out / other.name, root)
         curves, notes = self._tune(plan, root)
         write_json(root / PLAN, _described(replace(plan, notes=plan.notes + notes), self.command))
         runs = [run for curve in curves for run in plan.runs(curve)]
         if runs:
-            made = sum(_borrow(run, self.out, root) for run in runs)
+            made = sum(_reuse(run, self.out, root) for run in runs)
             there = f", {made} of them made before in {self.out}" if made else ""
             self.log(f"{plan.name}: {_runs(len(runs))}{there}")
             longest_first(runs, root / RUNS, **self.options)
@@ -192,7 +192,7 @@ def _described(plan: Plan, command: str) -> dict[str, Any]:
     }
 
 
-def _take_over(plan: Plan, source: Path, target: Path) -> None:
+def _copy_results(plan: Plan, source: Path, target: Path) -> None:
     """The results of another plan, without its checkpoints; of a table of times, the times."""
     if plan.timed:
         write_json(target / TIMING, read_json(source / TIMING))
@@ -202,7 +202,7 @@ def _take_over(plan: Plan, source: Path, target: Path) -> None:
         _copy(run, target / RUNS / run.name)
 
 
-def _borrow(run: RunConfig, out: Path, root: Path) -> bool:
+def _reuse(run: RunConfig, out: Path, root: Path) -> bool:
     """Take a run that another experiment in `out` has made: the same config, the same run."""
     place = root / RUNS / run.slug()
     if place.exists():

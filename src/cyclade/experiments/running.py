@@ -91,7 +91,7 @@ def _trained(
         for problem in problems:
             _log.warning("%s: made again from the last good checkpoint", problem)
         (place.path / DONE).unlink()
-    rows = _take_up(training, place)
+    rows = _resumed(training, place)
     place.add_start({**about(training.device, training.epoch), "side_by_side": side_by_side})
     place.write_history(rows)
     if watch is not None:
@@ -123,7 +123,7 @@ def _prepared(name: str, folder: Path | None, device: torch.device, held_out: fl
         raise ConfigError(f"held_out = {held_out}: {error}") from error
 
 
-def _take_up(training: Training, place: RunFolder) -> list[Row]:
+def _resumed(training: Training, place: RunFolder) -> list[Row]:
     """The history in the last good checkpoint, with the training standing at its end."""
     refused = ""
     for name, state in place.checkpoints(training.device):
@@ -216,7 +216,7 @@ def run_many(
             else:
                 failures |= _in_processes(group, root, data_dir, together, display)
     if failures:
-        raise _joined(failures)
+        raise _one_error(failures)
     return [RunFolder(root / config.slug()).result() for config in configs]
 
 
@@ -301,7 +301,7 @@ def _in_processes(
     configs: list[RunConfig], root: Path, data_dir: str | Path | None, jobs: int, display: Display
 ) -> dict[RunConfig, Exception]:
     failures: dict[RunConfig, Exception] = {}
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_bound)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
     try:
         running: dict[Future[None], RunConfig] = {
             pool.submit(_work, config, root / config.slug(), data_dir, jobs): config
@@ -339,7 +339,7 @@ def _work(config: RunConfig, folder: Path, data_dir: str | Path | None, jobs: in
         run(config, folder, data_dir=data_dir, side_by_side=jobs)
 
 
-def _bound() -> None:
+def _end_with_parent() -> None:
     """A worker lives as long as its parent. An interrupt is the parent's affair: it ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -352,7 +352,7 @@ def _bound() -> None:
         threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _joined(failures: dict[RunConfig, Exception]) -> Exception:
+def _one_error(failures: dict[RunConfig, Exception]) -> Exception:
     """One error for all; a single one is passed on as it is."""
     if len(failures) == 1:
         return next(iter(failures.values()))

@@ -18,7 +18,7 @@ from cyclade.experiments.folder import Row, RunResult
 from cyclade.experiments.plans.plan import Check
 from cyclade.experiments.report.board import ALONE, Y_LABELS, Board, value
 from cyclade.experiments.report.files import plain_value
-from cyclade.experiments.report.groups import Group, said, spread
+from cyclade.experiments.report.groups import Group, spread, words_of
 from cyclade.experiments.report.tables import NOTHING, Table, plus_minus
 
 WHOLE = Path(__file__).parents[1] / "plans" / "whole.json"
@@ -322,12 +322,12 @@ def _name(check: Check) -> str:
     shared = {k: v for k, v in check.mine.items() if k in check.other and check.other[k] == v}
     pair = " / ".join(
         ", ".join(
-            said(key, v)
+            words_of(key, v)
             for key, v in one.items()
             if key not in shared and (key == "method" or v is not None)
         )
         for one in (check.mine, check.other)
     )
-    rest = [said(key, v) for key, v in shared.items()]
+    rest = [words_of(key, v) for key, v in shared.items()]
     when = ["at equal seconds"] if check.at == "seconds" else []
     return "; ".join([pair, _NAMES[check.by], *when, *rest])

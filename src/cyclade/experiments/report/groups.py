@@ -146,10 +146,10 @@ def _finite(value: float | None) -> bool:
 # ------------------------------------------------------------- what groups and panels are called
 
 
-def said(key: str, value: Any) -> str:
+def words_of(key: str, value: Any) -> str:
     """A value of a config in a few words.
 
-    >>> said("batch", 512), said("spectral", None), said("order", (0, 2, 1))
+    >>> words_of("batch", 512), words_of("spectral", None), words_of("order", (0, 2, 1))
     ('b = 512', 'without spectral normalisation', 'order 0-2-1')
     """
     if key in _WORDS:
@@ -226,7 +226,9 @@ def names(groups: Sequence[Group], keys: Sequence[str]) -> dict[Group, str]:
         apart = _apart(list(panels(mine, keys).values()), keys)
         for group in mine:
             values = ((key, getattr(group.config, key)) for key in apart)
-            found[group] = ", ".join([method, *(said(k, v) for k, v in values if v is not None)])
+            found[group] = ", ".join(
+                [method, *(words_of(k, v) for k, v in values if v is not None)]
+            )
     return found
 
 
@@ -250,7 +252,7 @@ def _unique(groups: Sequence[Group], keys: Sequence[str]) -> bool:
 
 def title(keys: Sequence[str], values: Sequence[Any]) -> str:
     """The title of a panel."""
-    return ", ".join(said(key, value) for key, value in zip(keys, values, strict=True))
+    return ", ".join(words_of(key, value) for key, value in zip(keys, values, strict=True))
 
 
 def subtitle(groups: Sequence[Group], keys: Sequence[str]) -> str:
@@ -261,4 +263,4 @@ def subtitle(groups: Sequence[Group], keys: Sequence[str]) -> str:
         for key in ("dataset", "batch", "epochs", "schedule", "weight_decay", "lr")
         if key not in apart and key not in keys
     ]
-    return " · ".join(said(key, getattr(config, key)) for key in shared)
+    return " · ".join(words_of(key, getattr(config, key)) for key in shared)

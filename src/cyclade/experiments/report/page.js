@@ -168,8 +168,8 @@
     outside = [];
     document.body.classList.remove("numbered");
     figures.forEach((item) => { draw(item); item.figure.end(); });
-    const told = outside.slice(0, 8).join("; ") + (outside.length > 8 ? "; …" : "");
-    byId("beyond-note").textContent = told && `Triangles mark what lies beyond an axis: ${told}.`;
+    const marked = outside.slice(0, 8).join("; ") + (outside.length > 8 ? "; …" : "");
+    byId("beyond-note").textContent = marked && `Triangles mark what lies beyond an axis: ${marked}.`;
     const notes = {
       range: "Bands reach from the lowest to the highest seed.",
       sd: "Bands are the mean ± one sample standard deviation over the seeds.",
@@ -254,7 +254,7 @@
     return found;
   }
 
-  function told({ s, i, values }) {
+  function valueText({ s, i, values }) {
     const fixed = (v) => (Math.abs(v) < 1e4 ? v.toFixed(4) : v.toExponential(3));
     const n = values.n[i];
     const sd = n > 1 ? ` ± ${fixed(values.sd[i])}` : "";
@@ -276,7 +276,7 @@
       const swatch = document.createElement("i");
       swatch.className = `e${point.s.entry}`;
       row.insertCell().append(swatch, ` ${data.entries[point.s.entry].label}`);
-      const [value, seeds] = told(point);
+      const [value, seeds] = valueText(point);
       const strong = document.createElement("b");
       strong.textContent = value;
       row.insertCell().append(strong);

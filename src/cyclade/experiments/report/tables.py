@@ -14,7 +14,15 @@ from cyclade.experiments.display import aligned
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report.board import Board, value
 from cyclade.experiments.report.files import Search, Timing
-from cyclade.experiments.report.groups import Group, Spread, different, ended, last, said, varying
+from cyclade.experiments.report.groups import (
+    Group,
+    Spread,
+    different,
+    ended,
+    last,
+    varying,
+    words_of,
+)
 
 NOTHING = "–"
 Cells = tuple[str, ...]
@@ -248,7 +256,7 @@ def _cell(key: str, value: Any) -> str:
     if value is None:
         return NOTHING
     if key == "dataset":
-        return said(key, value)
+        return words_of(key, value)
     return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -295,7 +303,7 @@ def tuning_tables(board: Board) -> list[tuple[str, Table]]:
     tables = []
     for family in everything:
         values = ((key, getattr(family, key)) for key in apart)
-        name = ", ".join([family.method, *(said(k, v) for k, v in values if v is not None)])
+        name = ", ".join([family.method, *(words_of(k, v) for k, v in values if v is not None)])
         if family in searches and searches[family].at_edge:
             name += " (at the edge of the grid)"
         if family in families:
