@@ -210,7 +210,9 @@ def main() -> None:
         }  # fmt: skip
         kept = [old for old in before if old["version"] != row["version"]]
         with options.csv.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ["version", "python", "machine", *LINES], restval="")
+            writer = csv.DictWriter(
+                file, ["version", "python", "machine", *LINES], restval="", lineterminator="\n"
+            )
             writer.writeheader()
             writer.writerows([*kept, row])
     if options.check and before:

@@ -74,6 +74,5 @@ def test_a_ratio_that_fell_by_a_third_is_named(monkeypatch: pytest.MonkeyPatch) 
     last = {"version": "0.1.0", "lasso": "3.00", "mcp": "1.00", "new": ""}
     found = {"lasso": (0.1, "celer", 1.9), "mcp": (0.1, "skglm", 0.9), "new": (0.1, "none", 0.1)}
     assert quick.fallen(found, last) == ["lasso: 1.90, 3.00 in 0.1.0"]
-    rows = quick.released(quick.TABLE)
-    assert rows
-    assert all(set(row) == {"version", "python", "machine", *quick.LINES} for row in rows)
+    head = quick.TABLE.read_text("utf-8").splitlines()[0]
+    assert head.split(",") == ["version", "python", "machine", *quick.LINES]
