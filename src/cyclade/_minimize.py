@@ -31,6 +31,7 @@ from cyclade.steps import Eta, Fixed, RunSteps, Steps
 from cyclade.steps.choosing import as_steps
 from cyclade.steps.expected import Estimated, estimated_steps
 from cyclade.steps.matrix_prox import in_matrix_norms
+from cyclade.steps.searched import searched_steps
 from cyclade.watching import Bar
 
 
@@ -281,6 +282,8 @@ def _setup(
         steps, reg = Fixed(ones), BlockMinimiser(block_min, regs)
     elif guarded and (L is None or (isinstance(L, str) and L == "estimate")):
         steps = Estimated(ones, ones, 1.0)
+    elif not chosen.deterministic and isinstance(L, str) and L == "search":
+        steps = searched_steps(layout.m, sampler, chosen.eta)
     else:
         # An extrapolation wants cycles that are alike: a line search shrinks L_j between them.
         alike = DEPTH + 1 if chosen.accelerated else 1

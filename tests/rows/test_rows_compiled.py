@@ -13,8 +13,8 @@ from rows_cases import Case
 from cyclade.linear import losses, solve
 from cyclade.linear.losses import BY_NAME
 from cyclade.linear.penalties import L1, MCP, ElasticNet
+from cyclade.rows import compiled, kernels
 from cyclade.rows import fit as module
-from cyclade.rows import kernels
 from cyclade.rows.fit import solve_rows
 
 SCALAR = [name for name in BY_NAME if name != "multinomial"]
@@ -46,7 +46,7 @@ def test_rows_are_drawn_without_replacement_and_uniformly() -> None:
 
 
 def literal_and_compiled(monkeypatch: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
-    compiled = solve_rows(*args, **options)
+    fast = solve_rows(*args, **options)
     chosen: list[Any] = []
 
     def never(*_: Any) -> None:
@@ -57,17 +57,17 @@ def literal_and_compiled(monkeypatch: Any, *args: Any, **options: Any) -> tuple[
     literal = solve_rows(*args, **options)
     monkeypatch.undo()
     assert chosen[0] is not None  # it would have been compiled
-    return literal, compiled
+    return literal, fast
 
 
-def same(literal: Any, compiled: Any, rtol: float = 1e-9) -> None:
-    assert literal.cycles == compiled.cycles
-    assert literal.epochs == pytest.approx(compiled.epochs, rel=1e-12)
-    ours, theirs = ([row["objective"] for row in fit.history] for fit in (compiled, literal))
+def same(literal: Any, fast: Any, rtol: float = 1e-9) -> None:
+    assert literal.cycles == fast.cycles
+    assert literal.epochs == pytest.approx(fast.epochs, rel=1e-12)
+    ours, theirs = ([row["objective"] for row in fit.history] for fit in (fast, literal))
     np.testing.assert_allclose(ours, theirs, rtol=rtol)
-    x, there = compiled.state.state.x.view(), literal.state.state.x.view()
+    x, there = fast.state.state.x.view(), literal.state.state.x.view()
     np.testing.assert_allclose(x, there, rtol=rtol, atol=rtol)
-    assert compiled.state.hvps == pytest.approx(literal.state.hvps, rel=1e-12)
+    assert fast.state.hvps == pytest.approx(literal.state.hvps, rel=1e-12)
 
 
 @pytest.mark.parametrize("stored", [np.ascontiguousarray, sp.csr_matrix], ids=["dense", "csr"])
@@ -99,6 +99,25 @@ def test_options_mean_the_same(monkeypatch, stored, options) -> None:
     same(*literal_and_compiled(
         monkeypatch, stored(case.X), case.y, "logistic", tol=0.0, epochs=5.0, every=0.9, **options
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "PAGE"])
+@pytest.mark.parametrize("penalty", [L1(0.004), ElasticNet(0.004, 0.5)], ids=repr)
+def test_columns_that_stay_zero_are_left_alone(monkeypatch, penalty, method) -> None:
+    rng = np.random.default_rng(0)
+    X = sp.random(300, 4000, 2e-3, "csr", rng=rng, data_rvs=rng.standard_normal)
+    y = np.where(X @ (rng.random(4000) < 0.1) > 0, 1.0, -1.0)
+    made: list[bool] = []
+    init = compiled._Cycles.__init__
+    monkeypatch.setattr(
+        compiled._Cycles, "__init__",
+        lambda self, *args: (init(self, *args), made.append(self.sparse_moves))[0],
+    )  # fmt: skip
+    options = {"tol": 0.0, "epochs": 6.0, "method": method, "every": 1.7, "b_small": 12}
+    literal, fit = literal_and_compiled(monkeypatch, X, y, "logistic", penalty, **options)
+    assert made[0]
+    same(literal, fit)
+    assert 0 < np.count_nonzero(fit.coef) < 3000
 
 
 @pytest.mark.parametrize("loss", SCALAR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -60,6 +61,9 @@ class _Cycles:
         self.turns = np.array(turns[::-1] if backward else turns)
         self.table = (*self._columns(oracle.X), oracle.y.astype(np.float64), oracle.weight,
                       np.empty(0) if oracle.offset is None else oracle.offset)  # fmt: skip
+        entries = 2.0 * getattr(oracle.X, "nnz", math.inf) / self.n  # beside those of all columns
+        batch = getattr(setup.sampler, "b_small", getattr(setup.sampler, "b", self.n))
+        self.sparse_moves = setup.reg.bound.convex and entries * batch < p
         self.rooms = np.empty((11, 0))
 
     def _columns(self, X: Any) -> tuple[Array, Array, Array]:
@@ -88,7 +92,8 @@ class _Cycles:
             metric[self.places] = np.concatenate(steps.D)
             beta = np.array(steps.beta) if search else np.full(self.m, steps.beta)
             top = np.array([steps.top if search else 0.0])
-            rule = (steps.large if search else 0.0, SHRINK, SLACK, ROUNDED, LEAST, MOST_TRIALS)
+            rule = (steps.large if search else 0.0, SHRINK, SLACK, ROUNDED, LEAST, MOST_TRIALS,
+                    self.sparse_moves)  # fmt: skip
             before = point[0].copy()
             tried = kernels.cycles(
                 self.table, self.loss, self.penalty, self.cols, self.starts, self.turns,

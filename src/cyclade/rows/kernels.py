@@ -176,19 +176,23 @@ def cycles(
 ) -> float:  # fmt: skip
     """Algorithm 2, lines 4 to 8, for each of the draws; returns the terms that searches looked at.
 
-    `before` becomes x at the beginning of the last cycle.
+    `before` becomes x at the beginning of the last cycle. With `sparse_moves` (sparse X, convex
+    r), coordinates that are zero, stayed so, and are in no row of the batch are left alone: whether
+    zero is where the prox leads depends on g alone, not on the step.
     """
     X, idx, ends, y_all, w_all, shift_all = table
     x, xl, g = point
-    large, shrink, slack, rounded, least, most = rule
+    large, shrink, slack, rounded, least, most, sparse_moves = rule
     sizes, refreshes, etas, samples = draws
     n, p, m = y_all.shape[0], x.shape[0] - 1, starts.shape[0] - 1
     dense = X.ndim == 2
     d, du, dl = np.zeros(p + 1), np.zeros(p + 1), np.zeros(p + 1)
     used, visit, tried = 0, 0, 0.0
+    listed, inside = np.empty(p, np.int64), np.zeros(p, np.bool_)  # by block, from starts[j] on
+    count, known = np.zeros(m, np.int64), np.zeros(m, np.bool_)
     for draw in range(sizes.shape[0]):
         b, refresh, eta = sizes[draw], refreshes[draw], etas[draw]
-        if visit % m == 0:
+        if visit % m == 0 and (sizes.shape[0] - draw) * per_draw <= m:
             before[:] = x
         if b == n:
             S = everyone[:n]
@@ -219,8 +223,17 @@ def cycles(
             free = free_last and j == m - 1  # the intercept moves with this block
             if not refresh:
                 slopes(loss, y, zl, w, rl, e, room)
-            for c in range(first, last):
-                d[c] = 0.0
+            lean = sparse_moves and known[j] and not refresh
+            if lean:  # those that may move, and those that the batch touches
+                for a in range(b):
+                    for k in range(ends[S[a], j], ends[S[a], j + 1]):
+                        if not inside[idx[k]]:
+                            inside[idx[k]] = True
+                            listed[first + count[j]] = idx[k]
+                            count[j] += 1
+            width = count[j] if lean else last - first
+            for q in range(width):
+                d[listed[first + q] if lean else first + q] = 0.0
             total = 0.0
             for a in range(b):
                 r = rz[a] if refresh else rz[a] - rl[a]
@@ -229,7 +242,8 @@ def cycles(
                     lo, hi = (first, last) if dense else (ends[i, j], ends[i, j + 1])
                     add(X, idx, i, lo, hi, r, d)
                     total += r
-            for c in range(first, last):
+            for q in range(width):
+                c = listed[first + q] if lean else first + q
                 g[c] = d[c] if refresh else g[c] + d[c]
                 dl[c] = x[c] - xl[c]
             if free:
@@ -239,7 +253,8 @@ def cycles(
             trials = 0
             while True:
                 length, step = 0.0, eta / beta[j]
-                for c in range(first, last):
+                for q in range(width):
+                    c = listed[first + q] if lean else first + q
                     t = step / metric[c]
                     du[c] = prox(penalty, x[c] - t * g[c], t, cols[c]) - x[c]
                     length += metric[c] * du[c] * du[c]
@@ -252,8 +267,8 @@ def cycles(
                         i = S[a]
                         lo, hi = (first, last) if dense else (ends[i, j], ends[i, j + 1])
                         if follows:
-                            s, q = dots(X, idx, i, lo, hi, du, dl)
-                            zl[a] += q + (dl[p] if free else 0.0)
+                            s, s_lag = dots(X, idx, i, lo, hi, du, dl)
+                            zl[a] += s_lag + (dl[p] if free else 0.0)
                         else:
                             s = dot(X, idx, i, lo, hi, du)
                         along[a] = s + (du[p] if free else 0.0)
@@ -278,12 +293,25 @@ def cycles(
                     top[0] = max(top[0], beta[j])
                     beta[j] = max(max(shrink * beta[j], bend), least * top[0])
                     break
-                beta[j] = max(2.0 * beta[j], bend) if bend < np.inf else 16.0 * beta[j]
+                most_now = 16.0 * beta[j]
+                beta[j] = most_now if np.isnan(bend) else min(max(2.0 * beta[j], bend), most_now)
                 if trials == most:
                     break
-            for c in range(first, last):
+            for q in range(width):
+                c = listed[first + q] if lean else first + q
                 xl[c] = x[c]
                 x[c] += du[c]
+            if sparse_moves:  # a zero that stayed with its gradient stays until that changes
+                kept = 0
+                for q in range(width):
+                    c = listed[first + q] if lean else first + q
+                    inside[c] = x[c] != 0.0 or xl[c] != 0.0
+                    if inside[c]:
+                        listed[first + kept] = c
+                        kept += 1
+                    else:
+                        d[c], du[c], dl[c] = 0.0, 0.0, 0.0
+                count[j], known[j] = kept, True
             if free:
                 xl[p] = x[p]
                 x[p] += du[p]

@@ -229,11 +229,11 @@ def scale(problem: Problem) -> float:
 def small_batch(b: int) -> int:
     """The default b' where steps are searched.
 
-    >>> small_batch(100), small_batch(10_000)
-    (10, 200)
+    >>> small_batch(10_000), small_batch(250_000)
+    (100, 1000)
     """
-    least, most = TUNING.batch
-    return math.isqrt(round(b * min(max(least, math.sqrt(b) / 25.0), most) ** 2))
+    least, most, scale = TUNING.batch
+    return math.isqrt(round(b * min(max(least, math.sqrt(b) / scale), most) ** 2))
 
 
 class FewRows(FiniteSum):

@@ -44,7 +44,7 @@ class RowSearch(Searched):
         tails = some * fourth / (filled * filled)  # of a normal column 3, of a constant one 1
         if tails.max(initial=0.0) > TUNING.heavy_tails:
             self.remark = (
-                "steps look far too small: a few rows hold most of the squares of column "
+                "steps may be far too small: a few rows hold most of the squares of column "
                 f"{int(tails.argmax())} of X, and samples without them do not show its curvature. "
                 "Scale or clip such rows, or use solve"
             )

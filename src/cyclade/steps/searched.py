@@ -27,6 +27,18 @@ def eta_of(n: float, b: int, b_small: int, p: float) -> float:
     return max_eta(1.0, 1.0, n, b, b_small, p) / max_eta(1.0, 1.0, 1, 1, 1, 1.0)
 
 
+def searched_steps(m: int, sampler: Any, eta: Any = None) -> Searched:
+    """`Searched` for the samples of a method; the η of SCCD and SGD falls."""
+    n = sampler.source.n
+    if not sampler.recursive:
+        per_epoch = n / sampler.b if math.isfinite(n) else 64.0
+        return Searched(m, (lambda k: 1.0 / math.sqrt(1.0 + k / per_epoch)) if eta is None else eta)
+    small = sampler.b_small
+    if eta is None:
+        eta = eta_of(n if math.isinf(n) else int(n), sampler.b, small, sampler.p)
+    return Searched(m, eta, sampler.b if small < sampler.b else math.inf)
+
+
 class Searched(Rated):
     """Λ_j = β_j D_j, with β_j raised until the sample in hand curves no more along the step.
 
@@ -68,7 +80,8 @@ class Searched(Rated):
                 self.top = max(self.top, beta)
                 self.beta[j] = max(SHRINK * beta, bend, LEAST * self.top)
                 return gj, t
-            self.beta[j] = max(2.0 * beta, bend) if math.isfinite(bend) else 16.0 * beta
+            most = 16.0 * beta  # what is seen far away says little about here
+            self.beta[j] = most if math.isnan(bend) else min(max(2.0 * beta, bend), most)
         return gj, self.current(j)
 
     def _first(self, j: int, now: Any, xj: Array) -> float:
@@ -86,8 +99,8 @@ class Searched(Rated):
         return self.rate / (self.beta[j] * self.D[j])
 
     def metric(self, j: int) -> Any:
-        """Λ_j."""
-        return self.beta[j] * self.D[j]
+        """Λ_j; before anything was seen, that of the Euclidean norm."""
+        return 1.0 if math.isnan(self.beta[j]) else self.beta[j] * self.D[j]
 
     def memory(self) -> dict[str, Any]:
         """Λ_j so far."""

@@ -1,0 +1,102 @@
+"""Steps searched on the samples: `minimize(..., L="search")`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cyclade import L1, minimize
+from cyclade.steps import Searched
+from cyclade.steps.searched import SLACK, eta_of
+
+SAMPLING = ["VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD"]
+
+
+class Logistic:
+    """The mean of n logistic terms, and a start far from its optimum."""
+
+    def __init__(self, n: int = 400, p: int = 8) -> None:
+        rng = np.random.default_rng(0)
+        self.A = rng.normal(size=(n, p)) * np.geomspace(0.3, 3.0, p)
+        self.y = np.where(self.A @ rng.normal(size=p) + rng.logistic(size=n) > 0, 1.0, -1.0)
+        self.n = n
+
+    def fun(self, x: np.ndarray, idx: Any = None) -> float:
+        A, y = (self.A, self.y) if idx is None else (self.A[idx], self.y[idx])
+        return float(np.logaddexp(0.0, -y * (A @ x)).mean())
+
+    def jac(self, x: np.ndarray, idx: Any = None) -> np.ndarray:
+        A, y = (self.A, self.y) if idx is None else (self.A[idx], self.y[idx])
+        return A.T @ (-y / (1.0 + np.exp(y * (A @ x)))) / len(y)
+
+
+@pytest.mark.parametrize("method", SAMPLING)
+def test_they_find_the_way_without_constants(method: str) -> None:
+    f, reg = Logistic(), L1(0.01)
+    best = minimize(f.fun, np.zeros(8), jac=f.jac, reg=reg, blocks=4, tol=1e-9).fun
+    found = minimize(
+        f.fun, np.zeros(8), jac=f.jac, n=f.n, reg=reg, blocks=4, method=method, L="search",
+        tol=None, max_cycles=None, max_samples=60 * f.n,
+    )  # fmt: skip
+    start = f.fun(np.zeros(8))
+    assert found.fun - best < (0.02 if method in ("SCCD", "SGD") else 1e-3) * (start - best)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_far_counts_neither_explode_nor_stand_still(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(500, 5))
+    y = rng.poisson(np.exp(A @ np.array([0.5, -0.3, 0.0, 0.2, 0.0])))
+
+    def fun(x: np.ndarray, idx: Any = slice(None)) -> float:
+        return float((np.exp(A[idx] @ x) - y[idx] * (A[idx] @ x)).mean())
+
+    def jac(x: np.ndarray, idx: Any = slice(None)) -> np.ndarray:
+        return A[idx].T @ (np.exp(A[idx] @ x) - y[idx]) / len(A[idx])
+
+    x0 = np.full(5, 2.0)
+    best = minimize(fun, np.zeros(5), jac=jac, blocks=5, tol=1e-8).fun
+    found = minimize(
+        fun, x0, jac=jac, n=500, blocks=5, L="search", seed=seed, tol=None, max_cycles=None,
+        max_samples=60 * 500,
+    )  # fmt: skip
+    assert found.fun - best < 1e-2 * (fun(x0) - best)
+
+
+def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
+    f, steps, seen = Logistic(), Searched(2, 0.7), []
+
+    class Watched(Searched):
+        def at(self, j: int, now: Any, gj: Any, reg: Any) -> Any:
+            direction, t = super().at(j, now, gj, reg)
+            u = reg.prox(j, now.get(j) - t * direction, t)
+            bend, length = now.bend(j, u)[0], float(((u - now.get(j)) ** 2).sum())
+            seen.append((bend / length, self.rate / t))
+            return direction, t
+
+    steps = Watched(2, 0.7)
+    minimize(f.fun, np.zeros(8), jac=f.jac, n=f.n, blocks=2, L=steps, tol=None, max_cycles=40)
+    assert len(seen) == 80
+    assert all(bend <= SLACK * beta * (1 + 1e-9) for bend, beta in seen)
+    assert min(beta for _, beta in seen) < 0.8 * max(beta for _, beta in seen)  # it came down
+
+
+def test_noise_lowers_eta_and_full_samples_do_not() -> None:
+    assert eta_of(1000, 1000, 1000, 1.0) == pytest.approx(1.0)
+    assert eta_of(10**4, 10**4, 100, 0.01) < eta_of(10**4, 10**4, 300, 0.03) < 1.0
+
+
+def test_a_run_is_resumed_exactly() -> None:
+    f = Logistic()
+    options = {"jac": f.jac, "n": f.n, "blocks": 4, "L": "search", "tol": None, "seed": 3}
+    whole = minimize(f.fun, np.zeros(8), max_cycles=60, **options)
+    half = minimize(f.fun, np.zeros(8), max_cycles=25, **options)
+    rest = minimize(f.fun, np.zeros(8), max_cycles=60, resume=half.state, **options)
+    np.testing.assert_array_equal(whole.x, rest.x)
+
+
+def test_it_is_for_methods_that_sample() -> None:
+    with pytest.raises(ValueError, match="L='search'"):
+        minimize(lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * x, L="search")
