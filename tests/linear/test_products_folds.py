@@ -68,6 +68,7 @@ def test_offsets_memory_orders_and_single_precision(monkeypatch, order, dtype):
     np.testing.assert_allclose(found.score_path_, exact.score_path_, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:LassoCV. columns of X differ:UserWarning")
 def test_folds_that_hold_nearly_all_of_a_column_are_fitted_by_themselves(monkeypatch):
     """Their moments would be what rounding leaves of a difference."""
     X, y, _ = table()

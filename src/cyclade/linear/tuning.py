@@ -146,7 +146,7 @@ class Tuning:
     forecast_rows: int = 512  # of a rough fit that tells what working sets will cost; n/8 at most
     # Their price: passes over X; more for each log of λ_max/λ times log of how alike columns are,
     # or if X is by rows; and entries per row, for each column that will be in the solution.
-    forecast_passes: tuple[float, ...] = (3.0, 0.8, 10.0, 36.0)  # in this order
+    forecast_passes: tuple[float, ...] = (3.0, 1.3, 10.0, 36.0)  # in this order
     most_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
     gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X

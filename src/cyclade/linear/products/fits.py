@@ -68,19 +68,19 @@ def suits(problem: Problem, fits: int, tol: float) -> bool:
     if design.p > tuning.max_columns_kept:
         return False
     if tol < tuning.single_tol or design.n < 2 * design.p:
-        price *= 1.5  # float64
+        price *= 1.8  # float64
     return price <= price_of_cycles(problem, fits)
 
 
 def price_of_cycles(problem: Problem, fits: int) -> float:
-    """About what working sets will cost, in entries of X; those of a path a pass for each λ.
+    """About what working sets will cost, in entries of X; of a path calls and passes for each λ.
 
     A single fit checks all columns and cycles on some: how often and on how many tells a rough fit
     of a few rows, at a λ as far above the noise of these as λ is above that of all.
     """
     design, tuning, s = problem.design, problem.tuning, problem.s
     if fits > 1:
-        return tuning.calls + tuning.path_passes * fits * design.entries
+        return tuning.calls * (1 + fits / 4) + tuning.path_passes * fits * design.entries
     X, y, n = design.X, targets(problem), design.n  # type: ignore[attr-defined]
     run = max(min(n // 8, tuning.forecast_rows) // 8, 1)
     A, u, w = np.empty((design.p, 8 * run)), np.empty(8 * run), np.empty(8 * run)
@@ -95,7 +95,8 @@ def price_of_cycles(problem: Problem, fits: int) -> float:
     checks, more, turned, cycled = tuning.forecast_passes
     passes = checks + more * math.log(ratio * math.sqrt(n / w.size)) * math.log(alike)
     passes += turned * (not design.by_columns)
-    return tuning.calls + passes * design.entries + cycled * n * columns
+    # On products cycles read columns of p entries.
+    return tuning.calls + passes * design.entries + cycled * (n - design.p) * columns
 
 
 def solve_squares(
