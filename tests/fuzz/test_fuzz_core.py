@@ -21,6 +21,7 @@ from cyclade.regularisers import (
     SCAD,
     Box,
     ElasticNet,
+    Grid,
     GroupL2,
     L1Ball,
     L2Ball,
@@ -70,6 +71,7 @@ CONSTRUCTORS = [
     Call("SCAD", SCAD, {"lam": WEIGHT, "gamma": [3.7, 2, 1.001, 1e300]}),
     Call("L0", L0, {"lam": WEIGHT}),
     Call("LHalf", LHalf, {"lam": WEIGHT}),
+    Call("Grid", Grid, {"points": [[0.0], [-1, 0.5, 2.0], np.array([3.0, 1.0])]}),
     Call("PyProximal", PyProximal, {"op": [pyproximal.L1(), pyproximal.Box(0, 1)]}),
     Call("PerBlock", PerBlock, {"regs": [[L1(1.0), Zero()], (), [PyProximal(pyproximal.L1())]]}),
     Call(
@@ -92,6 +94,7 @@ ON_VECTORS = [
     Zero(), L1(0.5), L1([0.5, 0.0, 1.0]), SquaredL2(1.0), ElasticNet(1.0, 0.5), NonNegative(),
     Box([0.0, -1.0, 0.0], 1.0), GroupL2(1.0), GroupL2(0.5, [[0, 2], [1]], [1.0, 2.0]), L1Ball(1.0),
     L2Ball(1.0), Simplex(), TotalVariation1D(0.5), MCP(0.5), SCAD(0.5), L0(0.5), LHalf(0.5),
+    Grid([-1.0, 0.0, 0.5]),
     PyProximal(pyproximal.L1()),
 ]  # fmt: skip
 ON_MATRICES = [NuclearNorm(0.5), GroupL2(0.5, 0), GroupL2(0.5, -1, [1.0, 2.0])]

@@ -31,11 +31,12 @@ class Grid(Regulariser):
 
     def __init__(self, points: Sequence[float] | Array) -> None:
         try:
-            self.points = np.unique(np.asarray(points, np.float64))
-        except (TypeError, ValueError):
-            self.points = np.empty(0)
-        if np.ndim(points) != 1 or not self.points.size or not np.isfinite(self.points).all():
+            given = np.asarray(points, np.float64)
+        except (TypeError, ValueError, OverflowError):
+            given = np.empty(0)
+        if given.ndim != 1 or not given.size or not np.isfinite(given).all():
             raise ValueError(f"Grid: points must be one or more finite numbers, got {points!r}")
+        self.points = np.unique(given)
 
     def value(self, u: Array) -> float:
         """Return 0 on the grid (up to rounding), +inf elsewhere."""
