@@ -29,6 +29,7 @@ are its arguments (in quotes where they hold spaces)::
     cell net-defaults SCCD "digits, MLP, 15 epochs"      one cell: its column, how its row begins
     net-rates                                            accuracies of net-rates.csv by epochs
     rows net-routes                                      how many rows
+    rows-pay table, rows-pay ahead saga held, …          of rows.csv: VRO-CCD and the others
     samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
     batch-over 512 curvature SCCD                        seconds of an epoch, over another's
     deep-cosine gpt "adam 0" forward 3.3e-5              the largest cosine of the same runs

@@ -359,7 +359,63 @@ def versions(what: str) -> str:
     return table(("line", "before, ms", "after, ms", "after / before", "rounds"), cells)
 
 
+# ----------------------------------------------------------------------------- samples of rows
+
+
+def rows_pay(what: str, peer: str = "saga", half: str = "") -> str:
+    """Of rows.csv: the table, or a peer's seconds (epochs) over those of VRO-CCD, by its lines."""
+    found = read_rows()
+    if what == "table":
+        return _rows_table(found)
+    unit = "epochs" if what == "epochs" else "seconds"
+    over = [
+        float(row[unit]) / float(found[line, "VRO-CCD", level][unit])
+        for (line, method, level), row in found.items()
+        if method == peer
+        and row["half"].startswith(half)
+        and int(row["n"]) >= 10_000
+        and math.isfinite(float(found[line, "VRO-CCD", level]["seconds"]))
+    ]
+    if what == "ahead":
+        return f"{sum(ratio >= 1.0 for ratio in over)} of {len(over)}"
+    return f"{min(over) if what == 'least' else statistics.median(over):.2f}"
+
+
+def read_rows() -> dict[tuple[str, str, str], dict[str, str]]:
+    """The rows of rows.csv by line, method and level; what was not reached is infinite."""
+    with (FOLDER / "rows.csv").open(encoding="utf-8") as file:
+        return {(r["line"], r["method"], r["level"]): r for r in csv.DictReader(file)}
+
+
+def _rows_table(found: dict[tuple[str, str, str], dict[str, str]]) -> str:
+    cells = []
+    for line in dict.fromkeys(key[0] for key in found):
+        ours = {level: found[line, "VRO-CCD", level] for level in ("0.001", "0.0001", "1e-05")}
+
+        def over(method: str, level: str, line: str = line, ours: Any = ours) -> str:
+            row = found.get((line, method, level))
+            if row is None:
+                return "–"
+            theirs, mine = float(row["seconds"]), float(ours[level]["seconds"])
+            if math.isinf(mine):
+                return "neither" if math.isinf(theirs) else "not reached by us"
+            return f"{theirs / mine:.2f}"
+
+        one = ours["0.0001"]
+        cells.append([
+            f"{line} ({one['half']})", f"{int(one['n']):,} x {int(one['p']):,}",
+            f"{one['epochs']} / {1e3 * float(one['seconds']):.0f} ms"
+            if math.isfinite(float(one["seconds"])) else "not reached",
+            *(over("saga", level) for level in ours), over("PAGE", "0.0001"),
+            over("working sets", "0.001"),
+        ])  # fmt: skip
+    head = ("line", "n x p", "VRO-CCD to 1e-4", "saga 1e-3", "1e-4", "1e-5", "PAGE 1e-4",
+            "working sets 1e-3")  # fmt: skip
+    return table(head, cells)
+
+
 SOURCES: dict[str, Callable[..., str]] = {
+    "rows-pay": rows_pay,
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks,
     "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,

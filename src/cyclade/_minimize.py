@@ -119,7 +119,8 @@ def minimize(
         `cyclade.Matrix` for each; "backtracking", by a line search (default for P-CCD); "scaled",
         a line search with a diagonal that evens out the scales of a block's coordinates;
         "estimate": for P-CCD power iteration on the block Hessians at x0, for the other methods
-        component-wise smoothness, as Assumption 5 wants (their default); or a `Steps` object.
+        component-wise smoothness, as Assumption 5 wants (their default); "search", for these
+        methods, by a search on the samples as they come; or a `Steps` object.
     eta:
         The learning rate η, or a function of the number of cycles done. The step of block j is
         η Λ_j^{−1}. Default: 1 for P-CCD; for the other methods, with L left to be estimated, the
