@@ -434,40 +434,6 @@ def categories(signs, seed=6):
     return sp.csc_matrix(X), X @ x, rng
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("signs", [False, True])
-@pytest.mark.parametrize("loss", ["poisson", "gamma"])
-def test_bent_steps_lead_to_the_same_minimum(monkeypatch, loss, signs, intercept):
-    X, z, rng = categories(signs)
-    y = rng.poisson(np.exp(z)) if loss == "poisson" else np.exp(z) * rng.gamma(2.0, 0.5, z.size)
-    lam = 0.01 * np.abs(X.T @ (y - y.mean())).max() / y.mean() / y.size
-    straight = Tuning(bent_from=np.inf, **ENGINE)
-    options = {"fit_intercept": intercept, "tol": 1e-9}
-    same = solve(X, y, loss, L1(lam), **options, tuning=straight)
-    tried, bent = [], predictor.Predictor.bent
-
-    def watched(self, problem, state, new, *rest):
-        out = bent(self, problem, state, new, *rest)
-        tried.append(out[0] is not new)
-        return out
-
-    monkeypatch.setattr(predictor.Predictor, "bent", watched)
-    found = solve(X, y, loss, L1(lam), **options, tuning=Tuning(**ENGINE))
-    assert any(tried) or signs or not intercept
-    assert found.certificate.reached
-    assert found.objective == pytest.approx(same.objective, rel=1e-8)
-    z, there = (X @ fit.coef + fit.intercept for fit in (found, same))  # x need not be the only one
-    np.testing.assert_allclose(z, there, atol=1e-3)
-
-
-def test_a_bent_step_is_exact_for_a_column_of_ones():
-    y = np.repeat([1.0, 6.0], 20)
-    X = sp.csc_matrix(np.repeat([[1.0, 0.0], [0.0, 1.0]], 20, axis=0))
-    found = solve(X, y, "poisson", L1(1e-3), fit_intercept=False, tol=1e-9, tuning=Tuning(**ENGINE))
-    np.testing.assert_allclose(found.coef, [0.0, np.log(6.0 - 2e-3)], atol=1e-5)
-    assert found.passes <= 8
-
-
 def test_a_last_stage_is_not_added_by_rounding():
     for step in (0.1, 0.3):
         for k in (1, 2, 3):

@@ -12,7 +12,8 @@ from cyclade.linear.kernels.columns import bound_gradient
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Gradient, Problem, Reader
+from cyclade.linear.problem import Problem
+from cyclade.linear.screening import Gradient, Reader
 from cyclade.linear.state import begin, judge, rebase
 from cyclade.linear.tuning import Tuning
 

@@ -345,7 +345,7 @@ def follow(
     done: Done | None = None,
 ) -> PathResult:  # fmt: skip
     """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
-    from cyclade.linear.problem import Reader
+    from cyclade.linear.screening import Reader
     from cyclade.linear.starts.continuation import Softening
     from cyclade.linear.starts.minima import Companion
     from cyclade.linear.starts.predictor import predictor
@@ -364,8 +364,7 @@ def follow(
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
     state.on_path = True
-    # Where a loss is approached through easier ones, the solution at the last λ is no good start.
-    starts: list[Start] = [Softening(easier, tol, report) if easier else predictor(problem)]
+    starts: list[Start] = [predictor(problem)]
     if not penalty.convex and hasattr(penalty, "straighter"):
         starts.append(Companion(state, float(lams[-1])))
     shape = problem.offset.shape[1:]  # () or (T,)
@@ -379,6 +378,11 @@ def follow(
         for start in starts:
             state = start.advance(problem, state, max_passes)
         certificate = minimise(problem, state, tol, max_passes, report)
+        if easier and not certificate.reached and state.passes < max_passes:
+            made = state.passes
+            state = Softening(easier, tol, report).advance(problem, state, max_passes - made)
+            state.passes, state.on_path = state.passes + made, True
+            certificate = minimise(problem, state, tol, max_passes, report)
         returned, certificate = as_returned(problem, state, certificate)
         certificates.append(certificate)
         if done is not None:

@@ -55,8 +55,6 @@ class Loss:
         goes on. Models then lift small weights.
     quadratic : bool
         Whether φ is ½ (z − y)²: quadratic models are then exact, with weights that never change.
-    growth : {0, 1, −1}
-        What φ'' grows by: 1 if φ'' is in proportion to e^z, −1 if to e^{−z}; 0 for any other.
     softmax : bool
         Whether ∂²φ/∂z² of a row is diag(p) − ppᵀ, with p = ``mean(z)`` over the classes.
 
@@ -85,7 +83,6 @@ class Loss:
     target: Literal["real", "signs", "classes"] = "real"
     flat: bool = True
     quadratic: bool = False
-    growth: float = 0.0
     softmax: bool = False
 
     def value(self, y: Array, z: Array) -> Array:
@@ -475,7 +472,7 @@ class Poisson(Loss):
     array([0., 1.])
     """
 
-    flat, growth = False, 1.0
+    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         return rows(exp(z) - y * z + (xlogx(y) - y))
@@ -511,7 +508,7 @@ class Gamma(Loss):
     array([0., 0.])
     """
 
-    flat, growth = False, -1.0
+    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         return rows(y * exp(-z) + z - namespace(z).log(y) - 1.0)

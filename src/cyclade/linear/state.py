@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from cyclade.linear.loss_at import LossAt, balanced, by_rows
 from cyclade.linear.penalty_bound import BoundPenalty
-from cyclade.linear.problem import Gradient, Problem
+from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate, Solution
+from cyclade.linear.screening import Gradient
 from cyclade.linear.tuning import DEFAULT
 
 Array = NDArray[Any]

@@ -116,13 +116,6 @@ class Tuning:
     products_near: float = 0.85  # of a threshold: columns whose dear products are made for later
     entry: float = 0.25  # of the largest violation: columns with less wait for the next step
     short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
-    # Single fits of losses that grow as e^z, on sparse columns: models against work on each. On
-    # seven one-hot tables of counts at λ_max/10 and λ_max/100, 0.87 of the time (0.71 to 1.03) with
-    # steps bent, and 0.77 with fewer λ and more columns as well; then an entry of 0.1 or a λ step
-    # of 0.1 takes 1.07 times as long, 0.015 to 0.06 and 0.001 the same. `bent_from` 2x: 1.03.
-    bent_from: float = 0.12  # of z: steps that are longer are bent
-    bent_entry: float = 0.05  # as `entry`
-    bent_lam_step: float = 0.01  # as `lam_step`
 
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
     # 2x: 1.6 (a quantile with a window of 0.01).

@@ -12,9 +12,6 @@ violate optimality most. A check of all columns follows; what is missing is left
 step, and then to the working sets. Rows that went too far in a larger step come back under the
 mean of φ'' over the way they made.
 
-Losses made of e^z are stiffer by far at the end of a long step than a model knows; on sparse
-columns such steps are bent (`Predictor.bent`).
-
 Where products of columns cost more than a few checks they are used again, as long as steps with
 them bring the point much nearer: the gradient is always new, so only the speed is at stake.
 """
@@ -32,8 +29,9 @@ from cyclade.linear.kernels.gram import extrapolate
 from cyclade.linear.kernels.gram import minimise as minimise_quadratic
 from cyclade.linear.kernels.losses import secants, stiffest
 from cyclade.linear.loss_at import LossAt
-from cyclade.linear.problem import Gradient, Problem
+from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, lifted, line_search
+from cyclade.linear.screening import Gradient
 from cyclade.linear.state import State, judge, measure, rebase
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import PanelSolver
@@ -105,8 +103,6 @@ class Predictor:
         self.keeping = True  # whether products may be of use at the next λ
         self.costly = False  # whether they cost much
         self.good = False  # whether these are worth using again
-        self.bends = False  # whether long steps are bent
-        self.entries = np.empty(0)  # of the columns, on average over rows by their weights
 
     def advance(self, problem: Problem, state: State, max_passes: int) -> State:
         """Follow the path to the λ of `problem`, or stay."""
@@ -165,9 +161,6 @@ class Predictor:
         x, here, whole = state.x[M], state.loss_at, state.x.copy()
         whole[M] = new
         end = problem.loss_at(problem.predict(whole, state.c + shift, M))
-        if self.bends:
-            new, shift, end = self.bent(problem, state, new, shift, end)
-            whole[M] = new
         t, there = line_search(
             problem, here, end, lambda t: penalty.total(M, x + t * (new - x)), halvings=4
         )
@@ -181,33 +174,6 @@ class Predictor:
         state.working, state.fresh = M, True
         self.good = state.measured.distance <= problem.tuning.products_reuse * first
         return True
-
-    def bent(
-        self, problem: Problem, state: State, new: Array, shift: float, end: LossAt
-    ) -> tuple[Array, float, LossAt]:
-        """The end of a step, or of one that knows how φ'' grows on the way, if F is lower there.
-
-        Of φ' = e^z − y a model sees the slope e^z alone. Where the rows of a column need t = log m
-        to become m times as large, it goes to m − 1, and Newton steps come back by 1 each. So d is
-        taken to log(1 + d), which is right for a column of ones by itself; φ' = 1 − ye^{−z} is the
-        same the other way round. Where that has not helped once, it is not tried again.
-        """
-        penalty, growth, M = problem.penalty, problem.loss.growth, self.members
-        pace, x = growth * self.entries, state.x[M]
-        far = pace * (new - x)
-        if not float(np.abs(far).max(initial=0.0)) > problem.tuning.bent_from:
-            return new, shift, end
-        short, whole = x + np.log1p(np.maximum(far, -0.8)) / pace, state.x.copy()
-        whole[M] = short
-        other, more = problem.loss_at(problem.predict(whole, state.c + shift, M)), 0.0
-        bend = float(problem.s @ other.second)
-        if problem.fit_intercept and 0.0 < bend < np.inf:  # to where the slope in it is zero
-            more = growth * float(np.log1p(-growth * other.balance[0] / bend))
-            other = problem.loss_at(other.z + more)
-        if other.value + penalty.total(M, short) < end.value + penalty.total(M, new):
-            return short, shift + more, other
-        self.bends = False
-        return new, shift, end
 
     def by_products(
         self, problem: Problem, state: State, goal: float, budget: int
@@ -276,10 +242,7 @@ class Predictor:
         at, w = self.place[V], self.weights(problem, curvature)
         G = columns.products(at, w)
         self.mass, self.means = float(w.sum()), columns.centres[at]
-        sums = columns.slopes(w, at) if fit_intercept or self.bends else np.zeros(V.size)
-        if self.bends:
-            sizes = G.diagonal()
-            self.entries = np.divide(sizes, sums, out=np.ones(V.size), where=sums * sizes != 0.0)
+        sums = columns.slopes(w, at) if fit_intercept else np.zeros(V.size)
         if fit_intercept:  # minimised over first; the columns have been centred, all rows alike
             lowest = 1e-12 * G.diagonal()
             linalg.subtract_outer(G, 0, sums, sums / self.mass)
@@ -308,7 +271,7 @@ class Predictor:
         Where a step has missed, another is made at the same λ. Returns whether the last λ was got
         to; if not, the state is where a step failed.
         """
-        self.keeping, self.bends = False, grows(problem)
+        self.keeping = False
         stages, at, before, here, fresh = [*easier, problem], 0, None, state.loss_at.z, True
         came, curvature = state.loss_at, state.loss_at.second
         tuning = problem.tuning
@@ -339,7 +302,7 @@ class Predictor:
         """The support, and the columns that violate optimality most: at most about as many."""
         x, g, zero_threshold = state.x, state.measured.g, problem.penalty.zero_threshold
         tuning, near = problem.tuning, problem.penalty.top
-        part = tuning.bent_entry if self.bends else tuning.entry
+        part = tuning.entry
         many, resting = pulled(x, g, zero_threshold, part, near, self.cols)
         V, support = self.cols[:many].copy(), many - resting
         room = support + max(support, tuning.room)
@@ -377,11 +340,6 @@ def suits(problem: Problem) -> bool:
     return bool(penalty.zero_threshold.min() >= 0 and 0 < penalty.top < np.inf)
 
 
-def grows(problem: Problem) -> bool:
-    """Whether φ'' grows as e^z or e^{−z}, and columns are sparse, so that most rows move by few."""
-    return bool(problem.loss.growth) and not problem.design.is_dense
-
-
 def warm_start(problem: Problem, state: State, budget: int) -> bool:
     """Bring a state at x = 0 to the solution, roughly; no if that was not got to.
 
@@ -398,8 +356,6 @@ def warm_start(problem: Problem, state: State, budget: int) -> bool:
     if not 0 < lam < largest < np.inf or (direct and lam > tuning.direct_lam * largest):
         return False
     step = tuning.lam_step_tall if tall else tuning.lam_step[0]
-    if grows(problem):
-        step = tuning.bent_lam_step
     easier = [problem.at(penalty.scaled(at)) for at in lams_between(largest, lam, step)]
     there = Predictor(problem).descend(problem, state, easier, budget)
     if not there:  # else the last check was made at this λ, and what it knows is kept
