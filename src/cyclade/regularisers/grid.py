@@ -32,7 +32,7 @@ class Grid(Regulariser):
     def __init__(self, points: Sequence[float] | Array) -> None:
         try:
             given = np.asarray(points, np.float64)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # the last is torch's
             given = np.empty(0)
         if given.ndim != 1 or not given.size or not np.isfinite(given).all():
             raise ValueError(f"Grid: points must be one or more finite numbers, got {points!r}")
