@@ -221,6 +221,18 @@ def test_narrow_losses_are_approached_through_wider_ones():
     both(10.0 * TARGETS["real"], Quantile(0.3, smoothing=0.01), L1(0.1), tol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*without a certificate")
+def test_the_certificate_of_a_float32_table_is_that_of_the_point_returned():
+    rng = np.random.default_rng(0)
+    X = (1e3 * rng.standard_normal((66, 25))).astype(np.float32)
+    y, loss, penalty = X[:, 0] / 1e3 + rng.standard_normal(66), Quantile(0.4, 0.002), MCP(20.0)
+    fit = solve(RowChunks(X, rows=20), y, loss, penalty, fit_intercept=False, tol=1e-6)
+    wide, x = X.astype(np.float64), fit.coef.astype(np.float64)
+    g = wide.T @ loss.gradient(y, wide @ x) / 66
+    far = max(penalty.distance(x[j], g[j], j) for j in range(25))
+    assert fit.certificate.value == pytest.approx(far, rel=1e-6)
+
+
 def test_a_start_is_taken_and_left_untouched():
     first = both(TARGETS["signs"], "logistic", L1(0.03))
     coef = first.coef.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,7 @@ from cyclade.linear.checks import as_starts
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.results import (
-    PathResult,
-    Solution,
-    resumed,
-)
+from cyclade.linear.results import Certificate, PathResult, Solution, resumed
 from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
 from cyclade.linear.tuning import Tuning as EngineTuning
@@ -70,7 +67,7 @@ class FitInChunks(NamedTuple):
                 kept.save(x=state.x, c=np.asarray(state.measured.c))
 
         certificate = minimise(table, state, tol, max_passes, report, save)
-        return as_solution(table, state, certificate)
+        return as_solution(table, *as_returned(table, state, certificate))
 
     def follow(
         self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None
@@ -87,7 +84,7 @@ class FitInChunks(NamedTuple):
                 rebase(at, state)
                 state.passes, state.history, state.damping = 0, [], 1.0
                 certificate = minimise(at, state, tol, max_passes, report)
-                done(as_solution(at, state, certificate))
+                done(as_solution(at, *as_returned(at, state, certificate)))
                 table.reads = at.reads
 
         def null() -> Array:
@@ -196,6 +193,19 @@ def approach(
         table.reads = easier.reads
     rebase(table, state)
     return state
+
+
+def as_returned(
+    table: TableProblem, state: TableState, certificate: Certificate
+) -> tuple[TableState, Certificate]:
+    """The point that a caller gets, with x rounded as X is, and the certificate of that point."""
+    x = state.x.astype(table.chunks.given, copy=False).astype(np.float64, copy=False)
+    if np.array_equal(x, state.x):
+        return state, certificate
+    now, value = begin(table, x, state.measured.c).measured, certificate.value
+    value += now.objective - state.measured.objective  # of a gap: the dual point stays
+    value = max(value, 0.0) if certificate.kind == "gap" else now.certified
+    return replace(state, measured=now), replace(certificate, value=value)
 
 
 def as_solution(table: TableProblem, state: TableState, certificate: Any) -> Solution:
