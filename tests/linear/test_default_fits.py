@@ -43,6 +43,11 @@ def table(rng):
     return np.asarray(X, dtype, order="F" if rng.random() < 0.5 else "C"), y
 
 
+def unreached(said):
+    """The warnings, but for those of columns whose scales differ."""
+    return [one for one in said if "in scale" not in str(one.message)]
+
+
 @pytest.mark.parametrize("kind", [Lasso, ElasticNet, MCPRegression, SparseLogisticRegression])
 @pytest.mark.parametrize("seed", range(3))
 def test_default_fits_are_certified_or_warn_once(kind, seed):
@@ -56,6 +61,7 @@ def test_default_fits_are_certified_or_warn_once(kind, seed):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = kind(alpha / len(y), fit_intercept=fit_intercept).fit(X, target)
+        said = unreached(said)
         assert all(issubclass(one.category, ConvergenceWarning) for one in said)
         assert len(said) == (0 if model.certificate_.reached else 1)
         certified += model.certificate_.reached
@@ -99,6 +105,7 @@ SLOW = Tuning(
 )
 
 
+@pytest.mark.filterwarnings("ignore:.* in scale")
 @pytest.mark.parametrize("loss", TALL)
 def test_default_fits_of_tall_tables_are_certified_and_right(loss):
     """Losses with a gap: certified every time, and no higher than a tight fit without shortcuts."""
@@ -126,6 +133,7 @@ def test_default_nonconvex_fits_of_tall_tables_are_certified_or_warn_once():
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = MCPRegression(alpha).fit(X, y)
+        said = unreached(said)
         assert all(issubclass(one.category, ConvergenceWarning) for one in said)
         assert len(said) == (0 if model.certificate_.reached else 1)
         certified += model.certificate_.reached

@@ -372,17 +372,20 @@ def follow(
     coefs = np.zeros((problem.design.p, *shape, lams.size), problem.design.given)
     intercepts, objectives = np.zeros((*shape, lams.size)), np.zeros(lams.size)
     certificates, passes = [], np.zeros(lams.size, np.int64)
+    softened = 0  # passes of the last fit through easier losses, which a warm start gets to try
     for k, lam in enumerate(lams.tolist()):
         problem = problem.at(penalty.scaled(lam))
         state.passes, state.history = 0, []
         for start in starts:
             state = start.advance(problem, state, max_passes)
-        certificate = minimise(problem, state, tol, max_passes, report)
-        if easier and not certificate.reached and state.passes < max_passes:
+        limit = min(max_passes, softened) if easier else max_passes
+        certificate = minimise(problem, state, tol, limit, report)
+        if easier and not certificate.reached:
             made = state.passes
             state = Softening(easier, tol, report).advance(problem, state, max_passes - made)
-            state.passes, state.on_path = state.passes + made, True
-            certificate = minimise(problem, state, tol, max_passes, report)
+            certificate = minimise(problem, state, tol, max_passes - made, report)
+            softened = state.passes
+            state.passes, state.on_path = made + softened, True
         returned, certificate = as_returned(problem, state, certificate)
         certificates.append(certificate)
         if done is not None:

@@ -520,7 +520,7 @@ class CyclicOptimizer(Optimizer):
             blocks = [list(block.params) for block in self.net.blocks]
             counters = self._runner.state()
         turns, rule = self._turns.state(), self._rule.state()
-        held = {number: sorted(map(str, values)) for number, values in state["state"].items()}
+        held = {k: sorted(map(str, values)) for k, values in state["state"].items() if values}
         state["cyclade"] = {
             "method": self.name, "blocks": blocks, "held": held, **counters, **turns, **rule,
         }  # fmt: skip

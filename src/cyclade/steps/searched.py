@@ -20,7 +20,7 @@ def eta_of(n: float, b: int, b_small: int, p: float) -> float:
     """How much the noise of the estimates lowers the largest η of Theorem 2, with L̂ = L̃ = 1.
 
     >>> round(eta_of(10_000, 10_000, 300, 300 / 10_300), 2)
-    0.95
+    0.9
     >>> round(eta_of(10_000, 10_000, 10, 10 / 10_010), 2)
     0.08
     """

@@ -37,10 +37,10 @@ class CoxRegression(Regressor, Single):
     >>> X = rng.standard_normal((200, 3))
     >>> time = rng.exponential(np.exp(-X[:, 0]))
     >>> model = CoxRegression(alpha=0.1).fit(X, survival(time, rng.random(200) < 0.7))
-    >>> model.coef_[0] > 0.5, model.coef_[1:]
+    >>> bool(model.coef_[0] > 0.5), model.coef_[1:]
     (True, array([0., 0.]))
     >>> round(model.score(X, survival(time, np.ones(200))), 2)  # concordance
-    0.74
+    0.75
     """
 
     l1_ratio: L1Ratio = 1.0
@@ -60,7 +60,7 @@ class CoxRegression(Regressor, Single):
         "The baseline of each stratum, a step function (Breslow's estimate).",
     ] = field(init=False)
 
-    _targets = "np.exp(-X[:, 0])"
+    _targets = "rng.exponential(np.exp(-2.0 * X[:, 0]))"
     _multi_output = False
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
