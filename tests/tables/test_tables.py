@@ -233,6 +233,20 @@ def test_the_certificate_of_a_float32_table_is_that_of_the_point_returned():
     assert fit.certificate.value == pytest.approx(far, rel=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("loss", ["cauchy", "huber"])
+def test_the_units_of_an_unpenalised_column_do_not_decide_when_a_fit_ends(loss, unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 11))
+    y = 5 * X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(200)
+    penalty = WeightedL1(0.1, np.r_[0.0, np.ones(10)])
+    plain = solve(RowChunks(X, rows=50), y, loss, penalty)
+    X[:, 0] *= unit
+    fit = solve(RowChunks(X, rows=50), y, loss, penalty)
+    assert fit.certificate.reached
+    np.testing.assert_allclose(fit.coef * np.r_[unit, np.ones(10)], plain.coef, atol=1e-4)
+
+
 def test_a_start_is_taken_and_left_untouched():
     first = both(TARGETS["signs"], "logistic", L1(0.03))
     coef = first.coef.copy()

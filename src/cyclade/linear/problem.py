@@ -83,19 +83,8 @@ class Problem:
         λ says what a gradient in a penalised column is measured by. In an unpenalised one it has
         the units of that column, so it is measured as if its norm were that of the others.
         """
-        free = self.penalty.unpenalised
-        if not free.any():
-            return None
-        norms = self.design.norms()
-        if isinstance(self.penalty, BoundBlocks) and self.penalty.size > 1:
-            order = slice(None) if self.penalty.order is None else self.penalty.order
-            norms = np.maximum.reduceat(norms[order], self.penalty.starts[:-1])
-        others = norms[~free & (norms > 0)]
-        others = others if others.size else norms[norms > 0]
-        units = np.ones(free.size)
-        typical = np.median(others) if others.size else 1.0
-        np.divide(typical, norms, out=units, where=free & (norms > 0))
-        return units
+        free = self.penalty.unpenalised.any()
+        return units_of(self.penalty, self.design.norms()) if free else None
 
     @cached_property
     def null(self) -> Null:
@@ -213,6 +202,20 @@ class Problem:
         if self.offset.ndim == 2:
             bend = np.maximum(bend, 1e-12 * float(bend.max()))
         return -slope / np.maximum(bend, 1e-300)
+
+
+def units_of(penalty: BoundPenalty, norms: Array) -> Array:
+    """The median norm of penalised columns over that of each unpenalised one; 1 for the others."""
+    free = penalty.unpenalised
+    if isinstance(penalty, BoundBlocks) and penalty.size > 1:
+        order = slice(None) if penalty.order is None else penalty.order
+        norms = np.maximum.reduceat(norms[order], penalty.starts[:-1])
+    others = norms[~free & (norms > 0)]
+    others = others if others.size else norms[norms > 0]
+    units = np.ones(free.size)
+    typical = np.median(others) if others.size else 1.0
+    np.divide(typical, norms, out=units, where=free & (norms > 0))
+    return units
 
 
 def imbalance(loss_at: LossAt) -> tuple[Any, float]:

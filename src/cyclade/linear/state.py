@@ -23,6 +23,14 @@ Array = NDArray[Any]
 NO_COLUMNS = np.empty(0, np.int64)
 
 
+def in_units(now: Any, units: Array | None) -> float:
+    """The distance of what was measured, with those of blocks multiplied by their units."""
+    if units is None:
+        return float(now.distance)
+    off = now.distance if now.distance > now.distances.max() else 0.0  # the intercept's
+    return float(max(off, (now.distances * units).max()))
+
+
 @dataclass
 class Measured:
     """A full check at (x, z): everything the next working set is chosen from."""
@@ -38,11 +46,7 @@ class Measured:
     @property
     def certified(self) -> float:
         """The distance in units that do not depend on those of unpenalised columns."""
-        units = self.problem.units
-        if units is None:
-            return self.distance
-        off = self.distance if self.distance > self.distances.max() else 0.0  # the intercept's
-        return max(off, float((self.distances * units).max()))
+        return in_units(self, self.problem.units)
 
     @property
     def g(self) -> Array:

@@ -270,7 +270,7 @@ def scale_of_distance(problem: Any, state: Any = None) -> float:
     if scale:
         return float(scale)
     g = problem.null_gradient if state is None or state.x.any() else state.measured.g
-    units = getattr(problem, "units", None)  # tables have none
+    units = problem.units
     if units is not None and problem.penalty.size == 1:
         g = g.reshape(units.size, -1) * units[:, None]
     return float(np.abs(g).max(initial=0.0)) or 1.0

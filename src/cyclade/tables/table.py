@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.problem import units_of
 from cyclade.linear.quadratic import lowered
-from cyclade.linear.state import exceeds
+from cyclade.linear.state import exceeds, in_units
 from cyclade.linear.working_set import TINY
 from cyclade.tables.chunks import Chunks, Sums, Task
 from cyclade.tables.passes import Column, NullPass, Pass, RowCheck
@@ -77,11 +78,12 @@ class TableMeasured:
     objective: float
     sums: Sums
     dual: float = -np.inf
+    units: Array | None = None  # what distances are multiplied by; None: 1
 
     @property
     def certified(self) -> float:
-        """The distance; unpenalised columns of a table count in their own units."""
-        return self.distance
+        """The distance in units that do not depend on those of unpenalised columns."""
+        return in_units(self, self.units)
 
     @property
     def value(self) -> float:
@@ -173,9 +175,20 @@ class TableProblem:
 
     @property
     def needs_norms(self) -> bool:
-        """For dual points that an intercept moves, and to screen: in a long gradient that pays."""
+        """For dual points that an intercept moves, and to screen: in a long gradient that pays.
+
+        And for distances of unpenalised columns.
+        """
         long = self.chunks.p > self.tuning.max_columns_kept
-        return self.has_dual and (self.fit_intercept or long)
+        dual = self.has_dual and (self.fit_intercept or long)
+        return bool(dual or self.penalty.unpenalised.any())
+
+    @property
+    def units(self) -> Array | None:
+        """What distances of blocks are multiplied by, as in memory; None before norms are read."""
+        if not (self.norms.size and self.penalty.unpenalised.any()):
+            return None
+        return units_of(self.penalty, self.norms)
 
     def _refuse(self, x: Array, c: Any) -> None:
         """Raise ValueError if X has NaN or infinity, with the first column that has."""
@@ -202,6 +215,7 @@ class TableProblem:
             distance = max(distance, float(np.max(np.abs(slope))))
         objective = float(sums["value"] + r)
         found = TableMeasured(x, c, g, slope, distances, float(distance), objective, sums)
+        found.units = self.units
         if self.has_dual:
             found.dual = dual_value(self, found)
         return found
