@@ -243,3 +243,8 @@ def test_a_scalar_start_takes_a_gradient_of_one_entry() -> None:
 def test_a_matrix_that_is_not_symmetric_says_how_far() -> None:
     with pytest.raises(ValueError, match="differs from its transpose by up to 1: give"):
         Matrix(np.array([[2.0, 1.0], [0.0, 2.0]]))
+
+
+def test_searched_steps_are_for_methods_that_sample() -> None:
+    with pytest.raises(ValueError, match="L='search' is for methods that sample"):
+        minimize(lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * x, L="search")

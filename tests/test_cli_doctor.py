@@ -44,7 +44,8 @@ def test_what_is_missing_comes_with_the_command_that_brings_it() -> None:
     lines = report(REQUIRED).splitlines()
     at = lines.index("no   linear models")
     assert lines[at + 1].endswith("no-such-package ≥ 3 (not installed)")
-    assert lines[at + 2] == "     to have it: pip install 'cyclade[linear]'"
+    command = "pip install 'cyclade[linear]' (in a checkout: pip install '.[linear]')"
+    assert lines[at + 2] == f"     to have it: {command}"
     assert f"yes  {PARTS['']}" in lines
 
 

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def to_install(extra: str) -> str:
+    """The command that brings an extra."""
+    return f"pip install 'cyclade[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
 @contextmanager
 def needs(part: str, extra: str) -> Iterator[None]:
     """Imports of a part: an error that something is not installed names the extra that has it."""
@@ -17,7 +22,7 @@ def needs(part: str, extra: str) -> Iterator[None]:
             raise
         raise ModuleNotFoundError(
             f"{part} needs {error.name.partition('.')[0]}, which is not installed: "
-            f"pip install 'cyclade[{extra}]' (in a checkout: pip install '.[{extra}]')",
+            f"{to_install(extra)}",
             name=error.name,
         ) from error
 

@@ -140,6 +140,21 @@ def test_survival_curves_and_the_baseline() -> None:
     np.testing.assert_allclose(-np.log(curve), [0.0, 0.25, 0.25, 0.75, 1.75], atol=1e-12)
 
 
+def test_float32_meets_its_default_tolerance() -> None:
+    """A warning is an error."""
+    X, given = draw()
+    y = survival(**given)
+    single = CoxRegression(0.02).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(single.coef_, CoxRegression(0.02).fit(X, y).coef_, atol=1e-4)
+
+
+def test_strata_are_named_by_number() -> None:
+    X, given = draw()
+    model = CoxRegression(0.02).fit(X, survival(**given))
+    with pytest.raises(ValueError, match="stratum must be below 3, got 3"):
+        model.survival(X[:1], [1.0], stratum=3)
+
+
 def test_concordance_counts_pairs() -> None:
     _, given = draw()
     y = survival(given["time"], given["event"])

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import cyclade
+from cyclade._extras import to_install
 from cyclade.cli.arguments import add_json, command
 
 PARTS = {
@@ -88,7 +89,7 @@ def found(required: Iterable[str]) -> dict[str, Any]:
     for extra, part in PARTS.items():
         wanted = needs(extra, required)
         lacking = [str(need) for need in wanted if not need.met]
-        hint = f"pip install 'cyclade[{extra}]'" if lacking else ""
+        hint = to_install(extra) if lacking else ""
         parts.append({
             "part": part, "usable": not lacking, "packages": list(map(str, wanted)),
             "missing": lacking, "to_have_it": hint,

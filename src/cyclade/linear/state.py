@@ -195,11 +195,17 @@ def as_returned(
     if np.array_equal(x, state.x):
         return state, certificate
     loss_at, c = problem.settle(x, state.c)
-    now, value = measure(problem, x, loss_at), certificate.value
-    value += now.objective - state.measured.objective  # of a gap: the dual point stays
-    value = max(value, 0.0) if certificate.kind == "gap" else now.certified
-    state = replace(state, x=x, c=c, loss_at=loss_at, measured=now)
-    return state, replace(certificate, value=value)
+    now = measure(problem, x, loss_at)
+    certificate = moved(certificate, state.measured, now)
+    return replace(state, x=x, c=c, loss_at=loss_at, measured=now), certificate
+
+
+def moved(certificate: Certificate, before: Any, now: Any) -> Certificate:
+    """The certificate of a point beside the one it was measured at; of a gap the dual stays."""
+    if certificate.kind == "distance":
+        return replace(certificate, value=now.certified)
+    gap = certificate.value + now.objective - before.objective
+    return replace(certificate, value=max(gap, 0.0))
 
 
 def as_solution(problem: Problem, state: State, certificate: Certificate) -> Solution:

@@ -19,8 +19,8 @@ from cyclade.steps.matrix import Matrix
 STEPS = ("begin", "current", "metric", "prepare", "memory", "recall", "rate", "slow", "blocks",
          "measured", "remark")  # fmt: skip
 ACCEPTED = (
-    "'backtracking', 'scaled', 'estimate', a number, one number, diagonal or Matrix per block, "
-    "or a Steps object"
+    "'backtracking', 'scaled', 'estimate', 'search', a number, one number, diagonal or Matrix per "
+    "block, or a Steps object"
 )
 
 
@@ -59,6 +59,10 @@ def as_steps(
             return Backtracking(guesses, eta, scaled=L == "scaled", shrink_every=shrink_every)
         if L == "estimate":
             return Curvature(layout.m, eta)
+        if L == "search":
+            raise ValueError(
+                "L='search' is for methods that sample (give n= or stream=): use 'backtracking'"
+            )
         raise ValueError(f"L={L!r} is unknown: use {ACCEPTED}")
     Lambda = _per_block(L, user_layout, x0)
     if layout.m != user_layout.m:

@@ -18,6 +18,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import Certificate, PathResult, Solution, resumed
 from cyclade.linear.starts.continuation import softer
 from cyclade.linear.starts.predictor import lams_between
+from cyclade.linear.state import moved
 from cyclade.linear.tuning import Tuning as EngineTuning
 from cyclade.linear.working_set import Report
 from cyclade.tables import as_chunks
@@ -202,10 +203,8 @@ def as_returned(
     x = state.x.astype(table.chunks.given, copy=False).astype(np.float64, copy=False)
     if np.array_equal(x, state.x):
         return state, certificate
-    now, value = begin(table, x, state.measured.c).measured, certificate.value
-    value += now.objective - state.measured.objective  # of a gap: the dual point stays
-    value = max(value, 0.0) if certificate.kind == "gap" else now.certified
-    return replace(state, measured=now), replace(certificate, value=value)
+    now = begin(table, x, state.measured.c).measured
+    return replace(state, measured=now), moved(certificate, state.measured, now)
 
 
 def as_solution(table: TableProblem, state: TableState, certificate: Any) -> Solution:

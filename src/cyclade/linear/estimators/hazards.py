@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from cyclade._checks import choice
+from cyclade._checks import choice, whole_number
 from cyclade.linear import penalties
 from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.cox import Cox, as_survival, concordance
@@ -107,11 +107,16 @@ class CoxRegression(Regressor, Single):
 
     def _tolerance(self, data: Data) -> float:
         """Steps do not end exactly. Four digits more take one or two of them."""
-        return 1e-10 if self.tol == LinearModel.tol else self.tol
+        found = super()._tolerance(data)
+        return 1e-10 if found == LinearModel.tol else found
 
     def path(self, X: Any, y: Any, *args: Any, alpha_ratio: float = 0.05, **options: Any) -> Any:
         """As of the other models, down to 0.05 of the largest alpha unless told otherwise."""
         return super().path(X, y, *args, alpha_ratio=alpha_ratio, **options)
+
+    def predict(self, X: Any, *, offset: Any = None) -> Array:
+        """z = Xx + offset, the logarithm of the hazard beside the baseline's."""
+        return np.asarray(self._linear(X, offset))
 
     def survival(self, X: Any, times: Any, *, offset: Any = None, stratum: int = 0) -> Array:
         """P(T > t) for each row of X and each of the times.
@@ -132,6 +137,8 @@ class CoxRegression(Regressor, Single):
         array of shape (n, k)
         """
         check_is_fitted(self, "coef_")
+        if not 0 <= whole_number("stratum", stratum, 0) < len(self.baseline_):
+            raise ValueError(f"stratum must be below {len(self.baseline_)}, got {stratum}")
         steps, hazard = self.baseline_[stratum]
         at = np.searchsorted(steps, np.asarray(times, np.float64), side="right")
         passed = np.r_[0.0, hazard][at]
