@@ -16,7 +16,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts import predictor
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import CostModel, Tuning
+from cyclade.linear.tuning import Tuning
 
 # Small tables have a way of their own, which is not meant here.
 ENGINE = {"curved_calls": (0.0, 0.0)}
@@ -115,55 +115,22 @@ def test_products_of_pairs_of_columns(dtype):
     np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_of_columns_with_the_rows_they_have_entries_in(dtype):
-    rng = np.random.default_rng(2)
-    A = (rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)).astype(dtype)
-    A[:, 3] = 0.0
-    X, w = sp.csc_matrix(A), rng.random(50)
-    parts = X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32)
-    rows = sparse.by_rows(*parts, np.arange(9), 50)
-    order, new = np.array([6, 1, 3, 8]), np.array([3, 8])
-    place = np.full(9, 4, np.int32)
-    place[order] = np.arange(4)
-    G = np.full((2, 4), np.nan)
-    sparse.crossed_products(*parts, new, *rows, place, w, G)
-    A = A.astype(float)
-    np.testing.assert_allclose(G, (A[:, new].T * w) @ A[:, order], atol=1e-14)
-
-
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("centred", [True, False])
-def test_products_of_a_panel_are_the_same_in_every_way(even, centred):
-    """Column by column, from the columns by rows, and from X by rows once that has paid."""
+@pytest.mark.parametrize("many", [4, 37])
+def test_products_of_a_panel_are_the_same_in_either_way(even, centred, many):
+    """A few columns one by one, and many from the columns by rows."""
     rng = np.random.default_rng(3)
     A = rng.standard_normal((60, 40)) * (rng.random((60, 40)) < 0.1)
     w = np.full(60, 1 / 60) if even else rng.random(60)
-    old, new, found = np.array([5, 2]), np.array([30, 0, 17, 39]), []
+    old, new = np.array([5, 2]), np.setdiff1d(rng.permutation(40), [5, 2])[:many]
     m = w @ A / w.sum() if centred else np.zeros(40)
-    B = ((A - m) * np.sqrt(w)[:, None])[:, [5, 2, 30, 0, 17, 39]]
-    for cost in ({"crossing": np.inf}, {"crossing": 0.0}):
-        tuning = Tuning(cost=CostModel(**cost), shared_entries=0)
-        design = as_design(sp.csc_matrix(A), tuning=tuning)
-        panel = design.shared_panel(w, centred) if even else design.panel(np.arange(40), w, centred)
-        panel.extend(np.arange(40) if even else np.arange(0))
-        G = panel.products(old, new, panel.products(old[:0], old, np.empty((0, 0))))
-        np.testing.assert_allclose(G, B.T @ B, atol=1e-13)
-        found.append("parts" in design.by_rows.__dict__)
-    assert found == [False, True]
-
-
-def test_x_is_put_by_rows_once_that_would_have_paid():
-    design = as_design(sp.csc_matrix(np.eye(100)))
-    rows = design.by_rows
-    put = Tuning().cost.crossing * 100
-    assert rows.missing() == put
-    assert not rows.pay(0.0, 0.6 * put)
-    assert not rows.pay(2.0 * put, put)  # it would not have paid here
-    assert rows.pay(0.0, 0.6 * put)
-    assert len(rows.parts) == 3
-    assert rows.missing() == 0.0
-    assert rows.length == 1.0
+    B = ((A - m) * np.sqrt(w)[:, None])[:, [5, 2, *new]]
+    design = as_design(sp.csc_matrix(A), tuning=Tuning(shared_entries=0))
+    panel = design.shared_panel(w, centred) if even else design.panel(np.arange(40), w, centred)
+    panel.extend(np.arange(40) if even else np.arange(0))
+    G = panel.products(old, new, panel.products(old[:0], old, np.empty((0, 0))))
+    np.testing.assert_allclose(G, B.T @ B, atol=1e-13)
 
 
 def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():

@@ -15,7 +15,7 @@ from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
 from cyclade.linear.panels.dense import DensePanel, SharedDensePanel, turned
 from cyclade.linear.panels.protocols import Design
-from cyclade.linear.panels.sparse import Rows, SharedPanel, SparsePanel
+from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.linear.weighted_columns import Columns, DenseColumns, LongColumns, SparseColumns
 
@@ -242,7 +242,6 @@ class SparseDesign:
         self.starts = X.indptr.astype(np.uint64)  # one kind of kernel for all
         (self.n, self.p), self.dtype = X.shape, self.data.dtype
         self.entries = self.data.size
-        self.by_rows = Rows(self.data, self.rows, self.starts, self.n, tuning)
 
     @cached_property
     def cols(self) -> Array:
@@ -298,7 +297,7 @@ class SparseDesign:
 
     def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> SparsePanel:
         X = self.data, self.rows, self.starts
-        return SparsePanel(*X, columns, w, centred, dtype, self.tuning, self.by_rows)
+        return SparsePanel(*X, columns, w, centred, dtype, self.tuning)
 
     def growing_panel(self, w: Array, centred: bool) -> SparsePanel:
         """The columns of X itself if all rows weigh the same and columns are long.
@@ -315,7 +314,7 @@ class SparseDesign:
 
     def shared_panel(self, w: Array, centred: bool) -> SharedPanel:
         X = self.data, self.rows, self.starts
-        return SharedPanel(*X, NONE, w, centred, self.tuning, self.by_rows)
+        return SharedPanel(*X, NONE, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
         """The columns without weights; of a tall X all of them, put by rows once for all."""

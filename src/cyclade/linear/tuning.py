@@ -24,13 +24,12 @@ class CostModel:
     """What work costs, in entries of X read: for choices between two ways to the same numbers.
 
     2x: `product` 2.0 (`logistic leukemia path`), `product_cached` 1.8 (`logistic madelon /10`),
-    `by_rows` 1.28, `row` 1.14, `crossing` 1.07.
+    `by_rows` 1.28, `row` 1.14.
     """
 
     product: float = 1 / 16  # a multiplication within a matrix product
     product_cached: float = 1 / 4  # the same, beside cycles over columns that a cache holds
     by_rows: float = 10.0  # an entry that is put by rows and multiplied with its row
-    crossing: float = 5.0  # one that is put by rows, or multiplied there with another: 4 to 6.8
     row: float = 20.0  # of a loss and its derivatives, per row; measured for the logistic loss
 
     def check(self, design: Any) -> float:

@@ -213,11 +213,6 @@ class SparseColumns(Columns):
         """Column against column if they are few, else by rows: Σ_i w_i b_i b_iᵀ."""
         G, X, cols = np.empty((chosen.size, chosen.size)), self.X, self.cols[chosen]
         price, entries = self.price(chosen), float(self.sizes[chosen].sum())
-        if X.by_rows.pay(2.0 * X.entries + entries * (1.0 + entries / X.n), price):
-            place = np.full(X.p, -1, np.int32)
-            place[cols] = np.arange(chosen.size)
-            sparse.weighted_products(*X.by_rows.parts, place, w, G)
-            return G
         if price < self.tuning.cost.by_rows * entries:
             shortest = np.argsort(self.sizes[chosen], kind="stable")
             sparse.paired_products(X.data, X.rows, X.starts, cols, shortest, 0, w, G)

@@ -193,29 +193,6 @@ def paired_products(
 
 
 @compiled
-def crossed_products(
-    data: Any, rows: Any, starts: Any, columns: Any, first: Any, entry: Any, column: Any,
-    place: Any, w: Any, G: Any,
-) -> None:  # fmt: skip
-    """G_kl = Σ_i w_i a_{i, columns[k]} b_l: row i of X is read for every entry of a column in it.
-
-    (first, entry, column) is X by rows, and `place` says to which l its columns go; those that go
-    nowhere have the place after the last.
-    """
-    products, many = np.zeros(G.shape[1] + 1), G.shape[1]
-    for k in range(columns.shape[0]):
-        for e in range(starts[columns[k]], starts[columns[k] + 1]):
-            i = rows[e]
-            scaled = w[i] * data[e]
-            for f in range(first[i], first[i + 1]):
-                products[place[column[f]]] += scaled * entry[f]
-        for b in range(many):
-            G[k, b] = products[b]
-            products[b] = 0.0
-        products[many] = 0.0
-
-
-@compiled
 def cycles(
     data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, cols: Any,
     order: Any, parameters: Any, zero_threshold: Any, w: float, max_cycles: int, tolerance: float,

@@ -5,7 +5,6 @@ The last entry of R is a shift: the residual is R[:n] + shift·√w.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,37 +19,6 @@ Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
 
 
-class Rows:
-    """X by rows, for products of columns: put so once that would have saved what it costs."""
-
-    def __init__(self, data: Array, rows: Array, starts: Array, n: int, tuning: Tuning) -> None:
-        self.X, self.n, self.tuning = (data, rows, starts), n, tuning
-        self.length = data.size / max(n, 1)  # of a row that an entry is in, about
-        self.lost = 0.0  # what products have cost more than they would have
-
-    @cached_property
-    def parts(self) -> tuple[Array, Array, Array]:
-        """X as `kernels.sparse.by_rows` puts it."""
-        every = np.arange(self.X[2].size - 1)
-        parts = sparse.by_rows(*self.X, every, self.n)
-        lengths = np.diff(parts[0]).astype(np.float64)
-        self.length = float(lengths @ lengths) / max(self.X[0].size, 1)
-        return parts
-
-    def missing(self) -> float:
-        """What is left to pay, in entries read."""
-        return 0.0 if "parts" in self.__dict__ else self.tuning.cost.crossing * self.X[0].size
-
-    def crossing(self, entries: float) -> float:
-        """The price of the products of columns with so many entries, with any others."""
-        return float(self.tuning.cost.crossing * entries * self.length)
-
-    def pay(self, price: float, other: float) -> bool:
-        """Whether products at this price beat those at the other, with the rows there or due."""
-        self.lost += max(other - price, 0.0)
-        return price < other and self.lost >= self.missing()
-
-
 class SparsePanel:
     """A `Panel`: the columns times √w, one after another, and room for more."""
 
@@ -59,10 +27,9 @@ class SparsePanel:
 
     def __init__(
         self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool,
-        dtype: Any = None, tuning: Tuning = DEFAULT, by_rows: Rows | None = None,
+        dtype: Any = None, tuning: Tuning = DEFAULT,
     ) -> None:  # fmt: skip
         self.X, self.centred, self.tuning = (data, rows, starts), centred, tuning
-        self.by_rows = by_rows or Rows(data, rows, starts, w.size, tuning)
         self.dtype = np.dtype(data.dtype if dtype is None else dtype)
         self.root, self.mass = np.sqrt(w), float(w.sum())
         self._scale = self.root.astype(self.dtype)
@@ -153,35 +120,21 @@ class SparsePanel:
         if order.size > self.tuning.max_gram_columns:
             return np.inf
         entries = max(self.entries(order), 1.0)
-        crossed = self.by_rows.missing() + self.by_rows.crossing(self.entries(new))
-        made = 0.5 * min(self._price(entries, new.size), crossed) / entries
+        made = 0.5 * min(16.0 + entries / self.root.size, float(new.size))
         return made + order.size * new.size / entries
-
-    def _price(self, entries: float, new: int) -> float:
-        """Of the products of new columns with all, which have so many entries, in entries read."""
-        return entries * min(16.0 + entries / self.root.size, float(new))
 
     def entries(self, order: Array) -> float:
         return float((self.starts[order + 1] - self.starts[order]).sum())
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
-        """A Aᵀ over `old`, whose products are G, and `new`, in the cheapest of three ways.
+        """A Aᵀ over `old`, whose products are G, and `new`.
 
-        A few new columns meet all others one by one; or, once X is kept by rows, new columns meet
-        the rows that they have entries in. Otherwise all products are formed again from the columns
-        by rows, at Σ m_i²/2 for m_i entries in row i.
+        A few new columns meet all others one by one. Otherwise all products are formed again from
+        the columns by rows, at Σ m_i²/2 for m_i entries in row i.
         """
         k, n, order = old.size, self.root.size, np.concatenate([old, new])
         out, w = linalg.grown(G, order.size), np.full(n, self.w)
-        entries = self.entries(order)
-        crossed = self.by_rows.crossing(self.entries(new))
-        if self.by_rows.pay(crossed, self._price(entries, new.size)):
-            place = np.full(self.X[2].size - 1, order.size, np.int32)
-            place[self.cols[order]] = np.arange(order.size)
-            cols, parts, root = self.cols[new], self.by_rows.parts, self.root
-            sparse.crossed_products(*self.X, cols, *parts, place, root * root, out[k:])
-            out[:k, k:] = out[k:, :k].T
-        elif new.size < 16.0 + entries / n:
+        if new.size < 16.0 + self.entries(order) / n:
             every = np.arange(order.size)
             sparse.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
         else:
@@ -219,11 +172,10 @@ class SharedPanel(SparsePanel):
 
     def __init__(
         self, data: Array, rows: Array, starts: Array, columns: Array, w: Array, centred: bool,
-        tuning: Tuning = DEFAULT, by_rows: Rows | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> None:  # fmt: skip
         p = starts.size - 1
         self.X = data, rows, starts
-        self.by_rows = by_rows or Rows(data, rows, starts, w.size, tuning)
         self.data, self.rows, self.starts, self.centred = data, rows, starts, centred
         self.dtype, self.tuning = data.dtype, tuning
         self.mass, self.w = float(w.sum()), float(w[0])
