@@ -95,7 +95,7 @@ def ours(problem: Problem) -> Any:
         if problem.lams.size == 1:
             found = solve(problem.X, problem.y, "multinomial", one, tol=tol)
             return [(found.coef, found.intercept)]
-        every = path(problem.X, problem.y, "multinomial", one, lams=problem.lams, tol=tol)
+        every = path(problem.X, problem.y, "multinomial", one, alphas=problem.lams, tol=tol)
         return [(every.coefs[..., k], every.intercepts[:, k]) for k in range(problem.lams.size)]
 
     return fits

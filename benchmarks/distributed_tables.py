@@ -144,7 +144,7 @@ def ours(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, Row]:
     from cyclade.linear import solve
 
     with Sent() as passes:
-        fit = solve(X, y, loss, "l1", lam=lam, fit_intercept=False)
+        fit = solve(X, y, loss, "l1", alpha=lam, fit_intercept=False)
     assert fit.certificate.reached
     reads = [int(row["reads"]) for row in fit.history]
     most = max(
@@ -442,7 +442,7 @@ def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any,
         SlicedChunks.reduce = counted  # type: ignore[method-assign]
         try:
             start = time.process_time()
-            solve(RowChunks(X, rows=rows), y, loss, "l1", lam=lam, fit_intercept=False)
+            solve(RowChunks(X, rows=rows), y, loss, "l1", alpha=lam, fit_intercept=False)
             between.append(time.process_time() - start - sum(each))
         finally:
             SlicedChunks.reduce = plain  # type: ignore[method-assign]

@@ -81,7 +81,7 @@ def lines(rows: int | None) -> Iterator[dict[str, Any]]:
                         way: Any, X: Any = X, y: Any = y, ratio: int = ratio, top: float = top
                     ) -> Any:
                         if not ratio:
-                            return path(X, y, n_lams=20, lam_ratio=0.01, precompute=way)
+                            return path(X, y, n_alphas=20, alpha_ratio=0.01, precompute=way)
                         return solve(X, y, penalty=L1(top / ratio), precompute=way)
 
                     ways = {name: lambda way=way, fit=fit: fit(way) for name, way in WAYS.items()}

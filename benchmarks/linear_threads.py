@@ -80,7 +80,7 @@ def measure(name: str, X: Any, y: Any, part: float, rounds: int) -> dict[str, An
                 elif part:
                     coefs[threads] = solve(X, y, "squared", L1(lam)).coef
                 else:
-                    coefs[threads] = path(X, y, n_lams=50, lam_ratio=0.01).coefs
+                    coefs[threads] = path(X, y, n_alphas=50, alpha_ratio=0.01).coefs
                 times[threads].append(time.perf_counter() - begun)
     one, two = (statistics.median(times[threads][1:]) for threads in (1, 2))
     difference = float(np.abs(coefs[1] - coefs[2]).max() / np.abs(coefs[1]).max())

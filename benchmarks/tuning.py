@@ -88,7 +88,7 @@ def case(problem: Problem, place: str) -> Case:
     if place == "path":
         lams = problem.lams()
         return lambda tuning: path(
-            problem.X, problem.y, loss, r(problem, 1.0), lams=lams, tol=1e-6, tuning=tuning,
+            problem.X, problem.y, loss, r(problem, 1.0), alphas=lams, tol=1e-6, tuning=tuning,
             fit_intercept=problem.intercept,
         ).coefs  # fmt: skip
     penalty = r(problem, problem.lam_max / float(place))
@@ -107,7 +107,9 @@ def case(problem: Problem, place: str) -> Case:
 
 def synthetic(X: Any, y: Any, loss: Any, penalty: Any) -> Case:
     """A path of 20 points."""
-    return lambda tuning: path(X, y, loss, penalty, n_lams=20, lam_ratio=0.05, tuning=tuning).coefs
+    return lambda tuning: (
+        path(X, y, loss, penalty, n_alphas=20, alpha_ratio=0.05, tuning=tuning).coefs
+    )
 
 
 def variants(by: float) -> Iterator[tuple[str, Any, Any, Tuning]]:

@@ -26,7 +26,7 @@ def mapped_file(folder: Path, n: int = 125_000, p: int = 100) -> None:
     y = X[:, 0] - 2.0 * X[:, 7] + rng.standard_normal(n)
 
     rows = RowChunks(np.load(folder / "X.npy", mmap_mode="r"))
-    found = path(rows, y, n_lams=10, lam_ratio=0.05, checkpoint=folder / "path")
+    found = path(rows, y, n_alphas=10, alpha_ratio=0.05, checkpoint=folder / "path")
     print("features along the path:", np.count_nonzero(found.coefs, axis=0))
     print("largest gap:", max(certificate.value for certificate in found.certificates))
 
@@ -41,7 +41,7 @@ def parquet(folder: str, target: str) -> None:
         rows = dd.read_parquet(folder)
         y = (2.0 * rows[target] - 1.0).persist()
         fit = solve(
-            rows.drop(columns=target), y, "logistic", lam=0.01, checkpoint="fit", verbose=True
+            rows.drop(columns=target), y, "logistic", alpha=0.01, checkpoint="fit", verbose=True
         )
     print(np.count_nonzero(fit.coef), "features,", fit.certificate)
 

@@ -60,7 +60,9 @@ def followed(problem: Problem, lams: Any, tol: float) -> Any:
     from cyclade.linear import path as follow
 
     r, phi = penalty(problem, float(lams[-1])), loss(problem)
-    return follow(problem.X, problem.y, phi, r, lams=lams, fit_intercept=problem.intercept, tol=tol)
+    return follow(
+        problem.X, problem.y, phi, r, alphas=lams, fit_intercept=problem.intercept, tol=tol
+    )
 
 
 def path(problem: Problem, lams: Any, tol: float) -> Any:

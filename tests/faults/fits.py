@@ -50,7 +50,7 @@ def table(rows: int = 6000, chunk: int = 1000) -> tuple[Any, Any]:
 def fit(checkpoint: Path | None = None, persisted: bool = False) -> Solution:
     """The fit that is killed; with its rows in the memory of workers, if asked."""
     X, y = dask.persist(*table()) if persisted else table()
-    return solve(X, y, "logistic", lam=0.01, tol=1e-10, checkpoint=checkpoint)
+    return solve(X, y, "logistic", alpha=0.01, tol=1e-10, checkpoint=checkpoint)
 
 
 def summary(found: Solution) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def followed(place: Path, log: Log) -> Any:
     """A path over five λ."""
     from cyclade.linear import path
 
-    found = path(A, Y, n_lams=5, lam_ratio=0.05, tol=1e-9, checkpoint=place / "path")
+    found = path(A, Y, n_alphas=5, alpha_ratio=0.05, tol=1e-9, checkpoint=place / "path")
     return bool(found.reached), np.round(found.objectives, 9).tolist()
 
 
@@ -142,7 +142,7 @@ def fitted(place: Path, log: Log) -> Any:
     from cyclade.linear import RowChunks, solve
 
     y, table = np.where(Y > 0, 1.0, -1.0), RowChunks(A, rows=25)
-    found = solve(table, y, "logistic", lam=0.02, tol=1e-9, checkpoint=place / "fit")
+    found = solve(table, y, "logistic", alpha=0.02, tol=1e-9, checkpoint=place / "fit")
     return bool(found.certificate.reached), round(found.objective, 9)
 
 

@@ -118,7 +118,9 @@ def test_few_products_are_formed_along_a_path(monkeypatch):
     monkeypatch.setattr(ActiveSetNewton, "form", lambda *a: formed.append(1) or form(*a))
     monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: steps.append(1) or step(*a))
     given, _, y = data(4, n=200, p=120)
-    found = path(given, y, Cauchy(2.0), n_lams=40, lam_ratio=0.02, fit_intercept=False, tol=1e-6)
+    found = path(
+        given, y, Cauchy(2.0), n_alphas=40, alpha_ratio=0.02, fit_intercept=False, tol=1e-6
+    )
     assert found.reached
     assert len(formed) < 0.7 * len(steps)
 

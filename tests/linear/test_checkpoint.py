@@ -36,7 +36,7 @@ def killed_after(monkeypatch, saves):
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("y", [Y, np.stack([Y, -Y[::-1]], axis=1)], ids=["one", "two"])
 def test_a_path_goes_on(table, y, tmp_path, monkeypatch):
-    options = {"n_lams": 6, "lam_ratio": 0.05, "tol": 1e-9}
+    options = {"n_alphas": 6, "alpha_ratio": 0.05, "tol": 1e-9}
     whole = path(TABLES[table], y, **options)
     with monkeypatch.context() as patch:
         killed_after(patch, 3)
@@ -56,18 +56,18 @@ def test_a_path_goes_on(table, y, tmp_path, monkeypatch):
 
 def test_a_fit_of_a_table_goes_on(tmp_path, monkeypatch):
     y, table = np.where(Y > 0, 1.0, -1.0), TABLES["chunks"]
-    whole = solve(table, y, "logistic", lam=0.02, tol=1e-9)
+    whole = solve(table, y, "logistic", alpha=0.02, tol=1e-9)
     with monkeypatch.context() as patch:
         killed_after(patch, 3)
         with pytest.raises(Killed):
-            solve(table, y, "logistic", lam=0.02, tol=1e-9, checkpoint=tmp_path / "fit")
-    again = solve(table, y, "logistic", lam=0.02, tol=1e-9, checkpoint=tmp_path / "fit")
+            solve(table, y, "logistic", alpha=0.02, tol=1e-9, checkpoint=tmp_path / "fit")
+    again = solve(table, y, "logistic", alpha=0.02, tol=1e-9, checkpoint=tmp_path / "fit")
     assert again.certificate.reached
     assert again.certificate.tolerance == pytest.approx(whole.certificate.tolerance)
     assert again.objective == pytest.approx(whole.objective, rel=1e-8)
     assert len(again.history) < len(whole.history)
     with pytest.raises(ValueError, match="checkpoint: must be None for X in memory"):
-        solve(X, Y, lam=0.1, checkpoint=tmp_path / "fit")
+        solve(X, Y, alpha=0.1, checkpoint=tmp_path / "fit")
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -99,15 +99,15 @@ def test_a_damaged_checkpoint_is_named_and_skipped(damage, tmp_path):
 
 
 def test_a_checkpoint_of_other_arguments_is_refused(tmp_path):
-    path(X, Y, n_lams=3, checkpoint=tmp_path / "path")
+    path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
     with pytest.raises(ValueError, match="belongs to other data or arguments"):
-        path(X, -Y, n_lams=3, checkpoint=tmp_path / "path")
+        path(X, -Y, n_alphas=3, checkpoint=tmp_path / "path")
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_path_over_other_data_is_refused(table, tmp_path):
     """Of the same shape, at the same λ: what was done for others would be returned as it is."""
-    options = {"lams": [0.5, 0.1], "checkpoint": tmp_path / "path"}
+    options = {"alphas": [0.5, 0.1], "checkpoint": tmp_path / "path"}
     done = path(TABLES[table], Y, **options)
     others = {"memory": X[:, ::-1].copy(), "chunks": RowChunks(X[:, ::-1].copy(), rows=50)}
     y = Y.copy()
@@ -131,7 +131,7 @@ def test_the_parameters_of_a_loss_of_the_user_tell_runs_apart(table, tmp_path):
         def gradient(self, y, z):
             return self.width * np.tanh((z - y) / self.width)
 
-    options = {"lams": [0.5, 0.1], "checkpoint": tmp_path / "path"}
+    options = {"alphas": [0.5, 0.1], "checkpoint": tmp_path / "path"}
     path(TABLES[table], Y, Scaled(1e6), **options)
     with pytest.raises(ValueError, match="belongs to other data or arguments"):
         path(TABLES[table], Y, Scaled(2e6), **options)  # the same but for rounding
@@ -140,16 +140,16 @@ def test_the_parameters_of_a_loss_of_the_user_tell_runs_apart(table, tmp_path):
 def test_a_path_goes_on_though_sums_are_made_in_another_order(tmp_path):
     """On other workers λ_max and the weights differ in their last digits."""
     lams, weights = np.array([0.5, 0.1]), np.full(120, 0.1)
-    path(TABLES["chunks"], Y, lams=lams, sample_weight=weights, checkpoint=tmp_path / "path")
+    path(TABLES["chunks"], Y, alphas=lams, sample_weight=weights, checkpoint=tmp_path / "path")
     moved = lams * (1.0 + 1e-15)
-    path(TABLES["chunks"], Y, lams=moved, sample_weight=weights, checkpoint=tmp_path / "path")
+    path(TABLES["chunks"], Y, alphas=moved, sample_weight=weights, checkpoint=tmp_path / "path")
 
 
 def test_a_folder_is_left_where_it_is(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("keep")
     for call in (path, solve):
-        lam = {"lams": [0.1]} if call is path else {"lam": 0.1}
+        lam = {"alphas": [0.1]} if call is path else {"alpha": 0.1}
         with pytest.raises(ValueError, match="mine is a folder; name a file"):
             call(TABLES["chunks"], Y, **lam, checkpoint=tmp_path / "mine")
     assert (tmp_path / "mine" / "file").read_text() == "keep"
@@ -158,9 +158,9 @@ def test_a_folder_is_left_where_it_is(tmp_path):
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr("cyclade.files.arrays.FORMAT", 1)
-        path(X, Y, n_lams=3, checkpoint=tmp_path / "path")
+        path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
     with pytest.raises(ValueError, match="or to another version; name another file"):
-        path(X, Y, n_lams=3, checkpoint=tmp_path / "path")
+        path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
 
 
 def test_loading_runs_no_code(tmp_path):

@@ -297,7 +297,7 @@ def test_folds_that_stop_early_say_so_once():
         not certificate.reached
         for train, _ in KFold(4).split(X)
         for certificate in path(
-            X[train], y[train], "squared", "l1", lams=model.alphas_, tol=1e-12, max_passes=2
+            X[train], y[train], "squared", "l1", alphas=model.alphas_, tol=1e-12, max_iter=2
         ).certificates
     )
     assert 0 < missed < 12

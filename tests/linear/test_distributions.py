@@ -80,9 +80,9 @@ def test_fits_are_stationary(which, seed, share):
     X, y = draw(loss, np.random.default_rng(seed), 120)
     if np.ptp(y) == 0:
         return
-    null = solve(X, y, loss, lam=1e3)
+    null = solve(X, y, loss, alpha=1e3)
     lam = share * np.abs(X.T @ loss.gradient(y, np.full(120, null.intercept))).max() / 120
-    fit = solve(X, y, loss, lam=lam, tol=1e-7)
+    fit = solve(X, y, loss, alpha=lam, tol=1e-7)
     g = X.T @ loss.gradient(y, X @ fit.coef + fit.intercept) / 120
     far = [penalties.L1(lam).distance(x, gj, 0) for x, gj in zip(fit.coef, g, strict=True)]
     assert fit.certificate.reached
@@ -122,7 +122,7 @@ def test_unpenalised_fits_agree_with_statsmodels():
         target = y if loss.target == "real" else 0.5 * (y + 1.0)
         design = sm.add_constant(X)
         peer = sm.GLM(target, design, family=families[name], freq_weights=trials).fit()
-        own = solve(X, y, loss, lam=0.0, sample_weight=trials, tol=1e-10)
+        own = solve(X, y, loss, alpha=0.0, sample_weight=trials, tol=1e-10)
         np.testing.assert_allclose(own.coef, peer.params[1:], atol=1e-5)
         assert own.intercept == pytest.approx(peer.params[0], abs=1e-5)
 
@@ -152,6 +152,6 @@ def test_estimators_take_them_by_name():
 )
 def test_targets_outside_the_distribution_are_refused(loss, y, message):
     with pytest.raises(ValueError, match=message):
-        solve(np.ones((2, 1)), np.array(y), loss, lam=0.1)
+        solve(np.ones((2, 1)), np.array(y), loss, alpha=0.1)
     with pytest.raises(ValueError, match="Tweedie: power must be between 1 and 2"):
         losses.get("tweedie", power=3.0)

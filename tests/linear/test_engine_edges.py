@@ -115,10 +115,10 @@ def test_a_domain_without_zero_and_coordinates_without_penalty():
         ({"coef": np.full(8, np.nan)}, "coef"),
         ({"intercept": np.nan}, "intercept"),
         ({"tol": -1.0}, "tol"),
-        ({"max_passes": 0}, "max_passes"),
-        ({"penalty": "l1"}, "lam"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"penalty": "l1"}, "alpha"),
         ({"penalty": L1}, "not the class"),
-        ({"lam": 1.0}, "lam"),
+        ({"alpha": 1.0}, "alpha"),
         ({"loss": "cosine"}, "cosine"),
         ({"loss": "logistic"}, "Logistic"),
         ({"penalty": WeightedL1(0.1, np.ones(5))}, "8 columns"),
@@ -134,10 +134,10 @@ def test_bad_input_is_named(change, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lams": []}, "lams"),
-        ({"lams": [0.0]}, "lams"),
-        ({"n_lams": 0}, "n_lams"),
-        ({"lam_ratio": 2.0}, "lam_ratio"),
+        ({"alphas": []}, "alphas"),
+        ({"alphas": [0.0]}, "alphas"),
+        ({"n_alphas": 0}, "n_alphas"),
+        ({"alpha_ratio": 2.0}, "alpha_ratio"),
     ],
 )
 def test_bad_paths_are_named(options, message):
@@ -156,7 +156,7 @@ def test_importing_is_light():
 
 def test_by_name():
     X, y = data()
-    a, b = solve(X, y, "squared", "mcp", lam=0.1), solve(X, y, "squared", MCP(0.1))
+    a, b = solve(X, y, "squared", "mcp", alpha=0.1), solve(X, y, "squared", MCP(0.1))
     np.testing.assert_array_equal(a.coef, b.coef)
 
 

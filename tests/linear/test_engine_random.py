@@ -82,7 +82,7 @@ def test_convex_problems(seed, n, p, which, intercept):
         "offset": b,
         "fit_intercept": intercept,
         "tol": 1e-10,
-        "max_passes": 20_000,
+        "max_iter": 20_000,
     }
     fit = solve(X, y, loss, penalty, **options)
     assert fit.certificate.reached
@@ -93,7 +93,7 @@ def test_convex_problems(seed, n, p, which, intercept):
     start = np.random.default_rng(seed).uniform(0.0, 0.3, p)
     warm = solve(X, y, loss, penalty, coef=start, **options)
     assert warm.objective == pytest.approx(fit.objective, rel=0, abs=apart)
-    along = path(X, y, loss, penalty, lams=[0.3, 0.1, 0.05], **options)
+    along = path(X, y, loss, penalty, alphas=[0.3, 0.1, 0.05], **options)
     assert along.reached
     assert along.objectives[-1] == pytest.approx(fit.objective, rel=0, abs=apart)
 
@@ -112,7 +112,7 @@ def test_nonconvex_problems(seed, n, p, which, intercept):
         "offset": b,
         "fit_intercept": intercept,
         "tol": 1e-8,
-        "max_passes": 20_000,
+        "max_iter": 20_000,
     }
     for storage in (np.asarray, STORAGES[seed % 4]):
         fit = solve(storage(X), y, loss, penalty, **options)
@@ -127,7 +127,7 @@ def test_weights_are_repetition_and_float32_is_sane(seed, n, p, which, intercept
     loss = CONVEX[which % len(CONVEX)]
     X, y, _, b = draw(loss, seed, n, p)
     times = np.random.default_rng(seed).integers(1, 4, n)
-    options = {"fit_intercept": intercept, "tol": 1e-10, "max_passes": 20_000}
+    options = {"fit_intercept": intercept, "tol": 1e-10, "max_iter": 20_000}
     one = solve(X, y, loss, L1(0.05), sample_weight=times, offset=b, **options)
     rows = np.repeat(np.arange(n), times)
     two = solve(X[rows], y[rows], loss, L1(0.05), offset=b[rows], **options)

@@ -172,7 +172,7 @@ def test_a_warm_start_at_the_solution_costs_one_check(loss):
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_passes_are_limited_and_the_certificate_says_so():
     X, y = data(Squared())
-    fit = solve(X, y, "squared", L1(1e-4), tol=1e-12, max_passes=3)
+    fit = solve(X, y, "squared", L1(1e-4), tol=1e-12, max_iter=3)
     assert fit.passes == 3
     assert not fit.certificate.reached
     assert fit.certificate.value > fit.certificate.tolerance

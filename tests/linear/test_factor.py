@@ -63,7 +63,7 @@ def test_a_path_is_the_same_with_old_factors():
     found = []
     for small in (20, 10**6):
         tuning = Tuning(min_bordered=small)
-        found.append(path(X, y, n_lams=25, lam_ratio=1e-2, tol=1e-10, tuning=tuning))
+        found.append(path(X, y, n_alphas=25, alpha_ratio=1e-2, tol=1e-10, tuning=tuning))
     assert all(f.reached for f in found)
     np.testing.assert_allclose(found[0].coefs, found[1].coefs, atol=1e-4)
     np.testing.assert_allclose(found[0].objectives, found[1].objectives, rtol=1e-9)

@@ -245,13 +245,13 @@ def test_path_equals_single_fits(kind):
     y = labels(y) if kind == "multinomial" else y
     loss = "multinomial" if kind == "multinomial" else "squared"
     penalty = BLOCK[kind](1.0) if kind in BLOCK else (L1(1.0) if kind == "l1" else Rows(1.0))
-    found = path(X, y, loss, penalty, n_lams=6, lam_ratio=0.05, tol=1e-12)
+    found = path(X, y, loss, penalty, n_alphas=6, alpha_ratio=0.05, tol=1e-12)
     assert found.reached
     assert found.coefs.shape == ((12, 3, 6) if several else (12, 6))
     assert not found.coefs[..., 0].any()
     assert found.coefs[..., 1].any()
     for i in (2, 5):
-        fit = solve(X, y, loss, penalty.scaled(found.lams[i]), tol=1e-12)
+        fit = solve(X, y, loss, penalty.scaled(found.alphas[i]), tol=1e-12)
         np.testing.assert_allclose(found.coefs[..., i], fit.coef, atol=2e-6)
         np.testing.assert_allclose(found.intercepts[..., i], fit.intercept, atol=2e-6)
 
@@ -261,8 +261,8 @@ def test_a_path_is_near_stationary_whatever_the_gap_lets_go(penalty):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((30, 60)) + 2.0 * rng.standard_normal((30, 1))
     y = X[:, :6] @ rng.standard_normal((6, 3) if isinstance(penalty, Rows) else 6)
-    found = path(X, y, "squared", penalty, n_lams=30, lam_ratio=0.01, tol=1e-2)
-    fits = [solve(X, y, "squared", penalty.scaled(lam), tol=1e-12) for lam in found.lams]
+    found = path(X, y, "squared", penalty, n_alphas=30, alpha_ratio=0.01, tol=1e-2)
+    fits = [solve(X, y, "squared", penalty.scaled(lam), tol=1e-12) for lam in found.alphas]
     least = np.array([fit.objective for fit in fits])
     assert (found.objectives - least <= 6e-8 * least).all()  # gaps are a million times larger
 
@@ -329,7 +329,7 @@ def test_extremes_of_shape():
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_passes_are_limited_and_said_so():
     X, y = data(13)
-    fit = solve(X, y, "squared", GroupL2(1e-4, GROUPS), tol=1e-14, max_passes=3)
+    fit = solve(X, y, "squared", GroupL2(1e-4, GROUPS), tol=1e-14, max_iter=3)
     assert fit.passes <= 3
     assert not fit.certificate.reached
 

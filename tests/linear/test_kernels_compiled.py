@@ -67,8 +67,8 @@ def test_another_lam_needs_no_new_compilation_and_paths_work():
     second = bind(Mine(0.2, np.ones(30)), 30)
     assert first.functions is second.functions
     assert type(first.parameters) is type(second.parameters)
-    found = path(X, y, "squared", Mine(1.0, np.zeros(30)), lams=[0.5, 0.1], tol=1e-8)
-    ours = path(X, y, "squared", L1(1.0), lams=[0.5, 0.1], tol=1e-11)
+    found = path(X, y, "squared", Mine(1.0, np.zeros(30)), alphas=[0.5, 0.1], tol=1e-8)
+    ours = path(X, y, "squared", L1(1.0), alphas=[0.5, 0.1], tol=1e-11)
     np.testing.assert_allclose(found.coefs, ours.coefs, atol=1e-5)
     with pytest.raises(TypeError, match="lacks lam_max"):
         path(X, y, "squared", Mine(1.0, np.zeros(30)))

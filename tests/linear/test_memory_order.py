@@ -65,7 +65,7 @@ def test_curved_losses_do_not_depend_on_the_order_in_memory(route, loss, copied)
 def test_paths_do_not_depend_on_the_order_in_memory(route):
     X, y = table(700, np.float64)
     by_rows, by_columns = (
-        path(Z, y, n_lams=20, tol=1e-8, tuning=ROUTES[route]) for Z in (X, np.asfortranarray(X))
+        path(Z, y, n_alphas=20, tol=1e-8, tuning=ROUTES[route]) for Z in (X, np.asfortranarray(X))
     )
     np.testing.assert_allclose(by_rows.coefs, by_columns.coefs, atol=1e-5)
 

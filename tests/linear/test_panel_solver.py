@@ -217,8 +217,8 @@ def test_long_sparse_columns_give_what_dense_ones_give(weights):
     y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
     s = rng.uniform(0.5, 2.0, n) if weights else None
     given = X.copy()
-    sparse = path(sp.csc_matrix(X), y, n_lams=12, sample_weight=s, tol=1e-10)
-    dense = path(X, y, n_lams=12, sample_weight=s, tol=1e-10)
+    sparse = path(sp.csc_matrix(X), y, n_alphas=12, sample_weight=s, tol=1e-10)
+    dense = path(X, y, n_alphas=12, sample_weight=s, tol=1e-10)
     assert sparse.reached
     assert dense.reached
     np.testing.assert_allclose(sparse.coefs, dense.coefs, atol=1e-5)
@@ -275,7 +275,7 @@ def test_products_of_many_short_columns_are_not_used(monkeypatch):
     rng = np.random.default_rng(0)
     X = sp.random(2_000, 3_000, 0.002, "csc", random_state=0, data_rvs=rng.standard_normal)
     y = X @ rng.standard_normal(3_000)
-    found = path(X, y, n_lams=20, lam_ratio=0.05, fit_intercept=False)
+    found = path(X, y, n_alphas=20, alpha_ratio=0.05, fit_intercept=False)
     support = np.flatnonzero(found.coefs[:, -1])
     assert found.reached
     assert len(taken) > 0

@@ -42,7 +42,7 @@ def test_the_lower_of_two_points_is_gone_on_with(penalty, monkeypatch):
     monkeypatch.setattr(minima.Companion, "advance", watched)
     for seed in range(6):
         X, y = crowded(seed)
-        found = path(X, y, "squared", penalty, n_lams=30, lam_ratio=0.05, tol=1e-7)
+        found = path(X, y, "squared", penalty, n_alphas=30, alpha_ratio=0.05, tol=1e-7)
         assert found.reached
     assert any(won)
     assert not all(won)
@@ -53,7 +53,7 @@ def test_objectives_are_lower_on_the_whole(monkeypatch):
     gains = []
     for seed in range(12):
         X, y = crowded(seed)
-        settings = {"n_lams": 40, "lam_ratio": 0.03, "tol": 1e-7}
+        settings = {"n_alphas": 40, "alpha_ratio": 0.03, "tol": 1e-7}
         with_one = path(X, y, "squared", MCP(1.0, 3.0), **settings)
         with monkeypatch.context() as patch:
             patch.setattr(minima.Companion, "advance", lambda self, p, state, most: state)
@@ -67,10 +67,10 @@ def test_points_are_stationary_and_passes_counted(loss):
     """The certificate is of the point that is returned, whichever start it came from."""
     X, y = crowded(3)
     y = np.sign(y) if loss == "logistic" else y
-    found = path(X, y, loss, MCP(1.0, 5.0), n_lams=20, lam_ratio=0.1, tol=1e-6)
+    found = path(X, y, loss, MCP(1.0, 5.0), n_alphas=20, alpha_ratio=0.1, tol=1e-6)
     assert found.reached
     assert (found.passes >= 0).all()
-    for k, lam in enumerate(found.lams):
+    for k, lam in enumerate(found.alphas):
         z = X @ found.coefs[:, k] + found.intercepts[k]
         slopes = z - y if loss == "squared" else -y * expit(-y * z)
         g, x = X.T @ slopes / y.size, found.coefs[:, k]
@@ -83,4 +83,4 @@ def test_convex_paths_have_none(monkeypatch):
     """One minimum needs no second start."""
     monkeypatch.setattr(minima.Companion, "advance", lambda *args: pytest.fail("compared"))
     X, y = crowded(0)
-    assert path(X, y, "squared", L1(1.0), n_lams=10).reached
+    assert path(X, y, "squared", L1(1.0), n_alphas=10).reached

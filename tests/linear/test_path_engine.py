@@ -22,12 +22,12 @@ def data(kind="squared"):
 @pytest.mark.parametrize("penalty", [L1(1.0), ElasticNet(1.0, 0.7)], ids=repr)
 def test_a_path_equals_single_fits(storage, loss, penalty):
     X, y = data(loss)
-    found = path(storage(X), y, loss, penalty, n_lams=8, lam_ratio=0.02, tol=1e-10)
+    found = path(storage(X), y, loss, penalty, n_alphas=8, alpha_ratio=0.02, tol=1e-10)
     assert found.reached
     assert found.coefs.shape == (80, 8)
-    assert (np.diff(found.lams) < 0).all()
+    assert (np.diff(found.alphas) < 0).all()
     assert not found.coefs[:, 0].any()
-    for k, lam in enumerate(found.lams):
+    for k, lam in enumerate(found.alphas):
         single = solve(X, y, loss, penalty.scaled(lam), tol=1e-11)
         assert found.objectives[k] == pytest.approx(single.objective, rel=1e-8)
         np.testing.assert_allclose(found.coefs[:, k], single.coef, atol=2e-4)
@@ -36,7 +36,7 @@ def test_a_path_equals_single_fits(storage, loss, penalty):
 
 def test_a_path_gives_each_solution():
     X, y = data()
-    found = path(X, y, n_lams=4, lam_ratio=0.1)
+    found = path(X, y, n_alphas=4, alpha_ratio=0.1)
     last = found.at(3)
     np.testing.assert_array_equal(last.coef, found.coefs[:, 3])
     assert (last.intercept, last.objective) == (found.intercepts[3], found.objectives[3])
@@ -47,16 +47,16 @@ def test_a_path_gives_each_solution():
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_lams_are_put_in_order_and_certified_one_by_one():
     X, y = data()
-    found = path(X, y, lams=[0.05, 0.5, 0.1])
-    np.testing.assert_array_equal(found.lams, [0.5, 0.1, 0.05])
+    found = path(X, y, alphas=[0.05, 0.5, 0.1])
+    np.testing.assert_array_equal(found.alphas, [0.5, 0.1, 0.05])
     assert [c.kind for c in found.certificates] == ["gap"] * 3
-    short = path(X, y, lams=[1e-5], tol=1e-12, max_passes=2)
+    short = path(X, y, alphas=[1e-5], tol=1e-12, max_iter=2)
     assert not short.reached
 
 
 def test_a_nonconvex_path_is_stationary_everywhere():
     X, y = data()
-    found = path(X, y, "squared", MCP(1.0), n_lams=6, lam_ratio=0.05, tol=1e-8)
+    found = path(X, y, "squared", MCP(1.0), n_alphas=6, alpha_ratio=0.05, tol=1e-8)
     assert found.reached
     assert all(c.kind == "distance" for c in found.certificates)
 
@@ -66,7 +66,9 @@ def test_weights_offsets_and_starts_reach_the_solver():
     rng = np.random.default_rng(1)
     s, b = rng.uniform(0, 1, 60), rng.standard_normal(60)
     start = 0.1 * np.ones(80)
-    found = path(X, y, lams=[0.1], sample_weight=s, offset=b, coef=start, intercept=1.0, tol=1e-10)
+    found = path(
+        X, y, alphas=[0.1], sample_weight=s, offset=b, coef=start, intercept=1.0, tol=1e-10
+    )
     single = solve(X, y, "squared", L1(0.1), sample_weight=s, offset=b, tol=1e-10)
     assert found.objectives[0] == pytest.approx(single.objective, rel=1e-8)
     np.testing.assert_array_equal(start, 0.1 * np.ones(80))
@@ -75,8 +77,8 @@ def test_weights_offsets_and_starts_reach_the_solver():
 @pytest.mark.parametrize("penalty", [L1(1.0), ElasticNet(1.0, 0.7), MCP(1.0, 3.0)], ids=repr)
 def test_a_path_of_least_squares_is_near_stationary_whatever_the_tolerance(penalty):
     X, y = data()
-    found = path(X, y, "squared", penalty, n_lams=25, lam_ratio=0.05, tol=0.1)
-    for k, lam in enumerate(found.lams):
+    found = path(X, y, "squared", penalty, n_alphas=25, alpha_ratio=0.05, tol=0.1)
+    for k, lam in enumerate(found.alphas):
         r, x = penalty.scaled(lam), found.coefs[:, k]
         g = X.T @ (X @ x + found.intercepts[k] - y) / len(y)
         assert max(r.distance(*at, 0) for at in zip(x, g, strict=True)) < 0.05 * lam

@@ -163,7 +163,7 @@ def test_a_row_much_larger_than_the_others_is_no_hindrance():
     y = np.where(X @ rng.standard_normal(300) + rng.standard_normal(200) > 0, 1.0, -1.0)
     top = np.abs(X.T @ y).max() / 400
     found = solve(
-        sp.csc_array(X), y, "logistic", "l1", lam=0.01 * top, fit_intercept=False, tol=1e-9
+        sp.csc_array(X), y, "logistic", "l1", alpha=0.01 * top, fit_intercept=False, tol=1e-9
     )
     g = X.T @ (-y / (1 + np.exp(y * (X @ found.coef)))) / 200
     assert found.certificate.reached
@@ -227,7 +227,7 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
     s, b = rng.uniform(0.5, 2.0, len(y)), 0.1 * rng.standard_normal(len(y))
     steps = counted(monkeypatch, predictor.Predictor, "step")
     found = path(
-        storage(X), y, loss, L1(1.0), n_lams=40, lam_ratio=0.05, sample_weight=s, offset=b,
+        storage(X), y, loss, L1(1.0), n_alphas=40, alpha_ratio=0.05, sample_weight=s, offset=b,
         fit_intercept=intercept, tol=1e-9, tuning=Tuning(**ENGINE),
     )  # fmt: skip
     assert found.reached
@@ -235,9 +235,9 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
     for k in (1, 20, 39):
         z = X @ found.coefs[:, k] + found.intercepts[k] + b
         u = s / s.sum() * losses.get(loss).gradient(y, z)
-        r = L1(found.lams[k])
+        r = L1(found.alphas[k])
         away = [r.distance(*at, 0) for at in zip(found.coefs[:, k], X.T @ u, strict=True)]
-        assert max(away) < 1e-3 * found.lams[k]
+        assert max(away) < 1e-3 * found.alphas[k]
         single = solve(X, y, loss, r, sample_weight=s, offset=b, fit_intercept=intercept, tol=1e-10)
         assert found.objectives[k] == pytest.approx(single.objective, rel=1e-7)
 
@@ -251,7 +251,7 @@ def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
     formed = counted(monkeypatch, predictor.Predictor, "form")
     others = counted(monkeypatch, working_set, "improve")
     found = path(
-        storage(X), y, "logistic", L1(1.0), n_lams=60, lam_ratio=0.05, tol=1e-4, tuning=tuning
+        storage(X), y, "logistic", L1(1.0), n_alphas=60, alpha_ratio=0.05, tol=1e-4, tuning=tuning
     )
     assert found.reached
     assert len(steps) < 60 * 1.7
@@ -263,10 +263,10 @@ def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     X, y, _ = data("logistic")
     heavy = lambda self, problem, w: np.full(len(y), 1e6 * w.max())  # noqa: E731
     monkeypatch.setattr(predictor.Predictor, "weights", heavy)  # F comes down a little
-    options = {"n_lams": 20, "lam_ratio": 0.3, "tol": 1e-8}
+    options = {"n_alphas": 20, "alpha_ratio": 0.3, "tol": 1e-8}
     found = path(X, y, "logistic", L1(1.0), **options, tuning=Tuning(**ENGINE))
     monkeypatch.undo()
-    same = path(X, y, "logistic", L1(1.0), n_lams=20, lam_ratio=0.3, tol=1e-8)
+    same = path(X, y, "logistic", L1(1.0), n_alphas=20, alpha_ratio=0.3, tol=1e-8)
     assert found.reached
     np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-7)
 
@@ -315,7 +315,7 @@ def test_coming_down_may_end_anywhere(few):
     fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(full.objective, rel=1e-7)
-    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_passes=9, tuning=tuning)
+    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_iter=9, tuning=tuning)
     assert not short.certificate.reached
     assert short.passes <= 9 + 1
 
@@ -340,14 +340,14 @@ def test_the_mean_curvature_on_the_way(loss):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
     X, y, _ = data("logistic")
-    same = path(X, y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept)
+    same = path(X, y, "logistic", L1(1.0), n_alphas=30, alpha_ratio=0.1, fit_intercept=intercept)
     tuning = Tuning(
         max_columns_dense=2, max_columns_kept=2, **ENGINE
     )  # fmt: skip
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     others = counted(monkeypatch, working_set, "improve")
     found = path(
-        storage(X), y, "logistic", L1(1.0), n_lams=30, lam_ratio=0.1, fit_intercept=intercept,
+        storage(X), y, "logistic", L1(1.0), n_alphas=30, alpha_ratio=0.1, fit_intercept=intercept,
         tol=1e-3, tuning=tuning,
     )  # fmt: skip
     assert found.reached
@@ -360,7 +360,7 @@ def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, inte
 @pytest.mark.parametrize("intercept", [False, True])
 def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, intercept):
     X, y, _ = data("logistic")
-    options = {"n_lams": 40, "lam_ratio": 0.02, "fit_intercept": intercept}
+    options = {"n_alphas": 40, "alpha_ratio": 0.02, "fit_intercept": intercept}
     same = path(X, y, "logistic", L1(1.0), tol=1e-11, **options)
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     formed = counted(monkeypatch, predictor.Predictor, "form")

@@ -52,7 +52,7 @@ def test_the_best_distance_is_returned():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((200, 40)), rng.standard_cauchy(200)
     for passes in range(1, 12):
-        found = solve(X, y, "cauchy", L1(0.01), tol=1e-14, max_passes=passes)
+        found = solve(X, y, "cauchy", L1(0.01), tol=1e-14, max_iter=passes)
         assert found.certificate.value == min(row["distance"] for row in found.history)
 
 
@@ -71,7 +71,7 @@ def test_estimators_warn_once_about_what_float32_cannot_meet(single):
 
 
 def test_estimators_make_as_many_passes_as_solve():
-    assert Lasso().max_iter == inspect.signature(solve).parameters["max_passes"].default
+    assert Lasso().max_iter == inspect.signature(solve).parameters["max_iter"].default
 
 
 @pytest.mark.parametrize("kind", [Lasso, GroupLasso, RobustRegression])

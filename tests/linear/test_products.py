@@ -60,7 +60,7 @@ def test_whole_paths_as_literal_cycles_make_them(name, fit_intercept):
     X, y, rng = table(shift=0.5)
     s, offset, lams = rng.random(60), rng.standard_normal(60), np.array([0.5, 0.1, 0.02, 0.001])
     found = path(
-        X, y + offset, "squared", PENALTIES[name], lams=lams, sample_weight=s, offset=offset,
+        X, y + offset, "squared", PENALTIES[name], alphas=lams, sample_weight=s, offset=offset,
         fit_intercept=fit_intercept, tol=1e-13,
     )  # fmt: skip
     coefs, intercepts = literal_path(X, y, s, PENALTIES[name], lams, fit_intercept)
@@ -74,7 +74,7 @@ def test_whole_paths_as_literal_cycles_make_them(name, fit_intercept):
 def test_certificates_and_objectives_are_the_engines_at_the_same_points(name, order):
     X, y, _ = table(order=order, shift=2.0)
     lams, penalty = np.array([0.5, 0.05, 0.005]), PENALTIES[name]
-    found = path(X, y, "squared", penalty, lams=lams, tol=1e-3)
+    found = path(X, y, "squared", penalty, alphas=lams, tol=1e-3)
     s = np.full(60, 1 / 60)
     for k, lam in enumerate(lams):
         bound = bind(penalty.scaled(lam), 8)
@@ -106,8 +106,8 @@ def test_a_tall_path_is_measured_on_products_but_for_the_last():
     X, y, _ = table(n=500)
     lams = np.geomspace(0.5, 0.005, 30)
     few = Tuning(most_measured=0.0)
-    found = path(X, y, lams=lams, tol=1e-10, tuning=few)
-    exact = path(X, y, lams=lams, tol=1e-10, tuning=NEVER)
+    found = path(X, y, alphas=lams, tol=1e-10, tuning=few)
+    exact = path(X, y, alphas=lams, tol=1e-10, tuning=NEVER)
     assert found.reached
     np.testing.assert_allclose(found.coefs, exact.coefs, atol=1e-7)
     np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-10)
@@ -133,7 +133,7 @@ def test_a_path_on_float32_products_is_that_of_float64(monkeypatch, fit_intercep
     X, y, rng = table(n=5_000, shift=30.0 * fit_intercept, order=order)
     s = rng.random(5_000) if weighted else None
     lams, formed = np.geomspace(0.5, 0.0005, 40), on_products(monkeypatch)
-    options = {"lams": lams, "sample_weight": s, "fit_intercept": fit_intercept}
+    options = {"alphas": lams, "sample_weight": s, "fit_intercept": fit_intercept}
     few = Tuning(most_measured=0.0)
     found = path(X, y, **options, tuning=few)
     assert formed == [True]
@@ -151,9 +151,9 @@ def test_products_beyond_the_range_of_float32_are_formed_again(monkeypatch, scal
     X, y, _ = table(n=2_000)
     formed = on_products(monkeypatch)
     lams = scale * np.geomspace(0.5, 0.05, 20)
-    found = path(scale * X, y, lams=lams, tuning=Tuning(most_measured=0.0))
+    found = path(scale * X, y, alphas=lams, tuning=Tuning(most_measured=0.0))
     assert formed == [True, False]
-    usual = path(X, y, lams=lams / scale, tuning=NEVER, tol=1e-10)
+    usual = path(X, y, alphas=lams / scale, tuning=NEVER, tol=1e-10)
     np.testing.assert_allclose(scale * found.coefs, usual.coefs, atol=1e-6)
 
 
@@ -186,7 +186,7 @@ def test_constant_and_repeated_columns():
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_is_not_certified_goes_to_the_engine():
     X, y, _ = table()
-    found = solve(X, y, "squared", L1(1e-3), tol=1e-12, max_passes=1)
+    found = solve(X, y, "squared", L1(1e-3), tol=1e-12, max_iter=1)
     assert not found.certificate.reached
     assert np.isfinite(found.objective)
 

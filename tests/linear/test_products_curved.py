@@ -92,7 +92,7 @@ def test_paths_are_the_engines_and_stationary(loss, name):
     X, y, rng = table(loss, shift=0.5)
     s, offset = rng.random(60), 0.1 * rng.standard_normal(60)
     penalty, lams = PENALTIES[name], np.array([0.3, 0.1, 0.02, 0.004])
-    options = {"lams": lams, "sample_weight": s, "offset": offset, "tol": 1e-12}
+    options = {"alphas": lams, "sample_weight": s, "offset": offset, "tol": 1e-12}
     found = path(X, y, loss, penalty, **options)
     engine = path(X, y, loss, penalty, **options, tuning=NEVER)
     assert found.reached
@@ -236,7 +236,7 @@ def test_separable_classes_and_constant_columns():
     X = np.column_stack([X, np.full(60, 3.0), X[:, 0], np.zeros(60)])
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     lams = 0.3 * np.geomspace(1.0, 1e-5, 40)
-    found, exact = (path(X, y, "logistic", lams=lams, tuning=t) for t in (None, NEVER))
+    found, exact = (path(X, y, "logistic", alphas=lams, tuning=t) for t in (None, NEVER))
     assert found.reached
     np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-3, atol=1e-6)
     assert not found.coefs[[8, 10]].any()
@@ -247,7 +247,7 @@ def test_more_columns_than_rows():
     X = rng.standard_normal((30, 50))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(30) > 0, 1.0, -1.0)
     found, exact = (
-        path(X, y, "logistic", n_lams=20, lam_ratio=0.02, tol=1e-10, tuning=t)
+        path(X, y, "logistic", n_alphas=20, alpha_ratio=0.02, tol=1e-10, tuning=t)
         for t in (None, NEVER)
     )
     assert found.reached
@@ -265,7 +265,7 @@ def test_too_long_steps_of_counts_are_cut():
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_is_not_certified_goes_to_the_engine():
     X, y, _ = table("logistic")
-    found = solve(X, y, "logistic", L1(1e-3), tol=1e-12, max_passes=1)
+    found = solve(X, y, "logistic", L1(1e-3), tol=1e-12, max_iter=1)
     assert not found.certificate.reached
     assert np.isfinite(found.objective)
 

@@ -95,12 +95,12 @@ def test_whole_paths_are_those_on_all_rows(penalty, fit_intercept):
     rng = np.random.default_rng(2)
     X = tall(rng, n=2000, p=8, shift=0.3)
     y, s = X[:, :3].sum(axis=1) + 3.0 * rng.standard_normal(2000), rng.random(2000)
-    options = {"n_lams": 12, "lam_ratio": 0.02, "sample_weight": s, "tol": 1e-10}
+    options = {"n_alphas": 12, "alpha_ratio": 0.02, "sample_weight": s, "tol": 1e-10}
     options |= {"fit_intercept": fit_intercept, "offset": rng.standard_normal(2000)}
     found = path(X, y, "squared", penalty, **options, tuning=Tuning(calls=0.0))
     exact = path(X, y, "squared", penalty, **options, tuning=NEVER)
     assert found.reached
-    np.testing.assert_allclose(found.lams, exact.lams, rtol=1e-12)
+    np.testing.assert_allclose(found.alphas, exact.alphas, rtol=1e-12)
     np.testing.assert_allclose(found.coefs, exact.coefs, atol=1e-5)
     np.testing.assert_allclose(found.intercepts, exact.intercepts, atol=1e-5)
     np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-8)

@@ -28,7 +28,7 @@ def test_the_certificate_of_a_float32_fit_is_that_of_the_point_returned():
     loss, penalty = losses.Quantile(0.4, 0.002), penalties.MCP(20.0)
     options = {"fit_intercept": False, "tol": 1e-6}
     found = [solve(X, y, loss, penalty, **options)]
-    found.append(path(X, y, loss, penalty, lams=[20.0], **options).at(0))
+    found.append(path(X, y, loss, penalty, alphas=[20.0], **options).at(0))
     for fit in found:
         assert fit.coef.dtype == np.float32
         x = fit.coef.astype(float)
@@ -77,10 +77,10 @@ def test_solve_and_path_warn_of_what_they_did_not_reach():
     X, y = table()
     y = np.sign(y)
     with pytest.warns(ConvergenceWarning, match="solve stopped without a certificate") as caught:
-        solve(X, y, "logistic", lam=1e-3, tol=1e-12, max_passes=1)
+        solve(X, y, "logistic", alpha=1e-3, tol=1e-12, max_iter=1)
     assert caught[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match=r"path stopped without .*at \d+ of 5 λ"):
-        path(X, y, "logistic", n_lams=5, tol=1e-12, max_passes=1)
+        path(X, y, "logistic", n_alphas=5, tol=1e-12, max_iter=1)
     with pytest.warns(ConvergenceWarning) as caught:
         linear.SparseLogisticRegression(1e-3, tol=1e-12, max_iter=1).fit(X, y)
     assert len(caught) == 1  # the estimator's own
@@ -175,7 +175,7 @@ def test_a_gradient_of_the_wrong_sign_is_named():
         with pytest.raises(ValueError, match=rf"gradient\(y, z\) of {name} has the wrong sign"):
             linear.GeneralizedLinear(loss, alpha=0.1).fit(X, y)
     with pytest.raises(ValueError, match="wrong sign"):
-        solve(X, np.sign(y), BackwardsSigns(), lam=0.1)
+        solve(X, np.sign(y), BackwardsSigns(), alpha=0.1)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
     start = Problem(design, y, s, np.zeros(N), phi, bind(L1(1.0), P), fit_intercept)
     top = float(np.abs(begin(start, np.zeros(P), 0.0).measured.g).max())
     lams = np.geomspace(0.9 * top, 0.05 * top, 25)
-    kwargs = {"lams": lams, "fit_intercept": fit_intercept, "tol": 1e-5}
+    kwargs = {"alphas": lams, "fit_intercept": fit_intercept, "tol": 1e-5}
     engine = Tuning(curved_calls=(0.0, 0.0))  # small tables have a way of their own
     found = path(X, y, phi, penalty, **kwargs, tuning=engine)
     assert len(read) > 5  # the shortcut was taken

@@ -151,11 +151,11 @@ def test_warm_starts_end_where_cold_ones_do(loss):
 def test_paths_are_single_fits(loss, sparse):
     X, y = data(loss, 40, 80)
     given = sp.csc_array(X) if sparse else X
-    found = path(given, y, loss, Slope(1.0), n_lams=15, lam_ratio=0.02, tol=1e-12)
+    found = path(given, y, loss, Slope(1.0), n_alphas=15, alpha_ratio=0.02, tol=1e-12)
     assert found.reached
     assert not found.coefs[:, 0].any()
     assert found.coefs[:, 1].any()
-    for k, lam in enumerate(found.lams):
+    for k, lam in enumerate(found.alphas):
         fit = solve(given, y, loss, Slope(lam), tol=1e-12)
         assert fit.objective == pytest.approx(found.objectives[k], abs=1e-10)
         np.testing.assert_allclose(found.coefs[:, k], fit.coef, atol=1e-5)
@@ -163,9 +163,9 @@ def test_paths_are_single_fits(loss, sparse):
 
 def test_paths_of_narrow_losses_are_single_fits():
     X, y = data("huber")
-    found = path(X, 1e5 * y, "huber", Slope(1.0), n_lams=3, lam_ratio=0.1)
+    found = path(X, 1e5 * y, "huber", Slope(1.0), n_alphas=3, alpha_ratio=0.1)
     assert found.reached
-    fit = solve(X, 1e5 * y, "huber", Slope(found.lams[1]))
+    fit = solve(X, 1e5 * y, "huber", Slope(found.alphas[1]))
     np.testing.assert_allclose(found.coefs[:, 1], fit.coef, rtol=1e-7)
 
 
@@ -181,7 +181,7 @@ def test_equal_columns_get_equal_coefficients():
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_a_fit_that_may_not_finish_says_so():
     X, y = data("squared", 40, 60)
-    fit = solve(X, y, "squared", Slope(0.001), max_passes=2, tol=1e-10)
+    fit = solve(X, y, "squared", Slope(0.001), max_iter=2, tol=1e-10)
     assert not fit.certificate.reached
     F, _ = measured(X, y, "squared", Slope(0.001), fit)
     best = solve(X, y, "squared", Slope(0.001), tol=1e-12)
@@ -203,7 +203,7 @@ def test_several_outputs_are_separate_fits():
     X, y = data("squared")
     Y = np.stack([y, -2 * y + X[:, 3]], axis=1)
     both = solve(X, Y, "squared", Slope(0.1), tol=1e-12)
-    assert path(X, Y, "squared", Slope(1.0), n_lams=3).coefs.shape == (12, 2, 3)
+    assert path(X, Y, "squared", Slope(1.0), n_alphas=3).coefs.shape == (12, 2, 3)
     for k in range(2):
         one = solve(X, Y[:, k], "squared", Slope(0.1), tol=1e-12)
         np.testing.assert_allclose(both.coef[:, k], one.coef, atol=1e-8)

@@ -27,7 +27,7 @@ def data(n=100, p=10, seed=0):
 @pytest.mark.parametrize("form", [np.asarray, sp.csc_array])
 def test_large_targets_under_the_default_huber_loss(shape, form):
     X, y = data(*shape)
-    fit = solve(form(X), 1e6 * y, Huber(), L1(0.1), max_passes=20_000)
+    fit = solve(form(X), 1e6 * y, Huber(), L1(0.1), max_iter=20_000)
     assert fit.certificate.reached
     # so far out the loss is 1.345 times the absolute error, less 1.345²/2 at most
     exact = QuantileRegressor(quantile=0.5, alpha=0.1 / (2 * 1.345)).fit(X, y)
@@ -69,10 +69,10 @@ def test_groups_tasks_weights_and_offsets():
         "offset": 1e6 * rng.standard_normal(100),
     }
     for penalty in (GroupL2(0.1, 2), L1(0.1), Box(-5e5, 5e5)):
-        fit = solve(X, 1e6 * y, Huber(), penalty, max_passes=20_000, **options)
+        fit = solve(X, 1e6 * y, Huber(), penalty, max_iter=20_000, **options)
         assert fit.certificate.reached, penalty
     tasks = np.stack([y, y[::-1], X[:, 3]], axis=1)
-    assert solve(X, 1e4 * tasks, Huber(), Rows(0.1), max_passes=20_000).certificate.reached
+    assert solve(X, 1e4 * tasks, Huber(), Rows(0.1), max_iter=20_000).certificate.reached
 
 
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
@@ -85,7 +85,7 @@ def test_what_is_wide_enough_or_nonconvex_or_started_elsewhere_is_solved_at_once
     warm = solve(X, y, Quantile(0.5, 1e-5), L1(0.05), coef=cold.coef, intercept=cold.intercept)
     assert warm.passes == 0
     for most in (1, 2, 7):
-        short = solve(X, y, Quantile(0.5, 1e-6), L1(0.01), max_passes=most)
+        short = solve(X, y, Quantile(0.5, 1e-6), L1(0.01), max_iter=most)
         assert short.passes <= most
         assert not short.certificate.reached
 
@@ -121,7 +121,7 @@ def test_stages_are_few_however_narrow_the_loss():
 @pytest.mark.parametrize("lam", [0.05, 0.01])
 def test_more_columns_than_rows_and_a_window_of_usual_width(lam):
     X, y = data(300, 500, seed=3)
-    fit = solve(X, y, Quantile(0.5, 0.1), L1(lam), max_passes=6_000)
+    fit = solve(X, y, Quantile(0.5, 0.1), L1(lam), max_iter=6_000)
     assert fit.certificate.reached
 
 
@@ -134,7 +134,7 @@ def test_large_tables_in_single_precision_end_with_a_certificate(form, smoothing
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 500)).astype(np.float32)
     y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)
-    fit = solve(form(X), y, Quantile(0.5, smoothing), L1(0.01), max_passes=20_000)
+    fit = solve(form(X), y, Quantile(0.5, smoothing), L1(0.01), max_iter=20_000)
     assert fit.certificate.reached
     assert fit.coef.dtype == np.float32
 
@@ -146,6 +146,6 @@ def test_what_single_precision_cannot_reach_is_given_up():
     X = rng.standard_normal((600, 500)).astype(np.float32)
     y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)
     exact = solve(X.astype(float), y, Quantile(0.5, 0.1), L1(0.03))
-    fit = solve(X, y, Quantile(0.5, 0.1), L1(0.03), tol=1e-9, max_passes=100_000, tuning=tuning)
+    fit = solve(X, y, Quantile(0.5, 0.1), L1(0.03), tol=1e-9, max_iter=100_000, tuning=tuning)
     assert fit.passes < 100_000
     assert fit.objective == pytest.approx(exact.objective, rel=1e-5)

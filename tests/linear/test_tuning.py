@@ -26,7 +26,7 @@ def test_the_solution_is_the_same_under_other_constants(penalty, loss):
     assert other.certificate.reached
     assert len(other.history) != len(usual.history) or loss == "cauchy"
     assert other.objective == pytest.approx(usual.objective, rel=1e-6)
-    assert path(X, y, loss, penalty, n_lams=5, lam_ratio=0.2, tuning=ODD).reached
+    assert path(X, y, loss, penalty, n_alphas=5, alpha_ratio=0.2, tuning=ODD).reached
 
 
 @pytest.mark.parametrize("front", [solve, path])

@@ -148,10 +148,10 @@ def test_a_compiled_run_resumes_exactly() -> None:
 
 def test_what_kernels_do_not_know_runs_all_the_same() -> None:
     case = Case("squared", n=150, T=3, seed=3)
-    fit = solve_rows(case.X, case.y, "squared", "rows", lam=0.05, tol=1e-4, epochs=200)
+    fit = solve_rows(case.X, case.y, "squared", "rows", alpha=0.05, tol=1e-4, epochs=200)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(
-        solve(case.X, case.y, "squared", "rows", lam=0.05, tol=1e-9).objective, rel=1e-3
+        solve(case.X, case.y, "squared", "rows", alpha=0.05, tol=1e-9).objective, rel=1e-3
     )
 
 

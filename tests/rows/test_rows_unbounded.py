@@ -44,6 +44,6 @@ def test_streams_of_counts_and_amounts_converge(loss, scale):
 
 def test_the_fit_is_the_solvers():
     X, y = table("poisson", 200, 1, 0)
-    best = solve(X, y, "poisson", lam=0.05, tol=1e-10)
-    fit = solve_rows(X, y, "poisson", lam=0.05, epochs=300, eta=0.3, tol=1e-4)
+    best = solve(X, y, "poisson", alpha=0.05, tol=1e-10)
+    fit = solve_rows(X, y, "poisson", alpha=0.05, epochs=300, eta=0.3, tol=1e-4)
     assert fit.objective == pytest.approx(best.objective, rel=1e-4)

@@ -75,8 +75,8 @@ def child(place: Path, limit: float) -> None:
     except MemoryError:
         real = True
     table = RowChunks(X, rows=max(2**24 // (8 * COLUMNS), 1))  # 16 MiB at a time
-    lasso = solve(table, y, "squared", "l1", lam=0.1)
-    logistic = solve(table, np.where(np.asarray(y) > 0, 1.0, -1.0), "logistic", "l1", lam=0.05)
+    lasso = solve(table, y, "squared", "l1", alpha=0.1)
+    logistic = solve(table, np.where(np.asarray(y) > 0, 1.0, -1.0), "logistic", "l1", alpha=0.05)
     print(json.dumps({
         "limit is real": real, "peak": peak.bytes, "bytes of X": X.nbytes,
         "reached": [lasso.certificate.reached, logistic.certificate.reached],

@@ -152,10 +152,10 @@ def test_memory_mapped_files_agree_with_memory(tmp_path):
 @pytest.mark.parametrize("penalty", [L1(1.0), GroupL2(1.0, 3)], ids=["l1", "groups"])
 def test_paths_agree_with_memory(loss, penalty):
     y = TARGETS[LOSSES[loss]]
-    options = {"n_lams": 6, "lam_ratio": 0.05, "tol": 1e-9, "sample_weight": WEIGHTS}
+    options = {"n_alphas": 6, "alpha_ratio": 0.05, "tol": 1e-9, "sample_weight": WEIGHTS}
     inside = path(DENSE, y, loss, penalty, **options)
     found = path(RowChunks(DENSE, rows=70), y, loss, penalty, **options)
-    np.testing.assert_allclose(found.lams, inside.lams, rtol=1e-9)
+    np.testing.assert_allclose(found.alphas, inside.alphas, rtol=1e-9)
     assert found.reached
     np.testing.assert_allclose(found.objectives, inside.objectives, rtol=SAME)
     assert found.coefs.shape == inside.coefs.shape
@@ -621,21 +621,23 @@ def test_sparse_formats_without_rows_are_cut_too(form):
     X = sparse.random_array((60, 5), density=0.5, random_state=0).asformat(form)
     y = np.arange(60.0)
     for given in (X, sparse.csr_matrix(X).asformat(form)):
-        found = solve(RowChunks(given, rows=25), y, lam=0.1)
-        assert found.objective == pytest.approx(solve(X.toarray(), y, lam=0.1).objective, rel=1e-8)
+        found = solve(RowChunks(given, rows=25), y, alpha=0.1)
+        assert found.objective == pytest.approx(
+            solve(X.toarray(), y, alpha=0.1).objective, rel=1e-8
+        )
 
 
 def test_one_weight_for_all_rows():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 5)), rng.standard_normal(60)
     table = RowChunks(X, rows=25)
-    alone = solve(table, y, lam=0.1).objective
-    assert solve(table, y, lam=0.1, sample_weight=2.0).objective == alone
+    alone = solve(table, y, alpha=0.1).objective
+    assert solve(table, y, alpha=0.1, sample_weight=2.0).objective == alone
     assert Lasso(0.1).fit(table, y, sample_weight=2.0).objective_ == pytest.approx(alone)
     with pytest.raises(ValueError, match="at least one weight"):
-        solve(table, y, lam=0.1, sample_weight=0.0)
+        solve(table, y, alpha=0.1, sample_weight=0.0)
     with pytest.raises(ValueError, match="y: must hold real numbers, got dtype datetime64"):
-        solve(table, np.arange(60).astype("M8[s]"), lam=0.1)
+        solve(table, np.arange(60).astype("M8[s]"), alpha=0.1)
 
 
 def test_predictions_are_refused_where_rows_have_gaps():

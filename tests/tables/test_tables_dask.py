@@ -63,7 +63,7 @@ def test_arrays_agree_with_memory(loss, penalty):
 
 def test_sparse_blocks_and_targets_in_memory():
     blocks = da.from_array(DENSE, chunks=(70, -1)).map_blocks(sparse.csr_matrix)
-    same(solve(blocks, REAL, lam=0.05, tol=1e-9), solve(DENSE, REAL, lam=0.05, tol=1e-9))
+    same(solve(blocks, REAL, alpha=0.05, tol=1e-9), solve(DENSE, REAL, alpha=0.05, tol=1e-9))
 
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own, of pandas
@@ -79,7 +79,7 @@ def test_dataframes_and_parquet(tmp_path):
     assert model.objective_ == pytest.approx(inside.objective_, rel=1e-8)
     assert list(model.feature_names_in_) == list(inside.feature_names_in_)
     with pytest.raises(ValueError, match="chunks of X have unknown sizes"):
-        solve(table[list(frame.columns[:-1])], REAL, lam=0.05)
+        solve(table[list(frame.columns[:-1])], REAL, alpha=0.05)
 
 
 def test_zarr_arrays(tmp_path):
@@ -90,9 +90,9 @@ def test_zarr_arrays(tmp_path):
     )
     store[:] = DENSE
     kept = zarr.open_array(str(tmp_path / "X.zarr"), mode="r")
-    inside = solve(DENSE, REAL, lam=0.05, tol=1e-9)
-    same(solve(da.from_zarr(kept), REAL, lam=0.05, tol=1e-9), inside)
-    same(solve(RowChunks(kept, rows=64), REAL, lam=0.05, tol=1e-9), inside)
+    inside = solve(DENSE, REAL, alpha=0.05, tol=1e-9)
+    same(solve(da.from_zarr(kept), REAL, alpha=0.05, tol=1e-9), inside)
+    same(solve(RowChunks(kept, rows=64), REAL, alpha=0.05, tol=1e-9), inside)
     model = StochasticLinear("squared", "l1", alpha=0.05, batch_size=64)
     assert model.partial_fit(RowChunks(kept, rows=64), REAL).n_rows_used_ > 200
 
@@ -101,8 +101,8 @@ def test_hdf5_files(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "X.h5", "w") as file:
         kept = file.create_dataset("X", data=DENSE, chunks=(64, p))
-        found = solve(RowChunks(kept, rows=64), REAL, lam=0.05, tol=1e-9)
-    same(found, solve(DENSE, REAL, lam=0.05, tol=1e-9))
+        found = solve(RowChunks(kept, rows=64), REAL, alpha=0.05, tol=1e-9)
+    same(found, solve(DENSE, REAL, alpha=0.05, tol=1e-9))
 
 
 def test_streams_without_end():
@@ -147,9 +147,9 @@ def test_a_client_and_no_copy_of_X_on_it(monkeypatch):
         ) as cluster,
         distributed.Client(cluster),
     ):
-        found = solve(X, y, lam=0.1, tol=1e-9)
+        found = solve(X, y, alpha=0.1, tol=1e-9)
     assert max(sizes) < 100  # what came to the client, of 4000 rows
-    same(found, solve(X.compute(), y.compute(), lam=0.1, tol=1e-9))
+    same(found, solve(X.compute(), y.compute(), alpha=0.1, tol=1e-9))
 
 
 @pytest.mark.filterwarnings("ignore")  # of ports and of slow machines
@@ -175,7 +175,7 @@ def test_chunks_in_the_memory_of_a_worker_share_a_task(threads):
         if threads == 1:
             cut = sorted(DaskChunks(kept, REAL, None, None, small).groups)
             assert cut == [[0, 2], [1, 3], [4, 5]]
-        found, alone = (solve(rows, REAL, lam=0.05, tol=1e-9) for rows in (kept, lazy))
+        found, alone = (solve(rows, REAL, alpha=0.05, tol=1e-9) for rows in (kept, lazy))
     np.testing.assert_allclose(found.coef, alone.coef, rtol=1e-9, atol=1e-12)
 
 
@@ -226,8 +226,8 @@ def test_cross_validation_agrees_with_memory(kind, y):
 
 
 def test_paths_agree_with_memory():
-    inside = path(DENSE, REAL, n_lams=5, lam_ratio=0.1, tol=1e-9)
-    found = path(X, Y, n_lams=5, lam_ratio=0.1, tol=1e-9)
+    inside = path(DENSE, REAL, n_alphas=5, alpha_ratio=0.1, tol=1e-9)
+    found = path(X, Y, n_alphas=5, alpha_ratio=0.1, tol=1e-9)
     np.testing.assert_allclose(found.objectives, inside.objectives, rtol=1e-8)
 
 
@@ -246,13 +246,13 @@ def test_streams_take_chunks():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: solve(X, Y[:-1], lam=0.1), "y: X has 300 rows, y has 299"),
-        (lambda: solve(X, REAL[:-1], lam=0.1), "y: X has 300 rows"),
-        (lambda: solve(X.astype(complex), Y, lam=0.1), "real numbers"),
-        (lambda: solve(X[:, 0], Y, lam=0.1), "two dimensions"),
+        (lambda: solve(X, Y[:-1], alpha=0.1), "y: X has 300 rows, y has 299"),
+        (lambda: solve(X, REAL[:-1], alpha=0.1), "y: X has 300 rows"),
+        (lambda: solve(X.astype(complex), Y, alpha=0.1), "real numbers"),
+        (lambda: solve(X[:, 0], Y, alpha=0.1), "two dimensions"),
         (lambda: Lasso(alpha=0.1).fit(Y, Y), "two dimensions"),
         (
-            lambda: solve(da.where(X.map_blocks(np.equal, DENSE[250, 2]), np.nan, X), Y, lam=0.1),
+            lambda: solve(da.where(X.map_blocks(np.equal, DENSE[250, 2]), np.nan, X), Y, alpha=0.1),
             "infinity in column 2: ",
         ),
         (lambda: Lasso(alpha=0.1, standardize=True).fit(X, Y), "standardize must be False"),
@@ -269,8 +269,8 @@ def test_bad_arguments_are_named(call, message):
 def test_chunks_without_rows(loss, fit_intercept):
     y = REAL if loss == "squared" else np.sign(REAL)
     cut = da.from_array(X.compute(), chunks=((0, 100, 0, 200, 0), -1))
-    found = solve(cut, y, loss, lam=0.05, fit_intercept=fit_intercept, tol=1e-9)
-    inside = solve(X.compute(), y, loss, lam=0.05, fit_intercept=fit_intercept, tol=1e-9)
+    found = solve(cut, y, loss, alpha=0.05, fit_intercept=fit_intercept, tol=1e-9)
+    inside = solve(X.compute(), y, loss, alpha=0.05, fit_intercept=fit_intercept, tol=1e-9)
     assert found.objective == pytest.approx(inside.objective, rel=1e-8)
 
 
@@ -279,7 +279,7 @@ def test_tasks_are_the_same_however_they_travel(inline):
     inlined, split = replace(DEFAULT, chunk_split=2), replace(DEFAULT, chunk_inline=inline)
     both = replace(inlined, chunk_inline=inline)
     there, alike, found, default = (
-        solve(X, np.sign(REAL), "logistic", lam=0.05, tuning=tuning).coef
+        solve(X, np.sign(REAL), "logistic", alpha=0.05, tuning=tuning).coef
         for tuning in (both, inlined, split, DEFAULT)
     )
     np.testing.assert_array_equal(there, alike)
@@ -292,15 +292,15 @@ def test_dataframes_with_odd_columns():
     frame = pd.DataFrame(X.compute()[:, :3], columns=list("abc"))
     frame["n"] = pd.array(np.arange(300) % 5, dtype="Int64")
     y = dd.from_pandas(pd.Series(REAL), npartitions=3)
-    inside = solve(frame.to_numpy(np.float64), REAL, lam=0.05)
-    found = solve(dd.from_pandas(frame, npartitions=3), y, lam=0.05)
+    inside = solve(frame.to_numpy(np.float64), REAL, alpha=0.05)
+    found = solve(dd.from_pandas(frame, npartitions=3), y, alpha=0.05)
     assert found.objective == pytest.approx(inside.objective, rel=1e-6)
     for change, message in (
         ({"n": frame["n"].where(frame["n"] > 0)}, "infinity in column 3"),
         ({"k": pd.Categorical(["u", "v", "w"] * 100)}, "drop column 'k'"),
     ):
         with pytest.raises(ValueError, match=message):
-            solve(dd.from_pandas(frame.assign(**change), npartitions=3), y, lam=0.05)
+            solve(dd.from_pandas(frame.assign(**change), npartitions=3), y, alpha=0.05)
     twice = pd.DataFrame(DENSE[:, :2], columns=["a", "a"])  # columns may share a name
     for relaxed in (False, True):
         found = Lasso(0.05, relaxed=relaxed).fit(dd.from_pandas(twice, npartitions=3), y)
@@ -313,7 +313,7 @@ def test_dataframes_with_odd_columns():
         with pytest.raises(kind, match=message):
             Lasso(0.05).fit(odd, y)
     with pytest.raises(ValueError, match="X has 2 chunks of rows, y has 3: take both from one"):
-        solve(dd.from_pandas(frame, npartitions=2), y, lam=0.05)
+        solve(dd.from_pandas(frame, npartitions=2), y, alpha=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -394,13 +394,13 @@ def uneven(kind):
 )
 def test_a_chunk_with_other_columns_is_named(kind, message):
     with pytest.raises(ValueError, match=message):
-        solve(uneven(kind), da.from_array(REAL, chunks=75), lam=0.1)
+        solve(uneven(kind), da.from_array(REAL, chunks=75), alpha=0.1)
 
 
 @pytest.mark.parametrize(
     "fit",
     [
-        lambda X, y: solve(X, y, lam=0.1), lambda X, y: path(X, y),
+        lambda X, y: solve(X, y, alpha=0.1), lambda X, y: path(X, y),
         lambda X, y: Lasso(0.1).fit(X, y), lambda X, y: SparseLogisticRegression(0.1).fit(X, y),
         lambda X, y: Lasso(0.1).fit(X, da.from_array(y, chunks=1)),
     ],
@@ -423,4 +423,4 @@ def test_a_fit_whose_workers_have_no_memory_left_says_so(monkeypatch):
         distributed.Client(cluster),
         pytest.raises(MemoryError, match="all Dask workers are paused"),
     ):  # fmt: skip
-        solve(X, Y, lam=0.1)
+        solve(X, Y, alpha=0.1)

@@ -15,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
+from cyclade._deprecation import renamed
 from cyclade.files.arrays import Kept
 from cyclade.files.fingerprints import described, fingerprint, rounded
 from cyclade.linear import distributions as distributions  # `losses.get` knows their names
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import (
     as_starts,
+    check_alphas,
     check_gram,
-    check_lams,
     chunked,
-    default_lams,
+    default_alphas,
     in_chunks,
 )
 from cyclade.linear.losses import Loss
@@ -66,8 +67,8 @@ def announced(fit: Callable[P, R]) -> Callable[P, R]:
 
             at = f"at {len(missed)} of {len(every)} λ: " if len(every) > 1 else ""
             text = f"{fit.__name__} stopped without a certificate of optimality ({at}{missed[0]}): "
-            advice = "raise max_passes or tol, or scale the columns of X"
-            warnings.warn(text + advice, ConvergenceWarning, stacklevel=2)
+            advice = "raise max_iter or tol, or scale the columns of X"
+            warnings.warn(text + advice, ConvergenceWarning, stacklevel=3)
         return cast("R", found)
 
     return told
@@ -78,6 +79,7 @@ def unannounced(fit: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", unwrap(fit))
 
 
+@renamed(lam="alpha", max_passes="max_iter")
 @announced
 def solve(
     X: Any,
@@ -85,14 +87,14 @@ def solve(
     loss: str | Loss | Any = "squared",
     penalty: Any = "l1",
     *,
-    lam: float | None = None,
+    alpha: float | None = None,
     sample_weight: Any = None,
     offset: Any = None,
     fit_intercept: bool = True,
     coef: Any = None,
     intercept: Any = None,
     tol: float = 1e-6,
-    max_passes: int = 100_000,
+    max_iter: int = 100_000,
     verbose: bool = False,
     precompute: Any = "auto",
     tuning: Tuning | None = None,
@@ -111,8 +113,8 @@ def solve(
     loss : str or Loss
         φ: a name such as "squared", "logistic", "cauchy", or an object (`cyclade.linear.losses`).
     penalty : str or penalty
-        r: an object such as ``L1(0.1)``, or a name together with `lam`.
-    lam : float, optional
+        r: an object such as ``L1(0.1)``, or a name together with `alpha`.
+    alpha : float, optional
         λ of a penalty given by name.
     sample_weight : array of shape (n,), optional
         s ≥ 0; an integer weight is the same as repeating the row.
@@ -128,7 +130,7 @@ def solve(
         max_j dist(∂F, 0)_j ≤ tol · λ, where λ is the largest |gradient| at which a zero
         coefficient stays zero (or, for penalties without one, the largest gradient of the null
         model).
-    max_passes : int
+    max_iter : int
         The most cycles to make, each over the columns then active.
     verbose : bool
         Print one line per check of all columns.
@@ -155,17 +157,18 @@ def solve(
     >>> fit.certificate.reached
     True
     """
-    loss, penalty = losses.get(loss), penalties.get(penalty, lam)
+    loss, penalty = losses.get(loss), penalties.get(penalty, alpha)
     if checkpoint is not None and not in_chunks(X):
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
-    limits = (tol, max_passes, tuning, precompute)
+    limits = (tol, max_iter, tuning, precompute)
     with checked(X, y, loss, penalty, data, coef, intercept, *limits, cold) as (parts, separate):
         kept = kept_at(checkpoint, parts, tol, penalty)
-        fits = [part.fit(cold, tol, max_passes, printer(verbose), at) for part, at in kept]
+        fits = [part.fit(cold, tol, max_iter, printer(verbose), at) for part, at in kept]
     return together(fits) if separate else fits[0]
 
 
+@renamed(lams="alphas", n_lams="n_alphas", lam_ratio="alpha_ratio", max_passes="max_iter")
 @announced
 def path(
     X: Any,
@@ -173,16 +176,16 @@ def path(
     loss: str | Loss | Any = "squared",
     penalty: Any = "l1",
     *,
-    lams: Any = None,
-    n_lams: int = 100,
-    lam_ratio: float = 1e-3,
+    alphas: Any = None,
+    n_alphas: int = 100,
+    alpha_ratio: float = 1e-3,
     sample_weight: Any = None,
     offset: Any = None,
     fit_intercept: bool = True,
     coef: Any = None,
     intercept: Any = None,
     tol: float = 1e-6,
-    max_passes: int = 100_000,
+    max_iter: int = 100_000,
     verbose: bool = False,
     precompute: Any = "auto",
     tuning: Tuning | None = None,
@@ -196,17 +199,18 @@ def path(
     ----------
     penalty : str or penalty
         A name, or an object whose `scaled(lam)` gives it at another λ; its own λ is not used.
-    lams : array, optional
-        The λ; they are put in decreasing order. Default: `n_lams` values in geometric progression
-        from λ_max, the smallest for which x = 0 is stationary, to ``lam_ratio * λ_max``.
+    alphas : array, optional
+        The λ; they are put in decreasing order. Default: `n_alphas` values in geometric progression
+        from λ_max, the smallest for which x = 0 is stationary, to ``alpha_ratio * λ_max``.
     checkpoint : str or path, optional
         A file that holds what is done after every λ; the same call goes on from it.
 
     Examples
     --------
     >>> import numpy as np
-    >>> found = path(np.eye(2), np.array([4.0, 2.0]), n_lams=3, lam_ratio=0.25, fit_intercept=False)
-    >>> found.lams
+    >>> y = np.array([4.0, 2.0])
+    >>> found = path(np.eye(2), y, n_alphas=3, alpha_ratio=0.25, fit_intercept=False)
+    >>> found.alphas
     array([2. , 1. , 0.5])
     >>> found.coefs
     array([[0., 2., 3.],
@@ -217,19 +221,19 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
-    limits = (tol, max_passes, tuning, precompute)
+    limits = (tol, max_iter, tuning, precompute)
     with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
-        if lams is None:
-            lams = default_lams(penalty, null_gradient(parts), n_lams, lam_ratio)
-        lams = check_lams(lams)
+        if alphas is None:
+            alphas = default_alphas(penalty, null_gradient(parts), n_alphas, alpha_ratio)
+        lams = check_alphas(alphas)
         kept = kept_at(checkpoint, parts, tol, penalty.scaled(1.0), lams)
-        paths = [part.follow(lams, tol, max_passes, printer(verbose), at) for part, at in kept]
+        paths = [part.follow(lams, tol, max_iter, printer(verbose), at) for part, at in kept]
     return paths_together(paths) if separate else paths[0]
 
 
 def paths_on_folds(
     X: Any, y: Any, loss: Loss, penalty: Any, tests: list[Array], lams: Array, *,
-    sample_weight: Any, offset: Any, fit_intercept: bool, tol: float, max_passes: int,
+    sample_weight: Any, offset: Any, fit_intercept: bool, tol: float, max_iter: int,
     precompute: Any = "auto",
 ) -> list[tuple[PathResult, Array]] | None:  # fmt: skip
     """For each set of rows, the path on all others and its mean squared errors on the set.
@@ -238,12 +242,12 @@ def paths_on_folds(
     """
     from cyclade.linear.products import fits, folds
 
-    data, limits = (sample_weight, offset, fit_intercept), (tol, max_passes, None, precompute)
+    data, limits = (sample_weight, offset, fit_intercept), (tol, max_iter, None, precompute)
     with checked(X, y, loss, penalty, data, None, None, *limits) as (parts, _):
         problem = parts[0].problem
         if len(parts) > 1 or not (loss.quadratic and fits.suits(problem, lams.size, tol)):
             return None
-        return folds.cross_validate(problem, tests, lams, tol, max_passes)
+        return folds.cross_validate(problem, tests, lams, tol, max_iter)
 
 
 def lam_max(
@@ -449,7 +453,7 @@ def checked(
     BLAS has one thread meanwhile. `cold` says that one fit is to be made, from no start.
     """
     non_negative("tol", tol)
-    whole_number("max_passes", max_passes, 1)
+    whole_number("max_iter", max_passes, 1)
     if not (tuning is None or isinstance(tuning, Tuning)):
         raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
     tuning = tuning or DEFAULT

@@ -221,23 +221,23 @@ def as_start(p: int, coef: Any, intercept: Any) -> tuple[Any, Any]:
     return coef, None if intercept is None else numbers("intercept", intercept, np.float64)
 
 
-def default_lams(penalty: Any, g0: Array, n_lams: int, lam_ratio: float) -> Array:
-    """λ_max, …, lam_ratio · λ_max in geometric progression."""
-    count = whole_number("n_lams", n_lams, 1)
-    between("lam_ratio", lam_ratio)
+def default_alphas(penalty: Any, g0: Array, n_alphas: int, alpha_ratio: float) -> Array:
+    """λ_max, …, alpha_ratio · λ_max in geometric progression."""
+    count = whole_number("n_alphas", n_alphas, 1)
+    between("alpha_ratio", alpha_ratio)
     if not hasattr(penalty, "lam_max"):
-        raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give lams instead")
+        raise TypeError(f"penalty: {type(penalty).__name__} lacks lam_max(g0); give alphas instead")
     largest = float(penalty.lam_max(g0))
     if not 0 < largest < np.inf:
-        raise ValueError(f"lams: λ_max is {largest} for these data, so lams must be given")
-    return np.asarray(largest * np.geomspace(1.0, lam_ratio, count))
+        raise ValueError(f"alphas: λ_max is {largest} for these data, so alphas must be given")
+    return np.asarray(largest * np.geomspace(1.0, alpha_ratio, count))
 
 
-def check_lams(lams: Any) -> Array:
+def check_alphas(alphas: Any) -> Array:
     """Positive finite λ in decreasing order."""
-    given: Array = np.atleast_1d(np.asarray(lams, np.float64))
+    given: Array = np.atleast_1d(np.asarray(alphas, np.float64))
     if given.ndim != 1 or given.size == 0 or not (np.isfinite(given).all() and (given > 0).all()):
-        raise ValueError("lams: must be one or more positive finite numbers")
+        raise ValueError("alphas: must be one or more positive finite numbers")
     return np.sort(given)[::-1].copy()
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade._deprecation import old_name
 from cyclade.files.arrays import Kept
 
 Array = NDArray[Any]
@@ -88,7 +89,7 @@ class PathResult:
 
     Attributes
     ----------
-    lams : array of shape (L,)
+    alphas : array of shape (L,)
         λ, decreasing.
     coefs : array of shape (p, L), or (p, T, L)
     intercepts : array of shape (L,), or (T, L)
@@ -97,12 +98,13 @@ class PathResult:
     passes : array of int, shape (L,)
     """
 
-    lams: Array
+    alphas: Array
     coefs: Array = field(repr=False)
     intercepts: Array = field(repr=False)
     objectives: Array = field(repr=False)
     certificates: list[Certificate] = field(repr=False)
     passes: Array = field(repr=False)
+    lams = old_name("lams", "alphas")
 
     @staticmethod
     def of(lams: Array, fits: list[Solution]) -> PathResult:
@@ -156,7 +158,7 @@ def paths_together(paths: list[PathResult]) -> PathResult:
     """One path from one per output."""
     certificates = zip(*(path.certificates for path in paths), strict=True)
     return PathResult(
-        paths[0].lams, np.stack([path.coefs for path in paths], axis=1),
+        paths[0].alphas, np.stack([path.coefs for path in paths], axis=1),
         np.stack([path.intercepts for path in paths]),
         np.sum([path.objectives for path in paths], axis=0),
         [both(list(one)) for one in certificates],
@@ -201,7 +203,7 @@ def resumed(
         fits.append(replace(fit, coef=fit.coef.copy()))  # the fit goes on in the same array
         if kept is not None:
             arrays = vars(PathResult.of(lams[: len(fits)], fits))
-            del arrays["lams"]
+            del arrays["alphas"]
             rows = [(at.value, at.tolerance, at.kind == "gap") for at in arrays.pop("certificates")]
             kept.save(certificate_rows=np.array(rows), null_gradient=g, **arrays)
 

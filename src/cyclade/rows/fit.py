@@ -17,6 +17,7 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade._checks import probability, whole_number
+from cyclade._deprecation import old_name, renamed
 from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
@@ -78,13 +79,14 @@ class RowsSolution:
     state: Carried | None = field(repr=False)
 
 
+@renamed(lam="alpha")
 def solve_rows(
     X: Any,
     y: Any,
     loss: Any = "squared",
     penalty: Any = "l1",
     *,
-    lam: float | None = None,
+    alpha: float | None = None,
     method: str = "VRO-CCD",
     sample_weight: Any = None,
     offset: Any = None,
@@ -110,7 +112,7 @@ def solve_rows(
 
     Parameters
     ----------
-    X, y, loss, penalty, lam, sample_weight, offset, fit_intercept, coef, intercept:
+    X, y, loss, penalty, alpha, sample_weight, offset, fit_intercept, coef, intercept:
         As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR. Without a start, the
         intercept begins at its best value for x = 0 (at 0 with several outputs).
     method:
@@ -155,7 +157,7 @@ def solve_rows(
     >>> fit.certificate.reached, np.flatnonzero(fit.coef)
     (True, array([0, 1]))
     """
-    loss, penalty, chosen = losses.get(loss), penalties.get(penalty, lam), as_method(method, True)
+    loss, penalty, chosen = losses.get(loss), penalties.get(penalty, alpha), as_method(method, True)
     design, rows = as_table(X)
     y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
     coef, intercept = as_start(design.p, coef, intercept)
@@ -227,6 +229,7 @@ def _row(carried: Carried, i: int, kind: str) -> dict[str, float]:
     return row | {"objective": of["fun"], kind: of["certificate"]}
 
 
+@renamed(lam="alpha")
 @dataclass(eq=False, repr=False)
 class RowStream:
     """A linear model fitted to rows as they come, each used once.
@@ -235,7 +238,7 @@ class RowStream:
 
     Parameters
     ----------
-    loss, penalty, lam, fit_intercept:
+    loss, penalty, alpha, fit_intercept:
         As in `cyclade.linear.solve`.
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE" or "SGD".
@@ -277,7 +280,7 @@ class RowStream:
     loss: Any = "squared"
     penalty: Any = "l1"
     _: KW_ONLY
-    lam: float | None = None
+    alpha: float | None = None
     method: Any = "VRO-CCD"
     fit_intercept: bool = True
     b: int | None = None
@@ -294,9 +297,10 @@ class RowStream:
     _carried: Carried | None = field(default=None, init=False)
     _dtype: Any = field(default=None, init=False)
     _sparse: bool = field(default=False, init=False)
+    lam = old_name("lam", "alpha")
 
     def __post_init__(self) -> None:
-        self.loss, self.penalty = losses.get(self.loss), penalties.get(self.penalty, self.lam)
+        self.loss, self.penalty = losses.get(self.loss), penalties.get(self.penalty, self.alpha)
         self.method = as_method(self.method, True)
         if self.method.deterministic:
             raise ValueError("method: P-CCD needs all rows at once; use solve, or VRO-CCD here")

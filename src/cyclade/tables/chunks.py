@@ -93,7 +93,7 @@ class RowChunks:
     >>> from cyclade.linear import RowChunks, solve
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((1000, 5))  # or np.load("X.npy", mmap_mode="r")
-    >>> fit = solve(RowChunks(X, rows=100), X[:, 0], lam=0.1)
+    >>> fit = solve(RowChunks(X, rows=100), X[:, 0], alpha=0.1)
     >>> np.flatnonzero(fit.coef), fit.certificate.reached
     (array([0]), True)
     """

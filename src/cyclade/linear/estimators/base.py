@@ -360,7 +360,7 @@ class LinearModel(FittedModel):
             "offset": data.offset_of(k),
             "fit_intercept": self.fit_intercept,
             "tol": self._tolerance(data),
-            "max_passes": self.max_iter,
+            "max_iter": self.max_iter,
             "verbose": self.verbose,
             "precompute": getattr(self, "precompute", "auto"),
         }
@@ -412,7 +412,7 @@ class LinearModel(FittedModel):
                 y,
                 data.loss,
                 data.penalty,
-                lams=grid,
+                alphas=grid,
                 **self._options(data, k),
                 checkpoint=None if data.checkpoint is None else f"{data.checkpoint}-{k}",
             )

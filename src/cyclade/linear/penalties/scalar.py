@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cyclade._checks import above, as_float, non_negative, require
+from cyclade._deprecation import renamed
 from cyclade.linear.penalties import formulas
 from cyclade.regularisers.elementwise import bounds
 
@@ -553,8 +554,9 @@ BY_NAME: dict[str, Callable[..., Any]] = {  # every family adds its own
 }
 
 
-def get(name: Any, lam: float | None = None, **options: Any) -> Any:
-    """The penalty with this name at λ = `lam`, or the object itself; `options` are other arguments.
+@renamed(lam="alpha")
+def get(name: Any, alpha: float | None = None, **options: Any) -> Any:
+    """The penalty with this name at λ = `alpha`, or the object itself; `options` go to its class.
 
     Examples
     --------
@@ -565,17 +567,17 @@ def get(name: Any, lam: float | None = None, **options: Any) -> Any:
     GroupL2(0.5, groups=2)
     """
     if not isinstance(name, str):
-        if lam is not None:
-            raise ValueError("lam: it can only be given with a penalty by name")
+        if alpha is not None:
+            raise ValueError("alpha: it can only be given with a penalty by name")
         if isinstance(name, type):
             raise ValueError(f"penalty: give an object, {name.__name__}(...), not the class")
         return name
-    if lam is None:
-        raise ValueError(f"lam: penalty {name!r} by name needs a λ, such as lam=0.1")
+    if alpha is None:
+        raise ValueError(f"alpha: penalty {name!r} by name needs a λ, such as alpha=0.1")
     if name not in BY_NAME:
         raise ValueError(f"penalty must be one of {', '.join(BY_NAME)}, got {name!r}")
     try:
-        return BY_NAME[name](lam, **options)
+        return BY_NAME[name](alpha, **options)
     except TypeError as error:
         raise TypeError(f"penalty {name!r} cannot be built from these options: {error}") from None
 
