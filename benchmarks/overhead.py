@@ -39,8 +39,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1, Fixed, Forward, Full, Layout, Page, PerBlock, iterate, start
-from cyclade.counting import Counting, CountingProx
 from cyclade.oracles.callables import CallableOracle, Jacobian
+from cyclade.oracles.counting import Counting, CountingProx
 from cyclade.oracles.user import UserOracle
 
 ROWS, LAM = 200, 1e-3

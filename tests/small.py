@@ -9,11 +9,12 @@ import numpy as np
 
 from cyclade import Fixed, Layout, iterate, start
 from cyclade.methods import as_method, make_sampler
-from cyclade.oracles.callables import Autograd, CallableOracle, Jacobian
-from cyclade.orders import as_order
+from cyclade.oracles.autograd import Autograd
+from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.reference import run
 from cyclade.regularisers import per_block
-from cyclade.samplers import ALL, FiniteSum
+from cyclade.sampling.orders import as_order
+from cyclade.sampling.samplers import ALL, FiniteSum
 
 METHODS = ("P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD")
 ORDERS = ("forward", "backward", "shuffled", "random", "greedy")

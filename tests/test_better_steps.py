@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cyclade import L1, MCP, Backtracking, Box, Fixed, Matrix, NonNegative, minimize
-from cyclade.accelerate import Anderson
+from cyclade.run.extrapolation import Anderson
 from cyclade.steps.scaling import equilibrate
 
 RNG = np.random.default_rng(0)

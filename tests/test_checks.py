@@ -30,7 +30,7 @@ from cyclade._checks import (
 from cyclade.experiments import ConfigError, DataError, RunConfig
 from cyclade.experiments.datasets import find
 from cyclade.methods import as_method
-from cyclade.orders import as_order
+from cyclade.sampling.orders import as_order
 
 NUMBERS: list[Any] = [
     1, 1.0, np.float32(1), np.int8(1), np.array(1.0), torch.tensor(1), Fraction(1),

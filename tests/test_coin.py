@@ -8,7 +8,7 @@ import pytest
 from cyclade.experiments.draws import Coins
 from cyclade.optim import PageBatchSampler
 from cyclade.rows.setup import Queue
-from cyclade.samplers import ALL, Page, coin, page_defaults
+from cyclade.sampling.samplers import ALL, Page, coin, page_defaults
 
 
 def _generator(seed: object = 5) -> np.random.Generator:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cyclade import L1, Fixed, Layout, Page, PerBlock, iterate, start
+from cyclade.blocks.lag import Lag
 from cyclade.core import State
-from cyclade.lag import Lag
 from cyclade.oracles.callables import CallableOracle, Jacobian
-from cyclade.orders import ORDERS, Custom, as_order
+from cyclade.sampling.orders import ORDERS, Custom, as_order
 from small import Logistic
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cyclade import L1, Backtracking, minimize
-from cyclade.gradient_check import noise_along, slope_along
+from cyclade.certificates import noise_along, slope_along
 from suite import CASES, Case
 
 BLAME = "the gradient"

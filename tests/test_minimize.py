@@ -276,7 +276,7 @@ def test_return_rules() -> None:
 
 def test_the_uniform_draw_is_uniform() -> None:
     from cyclade.blocks import Layout
-    from cyclade.returned_iterate import Seen, Uniform
+    from cyclade.run.stopping import Seen, Uniform
 
     rng, counts = np.random.default_rng(0), np.zeros(5)
     layout = Layout.of(np.zeros(1))

@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 
 import watched
-from cyclade import Backtracking, Curvature, Layout, core, minimize, orders, returned_iterate
-from cyclade.lag import Lag
+from cyclade import Backtracking, Curvature, Layout, core, minimize
+from cyclade.blocks.lag import Lag
 from cyclade.regularisers import L0, L1, matrix, per_block
 from cyclade.regularisers.joined import Joined
-from cyclade.run import Runner
-from cyclade.steps import choosing, expected
-from cyclade.watching import Course, course
+from cyclade.run import arguments, stopping
+from cyclade.run.runner import Runner
+from cyclade.run.watching import Course, course
+from cyclade.sampling import orders
+from cyclade.steps import expected
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 Check = Callable[[], None]
@@ -293,14 +295,14 @@ def half_as_default(*args: Any, **kwargs: Any) -> Any:
     return steps
 
 
-AS_STEPS = choosing.as_steps
+AS_STEPS = arguments.as_steps
 
 
 @pytest.mark.parametrize(
     ("where", "name", "mutant", "check"),
     [
         (Backtracking, "_try", half_the_curvature, check_line_search),
-        (returned_iterate.SmallestChange, "see", returned_iterate.Last.see, check_paper_rule),
+        (stopping.SmallestChange, "see", stopping.Last.see, check_paper_rule),
         (Runner, "_change", unweighted, check_paper_rule),
         (Curvature, "measure", unsafe, check_safety),
         (sys.modules["cyclade._minimize"], "as_steps", half_as_default, check_default_eta),
@@ -513,7 +515,7 @@ def check_fair_coin() -> None:
 
 def check_last_of_equals() -> None:
     """Of iterates with the same F the last is kept."""
-    layout, rule = Layout.of(np.zeros(1), None), returned_iterate.Best()
+    layout, rule = Layout.of(np.zeros(1), None), stopping.Best()
     for k, value in enumerate((2.0, 1.0, 1.0)):
         rule.see(core_seen(k, layout.point(np.array([float(k)])), value))
     assert rule.k == 2
@@ -549,7 +551,7 @@ def check_two_directions() -> None:
         along = abs(first[0] @ d) > 0.999 * np.linalg.norm(first[0]) * np.linalg.norm(d)
         return float(d.sum()) * (3.0 if along else 1.0)
 
-    found = module("gradient_check").contradiction(value, x, [np.ones(3)], np.random.default_rng(0))
+    found = module("certificates").contradiction(value, x, [np.ones(3)], np.random.default_rng(0))
     assert found is None
 
 
@@ -560,12 +562,12 @@ def module(name: str) -> Any:
 LINES: list[tuple[Any, str, str, str, Check]] = [
     (module("certificates"), "certificate", "total += reg.distance(j, u, v, weight) ** 2",
      "total = max(total, reg.distance(j, u, v, weight) ** 2)", check_sum_over_blocks),
-    (choosing, "_merged", "if all(isinstance(entry, float) and entry == Lambda[0] for entry in "
+    (arguments, "_merged", "if all(isinstance(entry, float) and entry == Lambda[0] for entry in "
      "Lambda):", "if isinstance(Lambda[0], float):", check_merged_metric),
     (Runner, "_retreat", "state.lag, state.g = afresh.lag, afresh.g", "state.lag = afresh.lag",
      check_retreat),
     (Runner, "_may_move", "10 * math.sqrt", "1e9 * math.sqrt", check_no_end_on_the_way),
-    (module("watching"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
+    (module("run.watching"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
     (Backtracking, "at", "edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is "
      "Verdict.LOST)", "edge = False", check_edge),
     (Backtracking, "at", "if trial.curvature > self.seen[j]:", "if trial.curvature > 0:",
@@ -580,11 +582,11 @@ LINES: list[tuple[Any, str, str, str, Check]] = [
      check_variance_of_batches),
     (Curvature, "begin", "k % self.every == 0", "k % (self.every + 1) == 0", check_every),
     (orders.Reflected, "turns", "< 0.5", "< 0.25", check_fair_coin),
-    (returned_iterate.Best, "see", "seen.fun <= self.smallest + rounding",
+    (stopping.Best, "see", "seen.fun <= self.smallest + rounding",
      "seen.fun < self.smallest - rounding", check_last_of_equals),
     (module("certificates"), "metric_inflation", "max(curvature[j], bent)", "bent",
      check_all_probes),
-    (module("gradient_check"), "contradiction", "in range(2)", "in range(1)",
+    (module("certificates"), "contradiction", "in range(2)", "in range(1)",
      check_two_directions),
 ]  # fmt: skip
 

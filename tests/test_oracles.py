@@ -10,16 +10,11 @@ import pytest
 import torch
 
 from cyclade import L1, Fixed, Forward, Full, Layout, Page, PerBlock, iterate, minimize, start
-from cyclade.counting import Counting
-from cyclade.oracles.callables import (
-    Autograd,
-    CallableOracle,
-    FiniteDifferences,
-    Jacobian,
-    Pair,
-)
+from cyclade.oracles.autograd import Autograd
+from cyclade.oracles.callables import CallableOracle, FiniteDifferences, Jacobian, Pair
+from cyclade.oracles.counting import Counting
 from cyclade.oracles.user import UserOracle
-from cyclade.samplers import ALL
+from cyclade.sampling.samplers import ALL
 from small import Logistic
 
 PROBLEM = Logistic()
@@ -390,7 +385,7 @@ def test_jac_with_many_blocks_reads_only_the_block_in_turn(order: str) -> None:
             reads += 1
             return self.slot.read(leaves)
 
-    from cyclade.orders import as_order
+    from cyclade.sampling.orders import as_order
 
     m = 200
     layout = Layout.of(np.zeros(m), "coordinates")

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cyclade import Backtracking, Fixed, Layout, Minibatch, Page, Stream
-from cyclade.orders import ORDERS, as_order
-from cyclade.samplers import ALL, FiniteSum, StreamEnded
+from cyclade.sampling.orders import ORDERS, as_order
+from cyclade.sampling.samplers import ALL, FiniteSum, StreamEnded
 from cyclade.steps import power_iteration
 
 

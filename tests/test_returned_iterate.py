@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cyclade import L1, Backtracking, Layout, NonNegative, minimize
-from cyclade.returned_iterate import Best, Seen, Uniform
+from cyclade.run.stopping import Best, Seen, Uniform
 from small import Logistic
 
 PROBLEM = Logistic()

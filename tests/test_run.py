@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cyclade import minimize
-from cyclade.run_parts import EveryCycles, EverySamples
+from cyclade.run.stopping import EveryCycles, EverySamples
 
 
 def test_every_so_many_cycles() -> None:

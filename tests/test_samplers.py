@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cyclade import FiniteSum, Full, Minibatch, Page, Stream
-from cyclade.samplers import ALL
+from cyclade.sampling.samplers import ALL
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "text as a source": (lambda: Page("a", 2), "source must be a number n of terms or a source"),

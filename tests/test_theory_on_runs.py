@@ -32,7 +32,7 @@ def test_each_term_is_indefinite_so_the_sum_is_truly_nonconvex_in_its_terms() ->
 
 def test_lemma_1_on_the_sampler_itself() -> None:
     """The mean over many draws of the real sampler matches (n−b)/(b(n−1)) of the variance."""
-    from cyclade.samplers import FiniteSum
+    from cyclade.sampling.samplers import FiniteSum
 
     rng, source = np.random.default_rng(0), FiniteSum(6)
     values = rng.normal(size=(6, 3))

@@ -13,11 +13,11 @@ import numpy as np
 
 from cyclade import Fixed, Full, Layout, Page, core, theory
 from cyclade._arrays import norm2
+from cyclade.blocks.layout import Stored
 from cyclade.certificates import certificate
-from cyclade.lag import Stored
 from cyclade.oracles.callables import CallableOracle, Jacobian
-from cyclade.orders import as_order
 from cyclade.regularisers import L1, per_block
+from cyclade.sampling.orders import as_order
 from small import METHODS, ORDERS, Logistic, both, largest_difference
 
 

@@ -3,10 +3,10 @@
 Minimises F(x) = f(x) + r(x) over blocks x = (x^1, …, x^m), f smooth and possibly nonconvex, r
 separable with a prox. Start with `minimize`.
 
-- The algorithm: `core` (Algorithms 1 and 2), `lag`, `orders`, `samplers`, `methods`; `reference` is
+- The algorithm: `core` (Algorithms 1 and 2), `methods`, `sampling` (terms, orders); `reference` is
   its slow twin.
 - What a problem is made of: `blocks`, `oracles`, `regularisers`, `steps`; `problems` has examples.
-- What a run is: `run`, its parts, `result`, `certificates`; `ranks` for several processes.
+- What a run is: `run` and its result, `certificates`; `ranks` for several processes.
 - Applications: `linear` (with `tables` and `rows`), `optim` (nets), `experiments` and `cli`.
 - Under all of it: `files`. Beside it: `theory`, the constants and bounds of the paper.
 
@@ -17,7 +17,6 @@ from cyclade._minimize import minimize
 from cyclade.blocks import Layout, Point
 from cyclade.certificates import certificate
 from cyclade.core import State, cycle, iterate, start
-from cyclade.orders import Backward, Forward, Greedy, Random, Reflected, Rotated, Shuffled
 from cyclade.regularisers import (
     L0,
     L1,
@@ -40,9 +39,10 @@ from cyclade.regularisers import (
     TotalVariation1D,
     Zero,
 )
-from cyclade.result import Result
-from cyclade.run_parts import Report, Stop
-from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Stream
+from cyclade.run.result import Report, Result
+from cyclade.run.stopping import Stop
+from cyclade.sampling.orders import Backward, Forward, Greedy, Random, Reflected, Rotated, Shuffled
+from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Stream
 from cyclade.steps import Backtracking, Curvature, Fixed, Matrix
 
 __version__ = "0.1.0"

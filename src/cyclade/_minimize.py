@@ -11,28 +11,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cyclade import arguments
 from cyclade._checks import generator, shown
-from cyclade.accelerate import DEPTH, Anderson
 from cyclade.blocks import Point
 from cyclade.core import start
-from cyclade.counting import Counting
-from cyclade.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.files.checkpoint import Checkpoint
 from cyclade.methods import Method, as_method, make_sampler
-from cyclade.orders import Order, as_order
+from cyclade.oracles.counting import Counting
 from cyclade.regularisers import Regulariser
-from cyclade.result import Iterate, Result
-from cyclade.returned_iterate import Best, Rule, Seen, as_rule
-from cyclade.run import Runner
-from cyclade.run_parts import Carried, EveryCycles, Limits, Report, Setup, Stop
-from cyclade.samplers import ALL, Sample, Sampler
+from cyclade.run import arguments
+from cyclade.run.arguments import as_steps
+from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
+from cyclade.run.extrapolation import DEPTH, Anderson
+from cyclade.run.result import Iterate, Report, Result
+from cyclade.run.runner import Carried, Runner, Setup
+from cyclade.run.stopping import Best, EveryCycles, Limits, Rule, Seen, Stop, as_rule
+from cyclade.run.watching import Bar
+from cyclade.sampling.orders import Order, as_order
+from cyclade.sampling.samplers import ALL, Sample, Sampler
 from cyclade.steps import Eta, Fixed, RunSteps, Steps
-from cyclade.steps.choosing import as_steps
 from cyclade.steps.expected import Estimated, estimated_steps
 from cyclade.steps.matrix_prox import in_matrix_norms
 from cyclade.steps.searched import searched_steps
-from cyclade.watching import Bar
 
 
 def minimize(

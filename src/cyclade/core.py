@@ -30,10 +30,11 @@ import numpy as np
 
 from cyclade._arrays import Array, norm2
 from cyclade.blocks import Blocks, Point
+from cyclade.blocks.lag import Lag
+from cyclade.blocks.layout import NoEstimate, Stored
 from cyclade.files.objects import stored
-from cyclade.lag import Lag, NoEstimate, Stored
-from cyclade.orders import Order
-from cyclade.samplers import Sample, Sampler
+from cyclade.sampling.orders import Order
+from cyclade.sampling.samplers import Sample, Sampler
 from cyclade.steps import Steps
 
 

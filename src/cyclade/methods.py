@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NoReturn
 
 from cyclade._checks import meant
-from cyclade.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
+from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
 from cyclade.steps import Eta
 
 

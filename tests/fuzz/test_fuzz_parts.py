@@ -26,8 +26,8 @@ from cyclade import (
     Shuffled,
     certificate,
 )
-from cyclade.orders import as_order
 from cyclade.regularisers import L1, PerBlock
+from cyclade.sampling.orders import as_order
 
 X0: list[Any] = [
     np.zeros(4), [1.0, 2.0, 3.0, 4.0], torch.ones(4), np.ones((2, 2)), np.arange(4),

@@ -16,10 +16,10 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
 from cyclade.linear.penalties import BlockPenalty
-from cyclade.orders import as_order
 from cyclade.rows.oracle import Features, LinearOracle, Separable, by_blocks
 from cyclade.rows.steps import exact
-from cyclade.samplers import ALL, Full
+from cyclade.sampling.orders import as_order
+from cyclade.sampling.samplers import ALL, Full
 from cyclade.steps import Fixed
 
 

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.blocks import Layout
+from cyclade.blocks.layout import NoEstimate
 from cyclade.core import cycle
-from cyclade.lag import NoEstimate
 from cyclade.linear.designs import as_design
 from cyclade.linear.panels.group import GroupPanel, OutputPanel, RowPanel
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup

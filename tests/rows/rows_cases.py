@@ -13,10 +13,10 @@ from cyclade.core import iterate, start
 from cyclade.linear.losses import get
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.callables import CallableOracle, Jacobian
-from cyclade.orders import as_order
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
 from cyclade.rows.steps import exact
-from cyclade.samplers import ALL, FiniteSum
+from cyclade.sampling.orders import as_order
+from cyclade.sampling.samplers import ALL, FiniteSum
 from cyclade.steps import Fixed
 
 STORED = {

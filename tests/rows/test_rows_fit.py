@@ -14,12 +14,12 @@ from cyclade.core import iterate, start
 from cyclade.linear import solve
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
-from cyclade.orders import Forward
 from cyclade.rows.fit import solve_rows
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
 from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
 from cyclade.rows.steps import diagonal, exact
-from cyclade.samplers import ALL, Page
+from cyclade.sampling.orders import Forward
+from cyclade.sampling.samplers import ALL, Page
 from cyclade.steps import Fixed
 
 
@@ -225,7 +225,7 @@ def test_diagonals_bound_samples_on_average() -> None:
         ({"blocks": 99}, "number of blocks"),
         ({"epochs": -1.0}, "epochs: must be at least 0"),
         ({"every": 0.0}, "every: must be a positive number of epochs"),
-        ({"penalty": "l1"}, "lam"),
+        ({"penalty": "l1"}, "alpha"),
         ({"sample_weight": np.full(600, -1.0)}, "sample_weight"),
         ({"steps": Fixed([1.0]), "eta": 0.5}, "eta: it is part of"),
         ({"method": "SCCD", "b_small": 4}, "b_small means nothing"),

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from rows_cases import halved
 
 from cyclade.linear.penalties import L1, Rows
-from cyclade.orders import Forward
 from cyclade.rows.fit import RowStream
+from cyclade.sampling.orders import Forward
 
 METHODS = ["VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD"]
 

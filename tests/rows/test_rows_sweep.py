@@ -10,7 +10,7 @@ from rows_cases import STORED, Case, apart, both, function
 from cyclade.linear.losses import BY_NAME
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
 from cyclade.rows.oracle import Features, LinearOracle
-from cyclade.samplers import ALL
+from cyclade.sampling.samplers import ALL
 
 ROUNDING = 1e-12
 METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]

@@ -15,7 +15,7 @@ from cyclade.experiments import METHODS
 from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.files.reading import as_toml, read_toml
-from cyclade.orders import ORDERS as _ORDERS
+from cyclade.sampling.orders import ORDERS as _ORDERS
 
 CURVATURE_DAMPING = 10.0
 """Λ_j = L_j + this. At its start a net is nearly flat (L_j about 0.01 on LeNets), and some tens of

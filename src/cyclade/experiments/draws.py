@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cyclade.experiments.data import Split
-from cyclade.samplers import Page, coin
+from cyclade.sampling.samplers import Page, coin
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 

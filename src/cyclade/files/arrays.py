@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from cyclade.files import sealed
 from cyclade.files.errors import FolderError
-from cyclade.files.fingerprints import fingerprint
+from cyclade.files.objects import fingerprint
 from cyclade.files.reading import read
 from cyclade.files.writing import sweep, write
 
 Array = NDArray[Any]
-FORMAT = 5  # of what callers store: files of another one are those of another run
+FORMAT = 6  # of what callers store: files of another one are those of another run
 _FORMER = re.compile(rb"[0-9a-f]{64}\n")  # how files of formats up to 4 begin
 
 

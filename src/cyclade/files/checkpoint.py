@@ -11,8 +11,7 @@ import numpy as np
 
 from cyclade.files.arrays import Kept
 from cyclade.files.errors import FolderError
-from cyclade.files.fingerprints import fingerprint
-from cyclade.files.objects import as_numpy, packed, unpacked
+from cyclade.files.objects import as_numpy, fingerprint, packed, unpacked
 
 _SHARE = 0.02  # of a run's time that may go into checkpoints
 

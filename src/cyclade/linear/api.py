@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cyclade._checks import non_negative, whole_number
 from cyclade._deprecation import renamed
 from cyclade.files.arrays import Kept
-from cyclade.files.fingerprints import described, fingerprint, rounded
+from cyclade.files.objects import described, fingerprint, rounded
 from cyclade.linear import distributions as distributions  # `losses.get` knows their names
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import (

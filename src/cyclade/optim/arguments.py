@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cyclade._checks import meant
 from cyclade.optim.cycle.schedule import Turns
 from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
-from cyclade.orders import Greedy
+from cyclade.sampling.orders import Greedy
 
 LEARNING_RATES: dict[str | None, float] = {
     None: 0.8, "momentum": 0.2, "one block": 0.2, "spectral": 0.8, "spectral-linear": 0.8,

@@ -44,8 +44,8 @@ from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
 from cyclade.optim.runner import CycleRunner
 from cyclade.optim.stages import Inputs
 from cyclade.optim.stages.preserve import in_turn
-from cyclade.orders import Order, as_order
 from cyclade.regularisers import Regulariser
+from cyclade.sampling.orders import Order, as_order
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
 _AGAIN = (20, 200, 2000)  # before these steps, and each 2000 more, a route is looked at again

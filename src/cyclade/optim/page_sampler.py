@@ -9,7 +9,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from cyclade.ranks import Ranks, initialised
-from cyclade.samplers import FiniteSum, Page, coin
+from cyclade.sampling.samplers import FiniteSum, Page, coin
 
 
 class PageBatchSampler(Sampler[list[int]]):

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from cyclade import core
-from cyclade.lag import Lag, NoEstimate
+from cyclade.blocks.lag import Lag
+from cyclade.blocks.layout import NoEstimate
 from cyclade.optim.blocks.order_lock import LockWatch
 from cyclade.optim.capture.device_numbers import DeviceNumbers
 from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
@@ -26,8 +27,8 @@ from cyclade.optim.options import BlockState, GroupOptions
 from cyclade.optim.ranks.distributed import OneProcess
 from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
-from cyclade.orders import Forward
 from cyclade.regularisers import Regulariser, Zero
+from cyclade.sampling.orders import Forward
 
 _baked_in = itemgetter(
     "momentum", "nesterov", "clip_norm", "clip_total_norm", "adagrad_norm", "precondition",

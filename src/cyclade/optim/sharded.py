@@ -24,13 +24,14 @@ from torch.distributed.tensor import DTensor, Partial
 from torch.nn.modules.dropout import _DropoutNd
 
 from cyclade import core
-from cyclade.lag import Lag, NoEstimate, Stored
+from cyclade.blocks.lag import Lag
+from cyclade.blocks.layout import NoEstimate, Stored
 from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.net import Batch
 from cyclade.optim.ranks.distributed import ManyProcesses
-from cyclade.orders import Greedy, as_order
 from cyclade.ranks import Ranks
+from cyclade.sampling.orders import Greedy, as_order
 
 Shards = list[list[Tensor]]  # by block, by parameter
 

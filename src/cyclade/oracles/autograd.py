@@ -8,8 +8,8 @@ from typing import Any
 
 from cyclade._arrays import Array, kind
 from cyclade.blocks import Point
-from cyclade.counting import Calls
-from cyclade.oracles.derivatives import Position, goes_without_rows
+from cyclade.oracles.callables import Position, goes_without_rows
+from cyclade.oracles.counting import Calls
 
 NO_GRAPH = (
     "fun(x) is not connected to x by torch operations (detach, no_grad, a new tensor?), so it has "

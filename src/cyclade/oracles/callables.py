@@ -3,40 +3,27 @@
 This is the generic sweep: `set` stores, `grad` calls. Slow, always right. What a call of the
 user's functions found is remembered while the point stays where it is, by later sweeps and
 evaluations too, so that nothing is computed twice.
+
+A `Derivatives` object is asked at a `Position`: a point, and the sample as functions are told it.
+What a call teaches beside what was asked for (a pair gives the value with the gradient) it writes
+down at the position, where the sweeps look first.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from cyclade._arrays import Array, as_index, same_bits
+from cyclade._checks import shown, unmasked
 from cyclade.blocks import Blocks, Layout, Point
-from cyclade.oracles.autograd import Autograd
-from cyclade.oracles.derivatives import (
-    Arguments,
-    Derivatives,
-    FiniteDifferences,
-    Jacobian,
-    Pair,
-    Position,
-    number,
-    out_of_gradient,
-)
-from cyclade.samplers import ALL, Batch, Sample
-
-__all__ = [
-    "Autograd",
-    "CallableOracle",
-    "CallableSweep",
-    "Derivatives",
-    "FiniteDifferences",
-    "Jacobian",
-    "Pair",
-    "number",
-]
+from cyclade.oracles.counting import Calls
+from cyclade.sampling.samplers import ALL, Batch, Sample
 
 
 class CallableOracle:
@@ -49,7 +36,7 @@ class CallableOracle:
     -------
     >>> import numpy as np
     >>> from cyclade import Layout
-    >>> from cyclade.samplers import ALL
+    >>> from cyclade.sampling.samplers import ALL
     >>> layout = Layout.of(np.zeros(2), "coordinates")
     >>> f = Jacobian(lambda x: 0.5 * x @ x, lambda x: x)
     >>> oracle = CallableOracle(layout, f, None, np.zeros(2))
@@ -176,3 +163,325 @@ class CallableSweep:
         block, place, known = self._trial
         same = block == j and known.stamp is self._x.stamp and same_bits(place, u)
         return known if same else None
+
+
+class Arguments(NamedTuple):
+    """What functions take beside x for a sample."""
+
+    usual: tuple[Any, ...] = ()
+    short: tuple[Any, ...] = ()  # for functions that mean all rows where they are told none
+
+
+class Position:
+    """What is known of f_S at one point; `stamp` says of which value of the point."""
+
+    __slots__ = ("arguments", "arrays", "blocks", "sample", "stamp", "value", "x")
+
+    def __init__(self, x: Point, sample: Sample, arguments: Arguments) -> None:
+        self.x, self.sample, self.arguments = x, sample, arguments
+        self.forget()
+
+    def forget(self) -> None:
+        """The point has moved: nothing is known of where it is now."""
+        self.stamp = self.x.stamp
+        self.value: float | None = None  # f_S
+        self.blocks: dict[int, Array] = {}  # ∇^j f_S, of the blocks that sweeps asked for
+        self.arrays: list[Array] | None = None  # ∇f_S at once, stored as a point stores x
+
+    def rows(self, short: bool) -> tuple[Any, ...]:
+        """What a function takes beside x; `short` if it goes without rows where all are meant."""
+        return self.arguments.short if short else self.arguments.usual
+
+    def value_by(self, derivatives: Derivatives) -> float:
+        """f_S, computed if it is not known."""
+        if self.value is None:
+            self.value = derivatives.value(self)
+        return self.value
+
+    def grad_by(self, derivatives: Derivatives, j: int) -> Array:
+        """∇^j f_S, computed if it is not known."""
+        gj = self.blocks.get(j)
+        if gj is None:
+            gj = self.blocks[j] = derivatives.grad(self, j)
+        return gj
+
+    def learn(self, other: Position) -> None:
+        """Take over all that is known at `other`, on the same sample, where the point is now."""
+        self.stamp = self.x.stamp
+        self.value, self.arrays, self.blocks = other.value, other.arrays, dict(other.blocks)
+
+
+class Derivatives(Protocol):
+    """Value and derivatives of f_S at a position."""
+
+    by_blocks: bool
+    """Whether one block's gradient is cheaper than all of them, so that sweeps ask for `grad`."""
+
+    at_once: bool
+    """Whether there is a `gradient` that is cheaper than all blocks one by one."""
+
+    needs_rows: bool
+    """Whether some function must be told all rows of a finite sum, and cannot go without."""
+
+    calls: Calls
+    """How often the user's functions were called."""
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S, stored as a point stores x."""
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+
+
+def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
+    """Whether `fun` has a default for its rows, the argument that comes after `before` others.
+
+    Then a call without them means all rows, and no index has to be made or data copied by it.
+
+    Example
+    -------
+    >>> goes_without_rows(lambda x, idx=None: 0.0, 1)
+    True
+    >>> goes_without_rows(lambda x, idx: 0.0, 1)
+    False
+    """
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # no function, or one that does not say what it takes
+        return fun is None
+    if len(parameters) <= before:
+        return False
+    rows = parameters[before]
+    positional = rows.kind in (rows.POSITIONAL_ONLY, rows.POSITIONAL_OR_KEYWORD)
+    return positional and rows.default is not rows.empty
+
+
+class Jacobian:
+    """Derivatives of a NumPy function from the gradient the user gives.
+
+    `jac` returns the whole gradient, structured like x; or `block_jac(x, j, …)` returns block j of
+    it alone, which is cheaper. `fun` and `jac` get a copy of x. `block_jac`, the fast path, gets a
+    read-only view that is true during the call only: a copy would cost d where it may cost d^j.
+    Hessian-vector products are central differences of gradients.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        jac: Callable[..., Any] | None,
+        block_jac: Callable[..., Any] | None = None,
+    ) -> None:
+        self.fun, self.jac, self.block_jac, self.calls = fun, jac, block_jac, Calls()
+        self.by_blocks, self.at_once = block_jac is not None, jac is not None
+        self._short = [
+            goes_without_rows(function, before)
+            for function, before in ((fun, 1), (jac, 1), (block_jac, 2))
+        ]
+        self.needs_rows = not all(self._short)
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+        self.calls.nfev += 1
+        return number(self.fun(at.x.whole(), *at.rows(self._short[0])))
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+        if self.block_jac is None:
+            return out_of_gradient(self, at, j)
+        self.calls.njev += 1
+        gj = self.block_jac(at.x.view(), j, *at.rows(self._short[2]))
+        return block_like(gj, at.x, j, "block_jac")
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S."""
+        assert self.jac is not None
+        self.calls.njev += 1
+        return arrays_like(self.jac(at.x.whole(), *at.rows(self._short[1])), at.x)
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+        return central_hvp(self, at, j, v, 1 / 3)
+
+
+class Pair:
+    """Derivatives from one function that returns ``(value, gradient)``: a call gives both."""
+
+    by_blocks, at_once = False, True
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun, self.calls = fun, Calls()
+        self._short = goes_without_rows(fun, 1)
+        self.needs_rows = not self._short
+
+    def value(self, at: Position) -> float:
+        """f_S; the gradient is kept."""
+        value, at.arrays = self._both(at)
+        return value
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S; the value is kept."""
+        at.value, arrays = self._both(at)
+        return arrays
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+        return out_of_gradient(self, at, j)
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+        return central_hvp(self, at, j, v, 1 / 3)
+
+    def _both(self, at: Position) -> tuple[float, list[Array]]:
+        self.calls.nfev += 1
+        self.calls.njev += 1
+        found = self.fun(at.x.whole(), *at.rows(self._short))
+        try:
+            value, gradient = found
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"with jac=True fun must return (value, gradient), got {type(found).__name__}"
+            ) from None
+        return number(value), arrays_like(gradient, at.x)
+
+
+class FiniteDifferences:
+    """Derivatives of a NumPy function from its values alone: ``jac="2-point"``.
+
+    Entry i of block j is (f_S(x + h_i e_i) − f_S(x)) / h_i with h_i = √ε · max(1, |x_i|, s), where
+    ε is the rounding of x's dtype and s the root mean square of the block; so a block costs d^j + 1
+    values, and one fewer where f_S(x) is known. The error is about √ε times the size of f and of
+    its curvature: tolerances far below 1e-6 (3e-3 in float32) may be out of reach.
+    """
+
+    by_blocks, at_once = True, False
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun, self.calls = fun, Calls()
+        self._short = goes_without_rows(fun, 1)
+        self.needs_rows = not self._short
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+        self.calls.nfev += 1
+        return number(self.fun(at.x.whole(), *at.rows(self._short)))
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S, by forward differences."""
+        if at.value is None:
+            at.value = self.value(at)
+        xj = at.x.get(j)
+        scale = max(1.0, float(np.linalg.norm(xj)) / math.sqrt(xj.size))
+        step = math.sqrt(np.finfo(xj.dtype).eps) * np.maximum(scale, np.abs(xj))
+        ahead = xj + np.copysign(step, xj).astype(xj.dtype)  # away from zero: bounds lie there
+        gj, flat_x, flat_ahead = np.empty(xj.size), xj.reshape(-1), ahead.reshape(-1)
+        for i in range(xj.size):
+            u = flat_x.copy()
+            u[i] = flat_ahead[i]
+            with at.x.moved(j, u.reshape(xj.shape)):
+                gj[i] = (self.value(at) - at.value) / float(flat_ahead[i] - flat_x[i])
+        return gj.reshape(xj.shape).astype(xj.dtype)
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S is as dear as its blocks."""
+        raise NotImplementedError
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v; a longer step, since the gradients are known to √ε only."""
+        return central_hvp(self, at, j, v, 1 / 6)
+
+
+def out_of_gradient(derivatives: Derivatives, at: Position, j: int) -> Array:
+    """∇^j f_S, read out of ∇f_S, which the position keeps for the other blocks."""
+    if at.arrays is None:
+        at.arrays = derivatives.gradient(at)
+    return at.x.layout.slots[j].read(at.arrays)
+
+
+def central_hvp(derivatives: Derivatives, at: Position, j: int, v: Array, power: float) -> Array:
+    """∇²_jj f_S(x) v ≈ (∇^j f_S(x + δv) − ∇^j f_S(x − δv)) / 2δ, δ the rounding to this power."""
+    xj = at.x.get(j)
+    size = float(np.linalg.norm(v)) or 1.0
+    delta = float(np.finfo(xj.dtype).eps) ** power * (1.0 + float(np.linalg.norm(xj))) / size
+    found = []
+    for sign in (1, -1):
+        with at.x.moved(j, xj + sign * delta * v):
+            found.append(derivatives.grad(Position(at.x, at.sample, at.arguments), j))
+    return (found[0] - found[1]) / (2 * delta)
+
+
+def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
+    """A block's gradient with the shape and dtype of the block, copied, or an error naming it.
+
+    A copy, since users may hand out one buffer again and again, and g is kept.
+    """
+    layout = x.layout
+    shape = layout.block_shapes[j]
+    if gj.__class__ is np.ndarray and gj.dtype is layout.dtypes[j] and gj.shape == shape:
+        return gj.copy()
+    gj = _real(np.array(unmasked(name, gj)), name, layout.dtypes[j])
+    if gj.shape != shape:
+        raise ValueError(f"{name} returned shape {gj.shape} for block {j} of shape {shape}")
+    return gj
+
+
+def arrays_like(gradient: Any, x: Point) -> list[Array]:
+    """A gradient structured like x, copied, stored as a point stores x, or an error."""
+    layout = x.layout
+    bare = gradient.__class__ is np.ndarray and layout.labels == [""]
+    if bare and gradient.dtype is layout.dtypes[0] and gradient.shape == layout.shapes[0]:
+        return layout.flat([gradient.copy()])
+    unmasked("jac", gradient)
+    try:
+        arrays = [np.array(a) for a in layout.arrays(gradient)]
+        if layout.shapes == [()] and arrays[0].shape == (1,):
+            arrays = [arrays[0].reshape(())]  # of a scalar x
+        fits = [a.shape for a in arrays] == layout.shapes
+    except (AttributeError, IndexError, TypeError, ValueError, KeyError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"jac must return the gradient structured like x0, with shapes {layout.shapes}, "
+            f"got {_describe(gradient)}"
+        )
+    return layout.flat(
+        [_real(a, "jac", like.dtype) for a, like in zip(arrays, x.leaves, strict=True)]
+    )
+
+
+def _real(gradient: np.ndarray[Any, Any], name: str, dtype: Any) -> Array:
+    """A gradient in the dtype of x, or an error if it is not real."""
+    if gradient.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must return real numbers, got dtype {gradient.dtype}")
+    return gradient.astype(dtype, copy=False)
+
+
+def number(value: Any) -> float:
+    """`value` as a float, or an error that says it is not a scalar."""
+    if value.__class__ is float or value.__class__ is np.float64:
+        return float(value)
+    shape = np.shape(unmasked("the value of fun", value))
+    if math.prod(shape) != 1:
+        raise ValueError(f"fun must return a scalar, got an array of shape {shape}")
+    try:
+        scalar = np.reshape(value, ())
+        if scalar.dtype.kind in "fiubO":
+            return float(scalar)
+    except (TypeError, ValueError):
+        pass
+    raise TypeError(f"fun must return a real number, got {shown(value)}")
+
+
+def _describe(value: Any) -> str:
+    if hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    if isinstance(value, dict):
+        return f"a dict of {', '.join(f'{k!r}: {_describe(a)}' for k, a in value.items())}"
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of [{', '.join(map(_describe, value))}]"
+    return type(value).__name__

@@ -20,7 +20,7 @@ import torch
 from cyclade._arrays import Array
 from cyclade.blocks import Blocks, Point
 from cyclade.ranks import Ranks
-from cyclade.samplers import ALL, Sample
+from cyclade.sampling.samplers import ALL, Sample
 
 
 class Sharded:

@@ -7,9 +7,9 @@ from typing import Any
 
 from cyclade._arrays import Array, kind, norm2, rounding_unit, same_bits
 from cyclade.blocks import Blocks, Layout, Point
-from cyclade.counting import Calls
-from cyclade.oracles.derivatives import block_like, number
-from cyclade.samplers import Sample
+from cyclade.oracles.callables import block_like, number
+from cyclade.oracles.counting import Calls
+from cyclade.sampling.samplers import Sample
 
 NEEDED = {
     "get": "get(j): block j of the point",
@@ -30,8 +30,8 @@ class UserOracle:
     * ``grad(j)``: ∇^j f_S here, shaped like the block;
     * ``value()``: f_S here.
 
-    ``x.view()`` gives the whole point in the structure of x0. `sample` is `cyclade.samplers.ALL`
-    where all of f is meant, an array of indices for a finite sum, or a `cyclade.samplers.Batch` of
+    ``x.view()`` gives the whole point in the structure of x0. `sample` is `cyclade.sampling.ALL`
+    where all of f is meant, an array of indices for a finite sum, or a `cyclade.sampling.Batch` of
     a stream, which has its samples in ``data``.
 
     What else is needed is made from these: trials move the block there and back, products with the
@@ -44,7 +44,7 @@ class UserOracle:
 
     >>> import numpy as np
     >>> from cyclade import Layout
-    >>> from cyclade.samplers import ALL
+    >>> from cyclade.sampling.samplers import ALL
     >>> class LeastSquares:
     ...     def __init__(self, A, y):
     ...         self.A, self.y = A, y

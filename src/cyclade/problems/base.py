@@ -13,8 +13,8 @@ from cyclade._arrays import Array
 from cyclade._minimize import minimize
 from cyclade.blocks import Blocks, Layout
 from cyclade.methods import as_method
-from cyclade.orders import Greedy
-from cyclade.result import Result
+from cyclade.run.result import Result
+from cyclade.sampling.orders import Greedy
 from cyclade.steps import Eta, Rated, Steps
 
 Floats = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@ import math
 
 from array_api_compat import array_namespace
 
-from cyclade.regularisers._arrays import Array, machine_epsilon
+from cyclade._arrays import Array, rounding_unit
 
 _NEWTON_STEPS = 200
 
@@ -56,7 +56,7 @@ def secular_root(a: Array, b: Array, c: Array) -> Array:
     xp = array_namespace(a)
     low = xp.max((abs(a) - b) / c, axis=1, keepdims=True).clip(0.0, None)
     high = xp.maximum(row_norms(a / c), low)
-    tolerance = 2.0 * machine_epsilon(a)
+    tolerance = 2.0 * rounding_unit(a)
     x = low
     for _ in range(_NEWTON_STEPS):
         denominators = b + c * x

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cyclade.regularisers._arrays import from_numpy, to_numpy, weighted_norm
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade._arrays import Array, from_numpy, to_numpy, weighted_norm
+from cyclade.regularisers.base import Regulariser
 
 
 class PyProximal(Regulariser):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import ClassVar, Union
 
-from cyclade.regularisers._arrays import Array, as_block, as_diagonal, require_same_library
-
-__all__ = ["Array", "Regulariser"]
+from cyclade._arrays import Array, as_block, as_diagonal, require_same_library, weighted_norm
+from cyclade._checks import LARGEST_INDEX, listed, require, whole_number
 
 
 class Regulariser(abc.ABC):
@@ -99,3 +100,180 @@ class Regulariser(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+class Zero(Regulariser):
+    """No regularisation, r(u) = 0; its prox is the identity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Zero().prox(np.array([1.0, -2.0]), 0.5)
+    array([ 1., -2.])
+    """
+
+    def value(self, u: Array) -> float:
+        """Return 0."""
+        self._block(u)
+        return 0.0
+
+    def _prox(self, u: Array, t: float | Array) -> Array:
+        return u + 0.0  # a copy, by the one spelling that both libraries share
+
+    def _distance(self, u: Array, v: Array, w: float | Array) -> float:
+        return weighted_norm(v, w)
+
+
+RegulariserLike = Union[
+    None,
+    Regulariser,
+    "PerBlock",
+    Sequence[Regulariser | None],
+    Mapping[str, Regulariser | None],
+]
+
+_ACCEPTED = (
+    "None, one Regulariser for all blocks, such as L1(0.1), a sequence with one Regulariser or "
+    "None per block, or a dict from block names to Regularisers"
+)
+
+
+class PerBlock:
+    """The block-separable r(x) = sum_j r_j(x^j).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.regularisers import L1, NonNegative
+    >>> r = PerBlock([L1(1.0), NonNegative()])
+    >>> r.prox(1, np.array([-1.0, 2.0]), 0.5)
+    array([0., 2.])
+    >>> r
+    PerBlock([L1(1), NonNegative()])
+    """
+
+    __slots__ = ("_proxes", "regs")
+
+    def __init__(self, regs: Sequence[Regulariser]) -> None:
+        listing = listed("regs", regs, "a sequence of Regularisers, one per block")
+        self.regs = tuple(_require_regulariser(reg, f"regs[{j}]") for j, reg in enumerate(listing))
+        self._proxes = [reg.prox for reg in self.regs]  # bound once: the loop calls this a lot
+
+    def __len__(self) -> int:
+        return len(self.regs)
+
+    def value(self, j: int, u: Array) -> float:
+        """Return r_j(u)."""
+        return self._at(j).value(u)
+
+    def prox(self, j: int, u: Array, t: float | Array) -> Array:
+        """Return the prox of r_j at u with step t."""
+        try:
+            prox = self._proxes[index(j)]
+        except (IndexError, TypeError):
+            prox = self._at(j).prox
+        return prox(u, t)
+
+    def distance(self, j: int, u: Array, v: Array, w: float | Array = 1.0) -> float:
+        """Return the w-weighted distance from v to -∂r_j(u)."""
+        return self._at(j).distance(u, v, w)
+
+    def _at(self, j: int) -> Regulariser:
+        return self.regs[whole_number("j", j, 0, len(self.regs) - 1)]
+
+    @property
+    def exact_distance(self) -> bool:
+        """Whether `distance` is exact for every block."""
+        return all(reg.exact_distance for reg in self.regs)
+
+    @property
+    def convex(self) -> bool:
+        """Whether every r_j is convex."""
+        return all(reg.convex for reg in self.regs)
+
+    def __repr__(self) -> str:
+        return f"PerBlock([{', '.join(map(repr, self.regs))}])"
+
+
+def per_block(
+    reg: RegulariserLike,
+    m: int,
+    names: Sequence[str] | None = None,
+    shapes: Sequence[tuple[int, ...]] | None = None,
+) -> PerBlock:
+    """Return the regularisers of m blocks.
+
+    `reg` is None (no regularisation), one Regulariser for every block, a sequence of m (None for
+    none), or a dict from block names to Regularisers (missing names mean none; needs `names`).
+    With `shapes`, every regulariser is checked against the shape of its block.
+
+    Examples
+    --------
+    >>> from cyclade.regularisers import L1
+    >>> per_block({"bias": None, "weight": L1(0.1)}, 2, names=["weight", "bias"])
+    PerBlock([L1(0.1), Zero()])
+    """
+    m = whole_number("m", m, 1, LARGEST_INDEX)
+    _require_length("names", names, m)
+    _require_length("shapes", shapes, m)
+    labels = [f"reg[{j}]" if names is None else f"reg[{names[j]!r}]" for j in range(m)]
+    chosen: Sequence[Regulariser | None]
+    if reg is None or isinstance(reg, Regulariser):
+        chosen = [reg] * m
+        labels = [f"reg (for block {j})" for j in range(m)]
+    elif isinstance(reg, PerBlock):
+        chosen = reg.regs
+    elif isinstance(reg, Mapping):
+        chosen = _by_name(reg, names)
+    elif isinstance(reg, Sequence) and not _is_text(reg):
+        chosen = reg
+    else:
+        raise TypeError(
+            f"reg must be {_ACCEPTED}, got {type(reg).__name__}{_hint_for_operators(reg)}"
+        )
+    if len(chosen) != m:
+        raise ValueError(f"reg has {len(chosen)} entries for {m} blocks; give one per block")
+    regs = []
+    for label, entry in zip(labels, chosen, strict=True):
+        regs.append(Zero() if entry is None else _require_regulariser(entry, label))
+    if shapes is not None:
+        for j, (one, shape, label) in enumerate(zip(regs, shapes, labels, strict=True)):
+            sizes = listed(f"shapes[{j}]", shape, "the shape of a block")
+            one.check(tuple(whole_number(f"shapes[{j}]", size) for size in sizes), label)
+    return PerBlock(regs)
+
+
+def _require_length(name: str, given: Sequence[object] | None, m: int) -> None:
+    accepted = f"None or a sequence with one entry for each of the {m} blocks"
+    if given is not None:
+        require(len(listed(name, given, accepted)) == m, name, given, accepted)
+
+
+def _by_name(
+    reg: Mapping[str, Regulariser | None], names: Sequence[str] | None
+) -> list[Regulariser | None]:
+    if names is None:
+        raise ValueError(
+            "reg is a dict, but the blocks have no names; give a sequence, one entry per block"
+        )
+    unknown = [name for name in reg if name not in names]
+    if unknown:
+        raise ValueError(f"reg names unknown blocks {unknown!r}; the blocks are {list(names)!r}")
+    return [reg.get(name) for name in names]
+
+
+def _is_text(candidate: object) -> bool:
+    return isinstance(candidate, (str, bytes))
+
+
+def _hint_for_operators(candidate: object) -> str:
+    return "; wrap a PyProximal operator as PyProximal(op)" if hasattr(candidate, "prox") else ""
+
+
+def _require_regulariser(candidate: object, label: str) -> Regulariser:
+    if not isinstance(candidate, Regulariser):
+        raise TypeError(
+            f"{label} must be a Regulariser, got {type(candidate).__name__}"
+            f"{_hint_for_operators(candidate)}"
+        )
+    return candidate

@@ -11,15 +11,16 @@ import math
 
 from array_api_compat import array_namespace
 
-from cyclade._checks import positive
-from cyclade.regularisers._arrays import (
+from cyclade._arrays import (
     TOLERANCE_ULPS,
+    Array,
     as_double,
-    machine_epsilon,
+    rounding_unit,
     weighted_norm,
 )
+from cyclade._checks import positive
 from cyclade.regularisers._roots import block_norm, piecewise_linear_root, secular_root
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade.regularisers.base import Regulariser
 
 
 class _RadiusSet(Regulariser):
@@ -34,7 +35,7 @@ class _RadiusSet(Regulariser):
         return 0.0 if self._contains(u) else math.inf
 
     def _slack(self, u: Array) -> float:
-        return TOLERANCE_ULPS * machine_epsilon(u) * self.radius
+        return TOLERANCE_ULPS * rounding_unit(u) * self.radius
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.radius:g})"

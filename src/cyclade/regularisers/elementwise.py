@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from cyclade._arrays import Array, Parameter, clip, weighted_norm
 from cyclade._checks import non_negative
-from cyclade.regularisers._arrays import Parameter, clip, weighted_norm
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade.regularisers.base import Regulariser
 
 
 def soft_threshold(u: Array, threshold: float | Array) -> Array:
@@ -41,28 +41,6 @@ def bounds(owner: str, **given: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[A
     if (a == math.inf).any() or (b == -math.inf).any():
         raise ValueError(f"{owner}: {low} must be < inf and {high} must be > -inf")
     return a, b
-
-
-class Zero(Regulariser):
-    """No regularisation, r(u) = 0; its prox is the identity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Zero().prox(np.array([1.0, -2.0]), 0.5)
-    array([ 1., -2.])
-    """
-
-    def value(self, u: Array) -> float:
-        """Return 0."""
-        self._block(u)
-        return 0.0
-
-    def _prox(self, u: Array, t: float | Array) -> Array:
-        return u + 0.0  # a copy, by the one spelling that both libraries share
-
-    def _distance(self, u: Array, v: Array, w: float | Array) -> float:
-        return weighted_norm(v, w)
 
 
 class L1(Regulariser):

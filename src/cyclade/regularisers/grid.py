@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from cyclade.regularisers._arrays import TOLERANCE_ULPS, as_double, machine_epsilon
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade._arrays import TOLERANCE_ULPS, Array, as_double, rounding_unit
+from cyclade.regularisers.base import Regulariser
 
 
 class Grid(Regulariser):
@@ -44,7 +44,7 @@ class Grid(Regulariser):
         return 0.0 if self._contains(u) else math.inf
 
     def _contains(self, u: Array) -> bool:
-        slack = TOLERANCE_ULPS * machine_epsilon(u) * max(1.0, float(abs(self.points).max()))
+        slack = TOLERANCE_ULPS * rounding_unit(u) * max(1.0, float(abs(self.points).max()))
         return bool((abs(as_double(u - self._prox(u, 1.0))) <= slack).all())
 
     def _prox(self, u: Array, t: float | Array) -> Array:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from cyclade._arrays import Array, Parameter, as_double
 from cyclade._checks import non_negative
-from cyclade.regularisers._arrays import Parameter, as_double
 from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers._roots import block_norm, row_norms, secular_root
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade.regularisers.base import Regulariser
 
 
 def shrink(u: np.ndarray[Any, Any], threshold: float) -> np.ndarray[Any, Any]:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from cyclade._arrays import array_namespace, copier
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade._arrays import Array, array_namespace, copier
+from cyclade.regularisers.base import Regulariser
 
 
 class Joined(Regulariser):

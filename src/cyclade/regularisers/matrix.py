@@ -7,15 +7,16 @@ import warnings
 
 from array_api_compat import array_namespace
 
-from cyclade._arrays import all_finite
-from cyclade._checks import non_negative
-from cyclade.regularisers._arrays import (
+from cyclade._arrays import (
     TOLERANCE_ULPS,
+    Array,
+    all_finite,
     as_double,
-    machine_epsilon,
+    rounding_unit,
     weighted_norm,
 )
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade._checks import non_negative
+from cyclade.regularisers.base import Regulariser
 
 _ITERATIONS = 10_000
 _RANK_ULPS = 8  # singular values below so many epsilons times the dimension are rounding
@@ -57,7 +58,7 @@ def nearest_dual(target: Array, w: float | Array, bound: float, left: Array, rig
     root_condition = math.sqrt(float(w.min()) * step)
     momentum_limit = (1.0 - root_condition) / (1.0 + root_condition)
     # Rounding in the singular value decomposition grows with the dimension.
-    tolerance = 4.0 * math.sqrt(max(target.shape)) * machine_epsilon(target)
+    tolerance = 4.0 * math.sqrt(max(target.shape)) * rounding_unit(target)
     current = _clip_spectrum(_drop_ranges(target, left, right), bound)
     point, theta = current, 1.0
     for _ in range(_ITERATIONS):
@@ -129,7 +130,7 @@ class NuclearNorm(Regulariser):
         dual = nearest_dual(target / steps, steps, self.lam, *nothing)
         # z lies in the singular space of Z at the bound; projecting there leaves the rank clean.
         left, sigma, right = xp.linalg.svd(dual, full_matrices=False)
-        slack = TOLERANCE_ULPS * machine_epsilon(dual)
+        slack = TOLERANCE_ULPS * rounding_unit(dual)
         kept = int((sigma >= self.lam * (1.0 - slack)).sum())
         left, right = left[:, :kept], right[:kept, :]
         z = left @ (left.T @ (target - steps * dual) @ right.T) @ right
@@ -140,7 +141,7 @@ class NuclearNorm(Regulariser):
             return math.nan
         xp = array_namespace(u)
         left, sigma, right = xp.linalg.svd(as_double(u), full_matrices=False)
-        noise = _RANK_ULPS * max(u.shape) * machine_epsilon(u) * float(sigma[0])
+        noise = _RANK_ULPS * max(u.shape) * rounding_unit(u) * float(sigma[0])
         rank = int((sigma > noise).sum())
         left, right = left[:, :rank], right[:rank, :]
         weights = w if isinstance(w, float) else as_double(w)

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from array_api_compat import array_namespace
 
+from cyclade._arrays import Array, as_double, weighted_norm
 from cyclade._checks import above, non_negative, positive
-from cyclade.regularisers._arrays import as_double, weighted_norm
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade.regularisers.base import Regulariser
 from cyclade.regularisers.elementwise import soft_threshold
 
 

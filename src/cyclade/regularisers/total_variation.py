@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._checks import non_negative
-from cyclade.regularisers._arrays import (
+from cyclade._arrays import (
+    Array,
     from_numpy,
     to_numpy,
     weighted_norm,
 )
-from cyclade.regularisers.base import Array, Regulariser
+from cyclade._checks import non_negative
+from cyclade.regularisers.base import Regulariser
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 

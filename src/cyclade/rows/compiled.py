@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from cyclade._arrays import Array
+from cyclade.blocks.lag import Lag
+from cyclade.blocks.layout import NoEstimate, Stored
 from cyclade.core import State
-from cyclade.lag import Lag, NoEstimate, Stored
-from cyclade.orders import Backward, Forward
 from cyclade.rows import kernels
 from cyclade.rows.steps import RowSearch, RowSteps
-from cyclade.run_parts import Setup
-from cyclade.samplers import ALL, Full
+from cyclade.run.runner import Setup
+from cyclade.sampling.orders import Backward, Forward
+from cyclade.sampling.samplers import ALL, Full
 from cyclade.steps.searched import LEAST, MOST_TRIALS, ROUNDED, SHRINK, SLACK
 
 

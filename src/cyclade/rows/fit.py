@@ -18,7 +18,6 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade._checks import probability, whole_number
 from cyclade._deprecation import old_name, renamed
-from cyclade.arguments import carried as as_carried
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
 from cyclade.linear.designs import as_design
@@ -38,9 +37,11 @@ from cyclade.rows.setup import (
     small_batch,
 )
 from cyclade.rows.tuning import TUNING
-from cyclade.run import Runner
-from cyclade.run_parts import Carried, EveryCycles, EverySamples, Limits, Report
-from cyclade.samplers import ALL, Page, page_defaults
+from cyclade.run.arguments import carried as as_carried
+from cyclade.run.result import Report
+from cyclade.run.runner import Carried, Runner
+from cyclade.run.stopping import EveryCycles, EverySamples, Limits
+from cyclade.sampling.samplers import ALL, Page, page_defaults
 
 __all__ = ["RowStream", "RowsSolution", "solve_rows"]
 

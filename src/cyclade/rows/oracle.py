@@ -16,10 +16,10 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade.blocks import Layout, Point
+from cyclade.blocks.reading import cuts
 from cyclade.linear.penalties import BlockPenalty, Slope
-from cyclade.partitions import cuts
 from cyclade.rows.sweep import LinearSweep, Rows
-from cyclade.samplers import ALL, Batch, Sample
+from cyclade.sampling.samplers import ALL, Batch, Sample
 
 
 class Features:
@@ -119,7 +119,7 @@ class LinearOracle:
     -------
     >>> import numpy as np
     >>> from cyclade.linear.losses import Squared
-    >>> from cyclade.samplers import ALL
+    >>> from cyclade.sampling.samplers import ALL
     >>> features = Features(2, "coordinates")
     >>> oracle = LinearOracle(np.eye(2), np.array([2.0, 4.0]), Squared(), features)
     >>> at = oracle.sweep(features.point(), ALL)

@@ -11,7 +11,6 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
-from cyclade.counting import Counting
 from cyclade.linear.api import solve, unannounced
 from cyclade.linear.checks import as_data, in_chunks
 from cyclade.linear.designs import as_design, as_floats, check_finite, check_shape
@@ -21,15 +20,16 @@ from cyclade.linear.results import Certificate, both
 from cyclade.linear.state import measure
 from cyclade.linear.working_set import scale_of_distance
 from cyclade.methods import Method
-from cyclade.orders import Greedy, Random, as_order
-from cyclade.returned_iterate import Best
+from cyclade.oracles.counting import Counting
 from cyclade.rows.kernels import distinct
 from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks
 from cyclade.rows.steps import RowSearch, RowSteps, falling
 from cyclade.rows.sweep import Rows
 from cyclade.rows.tuning import TUNING
-from cyclade.run_parts import Carried, Measured, Setup
-from cyclade.samplers import ALL, Batch, FiniteSum, Page, Sample, Sampler, coin
+from cyclade.run.runner import Carried, Measured, Setup
+from cyclade.run.stopping import Best
+from cyclade.sampling.orders import Greedy, Random, as_order
+from cyclade.sampling.samplers import ALL, Batch, FiniteSum, Page, Sample, Sampler, coin
 from cyclade.steps.searched import eta_of
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from cyclade._arrays import Array, all_finite, norm2, rounding_unit
 from cyclade._checks import above, probability, shown, whole_number
-from cyclade.gradient_check import FIVE, contradiction_along
+from cyclade.certificates import FIVE, contradiction_along
 from cyclade.steps.base import Eta, LineSearchError, Rated
 from cyclade.steps.scaling import equilibrate
 
@@ -52,7 +52,7 @@ class Backtracking(Rated):
     Rounding: where the two sides differ by no more than rounding, block smoothness itself decides,
     ‖∇^j f(x_{k−1,j+1}) − ∇^j f(x_{k−1,j})‖ ≤ L_j ‖u‖; where that is rounding too, L_j stays as it
     was last accepted. Where values go on rejecting what gradients accept, differences of values
-    along the step decide which of the two is wrong (`cyclade.gradient_check`), and only a clear
+    along the step decide which of the two is wrong (`cyclade.certificates`), and only a clear
     contradiction is an error. Those differences also tell the rounding unit of fun, which may
     compute in single precision though x is double.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from cyclade._arrays import Array, norm2, random_like, rounding_unit
 from cyclade.blocks import Point
-from cyclade.samplers import Batched, Sample, Source, StreamEnded
+from cyclade.sampling.samplers import Batched, Sample, Source, StreamEnded
 from cyclade.steps.fixed import Fixed
 from cyclade.theory import max_eta
 

@@ -54,6 +54,10 @@ class Matrix:
         """How many rows the matrix has; None if only `solve` is known."""
         return None if self.matrix is None else len(self.matrix)
 
+    def max(self) -> float:
+        """The largest eigenvalue; NaN if only `solve` is known."""
+        return math.nan if self.eigenvalues is None else self.eigenvalues[1]
+
     def __mul__(self, v: Array) -> Array:
         """Λ_j v; NaN where Λ_j is known through `solve` only."""
         if self.matrix is None:
@@ -105,13 +109,6 @@ class _Scaled:
 
     def __mul__(self, v: Array) -> Array:
         return self.scale * (self.of * v)
-
-
-def largest_entry(Lambda: Any) -> float:
-    """The largest eigenvalue of Λ_j, a number, a diagonal or a `Matrix`; NaN if it is not known."""
-    if isinstance(Lambda, Matrix):
-        return math.nan if Lambda.eigenvalues is None else Lambda.eigenvalues[1]
-    return float(Lambda.max()) if kind(Lambda) else float(Lambda)
 
 
 def _symmetric(matrix: Any) -> Array:

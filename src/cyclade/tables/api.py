@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.files.arrays import Kept
-from cyclade.files.fingerprints import described, fingerprint, rounded
+from cyclade.files.objects import described, fingerprint, rounded
 from cyclade.linear.checks import as_starts
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable

@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from cyclade.optim.stages import Chain, Inputs
 from cyclade.optim.stages.preserve import preserved
-from cyclade.orders import Custom
+from cyclade.sampling.orders import Custom
 
 __all__ = [
     "CostWarning",

@@ -20,7 +20,7 @@ from cyclade.optim.blocks.costs import (
 )
 from cyclade.optim.net import Block
 from cyclade.optim.stages import Chain, Inputs
-from cyclade.orders import Custom
+from cyclade.sampling.orders import Custom
 
 DEFAULT_OVERHEAD = 2.0
 """What a cycle may cost by default, in SGD steps."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from cyclade import core
-from cyclade.lag import NoEstimate
+from cyclade.blocks.layout import NoEstimate
 from cyclade.optim.capture.graphs import Recorder, described, static_copies
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch

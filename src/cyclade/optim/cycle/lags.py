@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from cyclade.lag import Lag
+from cyclade.blocks.lag import Lag
 from cyclade.optim.net import FlatPoint
 
 
 class OneCycleBehind:
     """x_{k−2,j} in a fixed order: when block j is done, its old value moves in (in place).
 
-    With a fixed order this is exactly `cyclade.lag.Lag`, in the least memory and without a tape, so
+    With a fixed order this is exactly `blocks.lag.Lag`, in the least memory and without a tape, so
     that a CUDA graph can hold it. On CUDA its gradients run on a second stream beside those of the
     current point: they depend on the lagged point alone.
     """
@@ -60,7 +60,7 @@ class OneCycleBehind:
 
 
 class Rewound:
-    """`cyclade.lag.Lag` for orders that change: a tape with a cursor, over the state's tensors."""
+    """`blocks.lag.Lag` for orders that change: a tape with a cursor, over the state's tensors."""
 
     def __init__(self, lag: Lag, point: FlatPoint) -> None:
         lag.point = lag._at = point

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.orders import Backward, Custom, Forward, Greedy, Order
+from cyclade.sampling.orders import Backward, Custom, Forward, Greedy, Order
 
 
 class Turns:

@@ -9,34 +9,90 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from cyclade._arrays import all_finite, norm2, rounding_unit
-from cyclade.accelerate import extrapolated
+from cyclade._arrays import all_finite, largest_entry, norm2, rounding_unit
 from cyclade.blocks import Point
-from cyclade.certificates import certificate, metric_inflation
+from cyclade.certificates import Contradiction, certificate, metric_inflation
 from cyclade.core import State, iterate, start
-from cyclade.counting import CountingProx
-from cyclade.gradient_check import Contradiction
-from cyclade.result import HISTORY
-from cyclade.returned_iterate import Seen
-from cyclade.run_parts import (
-    Carried,
-    Ended,
-    Ending,
-    EveryCycles,
-    EverySamples,
-    Limits,
-    Measured,
-    Report,
-    Setup,
-)
-from cyclade.samplers import Full, StreamEnded
-from cyclade.steps import LineSearchError
-from cyclade.steps.matrix import largest_entry
-from cyclade.watching import MOST_RETREATS, Bar, Course, Interrupt, course
+from cyclade.files.objects import stored
+from cyclade.oracles.counting import Calls, Counting, CountingProx
+from cyclade.run.extrapolation import Anderson, extrapolated
+from cyclade.run.result import HISTORY, Report
+from cyclade.run.stopping import Best, Ended, Ending, EveryCycles, EverySamples, Limits, Rule, Seen
+from cyclade.run.watching import MOST_RETREATS, Bar, Course, Interrupt, course
+from cyclade.sampling.orders import Order
+from cyclade.sampling.samplers import Full, Sample, Sampler, StreamEnded
+from cyclade.steps import LineSearchError, RunSteps
+
+
+@dataclass
+class Setup:
+    """What is run: the arguments of `core.iterate`, and the sample on which F is evaluated."""
+
+    oracle: Counting
+    reg: Any
+    steps: RunSteps
+    sampler: Sampler
+    order: Order
+    evaluation_sample: Sample  # None: F is never evaluated
+    resample: Literal["cycle", "block"] = "cycle"
+    visits_all: bool = True  # whether every block has its turn in every cycle
+    guarded: bool = False  # whether η may be halved when F rises
+    cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
+    check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
+    measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
+    iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
+    ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
+    alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
+    calls: Calls = field(default_factory=Calls)  # of what the user gave, in this process
+
+
+@stored
+@dataclass
+class Carried:
+    """What a stopped run hands to the one that resumes it."""
+
+    method: str
+    state: State
+    steps: dict[str, Any]
+    rule: Rule
+    best: Best
+    evaluation_sample: Any  # what F and the certificate are evaluated on
+    history: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in HISTORY})
+    n: float = 1.0
+    described: dict[str, Any] = field(default_factory=dict)  # what must be the same on resuming
+    anderson: Anderson | None = None
+    gradients: float = 0.0
+    values: float = 0.0
+    hvps: float = 0.0
+    nfev: int = 0
+    njev: int = 0
+    prox_calls: int = 0
+    seconds: float = 0.0  # in cycles
+    wall: float = 0.0  # in all
+    retreats: int = 0
+
+    @property
+    def first_dist(self) -> float:
+        """dist at x0, or at the first iterate in the domain of r, where x0 is outside."""
+        return next((d for d in self.history["dist"] if math.isfinite(d)), 0.0)
+
+
+@dataclass
+class Measured:
+    """F and how far from stationary a point is."""
+
+    fun: float
+    smooth: float  # f alone
+    certificate: float  # dist²(∂F, 0) in the norm of Λ^{−1}
+    dist: float  # dist(∂F, 0) in the Euclidean norm
+    gradient: list[Any] = field(default_factory=list, repr=False)
+    reached: str | None = None  # what `Setup.measure` finds good enough to stop at
+
 
 FAR = 1e4  # how many times tol the Euclidean distance must be for a Λ that was measured to be odd
 

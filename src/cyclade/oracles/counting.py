@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cyclade._arrays import Array, same_bits
-from cyclade.samplers import Sample, Sampler
+from cyclade.sampling.samplers import Sample, Sampler
 
 
 @dataclass

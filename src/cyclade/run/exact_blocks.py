@@ -16,7 +16,7 @@ import numpy as np
 from cyclade._arrays import Array, all_finite, kind
 from cyclade.blocks import Point
 from cyclade.regularisers import PerBlock
-from cyclade.samplers import Sample
+from cyclade.sampling.samplers import Sample
 from cyclade.steps import LineSearchError
 
 

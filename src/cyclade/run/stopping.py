@@ -11,6 +11,95 @@ import numpy as np
 from cyclade.blocks import Point
 from cyclade.files.objects import stored
 
+
+@dataclass
+class Limits:
+    """When to stop; None means never for that reason."""
+
+    tol: float | None = None
+    rtol: float | None = None
+    change_tol: float | None = None
+    max_cycles: int | None = None
+    max_samples: float | None = None
+    max_seconds: float | None = None
+
+    @property
+    def tolerant(self) -> bool:
+        """Whether there is a tolerance to reach."""
+        return any(t is not None for t in (self.tol, self.rtol, self.change_tol))
+
+
+@dataclass
+class Stop(Limits):
+    """When `minimize` stops, as an object for its argument `stop`; the defaults are its own.
+
+    >>> Stop(rtol=1e-6, tol=None, max_seconds=60.0)
+    Stop(tol=None, rtol=1e-06, change_tol=None, max_cycles=1000, max_samples=None, max_seconds=60.0)
+    """
+
+    tol: float | None = 1e-5
+    max_cycles: int | None = 1000
+
+
+@dataclass
+class EveryCycles:
+    """F is evaluated after each `number` of cycles."""
+
+    number: int
+
+    def due(self, k: int, samples: float, seen: list[float]) -> bool:
+        """Whether it is after cycle k."""
+        return k % self.number == 0
+
+
+@dataclass
+class EverySamples:
+    """F is evaluated each time the component gradients since x_0 pass a multiple of `size`.
+
+    Evaluations in between do not matter, so that a run that is resumed evaluates where one that
+    never stopped would.
+
+    Example
+    -------
+    >>> EverySamples(100.0).due(k=7, samples=250.0, seen=[40.0, 145.0])
+    True
+    """
+
+    size: float
+
+    def due(self, k: int, samples: float, seen: list[float]) -> bool:
+        """Whether it is at `samples`, after those of earlier evaluations in `seen`."""
+        return self._passed(samples - seen[0]) > self._passed(seen[-1] - seen[0])
+
+    def _passed(self, samples: float) -> int:
+        return math.floor(samples / self.size * (1 + 1e-12))  # shares add up to rounding
+
+
+@dataclass
+class Ending:
+    """How a run ended: why, by a word and in words, and the point it returns."""
+
+    status: str
+    x: Point
+    success: bool
+    message: str
+    resumable: bool = True
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.status == "interrupted"
+
+
+class Ended(Exception):
+    """Raised inside a run to end it."""
+
+    def __init__(
+        self, status: str, x: Point, success: bool, message: str, resumable: bool = True
+    ) -> None:
+        self.ending = Ending(status, x, success, message, resumable)
+
+
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # relative; that of a value of F
 
 

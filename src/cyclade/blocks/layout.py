@@ -1,14 +1,14 @@
 """Partitions of x into blocks x = (x^1, …, x^m), and the storage that holds a point.
 
-A user's x is one array, or a nested structure of arrays (see `cyclade.structures`). A `Layout` says
-which part of it is which block; a `Point` is a value of x under that layout, read and written block
-by block.
+A user's x is one array, or a nested structure of arrays (see `cyclade.blocks.reading`). A `Layout`
+says which part of it is which block; a `Point` is a value of x under that layout, read and written
+block by block.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,9 +17,8 @@ import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
 from cyclade._checks import shown, unmasked
+from cyclade.blocks.reading import Structure, cuts, cuts_of_arrays, groups_of_arrays, take_apart
 from cyclade.files.objects import stored
-from cyclade.partitions import cuts, cuts_of_arrays, groups_of_arrays
-from cyclade.structures import Structure, take_apart
 
 
 class Blocks(Protocol):
@@ -423,3 +422,33 @@ def _as_array(a: Any, label: str, whole: str = "x0") -> Array:
     if not all_finite(a):
         raise ValueError(f"{name} contains NaN or infinity: start from a finite point")
     return a
+
+
+@stored
+class Stored(Blocks):
+    """One array for each of m blocks."""
+
+    def __init__(self, arrays: Iterable[Array]) -> None:
+        self.arrays = list(arrays)
+
+    def get(self, j: int) -> Array:
+        """Array j."""
+        return self.arrays[j]
+
+    def set(self, j: int, u: Array) -> None:
+        """Replace array j."""
+        self.arrays[j] = u
+
+
+@stored
+class NoEstimate:
+    """The lag and the estimates of a method that carries none over."""
+
+    def follow(self, j: int, old: Array, new: Array) -> None:
+        """Nothing follows."""
+
+    def set(self, j: int, u: Array) -> None:
+        """Nothing is kept."""
+
+    def trim(self) -> None:
+        """Nothing to forget."""

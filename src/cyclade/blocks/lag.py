@@ -17,11 +17,9 @@ block between two such places are as good as one: from where it stood to where i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from cyclade._arrays import Array
-from cyclade.blocks import Blocks
 from cyclade.files.objects import stored
 
 
@@ -91,33 +89,3 @@ class Lag:
             self.cursor -= 1
             j, old, _ = self.tape[self.cursor - self.first]
             self._at.set(j, old)
-
-
-@stored
-class NoEstimate:
-    """The lag and the estimates of a method that carries none over."""
-
-    def follow(self, j: int, old: Array, new: Array) -> None:
-        """Nothing follows."""
-
-    def set(self, j: int, u: Array) -> None:
-        """Nothing is kept."""
-
-    def trim(self) -> None:
-        """Nothing to forget."""
-
-
-@stored
-class Stored(Blocks):
-    """One array for each of m blocks."""
-
-    def __init__(self, arrays: Iterable[Array]) -> None:
-        self.arrays = list(arrays)
-
-    def get(self, j: int) -> Array:
-        """Array j."""
-        return self.arrays[j]
-
-    def set(self, j: int, u: Array) -> None:
-        """Replace array j."""
-        self.arrays[j] = u
