@@ -125,6 +125,14 @@ def tuned(trees: dict[str, ast.Module]) -> int:
     )
 
 
+def named(trees: dict[str, ast.Module]) -> int:
+    """Those, and the names in capitals of `numerics` and `limits`."""
+    rest = (trees.get(f"cyclade.linear.{name}") for name in ("numerics", "limits"))
+    return tuned(trees) + sum(
+        isinstance(node, ast.Assign) for tree in rest if tree for node in tree.body
+    )
+
+
 def compiled(module: ast.Module) -> int:
     """Functions compiled by numba."""
     marks = ("compiled", "reductions", "inner", "pasted", "njit")
@@ -221,6 +229,7 @@ def counts(tree: Path) -> dict[str, str]:
         "files": str(len(files)),
         "constants in modules": str(sum(len(constants(t)) for t in trees.values())),
         "constants in `Tuning`": str(tuned(trees)),
+        "the same with rounding and guards": str(named(trees)),
         "compiled functions": str(sum(compiled(t) for t in trees.values())),
         "import cycles": str(len(cycles(trees))),
     }

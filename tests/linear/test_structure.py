@@ -21,7 +21,7 @@ spec.loader.exec_module(structure)
 
 # Parts with constants of their own: kernels (compile time), formulas of losses and penalties, other
 # methods and front ends.
-APART = ("kernels", "losses", "penalties", "estimators", "plots")
+APART = ("kernels", "losses", "penalties", "estimators", "plots", "numerics", "limits")
 # What a fit walks through, besides its estimator, loss, penalty and kernels.
 SHARED = {
     "api", "threads", "problem", "penalty_bound", "loss_at", "state", "results", "working_set",
@@ -80,11 +80,18 @@ def test_constants_of_the_engine_are_in_tuning(trees):
 
 
 def test_every_constant_says_what_it_is():
-    lines = (ROOT / structure.LINEAR / "tuning.py").read_text().splitlines()
-    fields = [line for line in lines if re.match(r"    \w+: \S.* = ", line)]
-    bare = [line for line in fields if "#" not in line and "CostModel" not in line]
-    assert len(fields) > 30
-    assert bare == []
+    for name, pattern in (
+        ("tuning", r"    \w+: \S.* = "), ("limits", r"[A-Z]+ = "), ("numerics", r"[A-Z]+ = "),
+    ):  # fmt: skip
+        lines = (ROOT / structure.LINEAR / f"{name}.py").read_text().splitlines()
+        fields = [line for line in lines if re.match(pattern, line)]
+        bare = [line for line in fields if "#" not in line and "CostModel" not in line]
+        assert fields
+        assert [line for line in bare if not line.startswith("EPS")] == []
+
+
+def test_named_constants_do_not_grow(trees):
+    assert structure.named(trees) <= 112
 
 
 def test_losses_are_told_apart_by_properties(trees):

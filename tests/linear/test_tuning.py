@@ -10,7 +10,7 @@ from cyclade.linear.working_set import STRATEGIES, table
 
 ODD = Tuning(
     near=0.99, room=1, least_columns=2, share=(0.01, 0.01), forcing=0.5, forcing_blocks=0.9,
-    direct_lam=1.0, screening_read=2.0, predictor_steps=1, cost=CostModel(row=1e6),
+    direct_lam=1.0, predictor_steps=1, cost=CostModel(row=1e6),
 )  # fmt: skip
 
 

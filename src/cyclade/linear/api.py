@@ -364,7 +364,7 @@ def follow(
             for k in range(lams.size):
                 done(whole.at(k))
         return whole
-    problem.reader = Reader(problem.design, problem.tuning, many=True)
+    problem.reader = Reader(problem.design, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
     state.on_path = True

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.checks import as_data, is_constant
 from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
@@ -69,7 +70,7 @@ class Problem:
         A weight of zero would leave a row's z without a place in a residual; a tiny one does no
         harm.
         """
-        return np.maximum(self.s, self.tuning.weight_floor / self.s.size)
+        return np.maximum(self.s, numerics.FLAT / self.s.size)
 
     @property
     def is_tall(self) -> bool:
@@ -118,7 +119,7 @@ class Problem:
         if not self.penalty.is_scalar:
             return Gradient(None, v, self.correlate(v))
         if self.reader is None:
-            self.reader = Reader(self.design, self.tuning)
+            self.reader = Reader(self.design)
         return self.reader.at(v, x, self.penalty.zero_threshold)
 
     def loss_at(self, z: Array) -> LossAt:

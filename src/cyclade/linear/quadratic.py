@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
 from cyclade.linear.loss_at import LossAt, by_rows
 from cyclade.linear.losses import Loss
@@ -99,7 +100,7 @@ def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trus
     if damping > 1.0:
         upper, top = loss_at.majoriser, damping * float(np.max(w, initial=0.0))
         w = np.where(np.isfinite(upper), np.minimum(np.maximum(upper, w), top), top)
-    return np.maximum(w, tuning.weight_floor * float(np.max(w, initial=np.finfo(np.float64).tiny)))
+    return np.maximum(w, numerics.FLAT * float(np.max(w, initial=numerics.TINY)))
 
 
 def lifted(loss: Loss, tuning: Tuning, second: Array) -> Array:
@@ -121,8 +122,9 @@ class Step(NamedTuple):
 
 
 def line_search(
-    problem: Problem, here: LossAt, end: LossAt, r: Callable[[float], float], halvings: int = 8,
-    there: Callable[[float], LossAt] | None = None, further: float = np.inf,
+    problem: Problem, here: LossAt, end: LossAt, r: Callable[[float], float],
+    halvings: int = limits.HALVINGS, there: Callable[[float], LossAt] | None = None,
+    further: float = np.inf,
 ) -> Step:  # fmt: skip
     """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants.
 
@@ -133,16 +135,16 @@ def line_search(
     """
     r0, r1, dz = r(0.0), r(1.0), end.z - here.z
     F, slope = here.value + r0, float(np.vdot(here.slopes, dz)) + r1 - r0
-    t, at, tuning = 1.0, end, problem.tuning
+    t, at = 1.0, end
     for _ in range(halvings):
         value = at.value + (r1 if t == 1.0 else r(t))
-        if lowered(F, slope, t, value, tuning):
+        if lowered(F, slope, t, value):
             break
         t *= 0.5
         at = problem.loss_at(here.z + t * dz)
     else:
         return Step(0.0, here)
-    while there is not None and 1.0 <= t < 2.0**tuning.max_doublings:
+    while there is not None and 1.0 <= t < 2.0**limits.HALVINGS:
         longer = there(2.0 * t)
         lower = longer.value + r(2.0 * t)
         if F - lower < further * (F - value):
@@ -151,9 +153,9 @@ def line_search(
     return Step(t, at)
 
 
-def lowered(F: float, slope: float, t: float, value: float, tuning: Tuning) -> bool:
-    """Whether a step of length t brought F down to `value` as Armijo's rule wants, or rounding."""
-    return value <= F + tuning.armijo * t * min(slope, 0.0) + tuning.rounding * abs(F)
+def lowered(F: float, slope: float, t: float, value: float) -> bool:
+    """Armijo's rule, value ≤ F + 1e-4 t · slope, for a step of length t; or rounding."""
+    return value <= F + 1e-4 * t * min(slope, 0.0) + numerics.SUM * abs(F)
 
 
 def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tuple[float, LossAt]:
@@ -167,7 +169,7 @@ def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT)
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
         state.trust = min(1.0, tuning.trust_step * state.trust)
-    longer = t > 2.0**-tuning.max_doublings
+    longer = t > 2.0**-limits.HALVINGS
     return max(1.0, damping / tuning.damping_step) if longer else tuning.damping_step * damping
 
 
@@ -197,7 +199,7 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
         return None
     for second in (model.second(), model.w):
         H = columns.products(at, second)
-        H.flat[:: k + 1] += bend + problem.tuning.newton_ridge * np.abs(H.diagonal())
+        H.flat[:: k + 1] += bend + numerics.SOLVED * np.abs(H.diagonal())
         border, corner = columns.slopes(second, at), float(second.sum())
         step = solve_positive(H, border, corner, downhill, problem.fit_intercept)
         if step is not None:
@@ -207,7 +209,7 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     F = model.loss_at.value + problem.penalty.total(S, x)
     kinked = problem.penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
     best, t = None, 1.0
-    while 0.125 < t <= 2.0**problem.tuning.max_doublings:
+    while 0.125 < t <= 2.0**limits.HALVINGS:
         dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
         dc = t * float(step[k])
         there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
@@ -219,7 +221,7 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
             t *= 0.5
         else:
             break
-    if best is None and 0.0 < float(downhill @ step) <= problem.tuning.rounding * abs(F):
+    if best is None and 0.0 < float(downhill @ step) <= numerics.SUM * abs(F):
         dx, dc = step[:k], float(step[k])
         there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
         left = down(there.slopes, problem.penalty.derivatives(S, x + dx)[0])

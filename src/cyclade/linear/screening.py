@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.kernels.columns import bound_gradient, undecided
 from cyclade.linear.panels.protocols import Design
-from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 
@@ -29,10 +29,10 @@ class Gradient:
             return
         many = undecided(
             self.g, reader.norms, self.error, self.known, x, zero_threshold,
-            reader.tuning.screening_margin, reader.cols,
+            reader.cols,
         )  # fmt: skip
         cols = reader.cols[:many]
-        if reader.design.reading(cols) > reader.tuning.screening_read * reader.design.entries:
+        if 2 * reader.design.reading(cols) > reader.design.entries:
             self.g, self.known = reader.read(self.v), None
         else:
             self._read(cols)
@@ -67,14 +67,14 @@ class Reader:
     goes. Where it would be a large part, all of X is read, v₀ replaces v₁, and v replaces v₀.
     """
 
-    def __init__(self, design: Design, tuning: Tuning = DEFAULT, many: bool = False) -> None:
+    def __init__(self, design: Design, many: bool = False) -> None:
         """`many`: gradients at points near one another will be asked for, as along a path.
 
         Else points are too far apart, unless most columns have few entries and move little.
         """
-        self.design, self.tuning = design, tuning
+        self.design = design
         self.screens = design.by_columns and (many or design.lopsided)
-        self.rounding = tuning.screening_rounding * float(np.finfo(design.dtype).eps)
+        self.rounding = numerics.of_product(design.dtype)
         self.v: Array | None = None  # v₀
         self.before: tuple[Array, Array] | None = None  # v₁ and the gradient there
         self.g = self.norms = np.empty(0)

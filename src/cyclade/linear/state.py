@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.loss_at import LossAt, balanced, by_rows
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
@@ -138,7 +139,7 @@ def judge(problem: Problem, x: Array, loss_at: LossAt, gradient: Gradient) -> Me
         one = isinstance(slope, float)
         off = abs(slope) if one else float(np.abs(slope).max())
         # Slopes in x have the units of X, this one has none: beside a tiny X its rounding shows.
-        if off > largest and exceeds(slope, problem.tuning.rounding * loss_at.balance[1]):
+        if off > largest and exceeds(slope, numerics.SUM * loss_at.balance[1]):
             distance = off
     objective = loss_at.value + r
     return Measured(problem, loss_at, gradient, slope, distances, distance, objective)
@@ -158,16 +159,16 @@ def dual_value(now: Measured) -> float:
     Xᵀ(sθ) lies in the domain of r*.
     """
     problem, loss_at, slope, g = now.problem, now.loss_at, now.slope, now.g
-    moved, tuning = False, problem.tuning
+    moved = False
     if problem.fit_intercept:
         size = loss_at.balance[1]
-        moved = exceeds(slope, tuning.rounding * size)
+        moved = exceeds(slope, numerics.SUM * size)
     if moved:
         u = balanced(loss_at.u, slope, problem.s, problem.loss.target == "classes")
-        if exceeds(slope, tuning.imbalance * size):
+        if exceeds(slope, numerics.SOLVED * size):
             g = problem.gradient(by_rows(problem.s, u), np.zeros(g.size)).g
     over = problem.penalty.excess(g)
-    shrink = 1.0 if over <= 1.0 else (1.0 - tuning.rounding) / over
+    shrink = 1.0 if over <= 1.0 else (1.0 - numerics.SUM) / over
     value = -loss_at.conjugate(shrink * u) if moved else loss_at.dual(shrink)
     if problem.has_offset:
         u = u if moved else loss_at.u

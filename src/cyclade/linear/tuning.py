@@ -6,8 +6,8 @@ Compile-time constants of kernels stand at the top of their kernel.
 They were chosen while the engine grew, on the lines of `benchmarks/linear.py`. What each is worth
 today is measured by `benchmarks/tuning.py`, which halves and doubles every one of them on short
 lines of every kind; the result is docs/benchmarks/linear-tuning.csv, and comments below quote it as
-*2x: …*, the slowest line at half or double the value. *Guard* marks a limit that no line of it
-comes near: it keeps a fit from going on for ever, or rounding from counting as progress.
+*2x: …*, the slowest line at half or double the value. Rounding is in `numerics.py`; guards,
+which no line of it comes near, in `limits.py`.
 
 >>> Tuning(near=0.9).near
 0.9
@@ -46,16 +46,6 @@ class Tuning:
     """The constants of a fit, by the part that reads them."""
 
     cost: CostModel = field(default_factory=CostModel)
-
-    # `Stopping` (working_set.py): against fits that go on for ever without getting better. Guards.
-    stalled_checks: int = 30  # in a row without a lower F or certificate: precision is used up
-    idle_checks: int = 3  # in a row between which nothing moved
-
-    # Screening (problem.py): entries of X read, against bounds computed in vain. 2x: 1.17
-    # (`lasso dense path`).
-    screening_margin: float = 0.9  # of a threshold: a column is skipped if |g_j| is surely less
-    screening_read: float = 0.4  # of all entries: instead of reading more, all of X is read
-    screening_rounding: float = 1e4  # units in the last place; rounding of a product with X
 
     # Working sets (working_set.py): checks of all columns, against work on columns that stay zero.
     # 2x: `forcing_scale` 1.7 (`lasso mushrooms /10`), `forcing` 1.6 (`logistic logit /100`),
@@ -120,12 +110,8 @@ class Tuning:
     # 2x: 1.6 (a quantile with a window of 0.01).
     window_first: float = 0.1  # of the residuals' spread: the first window is no narrower
     window_step: float = 3.0  # from one window to the next; one step more is not worth a stage
-    window_stages: int = 20  # at most; then steps are larger; guard
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
-    weight_floor: float = 1e-10  # of the largest weight; rounding
-    armijo: float = 1e-4  # of the slope times the step: F must fall by so much; textbook value
-    max_doublings: int = 8  # of a step along which F goes on falling
     first_trust: float = 0.1  # of a majoriser's weights: what replaces φ'' < 0 at first
     trust_step: float = 3.0  # times as much after a step that was too long
     damping_step: float = 4.0  # times the weights after a step that failed, less after others; safe
@@ -141,13 +127,11 @@ class Tuning:
     forecast_passes: tuple[float, ...] = (3.0, 1.3, 10.0, 36.0)  # in this order
     most_measured: float = 2.0**24  # entries times points: fewer are always measured on X
     single_tol: float = 1e-7  # with a tighter tolerance products for a path are made in float64
-    gram_checked: int = 5  # columns on which a matrix of products that was given is compared with X
     # Curved losses, measured on tables of 178 x 13 to 1,000 x 500 with correlated columns: fits of
     # a higher price take as long with working sets. Most λ of a path need few columns.
     curved_calls: tuple[float, float] = (2.0**19, 2.0**22)  # entries read: what the calls of a
     # curved fit, and of a path, cost about
     curved_part: float = 0.5  # of the tolerance, where gaps are told from terms of second order
-    curved_steps: int = 50  # models at one λ; guard
     newton_precision: float = 1e-3  # of its first distance, what a model on cheap products is
     fold_rest: float = 1e-6  # of a sum over all rows: less after a subtraction is rounding, nearly
 
@@ -166,10 +150,6 @@ class Tuning:
     inner_part: float = 0.3  # of the distance aimed at: smaller moves end a burst of cycles
     active_part: float = 0.1  # of the distance aimed at: zeros with less are not cycled over
     stall_drop: float = 0.9  # of the lowest distance: a lower one is progress
-    max_damping: float = 1e12  # of a model's weights: beyond it no step lowers F; guard
-    rounding: float = 1e-15  # of a sum over rows: smaller parts of it are rounding
-    imbalance: float = 1e-13  # of Σ|u_i|: beyond it a balanced dual point has another gradient
-    newton_ridge: float = 1e-13  # of a Newton matrix's diagonal, added to it; rounding
 
     # Coordinate subproblem (subproblem/coordinate.py, panel_solver.py, gram.py): models
     # against cycles on each of them; products of columns and factors against cycles. 2x:
@@ -179,8 +159,6 @@ class Tuning:
     # mushrooms /10` 1.7 times and `lasso madelon /10` 1.4 times without cycles guessed ahead
     # (`cycle_rate`), `lasso mushrooms /100` 1.2 times without `recheck`.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
-    max_model_cycles: int = 100  # on a model that is not exact; then expensive products are tried
-    float32_models: int = 5  # of float32 columns; then z is computed from x again
     recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
     first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
     cycle_rate: tuple[float, float] = (4.0, 1.0)  # cycles per factor e of a distance, as first
@@ -208,7 +186,7 @@ class Tuning:
 
     # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
     # `pivot_near` 1.38 (`cauchy a9a /10`), `pivot_cycles` 1.24 and `pivot_distance` 1.19 (`cauchy
-    # outliers /10`); `pivot_steps`, `max_pivots`: guards.
+    # outliers /10`).
     pivot_cycles: float = 60.0  # cycles that products and a factor may cost anywhere
     pivot_cycles_near: float = 400.0  # the same near the minimum
     pivot_distance: float = 0.3  # of λ: near the minimum
@@ -217,8 +195,6 @@ class Tuning:
     pivot_burst: int = 8  # cycles that a step with old products costs, about
     pivot_ridges: tuple[float, ...] = (0.0, 1e-10, 1e-8)  # of the diagonal, in turn; guard
     least_trust: float = 1e-3  # of a majoriser's weights; guard
-    pivot_steps: int = 20  # Newton steps before the outer loop checks progress
-    max_pivots: int = 400  # changes of the support on one model
 
     # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over
@@ -242,7 +218,6 @@ class Tuning:
     # read in blocks of rows instead, where models weigh rows. A guess: half or twice both changed
     # neither time nor memory of logistic and Huber fits on dense tables of 60 and 100 MB
     shared_entries: float = 100.0  # per column, on average: longer columns are not copied
-    least_curvature: float = 1e-12  # of a column's uncentred norm: constant columns keep a step
     max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many
     max_columns_dense: int = 96  # columns whose products under changing weights are formed
     max_columns_kept: int = 1_000  # the same of all columns of a tall X, and of sparse columns

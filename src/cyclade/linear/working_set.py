@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate
 from cyclade.linear.state import NO_COLUMNS, State, check
@@ -37,7 +38,6 @@ from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 Report = Callable[[dict[str, float]], None]
-TINY = float(np.finfo(np.float64).tiny)
 
 
 def minimise(
@@ -198,7 +198,7 @@ class Stopping:
         goal = tol * self.scale
         if problem.has_dual:  # a gap is a difference of numbers of the size of F, rounded as such
             size = max(abs(state.measured.objective), problem.null.explained[0])
-            goal = max(tol * problem.null.scale, problem.tuning.rounding * size)
+            goal = max(tol * problem.null.scale, numerics.SUM * size)
         self.goal, self.kind = goal, "gap" if problem.has_dual else "distance"
         self.max_passes, self.report = max_passes, report
         self.tuning: Tuning = problem.tuning
@@ -208,7 +208,7 @@ class Stopping:
         self._point: tuple[float, Any] | None = None  # of the best certificate, with its value
         self._stalled = self._idle = 0
         self._passes = -1
-        self._precision = 4.0 * float(np.finfo(problem.dtype).eps)
+        self._precision = numerics.of_sum(problem.dtype)
 
     def done(self, state: Any, rough: bool = False) -> bool:
         """Whether a point is good enough, or no better one is to be had.
@@ -228,17 +228,18 @@ class Stopping:
         if self.certificate.reached and not rough:
             return True
         self._keep(state, value)
-        if state.passes >= self.max_passes or self._idle == tuning.idle_checks:
+        if state.passes >= self.max_passes or self._idle == limits.IDLE:
             return True
         lower = now.objective < self._lowest - self._precision * abs(now.objective)
         better = lower or value < tuning.stall_drop * self._best
         self._stalled = 0 if better else self._stalled + 1
         self._best, self._lowest = min(self._best, value), min(self._lowest, now.objective)
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
-        self.target = min(self.target, 0.5 * now.distance * self.goal / max(value, self.goal, TINY))
+        part = self.goal / max(value, self.goal, numerics.TINY)
+        self.target = min(self.target, 0.5 * part * now.distance)
         if self._idle:  # what was asked for was there already
             self.target *= 0.1
-        return self._stalled == self.tuning.stalled_checks
+        return self._stalled == limits.STALLED
 
     def _keep(self, state: Any, value: float) -> None:
         """Remember a point if its certificate is the best so far: rounding may lead away from it.

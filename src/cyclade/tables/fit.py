@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.quadratic import lowered, next_damping
@@ -118,7 +119,7 @@ def screen(table: TableProblem, state: TableState, certificate: Certificate) -> 
     if not np.isfinite(table.loss.bound):
         return
     gap = now.objective - now.dual
-    if not gap < np.inf or exceeds(now.slope, table.tuning.imbalance * now.sums["size"]):
+    if not gap < np.inf or exceeds(now.slope, numerics.SOLVED * now.sums["size"]):
         return  # θ is not φ' shrunk
     t = min(1.0, 1.0 / max(penalty.excess(now.g), 1e-300))
     far = t * np.abs(now.g) + table.norms * np.sqrt(2.0 * table.loss.bound * max(gap, 0.0))
@@ -248,15 +249,13 @@ def advance(
 
     reached, end = 0.0, None
     for t, own in zip(LENGTHS, r[1:], strict=True):
-        if end is not None and not lowered(
-            F, slope, t, between(t, now.value, down, *end) + own, tuning
-        ):
+        if end is not None and not lowered(F, slope, t, between(t, now.value, down, *end) + own):
             continue
         x, c = now.x + t * dx, now.c + t * move.dc
         x[np.abs(x) < 1e-300] = 0.0
         sums = table.read(x, c, **ask)
         # Where the model is F itself, what is left is rounding.
-        if exact or lowered(F, slope, t, float(sums["value"]) + own, tuning):
+        if exact or lowered(F, slope, t, float(sums["value"]) + own):
             reached, state.measured = t, table.reading(x, c, sums)
             break
         if t == 1.0 and np.isfinite(sums["value"]) and np.isfinite(sums["g"]).all():

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.kernels import block_gram, linalg
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.tables.passes import unpacked
 from cyclade.tables.table import TableMeasured, TableProblem, pseudo_inverse
-from cyclade.tables.tuning import DEFAULT, Tuning
+from cyclade.tables.tuning import Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
@@ -103,7 +104,7 @@ def profiled(G: Array, q: int, c: Array, slope: Array, T: int) -> tuple[Array, A
     """
     if not q:
         return G, c, lambda dx: 0.0 if T == 1 else np.zeros(T)
-    least = DEFAULT.least_curvature * np.diagonal(G[:, q:, q:], axis1=1, axis2=2)
+    least = numerics.FLAT * np.diagonal(G[:, q:, q:], axis1=1, axis2=2)
     shared = len(G) == 1 and q == 1  # one matrix for all outputs
     inverse = [pseudo_inverse(one[:q, :q]) for one in G]
     means = [inverse[m] @ one[:q, q:] for m, one in enumerate(G)]  # (q, K)

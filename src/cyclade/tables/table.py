@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import units_of
 from cyclade.linear.quadratic import lowered
 from cyclade.linear.state import exceeds, in_units
-from cyclade.linear.working_set import TINY
 from cyclade.tables.chunks import Chunks, Sums, Task
 from cyclade.tables.passes import Column, NullPass, Pass, RowCheck
 from cyclade.tables.tuning import DEFAULT, Tuning
@@ -242,15 +242,14 @@ class TableNull:
     def _minimised(self, table: TableProblem) -> Sums:
         """The sums at the best intercept, by Newton's method."""
         sums = self._at(table, self.c)
-        tuning = table.tuning
-        for _ in range(tuning.curved_steps if table.fit_intercept else 0):
+        for _ in range(limits.STEPS if table.fit_intercept else 0):
             slope = sums["slope"]
-            if not exceeds(slope, tuning.imbalance * sums["size"]):
+            if not exceeds(slope, numerics.SOLVED * sums["size"]):
                 break
             d = -newton(sums["bend"], sums["bound"], slope)
             for t in LENGTHS:
                 new = self._at(table, self.c + t * d)
-                if lowered(sums["value"], 0.0, t, new["value"], tuning):
+                if lowered(sums["value"], 0.0, t, new["value"]):
                     break
             else:
                 break
@@ -268,7 +267,7 @@ def newton(bend: Any, bound: Any, slope: Any) -> Any:
     if np.ndim(bend) == 2:
         return pseudo_inverse(bend) @ slope
     bend = np.where(np.asarray(bend) > 0, bend, bound)
-    d = slope / np.maximum(bend, max(DEFAULT.least_curvature * float(np.max(bend)), TINY))
+    d = slope / np.maximum(bend, max(numerics.FLAT * float(np.max(bend)), numerics.TINY))
     return d if np.ndim(slope) else float(d)
 
 
@@ -289,7 +288,7 @@ def dual_value(table: TableProblem, now: TableMeasured) -> float:
     sides = sums["dual"]
     parts = np.zeros(len(sides))
     moved = np.zeros_like(now.g)
-    if table.fit_intercept and exceeds(now.slope, table.tuning.imbalance * sums["size"]):
+    if table.fit_intercept and exceeds(now.slope, numerics.SOLVED * sums["size"]):
         if table.column.outputs is not None:
             return -np.inf  # the next model brings the slopes to zero
         q = abs(now.slope) / (0.5 * (sums["size"] + abs(now.slope)))
@@ -299,7 +298,7 @@ def dual_value(table: TableProblem, now: TableMeasured) -> float:
     g = now.g + np.copysign(moved, now.g)
     other = np.where(np.abs(now.g) < moved, -np.copysign(moved, now.g), 0.0)
     over = max(penalty.excess(g), penalty.excess(other) if moved.any() else 0.0)
-    t = 1.0 if over <= 1.0 else (1.0 - table.tuning.rounding) / over
+    t = 1.0 if over <= 1.0 else (1.0 - numerics.SUM) / over
     part = table.tuning.chunk_dual_part
     value = 0.0
     for side, q in zip(sides, parts, strict=True):

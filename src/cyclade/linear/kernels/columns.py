@@ -214,19 +214,19 @@ def bound_gradient(v: Any, v0: Any, g0: Any, v1: Any, g1: Any, rounding: float, 
 
 @compiled
 def undecided(
-    g: Any, norms: Any, error: float, known: Any, x: Any, zero_threshold: Any, part: float, out: Any
+    g: Any, norms: Any, error: float, known: Any, x: Any, zero_threshold: Any, out: Any
 ) -> int:
-    """Columns not known, with x_j ≠ 0 or |g_j| + error ‖a_j‖ not below part · τ_j; how many."""
+    """Columns not known, with x_j ≠ 0 or |g_j| + error ‖a_j‖ not below τ_j; how many."""
     many = 0
     for first in range(0, g.shape[0], STRIP):
         gs, sizes = g[first : first + STRIP], norms[first : first + STRIP]
         xs, limits = x[first : first + STRIP], zero_threshold[first : first + STRIP]
         open_ = 0
         for i in range(gs.shape[0]):
-            still = (xs[i] == 0.0) & (abs(gs[i]) + error * sizes[i] < part * limits[i])
+            still = (xs[i] == 0.0) & (abs(gs[i]) + error * sizes[i] < limits[i])
             open_ += not still
         for i in range(gs.shape[0] if open_ else 0):
-            still = xs[i] == 0.0 and abs(gs[i]) + error * sizes[i] < part * limits[i]
+            still = xs[i] == 0.0 and abs(gs[i]) + error * sizes[i] < limits[i]
             if not (still or known[first + i]):
                 out[many] = first + i
                 many += 1

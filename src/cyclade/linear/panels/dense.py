@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import threads
+from cyclade.linear import numerics, threads
 from cyclade.linear.kernels import dense
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -83,7 +83,7 @@ class DensePanel:
             self._make_room(max(last, min(4 * last + 256, self.X.shape[1])))
         means, L = self._means[first:last], self.L[first:last]
         gather(self.X, columns, self.w, self.root, self.centred, self.A[first:last], means, L)
-        least = self.tuning.least_curvature * (L + means**2 * self.mass)
+        least = numerics.FLAT * (L + means**2 * self.mass)
         np.maximum(L, np.maximum(least, np.finfo(self.dtype).tiny), out=L)
         self.cols, self.means = np.concatenate([self.cols, columns]), self._means[:last]
         return np.arange(first, last)
@@ -223,7 +223,7 @@ class SharedDensePanel(DensePanel):
         )  # fmt: skip
         if (means**2 * n > tuning.stable_means**2 * squares).any():
             self.width = 1
-        least = tuning.least_curvature * (squares + n * means**2)
+        least = numerics.FLAT * (squares + n * means**2)
         np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.weight), out=squares)
         self.means[columns], self.L[columns] = means, self.weight * squares
         return columns

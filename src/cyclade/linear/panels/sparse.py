@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import threads
+from cyclade.linear import numerics, threads
 from cyclade.linear.kernels import linalg, sparse
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -64,7 +64,7 @@ class SparsePanel:
         """a_j · √w and ‖a_j‖² of the centred columns, from those of the columns."""
         if not self.centred:
             sums = np.zeros_like(sums)
-        least = np.maximum(self.tuning.least_curvature * L, np.finfo(self.dtype).tiny)
+        least = np.maximum(numerics.FLAT * L, np.finfo(self.dtype).tiny)
         return sums, np.maximum(L - sums**2 / self.mass, least)
 
     @property

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits
 from cyclade.linear.checks import plain
 from cyclade.linear.kernels.curved_path import Found, Limits, Rows, fit, largest_lam, stages
 from cyclade.linear.kernels.forecast import forecast
@@ -262,12 +263,12 @@ def solve_curved(
         plain(problem.design.X.T), problem.y, problem.s, problem.offset,  # type: ignore[attr-defined]
         CODES[type(problem.loss)], problem.fit_intercept,
     )  # fmt: skip
-    limits = Limits(
+    most = Limits(
         tuning.curved_part, tuning.lam_step[0], tuning.newton_precision, tuning.strong_rule_step,
-        tuning.curved_steps, max_passes,
+        limits.STEPS, max_passes,
     )  # fmt: skip
     shape, found = (penalty.parameters[0], penalty.penalty.unit), Found(coefs, intercepts, passes)
-    scale = fit(rows, x, float(c), shape, lams, tol, limits, found, objectives, gaps)
+    scale = fit(rows, x, float(c), shape, lams, tol, most, found, objectives, gaps)
     if scale < 0.0:
         return None
     return accepted(lams, coefs, intercepts, objectives, passes, gaps, tol * scale)

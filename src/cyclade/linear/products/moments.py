@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import threads
+from cyclade.linear import numerics, threads
 from cyclade.linear.checks import plain
 from cyclade.linear.kernels.gram_path import centre_targets, curvatures
 from cyclade.linear.kernels.products import add_products, centre_products, room, spread_means
@@ -49,7 +49,7 @@ class Moments:
     @cached_property
     def _curved(self) -> tuple[Array, float]:
         L = np.empty(self.q.size)
-        total = curvatures(self.G, self.q, self.means, self.tuning.least_curvature, L)
+        total = curvatures(self.G, self.q, self.means, numerics.FLAT, L)
         return L, total + self.square
 
     @property
@@ -103,7 +103,7 @@ def moments_of(problem: Problem, dtype: Any = np.float64) -> Moments:
     if isinstance(given, np.ndarray):
         with np.errstate(over="ignore", invalid="ignore"):
             means = column_sums(X, s, tuning) if centred else np.zeros(X.shape[1])
-            G, q = given_products(given, X, s, means, tuning), column_sums(X, sy, tuning)
+            G, q = given_products(given, X, s, means), column_sums(X, sy, tuning)
     else:
         G, q, means = products(X, sy, s, centred, tuning, dtype)
     return Moments(G, q, square, means, target_mean, tuning)
@@ -163,13 +163,13 @@ def products(
     return found[:p], found[p + 1], centres
 
 
-def given_products(given: Array, X: Array, s: Array, means: Array, tuning: Tuning) -> Array:
+def given_products(given: Array, X: Array, s: Array, means: Array) -> Array:
     """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ from a matrix n Σ_i s_i a_i a_iᵀ, or the same of centred columns.
 
     It is compared with X on a few columns; ValueError if it is neither.
     """
     n, p = X.shape
-    some = np.unique(np.linspace(0, p - 1, tuning.gram_checked).astype(np.int64))
+    some = np.unique([0, p // 2, p - 1])
     A = X[:, some].astype(np.float64)
     raw, m = (A * s[:, None]).T @ A, means[some]
     # A matrix in single precision is rounded like that, whatever X was turned into.

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts.predictor import lams_between, warm_start
 from cyclade.linear.state import State, begin, rebase
@@ -123,6 +124,6 @@ def softer(
     if not tuning.window_step < ratio < np.inf:
         return []
     stages = int(np.ceil(np.log(ratio) / np.log(tuning.window_step)))
-    most = tuning.window_stages
+    most = min(stages, limits.WINDOWS)
     step = tuning.window_step if stages <= most else ratio ** (1.0 / most)
-    return [loss.widened(step**k) for k in range(min(stages, most), 0, -1)]
+    return [loss.widened(step**k) for k in range(most, 0, -1)]

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.kernels.gram import extrapolate
@@ -218,7 +219,7 @@ class Predictor:
     def weights(self, problem: Problem, curvature: Array) -> Array:
         """s times the curvature, lifted where that is next to nothing."""
         w = problem.s * lifted(problem.loss, problem.tuning, curvature)
-        floor = problem.tuning.weight_floor * float(w.max(initial=1e-300))
+        floor = numerics.FLAT * float(w.max(initial=1e-300))
         return np.asarray(np.maximum(w, floor))
 
     def form(self, problem: Problem, state: State, V: Array, curvature: Array) -> bool:

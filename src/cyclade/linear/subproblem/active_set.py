@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.loss_at import LossAt
@@ -97,7 +98,7 @@ class ActiveSetNewton:
     def minimise(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
         """Steps until the distance is below the goal, or they fail; whether any was made."""
         moved, begun, goal = False, state.passes, max(goal, np.finfo(np.float64).tiny)
-        for _ in range(problem.tuning.pivot_steps):
+        for _ in range(limits.STEPS):
             now = state.measured
             if now.distance <= goal or state.passes >= budget or not suits(problem, state):
                 break
@@ -220,7 +221,7 @@ class ActiveSetNewton:
             return False
         made, size, kept_out = pivots(
             self.G, c, new, lam, self.factor, self.order, S.size,
-            min(tuning.max_pivots, budget - state.passes), goal,
+            budget - state.passes, goal,
         )  # fmt: skip
         state.passes, self.size = state.passes + int(made), int(size)
         dx = new - x

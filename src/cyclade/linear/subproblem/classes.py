@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import block_gram, group, linalg, losses
 from cyclade.linear.kernels.gram import LENGTHS, ROUNDING
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import State
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import DEFAULT
 from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
@@ -52,7 +52,7 @@ class Products:
         else:
             gram = RowGram(G, b, x, T, np.ascontiguousarray(self.penalty.table[W, 0]))
         aim = max(self.tuning.model_precision * self.distance, 0.1 * goal)
-        done = int(gram.minimise(aim, min(self.tuning.max_model_cycles, budget)))
+        done = int(gram.minimise(aim, min(limits.CYCLES, budget)))
         self.x.reshape(-1, T)[W] = gram.x.reshape(-1, T)
         return done
 
@@ -151,7 +151,7 @@ class RowGram:
         S, lam = (self.m * rows[:, None] + np.arange(self.m)).reshape(-1), self.lam[rows]
         x, slope, H = self.x[S], np.empty(S.size), self.G[np.ix_(S, S)]
         block_gram.curved(H, x, self.m, lam, slope)
-        H.flat[:: S.size + 1] += DEFAULT.newton_ridge * float(H.diagonal().max())
+        H.flat[:: S.size + 1] += numerics.SOLVED * float(H.diagonal().max())
         factor = linalg.cholesky(H)
         if factor is None:
             return False

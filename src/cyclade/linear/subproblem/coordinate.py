@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, next_damping, polish, step_length
@@ -134,7 +135,7 @@ def minimise_by_products(
             # where classes are far apart and φ'' is tiny, to zero. Newton steps do not leap.
             newton_steps(problem, state, W[x != 0], goal, budget)
         damping = next_damping(state, damping, t, tuning)
-        if damping > tuning.max_damping or (check_is_cheap and t > 0):
+        if damping > numerics.STIFF or (check_is_cheap and t > 0):
             return
 
 
@@ -166,11 +167,10 @@ def minimise_model(
 
 def minimise_models(problem: Problem, state: State, W: Array, goal: float, budget: int) -> None:
     """Models on panels of their own; Newton steps once a support has settled."""
-    tuning, damping, spent, wait, models = problem.tuning, 1.0, 0, 1, 0
+    tuning, damping, spent, wait = problem.tuning, 1.0, 0, 1
     forcing = tuning.model_forcing
-    single = problem.design.dtype == np.float32  # rounding of z adds up from model to model
-    while state.passes < budget and not (single and models == tuning.float32_models):
-        V, models = moving_columns(problem, state, W, goal, forcing), models + 1
+    while state.passes < budget:
+        V = moving_columns(problem, state, W, goal, forcing)
         if not V.size:
             return
         model, every = Model(problem, state.loss_at, damping, state.trust), np.arange(V.size)
@@ -183,7 +183,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         if not made:
             return  # the intercept alone is off, or rounding: a check of all columns decides
         state.passes, spent = state.passes + made, spent + made
-        slow = state.kept["slow"] = made >= tuning.max_model_cycles
+        slow = state.kept["slow"] = made >= limits.CYCLES
         dx = panel.x[: V.size].astype(np.float64) - x
         dz, dc = model.move(panel, dx)
         moved = np.flatnonzero(x + dx)
@@ -195,7 +195,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
             state.fresh = False
         damping = next_damping(state, damping, t, tuning)
         other = slow and not problem.loss.convex and active_set.suits(problem, state)
-        if damping > tuning.max_damping or other:
+        if damping > numerics.STIFF or other:
             return
         inside = np.flatnonzero(state.x[V])
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.kernels.group import anderson_combine, anderson_weights, copy_blocks
 from cyclade.linear.loss_at import by_rows
 from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
@@ -52,7 +53,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             state.x, state.loss_at = model.x, end
             break
         damping = move(problem, state, model.x, end, damping)
-        if damping > tuning.max_damping:
+        if damping > numerics.STIFF:
             break
     if state.loss_at is not state.measured.loss_at:
         refresh(problem, state)

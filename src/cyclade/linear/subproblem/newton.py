@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels.newton import ModelAt, SparseX, weigh
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import line_search, next_damping, weights
@@ -48,15 +49,15 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
     def r(t: float) -> float:
         return penalty.total(W, begun + t * dx)
 
-    while t == 0.0 and damping <= tuning.max_damping and state.passes < budget:
+    while t == 0.0 and damping <= numerics.STIFF and state.passes < budget:
         w = weights(problem, here, damping, state.trust)
         mass = float(w.sum()) if problem.fit_intercept else np.inf
         model = ModelAt(here.slopes.copy(), w, mass, W, np.empty(W.size), np.empty(W.size))
-        weigh(X, model, tuning.least_curvature)
+        weigh(X, model, numerics.FLAT)
         x, shift = state.x.copy(), 0.0
         made, target = penalty.functions["newton_cycles"](
             X, model, x, penalty.parameters, penalty.zero_threshold, target, tuning.model_forcing,
-            min(budget - state.passes, tuning.max_model_cycles),
+            min(budget - state.passes, limits.CYCLES),
         )  # fmt: skip
         dx, state.passes = x[W] - begun, state.passes + made
         if problem.fit_intercept:
@@ -64,7 +65,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         end = problem.loss_at(problem.predict(x, state.c + shift))
         t, there = line_search(problem, here, end, r, halvings=20)
         damping = next_damping(state, damping, t, tuning)
-    state.kept["newton"] = target, min(damping, tuning.max_damping)
+    state.kept["newton"] = target, min(damping, numerics.STIFF)
     if 0.0 < t < 1.0:
         x[W] = begun + t * dx
     if t > 0.0:

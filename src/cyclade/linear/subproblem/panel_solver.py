@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.subproblem.gram import Gram
@@ -69,7 +70,7 @@ class PanelSolver:
             before, made = worst, 0
             if done == 0 and forcing:
                 limit = max(tuning.inner_part * goal, forcing * worst)
-                budget = min(budget, tuning.max_model_cycles)
+                budget = min(budget, limits.CYCLES)
             active = at[(x != 0) | (distances > tuning.active_part * limit)]
             left, ahead = budget - done, 0.0
             if not forcing and 2 * int(np.count_nonzero(x)) > active.size:  # they will stay active
@@ -111,7 +112,7 @@ class PanelSolver:
         """Cycles from the distance `worst` down; with rows enough, to the last one asked for."""
         end = min(limit, final) if 2 * active.size <= self.panel.root.size else limit
         if end <= 0.0:
-            return float(self.tuning.max_model_cycles)
+            return float(limits.CYCLES)
         return self.rate * math.log(worst / end)
 
     def _products_pay(self, active: Array, done: int, ahead: float, inexact: bool) -> bool:

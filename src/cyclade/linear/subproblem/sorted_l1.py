@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels import sorted_l1 as kernels
 from cyclade.linear.panels.dense import DensePanel
@@ -56,7 +57,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             state.x[W] = new if t == 1.0 else x + t * dx
             state.loss_at, state.c, state.fresh = there, state.c + t * dc, False
         damping = next_damping(state, damping, t, tuning)
-        if damping > tuning.max_damping or model.exact:
+        if damping > numerics.STIFF or model.exact:
             break
     return True
 
@@ -104,7 +105,7 @@ class Descent:
             stalled = 0 if distance < self.tuning.stall_drop * best else stalled + 1
             best = min(best, distance)
             # Stalled at rounding level: the check of all columns decides.
-            if distance <= goal or stalled == self.tuning.stalled_checks:
+            if distance <= goal or stalled == limits.STALLED:
                 break
             x = self.split(x, pull)
             few = min(self.tuning.cluster_cycles, budget - passes)
@@ -222,7 +223,7 @@ def minimise_sizes(size: Array, G: Array, pull: Array, lam: Array) -> Array:
         starts = starts_of(b[:live])
         inside = np.add.reduceat(G[:live, :live], starts, axis=0)
         H = np.add.reduceat(inside, starts, axis=1)
-        H.flat[:: starts.size + 1] += DEFAULT.newton_ridge * float(H.diagonal().max())
+        H.flat[:: starts.size + 1] += numerics.SOLVED * float(H.diagonal().max())
         downhill = np.add.reduceat((pull - G @ (b - size) - lam)[:live], starts)
         factor = linalg.cholesky(H)
         step = None if factor is None else linalg.solve(factor, downhill)
