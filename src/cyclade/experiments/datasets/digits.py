@@ -34,13 +34,10 @@ def read(contents: Contents) -> Parts:
 
 def doubled(images: np.ndarray[Any, Any]) -> Bytes:
     """Twice the rows and columns: every new pixel is 3/4 its neighbour and 1/4 the next one."""
-    for axis in (2, 3):
-        inner = np.moveaxis(images, axis, 0)
-        before, after = np.roll(inner, 1, axis=0), np.roll(inner, -1, axis=0)
-        before[0], after[-1] = inner[0], inner[-1]  # the border repeats itself
-        pairs = np.stack([0.75 * inner + 0.25 * before, 0.75 * inner + 0.25 * after], axis=1)
-        images = np.moveaxis(pairs.reshape(-1, *inner.shape[1:]), 0, axis)
-    return np.ascontiguousarray(images.round().astype(np.uint8))
+    from scipy.ndimage import zoom
+
+    larger = zoom(images, (1, 1, 2, 2), order=1, mode="nearest", grid_mode=True)
+    return np.asarray(larger.round(), np.uint8)
 
 
 def net() -> nn.Sequential:

@@ -11,6 +11,11 @@ from cyclade.experiments.errors import ConfigError
 
 T = TypeVar("T")
 
+AHEAD = ("test_accuracy", "train_loss")
+"""By what one method is faster and better than another."""
+TIMING_LR = 1e-3
+"""Of runs that are timed. Small, so that nothing diverges; the time does not depend on it."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -39,10 +44,15 @@ class Settings:
         """One of two, by `quick`."""
         return quick if self.quick else whole
 
+    def length(self, whole: int, quick: int) -> int:
+        """Epochs of the final runs: those asked for, or the plan's own."""
+        return self.epochs or self.choose(whole, quick)
+
     @property
     def base(self) -> RunConfig:
-        """A config on the device asked for; plans replace its lr, its batch, or search them."""
-        return RunConfig(device=self.device, lr=0.05, batch=512)
+        """A config on the data and device asked for; plans replace its lr and batch, or search."""
+        dataset = self.dataset or self.choose("cifar10", "digits")
+        return RunConfig(dataset=dataset, device=self.device, lr=0.05, batch=512)
 
 
 @dataclass(frozen=True)
@@ -81,10 +91,18 @@ class Claim:
     checks: tuple[Check, ...] = ()
 
 
-def faster_and_better(mine: str, other: str, **shared: Any) -> tuple[Check, Check]:
-    """One method against another: test accuracy and train loss at the end."""
+def compared(
+    mine: str,
+    other: str,
+    *by: str,
+    at: str = "end",
+    expected: float | None = None,
+    alike: bool = False,
+    **shared: Any,
+) -> tuple[Check, ...]:
+    """Checks of one method against another that has the `shared` values of a config as well."""
     one, two = {"method": mine, **shared}, {"method": other, **shared}
-    return Check(one, two, "test_accuracy"), Check(one, two, "train_loss")
+    return tuple(Check(one, two, key, at, expected, alike) for key in by)
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,7 @@ def claims_table(board: Board) -> Table:
         for one in answers(board, claim.checks):
             there = whole.get(one.compared)
             more = (there.verdict, there.seen) if there else ("", "") if whole else ()
-            table.lines.append(
-                (one.compared, one.verdict, one.seen, one.difference, one.seeds, *more)
-            )
+            table.add(one.compared, one.verdict, one.seen, one.difference, one.seeds, *more)
     return table
 
 

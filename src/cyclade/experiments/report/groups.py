@@ -43,6 +43,11 @@ class Group:
         return [run for run in self.runs if run.status == status]
 
     @property
+    def whole(self) -> bool:
+        """Whether every run finished."""
+        return all(run.status == "finished" for run in self.runs)
+
+    @property
     def averaged(self) -> list[RunResult]:
         """The runs that enter means: a diverged run has no place in an average."""
         return [run for run in self.runs if run.status != "diverged" and run.history]
@@ -224,12 +229,14 @@ def names(groups: Sequence[Group], keys: Sequence[str]) -> dict[Group, str]:
     for method in {group.config.method: None for group in groups}:
         mine = [group for group in groups if group.config.method == method]
         apart = _apart(list(panels(mine, keys).values()), keys)
-        for group in mine:
-            values = ((key, getattr(group.config, key)) for key in apart)
-            found[group] = ", ".join(
-                [method, *(words_of(k, v) for k, v in values if v is not None)]
-            )
+        found |= {group: named(group.config, apart) for group in mine}
     return found
+
+
+def named(config: RunConfig, keys: Sequence[str]) -> str:
+    """The method of a config, and its values of these keys; what is None goes without saying."""
+    values = ((key, getattr(config, key)) for key in keys)
+    return ", ".join([config.method, *(words_of(k, v) for k, v in values if v is not None)])
 
 
 def _apart(within: Sequence[Sequence[Group]], keys: Sequence[str]) -> list[str]:

@@ -196,13 +196,11 @@ def _machines(board: Board) -> Table:
         tf32 = hardware.get("tf32")
         if isinstance(tf32, dict):
             versions.append(f"TF32 {', '.join(k for k, v in tf32.items() if v) or 'off'}")
-        table.lines.append(
-            (
-                f"{name} ({kept.get('device', '?')})",
-                " ".join(filter(None, (str(kept.get("system")), hardware.get("machine")))),
-                " ".join(versions),
-                str(kept.get("side_by_side", 1)),
-                str(len(folders)),
-            )
+        table.add(
+            f"{name} ({kept.get('device', '?')})",
+            " ".join(filter(None, (str(kept.get("system")), hardware.get("machine")))),
+            " ".join(versions),
+            str(kept.get("side_by_side", 1)),
+            str(len(folders)),
         )
     return table

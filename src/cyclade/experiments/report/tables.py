@@ -20,6 +20,7 @@ from cyclade.experiments.report.groups import (
     different,
     ended,
     last,
+    named,
     varying,
     words_of,
 )
@@ -42,6 +43,16 @@ class Table:
     taken: set[int] = field(default_factory=set)
     best: set[tuple[int, int]] = field(default_factory=set)
     bad: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(
+        self, *cells: str, best: Sequence[str] = (), bad: Sequence[str] = (), taken: bool = False
+    ) -> None:
+        """One more line; `best` and `bad` are columns by name."""
+        at = len(self.lines)
+        self.best.update((at, self.head.index(name)) for name in best)
+        self.bad.update((at, self.head.index(name)) for name in bad)
+        self.taken.update([at] if taken else [])
+        self.lines.append(cells)
 
     def text(self) -> str:
         """With spaces between the columns."""
@@ -109,24 +120,20 @@ def summary_table(board: Board) -> Table:
     """One line per group: the plain end table."""
     own = ("spectral", "lr", "device")
     extra = [key for key in varying(board.groups) if key not in own]
-    table = Table(
-        ("method", "spectral", *extra, "lr", "seeds", "train loss", "test accuracy", "seconds",
-         "diverged")
-    )  # fmt: skip
+    ends = ("train loss", "test accuracy", "seconds", "diverged")
+    table = Table(("method", "spectral", *extra, "lr", "seeds", *ends))
     for group in board.groups:
         config, runs = group.config, ended(group)
         under_way = "" if group.of_status("finished") or not runs else " (unfinished)"
         named = [getattr(config, key) for key in ("spectral", *extra)]
-        table.lines.append(
-            (
-                config.method,
-                *("none" if word is None else str(word) for word in named),
-                f"{config.lr:g}",
-                f"{len(runs)}{under_way}",
-                *_ends(runs, ("train_loss", "test_accuracy")),
-                plus_minus(last(runs, value("seconds")), 1),
-                str(len(group.of_status("diverged"))),
-            )
+        table.add(
+            config.method,
+            *("none" if word is None else str(word) for word in named),
+            f"{config.lr:g}",
+            f"{len(runs)}{under_way}",
+            *_ends(runs, ("train_loss", "test_accuracy")),
+            plus_minus(last(runs, value("seconds")), 1),
+            str(len(group.of_status("diverged"))),
         )
     return table
 
@@ -139,36 +146,29 @@ def full_table(board: Board) -> Table:
     """One line per group, with what it used and how its runs ended."""
     ends = ["train_loss", "test_accuracy", "train_accuracy"]
     held = ["held_out_accuracy"] if "held_out_accuracy" in board.y_keys else []
-    head = (
-        "method", "runs", "lr", *(key.replace("_", " ") for key in ends),
-        *("held out" for _ in held), "samples (paper)", "samples", "multiply-adds", "seconds",
-    )  # fmt: skip
-    table = Table(head)
+    columns = {key: key.replace("_", " ") for key in ends} | dict.fromkeys(held, "held out")
+    used = ("samples (paper)", "samples", "multiply-adds", "seconds")
+    table = Table(("method", "runs", "lr", *columns.values(), *used))
     for panel in board.panels:
-        first = len(table.lines)
         if len(board.panels) > 1:
-            table.titles[first] = panel.title
-        for entry, group in panel.members:
+            table.titles[len(table.lines)] = panel.title
+        members = [group for _, group in panel.members]
+        best = {key: _best(members, key, -1 if key == "train_loss" else 1) for key in ends}
+        for i, (entry, group) in enumerate(panel.members):
             runs = ended(group)
-            used = (
+            means = (
                 last(runs, value(k)).mean for k in ("samples_paper", "samples", "multiply_adds")
             )
-            if len(group.of_status("finished")) < len(group.runs):
-                table.bad.add((len(table.lines), head.index("runs")))
-            table.lines.append(
-                (
-                    board.entries[entry].label,
-                    state(group),
-                    f"{group.config.lr:g}",
-                    *_ends(runs, ends + held),
-                    *map(short, used),
-                    plus_minus(last(runs, value("seconds")), 1),
-                )
+            table.add(
+                board.entries[entry].label,
+                state(group),
+                f"{group.config.lr:g}",
+                *_ends(runs, list(columns)),
+                *map(short, means),
+                plus_minus(last(runs, value("seconds")), 1),
+                best=[columns[key] for key in ends if i in best[key]],
+                bad=[] if group.whole else ["runs"],
             )
-        members = [group for _, group in panel.members]
-        for column, key in enumerate(ends, head.index("train loss")):
-            sign = -1 if key == "train_loss" else 1
-            table.best.update((first + i, column) for i in _best(members, key, sign))
     return table
 
 
@@ -177,40 +177,31 @@ def _best(groups: Sequence[Group], key: str, sign: int) -> list[int]:
 
     Where a run diverged or goes on, the mean is of those that happened to end: it cannot be best.
     """
-    there = []
-    for i, group in enumerate(groups):
-        mean = last(group.runs, value(key)).mean
-        if mean is not None and len(group.of_status("finished")) == len(group.runs):
-            there.append((round(sign * mean, 4), i))
-    best = [i for mean, i in there if mean == max(there)[0]]
+    means = {i: last(g.runs, value(key)).mean for i, g in enumerate(groups) if g.whole}
+    there = {i: round(sign * mean, 4) for i, mean in means.items() if mean is not None}
+    best = [i for i, mean in there.items() if mean == max(there.values())]
     return best if len(best) < len(there) else []
 
 
 def run_table(board: Board) -> Table:
     """One line per run."""
-    table = Table(
-        ("folder", "method", "lr", "seed", "status", "epochs", "train loss", "test accuracy",
-         "seconds")
-    )  # fmt: skip
+    ends = ("train loss", "test accuracy", "seconds")
+    table = Table(("folder", "method", "lr", "seed", "status", "epochs", *ends))
     for run in board.runs:
-        config = run.config
-        ends: Cells = (NOTHING, NOTHING, NOTHING)
+        config, cells = run.config, [NOTHING] * 3
         if run.history:
             row = run.last
-            ends = (_fixed(row.train_loss, 4), _fixed(row.test_accuracy, 4), f"{row.seconds:.1f}")
+            cells = [_fixed(row.train_loss, 4), _fixed(row.test_accuracy, 4), f"{row.seconds:.1f}"]
         where = Path(os.path.relpath(run.folder, board.root)).as_posix()
-        if run.status != "finished":
-            table.bad.add((len(table.lines), table.head.index("status")))
-        table.lines.append(
-            (
-                run.folder.name if where == "." else where,
-                config.method,
-                f"{config.lr:g}",
-                str(config.seed),
-                run.status,
-                f"{_epoch(run)} of {config.epochs}",
-                *ends,
-            )
+        table.add(
+            run.folder.name if where == "." else where,
+            config.method,
+            f"{config.lr:g}",
+            str(config.seed),
+            run.status,
+            f"{_epoch(run)} of {config.epochs}",
+            *cells,
+            bad=[] if run.status == "finished" else ["status"],
         )
     return table
 
@@ -224,18 +215,21 @@ _NAMES = {"batch": "b", "blocks": "m", "spectral": "spectral normalisation"}
 def timing_table(timing: Timing) -> Table:
     """Seconds of runs alone, and as multiples of SGD's at the same batch, beside the paper's."""
     apart = [key for key in TIMED_BY if key != "method" and _varies(timing, key)]
-    compared = any(_paper(timing, row) for row in timing.rows)
+    papers = [_paper(timing, row) for row in timing.rows]
     head = (
         "method", *(_NAMES.get(key, key) for key in apart), "s / iteration", "s / epoch",
         "× SGD by epoch", "iterations / epoch", "multiply-adds / epoch",
     )  # fmt: skip
-    if compared:
+    if any(papers):
         head += ("paper: s / iteration", "paper: s / epoch", "paper: × SGD by epoch")
     table = Table(head)
-    for row in timing.rows:
+    for row, paper in zip(timing.rows, papers, strict=True):
         seconds, base = float(row["seconds_per_epoch"]), _sgd(timing, row)
-        paper, paper_base = _paper(timing, row), timing.paper.get("SGD")
-        cells: Cells = (
+        beside: Cells = (NOTHING, NOTHING, NOTHING) if any(papers) else ()
+        if paper and "SGD" in timing.paper:
+            beside = tuple(f"{number:g}" for number in paper)
+            beside += (f"{paper[1] / timing.paper['SGD'][1]:.2f}",)
+        table.add(
             str(row["method"]),
             *(_cell(key, row.get(key)) for key in apart),
             f"{float(row['seconds_per_iteration']):.3g}",
@@ -243,12 +237,8 @@ def timing_table(timing: Timing) -> Table:
             NOTHING if base is None else f"{seconds / base:.2f}",
             short(row.get("iterations_per_epoch")),
             short(row.get("multiply_adds_per_epoch")),
+            *beside,
         )
-        if compared and paper and paper_base:
-            cells += (f"{paper[0]:g}", f"{paper[1]:g}", f"{paper[1] / paper_base[1]:.2f}")
-        elif compared:
-            cells += (NOTHING, NOTHING, NOTHING)
-        table.lines.append(cells)
     return table
 
 
@@ -302,9 +292,8 @@ def tuning_tables(board: Board) -> list[tuple[str, Table]]:
     apart = different(everything)
     tables = []
     for family in everything:
-        values = ((key, getattr(family, key)) for key in apart)
-        name = ", ".join([family.method, *(words_of(k, v) for k, v in values if v is not None)])
-        if family in searches and searches[family].at_edge:
+        name, search = named(family, apart), searches.get(family)
+        if search and search.at_edge:
             name += " (at the edge of the grid)"
         if family in families:
             tables.append((name, _from_runs(families[family], taken.get(family))))
@@ -320,30 +309,31 @@ def _untuned(config: RunConfig) -> RunConfig:
 
 def _from_runs(groups: Sequence[Group], taken: float | None) -> Table:
     table = Table(("lr", "seeds", "held-out accuracy", "train loss", "runs"))
-    groups = sorted(groups, key=lambda group: group.config.lr)
-    means = [last(ended(group), value("held_out_accuracy")).mean for group in groups]
-    best = max((mean for mean in means if mean is not None), default=None)
-    for i, (group, mean) in enumerate(zip(groups, means, strict=True)):
-        if mean is not None and mean == best:
-            table.best.add((i, 2))
-        if len(group.of_status("finished")) < len(group.runs):
-            table.bad.add((i, 4))
-        if group.config.lr == taken:
-            table.taken.add(i)
+    means = {group: last(ended(group), value("held_out_accuracy")).mean for group in groups}
+    best = max((mean for mean in means.values() if mean is not None), default=None)
+    for group in sorted(groups, key=lambda group: group.config.lr):
         runs = ended(group)
-        ends = _ends(runs, ("held_out_accuracy", "train_loss"))
-        table.lines.append((f"{group.config.lr:g}", str(len(runs)), *ends, state(group)))
+        table.add(
+            f"{group.config.lr:g}",
+            str(len(runs)),
+            *_ends(runs, ("held_out_accuracy", "train_loss")),
+            state(group),
+            best=[] if best is None or means[group] != best else ["held-out accuracy"],
+            bad=[] if group.whole else ["runs"],
+            taken=group.config.lr == taken,
+        )
     return table
 
 
 def _from_search(search: Search) -> Table:
     table = Table(("lr", "held-out accuracy", "runs"))
-    for i, one in enumerate(search.tried):
+    for one in search.tried:
         accuracy, status = one.get("held_out_accuracy"), str(one.get("status", ""))
-        if one["lr"] == search.config.lr:
-            table.taken.add(i)
-        if status != "finished":
-            table.bad.add((i, 2))
-        reached = NOTHING if accuracy is None else f"{accuracy:.4f}"
-        table.lines.append((f"{one['lr']:g}", reached, status))
+        table.add(
+            f"{one['lr']:g}",
+            NOTHING if accuracy is None else f"{accuracy:.4f}",
+            status,
+            bad=[] if status == "finished" else ["runs"],
+            taken=one["lr"] == search.config.lr,
+        )
     return table
