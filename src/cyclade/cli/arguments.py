@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from cyclade._checks import meant
@@ -48,48 +49,39 @@ def tell(text: str, end: str = "\n") -> None:
     print(printable(text), end=end, flush=True)
 
 
-def command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], None], **options: Any
-) -> Parser:
-    """A command that calls `run` with what was chosen."""
-    parser: Parser = commands.add_parser(name, **options)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--out": {"metavar": "DIR"},
+    "--json": {"action": "store_true", "help": "print JSON instead of a table"},
+    "--data-dir": {
+        "metavar": "DIR",
+        "help": "where the data lies (default: $CYCLADE_DATA, else cyclade in the user's cache)",
+    },
+    "--device": {"metavar": "DEVICE", "help": "auto, cpu, cuda or cuda:N"},
+    "--quiet": {"action": "store_true", "help": "no progress, only the outcome"},
+    "--jobs": {
+        "type": int,
+        "metavar": "N",
+        "help": "runs side by side (default: what the GPU or the cores bear)",
+    },
+}
+"""Options of several commands: the same words for the same thing."""
+
+
+def command(commands: Any, name: str, run: Callable[[argparse.Namespace], None]) -> Parser:
+    """A command that calls `run` with what was chosen; its docstring is what the help says."""
+    brief, _, text = cleandoc(run.__doc__ or ".").partition("\n\n")
+    description, _, example = text.partition("\n\nexample:\n  ")
+    parser: Parser = commands.add_parser(
+        name, help=brief[0].lower() + brief[1:-1], description=description, example=example
+    )
     parser.set_defaults(command=run, parser=parser)
     return parser
 
 
-def add_out(parser: Parser, what: str, default: str) -> None:
-    """Where the results go."""
-    parser.add_argument("--out", metavar="DIR", help=f"{what} (default: {default})")
-
-
-def add_json(parser: Parser) -> None:
-    """For programs that read the answer."""
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def add_data_dir(parser: Parser) -> None:
-    """Where the data lies."""
-    parser.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help="where the data lies (default: $CYCLADE_DATA, else cyclade in the user's cache)",
-    )
-
-
-def add_device(parser: Parser) -> None:
-    """Where to train, and whether to show it."""
-    parser.add_argument("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--quiet", action="store_true", help="no progress, only the outcome")
-
-
-def add_jobs(parser: Parser) -> None:
-    """How many at once."""
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="runs side by side (default: what the GPU or the cores bear)",
-    )
+def add_options(parser: Parser, *names: str, **changes: Any) -> None:
+    """Some of the `OPTIONS`; `changes` are for all of them."""
+    for name in names:
+        parser.add_argument(name, **OPTIONS[name] | changes)
 
 
 def add_seeds(parser: Parser, what: str, *, former: bool = False) -> None:

@@ -36,26 +36,21 @@ _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 def add(commands: Any) -> None:
     """The command."""
-    parser = command(
-        commands,
-        "completion",
-        complete,
-        help="completion of commands and options for your shell",
-        description=(
-            "Print what a shell needs to complete commands, options and names. Put the line of\n"
-            "your shell into its start-up file."
-        ),
-        example=(
-            'eval "$(cyclade completion bash)"     # ~/.bashrc\n'
-            '  eval "$(cyclade completion zsh)"      # ~/.zshrc, after compinit\n'
-            "  cyclade completion fish | source      # ~/.config/fish/config.fish"
-        ),
-    )
+    parser = command(commands, "completion", complete)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="see below")
 
 
 def complete(chosen: argparse.Namespace) -> None:
-    """Print the script of a shell."""
+    """Completion of commands and options for your shell.
+
+    Print what a shell needs to complete commands, options and names. Put the line of
+    your shell into its start-up file.
+
+    example:
+      eval "$(cyclade completion bash)"     # ~/.bashrc
+      eval "$(cyclade completion zsh)"      # ~/.zshrc, after compinit
+      cyclade completion fish | source      # ~/.config/fish/config.fish
+    """
     print(script(chosen.shell, chosen.whole), end="")
 
 

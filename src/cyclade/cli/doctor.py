@@ -15,7 +15,7 @@ from typing import Any
 
 import cyclade
 from cyclade._extras import to_install
-from cyclade.cli.arguments import add_json, command
+from cyclade.cli.arguments import add_options, command
 
 PARTS = {
     "": "minimize, regularisers, theory",
@@ -29,15 +29,7 @@ PARTS = {
 
 def add(commands: Any) -> None:
     """The command."""
-    parser = command(
-        commands,
-        "doctor",
-        doctor,
-        help="what is installed, and what is missing for what",
-        description="Which parts of cyclade can be used here, on which device; what is missing.",
-        example="cyclade doctor\n  cyclade doctor --json",
-    )
-    add_json(parser)
+    add_options(command(commands, "doctor", doctor), "--json")
 
 
 @dataclass(frozen=True)
@@ -118,7 +110,14 @@ def report(required: Iterable[str]) -> str:
 
 
 def doctor(chosen: argparse.Namespace) -> None:
-    """Print the report."""
+    """What is installed, and what is missing for what.
+
+    Which parts of cyclade can be used here, on which device; what is missing.
+
+    example:
+      cyclade doctor
+      cyclade doctor --json
+    """
     try:
         required = metadata.requires("cyclade") or []
     except metadata.PackageNotFoundError:

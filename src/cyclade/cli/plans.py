@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cyclade.cli.arguments import (
     Parser,
     add_config,
-    add_data_dir,
-    add_device,
-    add_jobs,
-    add_out,
+    add_options,
     add_seeds,
     command,
     config_of,
@@ -27,25 +24,12 @@ if TYPE_CHECKING:
 
 PAPER = ("fig1", "table1", "fig-time", "fig-vr", "fig-same-lr")
 STUDIES = ("batch", "order")
+WHERE = ("--data-dir", "--device", "--quiet", "--jobs")
 
 
 def add(commands: Any) -> None:
     """The four commands."""
-    tune = command(
-        commands,
-        "tune",
-        _tune,
-        help="search the initial learning rate",
-        description=(
-            "Search the initial learning rate of a config by grid, for each method given, on\n"
-            "images held out of the training set. The grid grows where the best is at its edge.\n"
-            "The same command resumes."
-        ),
-        example=(
-            "cyclade tune --epochs 20 --methods SGD SCCD --lrs 0.05 0.1 0.2 --out out/tune\n"
-            "  cyclade tune run.toml --seeds 3 --device cuda --data-dir data --out out/tune"
-        ),
-    )
+    tune = command(commands, "tune", _tune)
     add_config(tune, "dataset", "epochs")
     tune.add_argument(
         "--methods", nargs="+", metavar="METHOD", help="instead of the config's method"
@@ -57,61 +41,13 @@ def add(commands: Any) -> None:
         "--held-out", type=float, default=0.1, metavar="SHARE", help="of the training images (0.1)"
     )
     add_seeds(tune, "judge by the mean over", former=True)
-    add_out(tune, "the folder of the search", "out/tune")
-    _add_where(tune)
+    add_options(tune, "--out", help="the folder of the search (default: out/tune)")
+    add_options(tune, *WHERE)
 
-    reproduce = command(
-        commands,
-        "reproduce",
-        _make,
-        help="the paper's experiments",
-        description=(
-            "Make an experiment of the paper from tuning to report. The same command goes on\n"
-            "after an interruption.\n\n"
-            "  fig1         SGD, SCCD, PAGE, VRO-CCD by epoch, each at its best learning rate\n"
-            "  table1       seconds per iteration and per epoch, with multiply-adds\n"
-            "  fig-time     fig1 against seconds\n"
-            "  fig-vr       VR-CCD against VRO-CCD on MNIST and CIFAR-10\n"
-            "  fig-same-lr  fig1 with the same learning rate for all\n"
-            "  all          all of these"
-        ),
-        example=(
-            "cyclade reproduce fig1 --quick\n"
-            "  cyclade reproduce fig1 --data-dir data --device cuda --out out\n"
-            "  cyclade reproduce all --quick --seeds 1 --out out/small"
-        ),
-    )
-    _add_settings(reproduce, (*PAPER, "all"))
-    study = command(
-        commands,
-        "study",
-        _make,
-        help="experiments beyond the paper",
-        description=(
-            "Where does the cyclic scheme win, and what does it cost?\n\n"
-            "  batch        SGD and three kinds of SCCD as the batch grows\n"
-            "  order        orders of the blocks, and their number"
-        ),
-        example=(
-            "cyclade study batch --quick\n"
-            "  cyclade study order --data-dir data --device cuda --out out"
-        ),
-    )
-    _add_settings(study, STUDIES)
+    _add_settings(command(commands, "reproduce", _reproduce), (*PAPER, "all"))
+    _add_settings(command(commands, "study", _study), STUDIES)
 
-    report = command(
-        commands,
-        "report",
-        _report,
-        help="a page with figures and tables",
-        description=(
-            "Write one self-contained page about all runs at or below a folder, and its figures\n"
-            "as PNG and PDF beside it. With --pack, results to keep: the runs as two tables\n"
-            "(runs.jsonl, histories.csv) in another folder, and the page there."
-        ),
-        example="cyclade report out/fig1\n  cyclade report out/fig1 --out page.html\n"
-        "  cyclade report out/fig1 --pack docs/results/fig1",
-    )
+    report = command(commands, "report", _report)
     report.add_argument("folder", metavar="RUNS", help="a folder with runs")
     report.add_argument("--out", metavar="PAGE", help="the page (default: RUNS/report.html)")
     other = report.add_mutually_exclusive_group()
@@ -124,24 +60,28 @@ def _add_settings(parser: Parser, names: tuple[str, ...]) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="in small: digits, few epochs, minutes on two cores"
     )
-    add_out(parser, "results go to DIR/NAME", "out")
+    add_options(parser, "--out", help="results go to DIR/NAME (default: out)")
     parser.add_argument("--dataset", metavar="NAME", help="instead of the plan's own")
     parser.add_argument("--epochs", type=int, metavar="N", help="of the final runs")
     parser.add_argument("--tune-epochs", type=int, metavar="N", help="of the tuning runs")
     add_seeds(parser, "final runs of each curve")
-    _add_where(parser)
-
-
-def _add_where(parser: Parser) -> None:
-    add_data_dir(parser)
-    add_device(parser)
-    add_jobs(parser)
+    add_options(parser, *WHERE)
 
 
 # -------------------------------------------------------------------------------------------- tune
 
 
 def _tune(chosen: argparse.Namespace) -> None:
+    """Search the initial learning rate.
+
+    Search the initial learning rate of a config by grid, for each method given, on
+    images held out of the training set. The grid grows where the best is at its edge.
+    The same command resumes.
+
+    example:
+      cyclade tune --epochs 20 --methods SGD SCCD --lrs 0.05 0.1 0.2 --out out/tune
+      cyclade tune run.toml --seeds 3 --device cuda --data-dir data --out out/tune
+    """
     from cyclade.experiments import ConfigError, verify
     from cyclade.experiments.config import MOST
     from cyclade.experiments.device import resolve
@@ -193,6 +133,42 @@ def _tuned_table(tuned: list[Tuned]) -> str:
 
 
 # ------------------------------------------------------------------------------- reproduce, study
+
+
+def _reproduce(chosen: argparse.Namespace) -> None:
+    """The paper's experiments.
+
+    Make an experiment of the paper from tuning to report. The same command goes on
+    after an interruption.
+
+      fig1         SGD, SCCD, PAGE, VRO-CCD by epoch, each at its best learning rate
+      table1       seconds per iteration and per epoch, with multiply-adds
+      fig-time     fig1 against seconds
+      fig-vr       VR-CCD against VRO-CCD on MNIST and CIFAR-10
+      fig-same-lr  fig1 with the same learning rate for all
+      all          all of these
+
+    example:
+      cyclade reproduce fig1 --quick
+      cyclade reproduce fig1 --data-dir data --device cuda --out out
+      cyclade reproduce all --quick --seeds 1 --out out/small
+    """
+    _make(chosen)
+
+
+def _study(chosen: argparse.Namespace) -> None:
+    """Experiments beyond the paper.
+
+    Where does the cyclic scheme win, and what does it cost?
+
+      batch        SGD and three kinds of SCCD as the batch grows
+      order        orders of the blocks, and their number
+
+    example:
+      cyclade study batch --quick
+      cyclade study order --data-dir data --device cuda --out out
+    """
+    _make(chosen)
 
 
 def _make(chosen: argparse.Namespace) -> None:
@@ -257,6 +233,17 @@ def _make(chosen: argparse.Namespace) -> None:
 
 
 def _report(chosen: argparse.Namespace) -> None:
+    """A page with figures and tables.
+
+    Write one self-contained page about all runs at or below a folder, and its figures
+    as PNG and PDF beside it. With --pack, results to keep: the runs as two tables
+    (runs.jsonl, histories.csv) in another folder, and the page there.
+
+    example:
+      cyclade report out/fig1
+      cyclade report out/fig1 --out page.html
+      cyclade report out/fig1 --pack docs/results/fig1
+    """
     from cyclade.experiments.archive import pack, unpack
     from cyclade.experiments.report import report, summary
 

@@ -11,16 +11,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cyclade.cli.arguments import (
-    add_config,
-    add_data_dir,
-    add_device,
-    add_json,
-    add_out,
-    command,
-    config_of,
-    tell,
-)
+from cyclade.cli.arguments import add_config, add_options, command, config_of, tell
 
 if TYPE_CHECKING:
     from cyclade.experiments import RunResult
@@ -28,73 +19,39 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """The four commands."""
-    config = command(
-        commands,
-        "config",
-        _config,
-        help="every key of a run, and what it accepts",
-        description=(
-            "List every key of a run's config with its type, default and range. With --toml,\n"
-            "print a whole config to start from."
-        ),
-        example=(
-            "cyclade config\n  cyclade config --toml --dataset mnist --method PAGE > run.toml"
-        ),
-    )
+    config = command(commands, "config", _config)
     config.add_argument("--toml", action="store_true", help="print a config instead of the list")
     add_config(config)
 
-    data = command(
-        commands,
-        "data",
-        _data,
-        help="list, fetch or check the data sets",
-        description=(
-            "List the data sets; with names, fetch these from their official sources and check\n"
-            "every file."
-        ),
-        example=(
-            "cyclade data\n  cyclade data cifar10 mnist --data-dir data\n"
-            "  cyclade data cifar10 --check"
-        ),
-    )
+    data = command(commands, "data", _data)
     data.add_argument("names", nargs="*", metavar="NAME", help="a data set (default: list all)")
-    add_data_dir(data)
+    add_options(data, "--data-dir")
     data.add_argument("--check", action="store_true", help="only check what is there")
 
-    run = command(
-        commands,
-        "run",
-        _run,
-        help="train one run, or resume it",
-        description="Train one run; the same command resumes it after an interruption.",
-        example=(
-            "cyclade run --epochs 5 --out out/first\n"
-            "  cyclade run --dataset mnist --method VRO-CCD --lr 0.005 --out out/vro\n"
-            "  cyclade run run.toml --seed 1 --set batch=256 --device cuda --out out/seed1"
-        ),
-    )
+    run = command(commands, "run", _run)
     add_config(run)
-    add_out(run, "the folder of the run", "out/runs/ and a name made of its config")
-    add_data_dir(run)
-    add_device(run)
+    where = "the folder of the run (default: out/runs/ and a name made of its config)"
+    add_options(run, "--out", help=where)
+    add_options(run, "--data-dir", "--device", "--quiet")
 
-    show = command(
-        commands,
-        "show",
-        _show,
-        help="a table of runs",
-        description="A table of all runs at or below a folder.",
-        example="cyclade show out\n  cyclade show out --json",
-    )
+    show = command(commands, "show", _show)
     show.add_argument("folder", metavar="DIR", help="a run folder, or one that holds run folders")
-    add_json(show)
+    add_options(show, "--json")
 
 
 # ------------------------------------------------------------------------------------ config, data
 
 
 def _config(chosen: argparse.Namespace) -> None:
+    """Every key of a run, and what it accepts.
+
+    List every key of a run's config with its type, default and range. With --toml,
+    print a whole config to start from.
+
+    example:
+      cyclade config
+      cyclade config --toml --dataset mnist --method PAGE > run.toml
+    """
     made = config_of(chosen)  # what was given is checked in any case
     tell(made.to_toml() if chosen.toml else "\n".join(_listed()), end="" if chosen.toml else "\n")
 
@@ -132,6 +89,16 @@ def _shown(value: Any) -> str:
 
 
 def _data(chosen: argparse.Namespace) -> None:
+    """List, fetch or check the data sets.
+
+    List the data sets; with names, fetch these from their official sources and check
+    every file.
+
+    example:
+      cyclade data
+      cyclade data cifar10 mnist --data-dir data
+      cyclade data cifar10 --check
+    """
     from cyclade.experiments import fetch, verify
 
     if not chosen.names:
@@ -167,6 +134,15 @@ def _sets(data_dir: str | None) -> str:
 
 
 def _run(chosen: argparse.Namespace) -> None:
+    """Train one run, or resume it.
+
+    Train one run; the same command resumes it after an interruption.
+
+    example:
+      cyclade run --epochs 5 --out out/first
+      cyclade run --dataset mnist --method VRO-CCD --lr 0.005 --out out/vro
+      cyclade run run.toml --seed 1 --set batch=256 --device cuda --out out/seed1
+    """
     from cyclade.experiments import run
     from cyclade.experiments.display import Display
 
@@ -210,6 +186,14 @@ def _hint(result: RunResult) -> str:
 
 
 def _show(chosen: argparse.Namespace) -> None:
+    """A table of runs.
+
+    A table of all runs at or below a folder.
+
+    example:
+      cyclade show out
+      cyclade show out --json
+    """
     from cyclade.experiments import ExperimentError, find_runs
     from cyclade.experiments.display import aligned
 

@@ -264,7 +264,7 @@ def fig_same_lr(settings: Settings) -> Plan:
             Claim(
                 "SCCD performs better than SGD, VRO-CCD better than PAGE",
                 checks=(
-                    *compared("SCCD", "SGD", *AHEAD, **plain),
+                    *compared("SCCD", "SGD", *AHEAD, spectral=None),
                     *(
                         Check(
                             {"method": "VRO-CCD", **plain, "lr": lr},
@@ -280,7 +280,7 @@ def fig_same_lr(settings: Settings) -> Plan:
             Claim("PAGE without normalisation bears at most η = 0.005", "0.005"),
             Claim(
                 "SCCD stagnates earlier than SGD, as η is too small for it",
-                checks=compared("SGD", "SCCD", "train_loss", **plain),
+                checks=compared("SGD", "SCCD", "train_loss", spectral=None),
             ),
         ),
         notes=(

@@ -1,4 +1,4 @@
-"""Beyond the paper: how the cyclic scheme fares as batches grow, and what the order of blocks does."""
+"""Beyond the paper: the cyclic scheme as batches grow, and the order and number of blocks."""
 
 from __future__ import annotations
 

@@ -43,22 +43,13 @@ RULE = (
 
 @dataclass(frozen=True)
 class Paired:
-    """Differences over the seeds that both have: mean ± `half` is the interval (two or more)."""
+    """Differences over the seeds that both have; `low` to `high` is the interval (two or more)."""
 
     n: int
-    mean: float | None
-    half: float | None
-    ahead: int
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of the interval."""
-        return None if self.mean is None or self.half is None else self.mean - self.half
-
-    @property
-    def high(self) -> float | None:
-        """The upper end of the interval."""
-        return None if self.mean is None or self.half is None else self.mean + self.half
+    ahead: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     def verdict(self, lost: int = 0, others_lost: int = 0) -> str:
         """By the rule; `lost` seeds on which only this one diverged, `others_lost` the other."""
@@ -79,19 +70,17 @@ def paired(differences: Sequence[float]) -> Paired:
     Example
     -------
     >>> found = paired([1.0, 2.0, 3.0])
-    >>> found.ahead, found.mean, round(found.half, 3), found.verdict()
-    (3, 2.0, 2.484, 'not decided')
+    >>> found.ahead, found.mean, round(found.low, 3), found.verdict()
+    (3, 2.0, -0.484, 'not decided')
     """
     n, ahead = len(differences), sum(d > 0 for d in differences)
-    if n == 0:
-        return Paired(0, None, None, 0)
-    mean = statistics.fmean(differences)
-    if n == 1:
-        return Paired(1, mean, None, ahead)
+    if n < 2:
+        return Paired(n, ahead, *differences)
     from scipy.special import stdtrit
 
+    mean = statistics.fmean(differences)
     half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * statistics.stdev(differences) / math.sqrt(n)
-    return Paired(n, mean, half, ahead)
+    return Paired(n, ahead, mean, mean - half, mean + half)
 
 
 @dataclass(frozen=True)

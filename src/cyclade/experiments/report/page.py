@@ -9,7 +9,6 @@ import base64
 import json
 import os
 import shlex
-from collections.abc import Iterator
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.resources import files
@@ -23,7 +22,7 @@ import cyclade
 from cyclade.experiments.archive import starts
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.report import tables
-from cyclade.experiments.report.board import ALONE, Board, overview
+from cyclade.experiments.report.board import ALONE, Board
 from cyclade.experiments.report.claims import RULE, claims_table, headline
 from cyclade.experiments.report.figures import WITHOUT, Printed
 from cyclade.experiments.report.payload import embedded
@@ -32,40 +31,39 @@ from cyclade.experiments.report.tables import Table
 
 def page(board: Board, data: dict[str, Any], printed: Printed | None) -> str:
     """The whole page; `data` is its `payload`, `printed` the figures beside it (None: none)."""
-    plan = board.plan
+    plan, timing = board.plan, board.timing
     verdict, sentence = headline(board)
-    script = f"{_resource('chart.js')}\n{_resource('page.js')}"
     everything: dict[str, Any] = {
-        "title": plan.title or plan.name or f"Runs in {board.root.resolve().name}",
-        "css": Markup(_resource("page.css")),
-        "version": cyclade.__version__,
+        "board": board,
         "plan": plan,
         "panels": board.panels,
         "entries": board.entries,
-        "timing": board.timing,
-        "times_table": board.timing and tables.timing_table(board.timing),
+        "timing": timing,
+        "title": plan.title or plan.name or f"Runs in {board.root.resolve().name}",
+        "css": Markup(_resource("page.css")),
+        "script": Markup(f"{_resource('chart.js')}\n{_resource('page.js')}"),
+        "data": Markup(embedded(data)),
+        "version": cyclade.__version__,
+        "times_table": timing and tables.timing_table(timing),
         "verdict": verdict,
         "sentence": sentence,
-        "facts": list(_facts(board)),
-        "bad": list(_unended(board)),
         "claims": claims_table(board),
         "rule": RULE if any(claim.checks for claim in plan.paper) else "",
         "ends": tables.full_table(board),
         "tunings": tables.tuning_tables(board),
         "runs": tables.run_table(board),
         "machines": _machines(board),
-        "configurations": list(_configurations(board)),
-        "commands": [
-            *filter(None, [plan.command]), f"cyclade report {shlex.quote(str(board.root))}"
-        ],
+        "own_axis": data["overview"] is not None,
+        "seconds_alone": ALONE in board.x_keys,
+        "beside": max((s.get("side_by_side", 1) for r in board.runs for s in starts(r)), default=1),
+        "made_by": f"cyclade report {shlex.quote(str(board.root))}",
         "printed": printed,
         "picture": printed and base64.b64encode(printed.main).decode(),
         "without": WITHOUT,
-        "figure_notes": list(_figure_notes(board)),
-        "data": Markup(embedded(data)),
-        "script": Markup(script),
         "count": count,
-    }  # fmt: skip
+        "commands": lambda g: [_command(run.config, _again(run.folder, board)) for run in g.runs],
+        "toml": _without_seed,
+    }
     return _templates().get_template("page.html").render(everything)
 
 
@@ -96,64 +94,13 @@ def _templates() -> Environment:
     )  # fmt: skip
 
 
-# --------------------------------------------------------------------------- the top, the figures
-
-
-def _facts(board: Board) -> Iterator[str]:
-    if board.plan.times:
-        yield f"{count(len(board.timing.rows if board.timing else ()), 'configuration')} timed"
-        return
-    yield count(len(board.runs), "run")
-    yield count(len(board.groups), "configuration")
-    yield count(len({run.config.seed for run in board.runs}), "seed")
-
-
-def _unended(board: Board) -> Iterator[str]:
-    for status in ("diverged", "unfinished"):
-        found = sum(run.status == status for run in board.runs)
-        if found:
-            yield f"{found} {status}"
-
-
-def _figure_notes(board: Board) -> Iterator[str]:
-    yield (
-        "Lines are means over seeds, taken epoch by epoch; on the other axes a point lies at the "
-        "mean of where its seeds were after that epoch. A line fades where not all seeds have got "
-        "to yet. Runs that diverged are left out of means: they are thin lines that end in a cross."
-    )
-    beside = [start.get("side_by_side", 1) for run in board.runs for start in starts(run)]
-    if max(beside, default=1) > 1:
-        yield (
-            f"Recorded seconds are of up to {max(beside)} runs side by side on one machine, so "
-            "they are longer than those of a run alone."
-        )
-    if ALONE in board.x_keys and board.timing is not None:
-        where = f" on {board.timing.device}" if board.timing.device else ""
-        yield f"“Of a run alone” is the epoch times the seconds per epoch timed{where}."
-    if overview(board) is not None:
-        yield "Open circles are means over fewer runs, as some of them did not finish."
-    if board.copies:
-        were = "was" if board.copies == 1 else "were"
-        yield (
-            f"{count(board.copies, 'run')} with the same config and seed as another {were} counted "
-            "once."
-        )
-
-
 # --------------------------------------------------------------------------- how it was made
 
 
-def _configurations(board: Board) -> Iterator[dict[str, Any]]:
-    for panel, number, group in ((p, *member) for p in board.panels for member in p.members):
-        seeds = "seed" if len(group.runs) == 1 else "seeds"
-        seeds += f" {', '.join(str(run.config.seed) for run in group.runs)}"
-        lines = group.config.to_toml().splitlines(True)
-        yield {
-            "name": ", ".join(filter(None, (board.entries[number].label, panel.title))),
-            "seeds": f"lr {group.config.lr:g}, {seeds}",
-            "toml": "".join(line for line in lines if not line.startswith("seed ")),
-            "commands": [_command(run.config, _again(run.folder, board)) for run in group.runs],
-        }
+def _without_seed(config: RunConfig) -> str:
+    """A config for all seeds."""
+    lines = config.to_toml().splitlines(True)
+    return "".join(line for line in lines if not line.startswith("seed "))
 
 
 def _again(folder: Path, board: Board) -> Path:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cyclade.experiments.folder import RunResult
-from cyclade.experiments.report.board import X_LABELS, Y_LABELS, Board, limits, overview, value
-from cyclade.experiments.report.groups import Group, Value, curve, ended, last
+from cyclade.experiments.report.board import X_LABELS, Y_LABELS, Board, limits, value
+from cyclade.experiments.report.groups import Group, Spread, Value, curve, ended, last
 
 _LOSSES = ("train_loss",)
+_NUMBER_LABELS = {"batch": "b, images in a batch"}
+_ENOUGH = 3
 
 
 def payload(board: Board) -> dict[str, Any]:
@@ -53,55 +55,69 @@ def _series(board: Board, number: int, group: Group) -> dict[str, Any]:
 
 
 def _overview(board: Board) -> dict[str, Any] | None:
-    """The ends against the number that panels are split by, as one more panel."""
-    found = overview(board)
-    if found is None:
+    """The ends of runs by the number that panels are split by, as one more panel.
+
+    None if panels are few, or are not split by some positive numbers alone.
+    """
+    if len(board.split) != 1 or len(board.panels) < _ENOUGH:
         return None
+    (key,) = board.split
+    ends: dict[int, list[tuple[float, Group]]] = {}
+    for number, group in (member for panel in board.panels for member in panel.members):
+        at = getattr(group.config, key)
+        if isinstance(at, bool) or not isinstance(at, int | float) or at <= 0:
+            return None
+        if ended(group):
+            ends.setdefault(number, []).append((at, group))
     series = []
-    for number, ends in found.ends.items():
-        ys = {
-            key: {
-                name: [_number(getattr(last(ended(group), value(key)), name)) for _, group in ends]
-                for name in ("mean", "sd", "low", "high", "n")
-            }
-            for key in board.y_keys
-        }
+    for number, some in ends.items():
+        runs = [ended(group) for _, group in some]
         mean = {
-            "epochs": [at for at, _ in ends],
-            "x": {found.key: [_number(found.place(at)) for at, _ in ends]},
-            "y": ys,
+            "epochs": [at for at, _ in some],
+            "x": {key: [_place(at) for at, _ in some]},
+            "y": {y: _columns(last(one, value(y)) for one in runs) for y in board.y_keys},
         }
-        seeds = max(len(ended(group)) for _, group in ends)
-        series.append({"entry": number, "seeds": seeds, "mean": mean, "runs": []})
+        series.append({"entry": number, "seeds": max(map(len, runs)), "mean": mean, "runs": []})
+    values = sorted({at for some in ends.values() for at, _ in some})
     return {
-        "title": found.title,
-        "subtitle": found.subtitle,
+        "title": f"Where the runs ended, by {key}",
+        "subtitle": board.panels[0].subtitle,
         "limits": dict.fromkeys(board.y_keys),
         "axis": {
-            "key": found.key,
-            "label": found.label,
-            "ticks": [[_number(found.place(at)), f"{at:,g}"] for at in found.values],
+            "key": key,
+            "label": _NUMBER_LABELS.get(key, key),
+            "ticks": [[_place(at), f"{at:,g}"] for at in values],
         },
         "series": series,
     }
 
 
+def _place(number: float) -> float | None:
+    """Where a value lies on the axis: batches grow by factors."""
+    return _number(math.log2(number))
+
+
 def _mean(runs: list[RunResult], xs: dict[str, Value], ys: dict[str, Value]) -> dict[str, Any]:
     """By epoch; every value is a list over the epochs, with null where there is none."""
     epochs = sorted({row.epoch for run in runs for row in run.history})
-    place = {epoch: i for i, epoch in enumerate(epochs)}
-    found: dict[str, Any] = {"epochs": epochs, "x": {}, "y": {}}
-    for key, x in xs.items():
-        found["x"][key] = _filled(
-            len(epochs), {place[p.epoch]: p.x for p in curve(runs, x, _always)}
-        )
-    for key, y in ys.items():
-        points = {place[p.epoch]: p.y for p in curve(runs, _always, y)}
-        found["y"][key] = {
-            name: _filled(len(epochs), {i: getattr(s, name) for i, s in points.items()})
-            for name in ("mean", "sd", "low", "high", "n")
-        }
-    return found
+
+    def spreads(key: Value) -> list[Spread | None]:
+        found = {point.epoch: point.y for point in curve(runs, _always, key)}
+        return [found.get(epoch) for epoch in epochs]
+
+    return {
+        "epochs": epochs,
+        "x": {key: _columns(spreads(x), ("mean",))["mean"] for key, x in xs.items()},
+        "y": {key: _columns(spreads(y)) for key, y in ys.items()},
+    }
+
+
+def _columns(
+    spreads: Iterable[Spread | None], names: Sequence[str] = ("mean", "sd", "low", "high", "n")
+) -> dict[str, list[float | None]]:
+    """Spreads as a list for each of these fields."""
+    found = list(spreads)
+    return {name: [_number(getattr(one, name, None)) for one in found] for name in names}
 
 
 def _single(run: RunResult, xs: dict[str, Value], ys: dict[str, Value]) -> dict[str, Any]:
@@ -115,10 +131,6 @@ def _single(run: RunResult, xs: dict[str, Value], ys: dict[str, Value]) -> dict[
 
 def _always(_: object) -> float:
     return 0.0
-
-
-def _filled(length: int, values: dict[int, float | None]) -> list[float | None]:
-    return [_number(values.get(i)) for i in range(length)]
 
 
 def _numbers(values: Iterable[float]) -> list[float | None]:
