@@ -310,12 +310,12 @@ def minimize_refuses_what_ranks_cannot_share() -> None:
 
 
 def overlap_changes_no_bit() -> None:
-    """The lagged gradient and the next block's forward pass ahead of their turn, or not."""
+    """The lagged gradient ahead of its turn, or not."""
     from cyclade.optim.ranks.reducing import Reduced
 
     ahead = Reduced._meanwhile
     seen = []
-    for name, order in (("VRO-CCD", "forward"), ("SCCD", "backward"), ("VRO-CCD", "backward")):
+    for name, order in (("VRO-CCD", "forward"), ("VRO-CCD", "backward")):
         with_overlap = run(name, order=order)
         Reduced._meanwhile = lambda self, j: None  # type: ignore[method-assign]
         try:

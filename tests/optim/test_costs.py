@@ -58,12 +58,8 @@ def test_the_figures_of_lenet() -> None:
     total = sum(c * (2 * i + 3) for i, c in enumerate(LENET))
     assert sgd_cost(LENET) == 3 * sum(LENET) - LENET[0]
     assert cycle_cost(LENET, starts, "forward") == total - LENET[-1]
-    assert cycle_cost(LENET, starts, "backward") == sum(2 * c * i for i, c in enumerate(LENET, 1))
+    assert cycle_cost(LENET, starts, "backward") == total - LENET[-1]
     assert overhead(LENET, starts, "forward") == pytest.approx(1.68, abs=5e-3)
-    assert overhead(LENET, starts, "backward") == pytest.approx(1.27, abs=5e-3)
-    assert cycle_cost(LENET, starts, "backward", keep=False) == total - LENET[-1]
-    assert overhead(LENET, starts, prune=False) == pytest.approx(5.0)
-    assert overhead(LENET, starts, cache=False) == pytest.approx(2.67, abs=5e-3)
     assert overhead(LENET, [0]) == 1.0
 
 
@@ -112,24 +108,23 @@ def test_balance_is_best(costs: list[float], data: st.DataObject) -> None:
     st.lists(st.integers(0, 50).map(float), min_size=1, max_size=7),
     st.floats(1.0, 4.0),
     st.sampled_from(["forward", "backward"]),
-    st.booleans(),
 )
-def test_finest_is_finest(costs: list[float], budget: float, order: str, keep: bool) -> None:
-    found = finest_under(costs, budget, order, keep=keep)
+def test_finest_is_finest(costs: list[float], budget: float, order: str) -> None:
+    found = finest_under(costs, budget, order)
     m = len(costs)
-    assert overhead(costs, found, order, keep=keep) <= budget
-    cheapest = min(overhead(costs, p, order, keep=keep) for p in partitions(m, len(found)))
-    assert overhead(costs, found, order, keep=keep) == pytest.approx(cheapest)
+    assert overhead(costs, found, order) <= budget
+    cheapest = min(overhead(costs, p, order) for p in partitions(m, len(found)))
+    assert overhead(costs, found, order) == pytest.approx(cheapest)
     if len(found) < m:
         finer = partitions(m, len(found) + 1)
-        assert min(overhead(costs, p, order, keep=keep) for p in finer) > budget
+        assert min(overhead(costs, p, order) for p in finer) > budget
 
 
 def test_budgets_on_lenet() -> None:
     assert finest_under(LENET, 2.0) == [0, 1, 2, 3, 4]
     assert finest_under(LENET, 1.0) == [0]
     assert finest_under(LENET, 1.5) == [0, 2, 3, 4]
-    assert finest_under(LENET, 1.3, "backward") == [0, 1, 2, 3, 4]
+    assert finest_under(LENET, 1.7, "backward") == [0, 1, 2, 3, 4]
     assert len(finest_under([1.0] * 100, 3.0)) > 3
     with pytest.raises(ValueError, match="5 stages cannot be merged into 6 blocks"):
         balance(LENET, 6)

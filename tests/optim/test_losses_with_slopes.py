@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy
-from cyclade.optim.losses import slope_of, torch_slope
+from cyclade.optim.net import slope_of, torch_slope
 
 
 def model() -> nn.Sequential:

@@ -870,7 +870,7 @@ def test_without_torchs_private_backward_the_public_one_gives_the_same(
 
 
 def test_a_gradient_whose_sum_overflows_is_finite() -> None:
-    from cyclade.optim.cycle.finite import _finite
+    from cyclade.optim.cycle.sweep import _finite
 
     large = torch.full((8,), 3e38)
     assert _finite(large)

@@ -65,7 +65,7 @@ def test_two_blocks_cost_at_least_four_thirds() -> None:
         costs = rng.exponential(size=6).tolist()
         for start in range(1, 6):
             for order in ("forward", "backward"):
-                assert overhead(costs, [0, start], order, keep=False) >= TWO_BLOCKS
+                assert overhead(costs, [0, start], order) >= TWO_BLOCKS
 
 
 def test_layers_that_share_a_stage_are_not_taken_for_free() -> None:

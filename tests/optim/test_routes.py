@@ -295,9 +295,9 @@ def test_the_proof_is_made_once_for_each_condition(monkeypatch: pytest.MonkeyPat
     proofs: list[bool] = []
     model = Keeps().double()
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    prove = Routes.prove
+    prove = Routes._find_route
     monkeypatch.setattr(
-        Routes, "prove", lambda *a, **k: (proofs.append(model.training), prove(*a, **k))
+        Routes, "_find_route", lambda *a, **k: (proofs.append(model.training), prove(*a, **k))
     )
     x, y = batch()
     for training in (True, True, False, True, False, True):

@@ -250,7 +250,7 @@ class Prices:
     def __init__(self, config: RunConfig, optimizer: Any, image: Tensor) -> None:
         net = optimizer.net
         costs = stage_costs(net.chain, Inputs((image,), {}))
-        cycle = cycle_cost(costs, net.starts, direction(config.order), keep=False)
+        cycle = cycle_cost(costs, net.starts, direction(config.order))
         self._formation = cycle
         self._step = cycle
         if config.order == "greedy":
@@ -279,4 +279,4 @@ class Prices:
 
 def _alone(costs: list[float], starts: list[int], j: int) -> float:
     """The price of block j by itself, from the images on."""
-    return cycle_cost(costs, starts, lambda m: [j], keep=False)
+    return cycle_cost(costs, starts, lambda m: [j])

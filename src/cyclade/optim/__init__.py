@@ -3,7 +3,8 @@
 A map, in the order in which it is best read:
 
 - `reference`: SCCD and VRO-CCD written literally, on any model, in one screen;
-- `methods`: the five optimizers; `optimizer`, the shell they share (with `arguments` and `views`);
+- `methods`: the five optimizers; `optimizer`, the shell they share (with `arguments`, `state` and
+  `views`);
 - `runner`: what one step does with `core.cycle`, along a `net` on `batches` by `options`;
 - `cycle/`: the staged sweep, steps and prox, whose turn it is, and the lagged point;
 - `stages/`: a model cut into stages that repeat themselves exactly (`cutting` chooses how,
@@ -24,11 +25,11 @@ with needs("cyclade.optim", "torch"):
 from cyclade.optim.blocks.costs import CostWarning
 from cyclade.optim.blocks.order_lock import LockWarning
 from cyclade.optim.checkpoints import Checkpoints, CheckpointWarning
-from cyclade.optim.cycle.finite import NotFiniteError
+from cyclade.optim.cycle.sweep import NotFiniteError
 from cyclade.optim.losses import CrossEntropy
 from cyclade.optim.methods import PAGE, SCCD, SGD, VRCCD, VROCCD
-from cyclade.optim.optimizer import ProofReport
 from cyclade.optim.page_sampler import PageBatchSampler
+from cyclade.optim.proof.routes import ProofReport
 from cyclade.optim.pruning import PruneReport, SparsityReport, prune, sparsity
 from cyclade.optim.spectral import spectral_normalise
 from cyclade.optim.stages import CutWarning

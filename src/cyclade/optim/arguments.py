@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from cyclade._checks import meant
@@ -271,16 +270,6 @@ def rates_of(lr: Any, m: int) -> list[Any]:
     if isinstance(lr, Tensor):  # one tensor per group, so that schedulers may differ
         return [lr.clone() for _ in rates]
     return rates
-
-
-def refuse_half() -> None:
-    """Refuse float16 autocast, which needs a loss scaler."""
-    for device in ("cuda", "cpu"):
-        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
-            raise ValueError(
-                "float16 autocast needs a GradScaler, which cannot scale block after block: use "
-                "bfloat16"
-            )
 
 
 def refuse_accumulated(parameters: Mapping[str, nn.Parameter]) -> None:

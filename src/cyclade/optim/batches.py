@@ -29,7 +29,13 @@ def as_batches(
     pairs, sizes = _pairs(inputs, target, loss_fn, count)
     if sum(sizes) == 0:
         raise ValueError("step got an empty batch")
-    return _weighed(pairs, sizes, micro_batch_weights(loss_fn, pairs, sizes, weights, count))
+    if weights is None and len(pairs) == 1:
+        return _counting(pairs, sizes, [1.0])
+    batches = _counting(pairs, sizes, _counts(loss_fn, pairs, sizes, weights, count))
+    total = sum(batch.weight for batch in batches)
+    if total == 0:
+        raise ValueError("no label of this batch counts: all are ignored, or weigh nothing")
+    return shares(batches, total)
 
 
 def as_part(
@@ -37,14 +43,20 @@ def as_part(
 ) -> tuple[list[Batch], int]:
     """The same for one rank's part of a batch, which may be empty, and its samples.
 
-    The weights are what each micro-batch counts (NaN where losses simply add up): shares of the
+    The weights are what each micro-batch counts (NaN where losses simply add up): `shares` of the
     whole batch they become once the other ranks have counted theirs.
     """
     pairs, sizes = _pairs(inputs, target, loss_fn, count)
-    counts = micro_batch_counts(loss_fn, pairs, sizes, weights, count)
-    if counts is None:
-        counts = [math.nan if size else 0.0 for size in sizes]
-    return _weighed(pairs, sizes, counts), sum(sizes)
+    counts = _counts(loss_fn, pairs, sizes, weights, count)
+    return _counting(pairs, sizes, counts), sum(sizes)
+
+
+def shares(batches: list[Batch], total: float) -> list[Batch]:
+    """The batches with their shares of what counts in all; 1 each where losses add up (NaN)."""
+    return [
+        replace(batch, weight=1.0 if math.isnan(total) else batch.weight / total)
+        for batch in batches
+    ]
 
 
 def _pairs(
@@ -69,11 +81,11 @@ def _pairs(
     return pairs, [batch_size(x) if count is None else count(x, y) for x, y in pairs]
 
 
-def _weighed(pairs: list[tuple[Any, Any]], sizes: list[int], weights: list[float]) -> list[Batch]:
+def _counting(pairs: list[tuple[Any, Any]], sizes: list[int], counts: list[float]) -> list[Batch]:
     return [
-        Batch(as_inputs(x), y, weight, size)
-        for (x, y), size, weight in zip(pairs, sizes, weights, strict=True)
-        if weight != 0.0
+        Batch(as_inputs(x), y, count, size)
+        for (x, y), size, count in zip(pairs, sizes, counts, strict=True)
+        if count != 0.0
     ]
 
 
@@ -162,32 +174,26 @@ def first_tensor(x: Any) -> Tensor | None:
     return None
 
 
-def micro_batch_weights(
-    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None,
-    count: Count | None = None,
+def _counts(
+    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any,
+    count: Count | None,
 ) -> list[float]:  # fmt: skip
-    """The factor of each micro-batch's loss, where together they are the batch."""
-    if given is None and len(pairs) == 1:
-        return [1.0]
-    counts = micro_batch_counts(loss_fn, pairs, sizes, given, count)
-    return [1.0] * len(pairs) if counts is None else _shares(counts)
-
-
-def micro_batch_counts(
-    loss_fn: Any, pairs: Sequence[tuple[Any, Any]], sizes: Sequence[int], given: Any = None,
-    count: Count | None = None,
-) -> list[float] | None:  # fmt: skip
-    """What each micro-batch counts in a mean; None for losses that simply add up.
+    """What each micro-batch counts in a mean; NaN for losses that simply add up.
 
     A mean over samples counts by their number; PyTorch's losses of labels divide by the labels that
-    are not ignored, or by the sum of their class weights; sums simply add up. What a loss of the
-    user's does with ignored labels cannot be known: then the weights must be `given`.
+    are not ignored, or by the sum of their class weights. What a loss of the user's does with
+    ignored labels cannot be known: then the weights must be `given`.
     """
     if given is not None:
-        return _checked(given, len(pairs))
+        weights = [float(w) for w in given]
+        if len(weights) != len(pairs):
+            raise ValueError(f"weights must be one number for each of {len(pairs)} micro-batches")
+        if not all(math.isfinite(w) and w >= 0 for w in weights):
+            raise ValueError(f"weights must be finite and at least 0, got {weights}")
+        return weights
     targets = [_labels(x, y) for x, y in pairs]
     if getattr(loss_fn, "reduction", "mean") == "sum":
-        return None
+        return [math.nan if size else 0.0 for size in sizes]
     ignored = _IGNORED if loss_fn in _FUNCTIONS else getattr(loss_fn, "ignore_index", None)
     if ignored is not None and all(t is not None for t in targets):
         classes = getattr(loss_fn, "weight", None)
@@ -215,19 +221,3 @@ def _labels(x: Any, y: Any) -> Tensor | None:
 def _counted(target: Tensor, ignored: int, classes: Tensor | None) -> float:
     kept = target[target != ignored]
     return float(kept.numel() if classes is None else classes[kept].sum())
-
-
-def _checked(given: Any, count: int) -> list[float]:
-    weights = [float(w) for w in given]
-    if len(weights) != count:
-        raise ValueError(f"weights must be one number for each of {count} micro-batches")
-    if not all(math.isfinite(w) and w >= 0 for w in weights):
-        raise ValueError(f"weights must be finite and at least 0, got {weights}")
-    return weights
-
-
-def _shares(counts: list[float]) -> list[float]:
-    total = sum(counts)
-    if not total > 0:
-        raise ValueError("no label of this batch counts: all are ignored, or weigh nothing")
-    return [count / total for count in counts]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Chain, Inputs
+from cyclade.optim.stages.structure import hooked
 
 Loss = Callable[..., Tensor]
 Slope = Callable[[Any, Tensor], Callable[[Tensor], Tensor]]
@@ -173,6 +176,54 @@ def own_loss(output: Any) -> Any:
         "loss_fn is None, so the model must return its loss: a scalar tensor, or a dict or object "
         f"with `loss`; got {type(output).__name__}"
     )
+
+
+def slope_of(loss_fn: Any) -> Any:
+    """The `slope` of a loss, if it belongs to its value.
+
+    A subclass that overrides the value but not the slope has none: it would be that of its parent.
+    PyTorch's cross-entropy, as a function or as a module with plain options, has `torch_slope`.
+    """
+    if loss_fn is F.cross_entropy:
+        return torch_slope
+    if type(loss_fn) is nn.CrossEntropyLoss:
+        plain = loss_fn.weight is None and loss_fn.reduction == "mean"
+        if not plain or loss_fn.label_smoothing or hooked(loss_fn):
+            return None
+        return partial(torch_slope, ignored=loss_fn.ignore_index)
+    if loss_fn is None or "slope" in getattr(loss_fn, "__dict__", {}):
+        return getattr(loss_fn, "slope", None)
+    for cls in type(loss_fn).__mro__:
+        if "slope" in vars(cls):
+            return loss_fn.slope
+        if "__call__" in vars(cls) or "forward" in vars(cls):
+            return None
+    return None
+
+
+def torch_slope(target: Tensor, output: Tensor, ignored: int = -100) -> Callable[[Tensor], Tensor]:
+    """The derivative of `F.cross_entropy` in the output, for labels or probabilities of classes.
+
+    With w_i = 1 / #(labels that are not ignored), and 0 for the ignored ones, it is
+    w_i (softmax(z_i)_c − [c = y_i]); for probabilities t_i, (softmax(z_i)_c Σ_c t_ic − t_ic) / n.
+    """
+    classes = 0 if output.dim() == 1 else 1
+    exact = torch.promote_types(output.dtype, torch.float32)  # as autocast has it
+    if target.is_floating_point():
+        n = output.numel() // output.shape[classes]
+        hot = target.to(exact) / -n
+        share = -hot.sum(classes, keepdim=True)
+    else:
+        labels = target.unsqueeze(classes)
+        counts = labels != ignored
+        share = counts / counts.sum(dtype=exact)
+        hot = torch.zeros_like(output, dtype=exact)
+        hot.scatter_(classes, labels.where(counts, 0), -share)
+
+    def at(z: Tensor) -> Tensor:
+        return torch.addcmul(hot, torch.softmax(z, classes, dtype=exact), share).to(z.dtype)
+
+    return at
 
 
 def flatten(tensors: Sequence[Tensor]) -> Tensor:

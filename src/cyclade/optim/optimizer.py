@@ -7,12 +7,10 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from cyclade.optim import views
 from cyclade.optim._warn import warn_user
@@ -26,45 +24,28 @@ from cyclade.optim.arguments import (
     check_number,
     rates_of,
     refuse_accumulated,
-    refuse_half,
     signature_of,
 )
 from cyclade.optim.batches import Count, as_inputs
 from cyclade.optim.blocks.costs import CostWarning
-from cyclade.optim.blocks.partition import placed
 from cyclade.optim.blocks.partitioning import Partitioning
 from cyclade.optim.cycle.prox import net_regularisers, no_decay_names
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.sweep import exact_autocast
-from cyclade.optim.losses import slope_of
-from cyclade.optim.net import Batch, Block, Loss, Net
-from cyclade.optim.options import BlockState, GroupOptions, restore_dtypes
-from cyclade.optim.proof.routes import Routes
+from cyclade.optim.net import Batch, Block, Loss, Net, slope_of
+from cyclade.optim.options import GroupOptions
+from cyclade.optim.proof.routes import ProofReport, Routes
 from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
 from cyclade.optim.runner import CycleRunner
-from cyclade.optim.stages import Inputs
 from cyclade.optim.stages.preserve import in_turn
+from cyclade.optim.state import BlockState, Rebuilt, restore_dtypes, saved_state
 from cyclade.regularisers import Regulariser
 from cyclade.sampling.orders import Order, as_order
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
-_AGAIN = (20, 200, 2000)  # before these steps, and each 2000 more, a route is looked at again
 
 
-@dataclass(frozen=True)
-class ProofReport:
-    """What `prove` found: the route, the blocks, and parameters whose gradient was zero."""
-
-    route: str
-    blocks: int
-    unseen: tuple[str, ...]
-
-    def __str__(self) -> str:
-        text = f"the gradients of {self.blocks} blocks (cut by {self.route}) are the model's own"
-        return text + (f"; nothing is known of {', '.join(self.unseen)}" if self.unseen else "")
-
-
-class CyclicOptimizer(Optimizer):
+class CyclicOptimizer(Rebuilt):
     """Block after block, each along its exact gradient at the partly updated point, on one batch.
 
     The base of `SCCD`, `VROCCD`, `VRCCD`, `PAGE` and `SGD`, which see for the parameters.
@@ -84,11 +65,9 @@ class CyclicOptimizer(Optimizer):
         cls.__signature__ = signature_of(cls)
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
-        """Remember the arguments, from which a copied or pickled optimizer is built again."""
+        """Refuse options that there are not, by name."""
         check_names(cls.__name__, options, cls.__signature__)
-        self = super().__new__(cls)
-        self.__dict__["_given"] = (args, options)
-        return self
+        return super().__new__(cls, *args, **options)
 
     def __init__(
         self, model: nn.Module, loss_fn: Loss | None = None,
@@ -129,7 +108,9 @@ class CyclicOptimizer(Optimizer):
         inputs = None if example is None else as_inputs(example)
         self._loss_fn, self._batch_size = loss_fn, batch_size
         with in_turn(alone=True):
-            self._routes = Routes(model, inputs, stages, compile=compile)
+            self._routes = Routes(
+                model, inputs, stages, compile=compile, recursive=self.recursive, again=not capture
+            )
         self.partitioning = Partitioning(
             model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block
         )
@@ -165,7 +146,7 @@ class CyclicOptimizer(Optimizer):
         slope = slope_of(self._loss_fn)
         net = Net(model, loss_fn, chain, self.partitioning.placed(chain), slope)
         net.weigh_losses = self._ranks.synchronised
-        self._routes.net = net
+        self._routes.net, self._routes.partitioning = net, self.partitioning
         return net
 
     def _first_groups(self, lr: Any) -> list[dict[str, Any]]:
@@ -261,6 +242,7 @@ class CyclicOptimizer(Optimizer):
             agreed = self._ranks.agree({"blocks": names})["blocks"]
             blocks = blocks if agreed == names else self.partitioning.saved(net.chain, agreed)
         net.arrange(blocks)
+        self._routes.chosen = True
         self._runner = CycleRunner(
             net, GroupOptions(net, self.param_groups, self._no_decay), BlockState(net, self.state),
             self._turns, self._rule, net_regularisers(self._reg, net),
@@ -332,13 +314,12 @@ class CyclicOptimizer(Optimizer):
                 "there) with opt.feed(x, y) in place of the backward pass. GradScaler.step does "
                 "not fit; bfloat16 autocast needs no scaler"
             )
-        refuse_half()
         if callable(inputs) and not isinstance(inputs, Tensor):
             if weights is not None:
                 raise TypeError("weights are for micro-batches: a closure weighs its own")
             return self._closure_step(inputs, refresh)
         with exact_autocast():
-            batch = self._global_batch(inputs, target, weights, refresh, self._is_proved)
+            batch = self._global_batch(inputs, target, weights, refresh)
             if self._ranks.prove(lambda every: self._prove(batch.batches, every), batch):
                 self._take_proved()
             again = self._rule.refreshes(batch.size, refresh)
@@ -347,13 +328,13 @@ class CyclicOptimizer(Optimizer):
         return self._loss
 
     def _global_batch(
-        self, inputs: Any, target: Any, weights: Any, refresh: bool | None,
-        ready: Callable[[list[Batch]], bool],
-    ) -> GlobalBatch:  # fmt: skip
+        self, inputs: Any, target: Any, weights: Any, refresh: bool | None, *, prove: bool = False
+    ) -> GlobalBatch:
         count = Count(self._batch_size, matters=self.recursive and refresh is None)
         return self._ranks.global_batch(
-            (inputs, target, self._loss_fn, weights, count), refresh, ready=ready,
-            draws=self.draws, rates=self._rates,
+            (inputs, target, self._loss_fn, weights, count), refresh, draws=self.draws,
+            ready=lambda batches: not prove and self._routes.ready(batches, self.draws),
+            rates=self._rates,
         )  # fmt: skip
 
     @contextmanager
@@ -372,9 +353,8 @@ class CyclicOptimizer(Optimizer):
         The proof takes all samples, at the present point and at one beside it, where parameters
         that are zero are not. What it shows, and what it cannot see: `docs/design/nets.md`.
         """
-        refuse_half()
         with exact_autocast():
-            batch = self._global_batch(inputs, target, None, True, lambda batches: False)
+            batch = self._global_batch(inputs, target, None, True, prove=True)
             self._ranks.prove(lambda every: self._prove(batch.batches, True, thorough=True), batch)
             self._take_proved()
         return ProofReport(self.route, self.net.m, tuple(self._routes.unseen))
@@ -437,56 +417,10 @@ class CyclicOptimizer(Optimizer):
         if self._prove(batches):
             self._take_proved()
 
-    def _is_proved(self, batches: list[Batch]) -> bool:
-        """Whether nothing has to be proved before these batches are used."""
-        return not self._due and self._was_proved(batches)
-
-    def _was_proved(self, batches: list[Batch]) -> bool:
-        self.net.check_unchanged()
-        return self._runner is not None and self._routes.proved(batches)
-
-    @property
-    def _due(self) -> bool:
-        """Whether it is time for another look at what was proved; CUDA graphs stay as they are."""
-        draws = self.draws
-        return draws > 0 and not self._capture and (draws in _AGAIN or draws % _AGAIN[-1] == 0)
-
     def _prove(self, batches: list[Batch], every: bool = False, *, thorough: bool = False) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything."""
         self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
-        if not every and batches and self._is_proved(batches):
-            return False
-        with in_turn(alone=True):
-            return self._proved_anew(batches, every, thorough)
-
-    def _proved_anew(self, batches: list[Batch], every: bool, thorough: bool) -> bool:
-        if not every and batches and self._was_proved(batches):
-            if not self._due or self._routes.still_proved(batches[0]):
-                return False
-            every = thorough = True
-        self.net.check_unchanged()
-        if not batches:
-            if self._runner is None:
-                raise ValueError("the first batch must have samples on every rank")
-            return False
-        inputs = batches[0].inputs
-        self._routes.prove(
-            batches, lambda: self._place_blocks(inputs), recursive=self.recursive, every=every,
-            thorough=thorough,
-        )  # fmt: skip
-        return True
-
-    def _place_blocks(self, inputs: Inputs) -> None:
-        """Choose the blocks for the route to be proved; once chosen they stay what they are."""
-        net, parts = self.net, self.partitioning
-        if net.whole_model:
-            parts.costs = [1.0]  # one pass a block
-        elif parts.costs is None or self._routes.recut:
-            parts.count(net.chain, inputs)
-        if self._runner is None:
-            net.arrange(parts.choose(net.chain))
-        else:
-            net.arrange(placed(net.blocks, net.model, net.chain))
+        return self._routes.prove(batches, self.draws, every=every, thorough=thorough)
 
     def _take_proved(self) -> None:
         """What follows from a proof: the blocks stand, and graphs recorded before it do not."""
@@ -528,23 +462,7 @@ class CyclicOptimizer(Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken."""
-        mine = state_dict.get("cyclade")
-        if mine is None:
-            raise ValueError(
-                f"this is not a state_dict of {type(self).__name__}: no 'cyclade' in it"
-            )
-        if mine["method"] != self.name:
-            raise ValueError(
-                f"this is the state of {mine['method']}, which {self.name} cannot go on from: "
-                "their estimates and counters differ. Load the model alone, and start afresh"
-            )
-        for number, names in mine.get("held", {}).items():
-            missing = set(names) - {str(name) for name in state_dict["state"].get(number, {})}
-            if missing:
-                raise ValueError(
-                    f"this state_dict is not whole: parameter {number} has lost "
-                    f"{', '.join(sorted(missing))}"
-                )
+        mine = saved_state(state_dict, self.name, type(self).__name__)
         super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
         for group in self.param_groups:  # older states do not know it
             group.setdefault("adagrad_norm", None)
@@ -558,19 +476,5 @@ class CyclicOptimizer(Optimizer):
             self._arrange(self.net.blocks)
             self.runner.load(mine)
 
-    def __reduce__(self) -> Any:
-        """Copied and pickled as its arguments (the model among them) and its state."""
-        args, options = self.__dict__["_given"]
-        options = {name: value for name, value in options.items() if name != "process_group"}
-        return _built_again, (type(self), args, options, self.state_dict())
-
 
 CyclicOptimizer.__signature__ = signature_of(CyclicOptimizer)
-
-
-def _built_again(
-    cls: type[CyclicOptimizer], args: Any, options: Any, state: dict[str, Any]
-) -> CyclicOptimizer:
-    optimizer = cls(*args, **options)
-    optimizer.load_state_dict(state)
-    return optimizer

@@ -1,4 +1,4 @@
-"""Options and state of every block: what its param groups say, and what it keeps.
+"""Options of every block: what its param groups say.
 
 A param group is a layer, or a block that the user has named; a block is one group or several that
 lie beside each other. So groups stay as they are, which schedulers rely on, when blocks are chosen
@@ -8,14 +8,13 @@ else must be the same.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from cyclade.optim.net import LivePoint, Net
+from cyclade.optim.net import Net
 
 if TYPE_CHECKING:
     from cyclade.optim.capture.device_numbers import DeviceNumbers
@@ -51,6 +50,11 @@ class GroupOptions:
     def sign(self) -> float:
         """−1 to maximise."""
         return -1.0 if self.groups[0]["maximize"] else 1.0
+
+    @property
+    def moments(self) -> bool:
+        """Whether any block has momentum or Adam's steps."""
+        return any(group["momentum"] or group["precondition"] == "adam" for group in self.groups)
 
     def shared(self, j: int, name: str) -> Any:
         """The option `name`, which all groups of block j must have in common."""
@@ -129,46 +133,3 @@ class GroupOptions:
 def _equal(a: Any, b: Any) -> bool:
     # Tensors may lie on a device, and are not read back: they count as different.
     return a is b if isinstance(a, Tensor) or isinstance(b, Tensor) else bool(a == b)
-
-
-class BlockState:
-    """Named places for tensors of a block, in the optimizer's `state` of its first parameter."""
-
-    def __init__(self, net: Net, state: Any) -> None:
-        self._net, self._state = net, state
-
-    def get(self, j: int, name: str, make: Callable[[], Any]) -> Any:
-        """Block j's place `name`, made on first use."""
-        state = self._state[self._net.block_parameters(j)[0]]
-        if name not in state:
-            state[name] = make()
-        return state[name]
-
-    def find(self, j: int, name: str) -> Any:
-        """What lies in block j's place `name`; None if nothing does."""
-        return self._state[self._net.block_parameters(j)[0]].get(name)
-
-    def put(self, j: int, name: str, value: Any) -> Any:
-        """Put another value into a place of block j."""
-        self._state[self._net.block_parameters(j)[0]][name] = value
-        return value
-
-    def vectors(self, name: str, point: LivePoint) -> list[Tensor]:
-        """One vector a block, made from the point on first use."""
-        return [self.get(j, name, functools.partial(point.get, j)) for j in range(self._net.m)]
-
-
-def restore_dtypes(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
-    """torch casts state to the dtype of a group's first parameter; take it as it was saved."""
-    numbers = [i for group in saved["param_groups"] for i in group["params"]]
-    params = [p for group in optimizer.param_groups for p in group["params"]]
-    for number, p in zip(numbers, params, strict=True):
-        for name, value in saved["state"].get(number, {}).items():
-            optimizer.state[p][name] = _on(value, p.device)
-
-
-def _on(value: Any, device: torch.device) -> Any:
-    """Tensors (also in lists) on `device`, in the dtype they have."""
-    if isinstance(value, Tensor):
-        return value.to(device=device, copy=True)
-    return [_on(entry, device) for entry in value] if isinstance(value, list) else value

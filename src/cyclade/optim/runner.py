@@ -16,17 +16,17 @@ from cyclade.optim.capture.device_numbers import DeviceNumbers
 from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
 from cyclade.optim.capture.turn_graphs import TurnGraphs
 from cyclade.optim.cycle.closures import ClosureSweep, ModelReplay, ModelSweep
-from cyclade.optim.cycle.finite import Checked, CheckedLag
 from cyclade.optim.cycle.lags import OneCycleBehind, Rewound
 from cyclade.optim.cycle.prox import NetProx
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.steps import NetSteps
-from cyclade.optim.cycle.sweep import StagedSweep
+from cyclade.optim.cycle.sweep import Checked, CheckedLag, StagedSweep
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
-from cyclade.optim.options import BlockState, GroupOptions
+from cyclade.optim.options import GroupOptions
 from cyclade.optim.ranks.distributed import OneProcess
 from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
+from cyclade.optim.state import BlockState
 from cyclade.regularisers import Regulariser, Zero
 from cyclade.sampling.orders import Forward
 
@@ -144,7 +144,8 @@ class CycleRunner:
 
     def _done(self, loss: Tensor) -> None:
         self.turns.done()
-        if not self.rule.recursive:  # estimates that are corrected stay alike by themselves
+        # Estimates that are corrected stay alike by themselves.
+        if self.options.moments and not self.rule.recursive:
             self.lock.look(self.turns.cycles, loss)
 
     def _form(self, now: Checked) -> Tensor:

@@ -26,8 +26,8 @@ from torch.nn.modules.dropout import _DropoutNd
 from cyclade import core
 from cyclade.blocks.lag import Lag
 from cyclade.blocks.layout import NoEstimate, Stored
-from cyclade.optim.cycle.finite import NotFiniteError
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
+from cyclade.optim.cycle.sweep import NotFiniteError
 from cyclade.optim.net import Batch
 from cyclade.optim.ranks.distributed import ManyProcesses
 from cyclade.ranks import Ranks

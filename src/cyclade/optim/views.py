@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,16 +75,22 @@ def cost(opt: CyclicOptimizer) -> list[str]:
     return [*words, f"multiply-adds of a cycle: {known}"]
 
 
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
+    """Plain text, the first `left` columns to the left and the others to the right."""
+    cells = [[str(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        pairs = enumerate(zip(row, widths, strict=True))
+        line = [c.ljust(width) if k < left else c.rjust(width) for k, (c, width) in pairs]
+        lines.append("  ".join(line).rstrip())
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
+
+
 def text(opt: CyclicOptimizer) -> str:
     """A table in plain text."""
-    found = rows(opt)
-    width = max(len(row.name) for row in found)
-    table = [HEAD, *(row.cells(j) for j, row in enumerate(found))]
-    lines = [
-        f"{j:>5}  {name:<{width}}  {size:>11}  {share:>6}  {lr:>9}"
-        for j, name, size, share, lr in table
-    ]
-    return "\n".join([head(opt), *lines, *cost(opt)])
+    cells = (row.cells(j) for j, row in enumerate(rows(opt)))
+    return "\n".join([head(opt), table(HEAD, cells, 2), *cost(opt)])
 
 
 def html(opt: CyclicOptimizer) -> str:

@@ -4,8 +4,7 @@ With c_i the multiply-adds of stage i's forward, its activation gradient costs c
 does its weight gradient. The gradient of a block that begins at stage s takes the forward of
 stages s, s+1, ..., the activation gradients of all of them but s, and the weight gradients of
 its own stages. After its update the env is carried over it, another forward of its stages, if a
-later block in the cycle needs that. Where a block's own forward is still valid when its turn
-comes (backward order), it is not computed again.
+later block in the cycle needs that.
 """
 
 from __future__ import annotations
@@ -21,18 +20,6 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from cyclade.optim.stages import Chain, Inputs
 from cyclade.optim.stages.preserve import preserved
 from cyclade.sampling.orders import Custom
-
-__all__ = [
-    "CostWarning",
-    "Order",
-    "balance",
-    "cycle_cost",
-    "direction",
-    "finest_under",
-    "overhead",
-    "sgd_cost",
-    "stage_costs",
-]
 
 Order = str | Sequence[int] | Callable[[int], Sequence[int]]
 """'forward', 'backward', 'shuffled', an order of the blocks, or a function of their number."""
@@ -110,68 +97,36 @@ def _orders(order: Order, m: int) -> list[Sequence[int]]:
     raise ValueError(f"unknown order {order!r}: 'forward', 'backward' or 'shuffled'")
 
 
-def cycle_cost(
-    costs: Sequence[float],
-    starts: Sequence[int],
-    order: Order = "forward",
-    *,
-    cache: bool = True,
-    prune: bool = True,
-    keep: bool = True,
-) -> float:
+def cycle_cost(costs: Sequence[float], starts: Sequence[int], order: Order = "forward") -> float:
     """Multiply-adds of one exact cycle over the blocks that begin at ``starts``.
 
-    Without ``cache`` every block pays a full forward; without ``prune`` also a full backward.
-    Without ``keep`` a block's own forward is computed again at its turn, even where the one
-    computed on the way to a later block would still hold (backward order).
     In forward order with one block per stage this is sum c_i (2i+1) - c_m for i = 1..m: nothing
     is carried over the last stage.
     """
     blocks = _blocks(costs, starts)
-    if not prune:
-        return len(blocks) * sgd_cost(costs, min(starts))
     orders = _orders(order, len(blocks))
-    return sum(_simulate(costs, blocks, o, cache, keep) for o in orders) / len(orders)
+    return sum(_follow(costs, blocks, one) for one in orders) / len(orders)
 
 
-def _simulate(
-    costs: Sequence[float],
-    blocks: Sequence[tuple[int, int]],
-    order: Sequence[int],
-    cache: bool,
-    keep: bool,
+def _follow(
+    costs: Sequence[float], blocks: Sequence[tuple[int, int]], order: Sequence[int]
 ) -> float:
     """Follow the env through one cycle."""
     total = 0.0
     reach = 0  # envs up to this stage are valid
-    kept: set[int] = set()  # blocks whose forward, as last computed, is still valid
-    start_of = {s: j for j, (s, _) in enumerate(blocks)}
     for j in order:
         s, e = blocks[j]
-        after = sum(costs[e:])
-        own = sum(costs[s:e])
-        if not cache:
-            total += sum(costs) + after + 2 * own - costs[s]
-            continue
         if reach < s:
             total += sum(costs[reach:s])
-            kept.update(start_of[i] for i in range(reach, s) if i in start_of)
-            reach = s
-        if not keep or j not in kept:
-            total += own
-        total += 2 * after + 2 * own - costs[s]
-        # The update of block j spoils everything behind it.
-        reach = s
-        kept = {k for k in kept if blocks[k][0] < s}
+        total += 2 * sum(costs[e:]) + 3 * sum(costs[s:e]) - costs[s]
+        reach = s  # the update of block j spoils everything behind it
     return total
 
 
-def overhead(
-    costs: Sequence[float], starts: Sequence[int], order: Order = "forward", **variant: bool
-) -> float:
+def overhead(costs: Sequence[float], starts: Sequence[int], order: Order = "forward") -> float:
     """Cost of a cycle relative to an SGD step on the same batch; 1 when nothing is counted."""
     base = sgd_cost(costs, min(starts))
-    return cycle_cost(costs, starts, order, **variant) / base if base > 0 else 1.0
+    return cycle_cost(costs, starts, order) / base if base > 0 else 1.0
 
 
 def balance(costs: Sequence[float], k: int) -> list[int]:
@@ -184,19 +139,14 @@ def balance(costs: Sequence[float], k: int) -> list[int]:
         raise ValueError(f"{m} stages cannot be merged into {k} blocks")
     edges = np.concatenate([[0.0], np.cumsum(np.asarray(costs, dtype=float))])
     size = edges[None, :] - edges[:, None]  # size[s, e]: cost of stages s..e-1
-    largest = _partition(size, k, np.maximum)[1]
+    largest = _partitions(size, k, np.maximum)[k][1]
     # Rounding in the sums must not forbid the best partition.
     allowed = np.where(size <= largest * (1 + 1e-12), size**2, np.inf)
-    return _partition(allowed, k, np.add)[0]
-
-
-def _partition(size: Any, k: int, join: Any) -> tuple[list[int], float]:
-    """The best cut of [0, m) into k non-empty blocks: its starts, and its joined cost."""
-    return _partitions(size, k, join)[k]
+    return _partitions(allowed, k, np.add)[k][0]
 
 
 def _partitions(size: Any, most: int, join: Any) -> dict[int, tuple[list[int], float]]:
-    """The same for every number of blocks up to ``most``."""
+    """The best cuts of [0, m) into 1, 2, … ``most`` non-empty blocks: starts, and joined cost."""
     m = size.shape[0] - 1
     block = np.where(np.tri(m + 1, m + 1, 0, dtype=bool), np.inf, size)  # s < e only
     best = block[0].copy()
@@ -218,8 +168,6 @@ def finest_under(
     costs: Sequence[float],
     budget: float,
     order: Order = "forward",
-    *,
-    keep: bool = True,
     starts: Sequence[int] | None = None,
 ) -> list[int]:
     """The first members of as many contiguous blocks as a cycle of overhead ``budget`` can pay for.
@@ -238,9 +186,7 @@ def finest_under(
     end = np.maximum(first[None, :], later[:, None])
     own = edges[end] - edges[begin][:, None]
     after = edges[-1] - edges[end]
-    price = 2 * after + 2 * own - np.asarray(costs, dtype=float)[begin][:, None]
-    if order != "backward" or not keep:
-        price = price + own
+    price = 2 * after + 3 * own - np.asarray(costs, dtype=float)[begin][:, None]
     if order != "backward":  # its stages are carried over once more for the next block
         carried = edges[first][None, :] - edges[begin][:, None]
         price = price + np.where(np.arange(m + 1) < m, carried, 0.0)
@@ -248,6 +194,6 @@ def finest_under(
     candidates = _partitions(price, m, np.add)
     for k in range(m, 1, -1):
         members = candidates[k][0]
-        if overhead(costs, [int(begin[a]) for a in members], order, keep=keep) <= budget:
+        if overhead(costs, [int(begin[a]) for a in members], order) <= budget:
             return members
     return [0]

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from cyclade.optim._warn import warn_user
 from cyclade.optim.net import Net
-from cyclade.optim.options import BlockState, GroupOptions
+from cyclade.optim.options import GroupOptions
+from cyclade.optim.state import BlockState
 
 EVERY = 50
 """Cycles from one look to the next; a look costs three copies of the buffers and one wait."""

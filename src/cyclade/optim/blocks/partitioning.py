@@ -1,4 +1,4 @@
-"""How the blocks are chosen: at once, or by their cost on the first batch."""
+"""Which parameters form which block: by layer, by module or name, or by cost on the first batch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from torch import nn
 
 from cyclade.optim._warn import warn_user
-from cyclade.optim.blocks import partition
 from cyclade.optim.blocks.costs import (
     CostWarning,
     balance,
     direction,
+    finest_under,
     overhead,
     stage_costs,
 )
@@ -49,9 +49,9 @@ class Partitioning:
         self.costs: list[float] | None = None
         self._number: int | None = None
         self._budget: float | None = None
-        layers = partition.layers(model, chain)
+        layers = layers_of(model, chain)
         if one_block:
-            layers = partition.merged(layers, [0])
+            layers = merged(layers, [0])
         elif isinstance(blocks, int) and not isinstance(blocks, bool):
             if not 1 <= blocks <= len(layers):
                 raise ValueError(f"blocks={blocks}: the model has {len(layers)} layers")
@@ -72,7 +72,7 @@ class Partitioning:
                     "modules, their names, or lists of these"
                 )
         elif isinstance(blocks, Iterable):
-            layers = partition.named(model, chain, blocks)
+            layers = named(model, chain, blocks)
         else:
             raise TypeError(
                 "blocks must be 'layers', a number, or a list of modules, their names, or lists "
@@ -102,7 +102,7 @@ class Partitioning:
 
     def placed(self, chain: Chain) -> list[Block]:
         """One block a group, in the order in which this chain uses them."""
-        return partition.in_order(partition.placed(self.groups, self._model, chain))
+        return in_order(placed(self.groups, self._model, chain))
 
     def count(self, chain: Chain, inputs: Inputs) -> None:
         """What the stages cost on these inputs."""
@@ -120,9 +120,10 @@ class Partitioning:
             return parts
         assert self.costs is not None
         if self._number is not None:
-            return partition.into(parts, self.costs, self._number)
+            return merged(parts, balance(layer_costs(parts, self.costs), self._number))
         assert self._budget is not None
-        found = partition.under(parts, self.costs, self._budget, direction(self._order))
+        starts, order = [part.start for part in parts], direction(self._order)
+        found = merged(parts, finest_under(self.costs, self._budget, order, starts))
         if len(found) == 1 and 1 < self._budget < TWO_BLOCKS:
             warn_user(
                 CostWarning(
@@ -136,14 +137,14 @@ class Partitioning:
         """Multiply-adds of the stages of each block; NaN before they are counted."""
         if self.costs is None:
             return [math.nan] * len(blocks)
-        return partition.layer_costs(blocks, self.costs)
+        return layer_costs(blocks, self.costs)
 
     def overhead(self, blocks: list[Block]) -> float:
         """Multiply-adds of a cycle over those of an SGD step; NaN before they are counted."""
         if self.costs is None:
             return math.nan
         starts = [block.start for block in blocks]
-        return overhead(self.costs, starts, direction(self._order), keep=False)
+        return overhead(self.costs, starts, direction(self._order))
 
     def for_closures(self, chain: Chain) -> list[Block]:
         """The blocks when each costs a pass over the whole model, whatever is in it."""
@@ -151,7 +152,7 @@ class Partitioning:
         k = self._number or (len(parts) if self._budget is None else int(self._budget))
         sizes = dict(self._model.named_parameters())
         weights = [float(sum(sizes[n].numel() for n in part.params)) for part in parts]
-        return partition.merged(parts, balance(weights, min(k, len(parts))))
+        return merged(parts, balance(weights, min(k, len(parts))))
 
     def saved(self, chain: Chain, blocks: list[list[str]]) -> list[Block]:
         """The blocks of a saved state, by the names of their parameters."""
@@ -165,7 +166,122 @@ class Partitioning:
                     f"the state was saved with a block of {names}, which is not made of layers or "
                     "blocks of this optimizer"
                 )
-            found.append(partition.join(members))
+            found.append(join(members))
         if sum(len(block.params) for block in found) != sum(len(part.params) for part in parts):
             raise ValueError("the state was saved with blocks that miss parameters of this model")
         return found
+
+
+def first_uses(model: nn.Module, chain: Chain) -> dict[str, int]:
+    """The first stage that uses each trained parameter; one that none uses counts to the last."""
+    uses: dict[str, int] = {}
+    for i, stage in enumerate(chain.stages):
+        for name in stage.params:
+            uses.setdefault(name, i)
+    last = len(chain.stages) - 1
+    return {n: uses.get(n, last) for n, p in model.named_parameters() if p.requires_grad}
+
+
+def layers_of(model: nn.Module, chain: Chain) -> list[Block]:
+    """One block per module that owns trained parameters, in the order in which they are used."""
+    uses = first_uses(model, chain)
+    if not uses:
+        raise ValueError("the model has no parameter that requires a gradient")
+    owned: dict[str, list[str]] = {}
+    for name in uses:
+        owned.setdefault(name.rpartition(".")[0], []).append(name)
+    return in_order([_block(owner or "(model)", names, uses) for owner, names in owned.items()])
+
+
+def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
+    """Blocks from modules, module names or parameter names, or lists of these, by first use."""
+    uses = first_uses(model, chain)
+    modules = dict(model.named_modules())
+    paths = {id(module): path for path, module in modules.items()}
+    canonical = {id(p): name for name, p in model.named_parameters()}
+    made: list[Block] = []
+    seen: dict[str, str] = {}
+    for number, entry in enumerate(blocks):
+        members = entry if isinstance(entry, list | tuple | set) else [entry]
+        reached = [_members(member, modules, paths, canonical, uses) for member in members]
+        labels = [name for (name, _), _ in reached]
+        names = [name for (_, found), _ in reached for name in found]
+        label = "+".join(labels)
+        if not names:
+            if any(tied for _, tied in reached):
+                continue  # all it has is tied to a parameter of another block
+            raise ValueError(f"blocks[{number}] ({label}) has no trained parameters")
+        for name in names:
+            if name in seen:
+                raise ValueError(f"blocks overlap: {name} is in both {seen[name]!r} and {label!r}")
+            seen[name] = label
+        made.append(_block(label, names, uses))
+    missing = [name for name in uses if name not in seen]
+    if missing:
+        some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+        raise ValueError(f"blocks miss {some}: every trained parameter needs a block")
+    return in_order(made)
+
+
+def _members(
+    member: Any, modules: dict[str, nn.Module], paths: dict[int, str], canonical: dict[int, str],
+    uses: dict[str, int],
+) -> tuple[tuple[str, list[str]], bool]:  # fmt: skip
+    """A member's label and its parameters, and whether it has others that are tied elsewhere."""
+    if isinstance(member, str):
+        if member in uses:
+            return (member, [member]), False
+        if member not in modules:
+            raise ValueError(
+                f"blocks names {member!r}, which is neither a module nor a trained parameter of "
+                f"the model; its modules are {[path for path in modules if path]}"
+            )
+        path = member
+    elif isinstance(member, nn.Module):
+        if id(member) not in paths:
+            raise ValueError(f"blocks has a {type(member).__name__} that is not in the model")
+        path = paths[id(member)]
+    else:
+        raise TypeError(
+            f"blocks must hold modules, their names, or lists of these, got {type(member).__name__}"
+        )
+    inside = [canonical[id(p)] for p in modules[path].parameters() if canonical[id(p)] in uses]
+    # A tied parameter belongs where it is named first.
+    found = [name for name in inside if name.startswith(f"{path}.") or not path]
+    return (path or "(model)", found), len(found) < len(inside)
+
+
+def merged(parts: list[Block], starts: list[int]) -> list[Block]:
+    """Consecutive blocks joined; `starts` are the first members of the new blocks."""
+    ends = [*starts[1:], len(parts)]
+    return [join(parts[a:b]) for a, b in zip(starts, ends, strict=True)]
+
+
+def join(parts: list[Block]) -> Block:
+    """Several blocks as one."""
+    name = parts[0].name if len(parts) == 1 else f"{parts[0].name} … {parts[-1].name}"
+    params = tuple(name for part in parts for name in part.params)
+    groups = tuple(i for part in parts for i in part.groups)
+    return Block(name, params, min(part.start for part in parts), groups)
+
+
+def layer_costs(parts: list[Block], stage_costs: list[float]) -> list[float]:
+    """The cost of the stages from each layer's first to the next layer's."""
+    ends = [*[part.start for part in parts[1:]], len(stage_costs)]
+    first = [0, *[part.start for part in parts[1:]]]
+    return [sum(stage_costs[a:b]) for a, b in zip(first, ends, strict=True)]
+
+
+def placed(parts: list[Block], model: nn.Module, chain: Chain) -> list[Block]:
+    """The same blocks, with the stages where this chain uses them first."""
+    uses = first_uses(model, chain)
+    return [replace(part, start=min(uses[n] for n in part.params)) for part in parts]
+
+
+def in_order(parts: list[Block]) -> list[Block]:
+    """Sorted by first use; layers used in the same stage keep their order of definition."""
+    return sorted(parts, key=lambda block: block.start)
+
+
+def _block(name: str, names: list[str], uses: dict[str, int]) -> Block:
+    return Block(name, tuple(names), min(uses[n] for n in names))

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.net import Net
-from cyclade.optim.options import BlockState, GroupOptions
+from cyclade.optim.options import GroupOptions
+from cyclade.optim.state import BlockState
 
 
 class AdamStep:

@@ -30,9 +30,6 @@ class _OnTheModel:
         self.unused[j] = {k for k, g in enumerate(grads) if g is None}
         return dense(grads, self._net.block_parameters(j)).detach() * self._sign
 
-    def ahead(self, j: int, moving: int) -> None:
-        """Nothing can be begun before `moving` has moved: the model runs as a whole."""
-
     @contextmanager
     def _standing_here(self) -> Iterator[None]:
         """Lend the model this point's values, where they are not its own."""

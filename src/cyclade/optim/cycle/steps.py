@@ -10,7 +10,8 @@ from torch import Tensor
 from cyclade.optim.cycle.adam import Adam
 from cyclade.optim.cycle.in_place import Pieces, Step
 from cyclade.optim.net import Net, flatten
-from cyclade.optim.options import SPECTRAL, BlockState, GroupOptions
+from cyclade.optim.options import SPECTRAL, GroupOptions
+from cyclade.optim.state import BlockState
 
 CLIPS = ("clip_norm", "clip_total_norm")
 NORMS = ("clip_norm", "adagrad_norm")

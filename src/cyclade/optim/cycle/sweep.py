@@ -7,6 +7,7 @@ computed again, no gradient of another block is formed, and no graph outlives th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,8 +23,15 @@ from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatt
 def exact_autocast() -> Iterator[None]:
     """Autocast as the caller set it, but without its cache of cast weights.
 
-    The cache would hand out the weights as they were before a block moved.
+    The cache would hand out the weights as they were before a block moved. Autocast to float16 is
+    refused: it needs a loss scaler.
     """
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
+            raise ValueError(
+                "float16 autocast needs a GradScaler, which cannot scale block after block: use "
+                "bfloat16"
+            )
     cached = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
@@ -68,7 +76,6 @@ class StagedSweep:
         self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
         self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
-        self._begun: dict[int, tuple[int, int, list[Tensor], Any]] = {}  # see `ahead`
 
     def get(self, j: int) -> Any:
         """Block j: a copy, or where it lies if it is updated there."""
@@ -95,7 +102,7 @@ class StagedSweep:
         losses = []
         unused = set(range(len(self._net.blocks[j].params)))
         for i, batch in enumerate(self._batches):
-            leaves, end = self._replayed(i, j)
+            leaves, end = self._suffix(i, j)
             found: Sequence[Tensor | None] = [None] * len(leaves)
             wanted = self._live and self.loss is None  # the loss where the sweep began
             if self._net.slope is not None and (self._slope_at_once or not wanted):
@@ -136,7 +143,7 @@ class StagedSweep:
         """∇²_jj of the mean loss, times v."""
         total = torch.zeros_like(v)
         for i, batch in enumerate(self._batches):
-            leaves, end = self._suffix(i, j, self._advance(i, self._net.starts[j]))
+            leaves, end = self._suffix(i, j)
             loss = self._loss(end, batch)
             grads = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
             shapes = [leaf.shape for leaf in leaves]
@@ -149,26 +156,6 @@ class StagedSweep:
                 found = torch.autograd.grad(torch.stack(terms).sum(), leaves, allow_unused=True)
                 total = total + self._scaled(dense(found, leaves).detach(), batch)
         return total
-
-    def ahead(self, j: int, moving: int) -> None:
-        """Begin block j's replay, up to the first stage that uses `moving`, which moves before it.
-
-        The next two calls are ``set(moving, …)`` and ``grad(j)``.
-        """
-        stop = self._net.starts[moving]
-        if self._net.starts[j] < stop:
-            for i in range(len(self._batches)):
-                env = self._advance(i, self._net.starts[j])
-                leaves = self._variables(j)
-                env = self._run(i, j, env, leaves, self._net.starts[j], stop)
-                self._begun[i] = (j, stop, leaves, env)
-
-    def _replayed(self, i: int, j: int) -> tuple[list[Tensor], Any]:
-        """Block j as variables, and the values after the last stage."""
-        begun, stop, leaves, env = self._begun.pop(i, (-1, 0, [], None))
-        if begun != j:
-            return self._suffix(i, j, self._advance(i, self._net.starts[j]))
-        return leaves, self._run(i, j, env, leaves, stop, len(self._net.chain.stages))
 
     def _advance(self, i: int, stage: int) -> Any:
         """The values before `stage`, from the nearest ones that are still true."""
@@ -187,31 +174,23 @@ class StagedSweep:
                 del cached[at]  # a forward sweep never goes back
         return env
 
-    def _suffix(self, i: int, j: int, env: Any) -> tuple[list[Tensor], Any]:
-        """Block j as variables, and the values after the last stage, functions of them alone."""
-        leaves = self._variables(j)
-        return leaves, self._run(
-            i, j, env, leaves, self._net.starts[j], len(self._net.chain.stages)
-        )
+    def _suffix(self, i: int, j: int) -> tuple[list[Tensor], Any]:
+        """Block j as variables, and the values after the last stage, functions of them alone.
 
-    def _variables(self, j: int) -> list[Tensor]:
-        """The parameters of block j as leaves of a graph, with the hooks of the model's own."""
-        net, tensors = self._net, self._point.tensors()
-        leaves = [tensors[name].detach().requires_grad_() for name in net.blocks[j].params]
-        for name, leaf in zip(net.blocks[j].params, leaves, strict=True):
+        The variables have the hooks of the model's own parameters.
+        """
+        net, block = self._net, self._net.blocks[j]
+        env, tensors = self._advance(i, block.start), dict(self._point.tensors())
+        leaves = [tensors[name].detach().requires_grad_() for name in block.params]
+        for name, leaf in zip(block.params, leaves, strict=True):
+            tensors[name] = leaf
             for hook in (net.parameters[name]._backward_hooks or {}).values():
                 leaf.register_hook(hook)  # type: ignore[no-untyped-call]
-        return leaves
-
-    def _run(self, i: int, j: int, env: Any, leaves: list[Tensor], start: int, stop: int) -> Any:
-        """The values before stage `stop` from those before `start`, as functions of `leaves`."""
-        tensors = dict(self._point.tensors())
-        tensors.update(zip(self._net.blocks[j].params, leaves, strict=True))
         run = self._replays[i].run
         with torch.enable_grad():
-            for s in range(start, stop):
+            for s in range(block.start, len(net.chain.stages)):
                 env = run(s, env, tensors, live=self._live)
-        return env
+        return leaves, env
 
     def _loss(self, end: Any, batch: Batch) -> Tensor:
         with torch.enable_grad():
@@ -261,3 +240,79 @@ def dense(found: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
             for g, a in zip(found, like, strict=True)
         ]
     )
+
+
+class NotFiniteError(RuntimeError):
+    """The loss, or the gradient of a block, is NaN or infinite; it was not applied."""
+
+
+class Checked:
+    """A sweep that refuses to go on from a loss that is not finite, before anything has moved.
+
+    On the CPU, where looking costs little, the same holds for every block's gradient: the block
+    stays, and with it the parameters finite. On a GPU it would cost a wait in every turn.
+    """
+
+    def __init__(self, sweep: Any, replays: list[Any], report: Callable[[Any], str]) -> None:
+        self._sweep, self._replays, self._report = sweep, replays, report
+        self.get, self.unused = sweep.get, sweep.unused
+        self._first = True
+        self.moved = False  # whether a block has moved, so that there is something to lose
+
+    def set(self, j: int, u: Tensor) -> None:
+        """Move block j."""
+        self.moved = True
+        self._sweep.set(j, u)
+
+    @property
+    def loss(self) -> Tensor:
+        """The loss where the sweep began."""
+        return self._sweep.loss  # type: ignore[no-any-return]
+
+    def grad(self, j: int) -> Tensor:
+        """∇^j, if the loss is finite."""
+        try:
+            gj: Tensor = self._sweep.grad(j)
+            if self._first and not math.isfinite(loss := float(self._sweep.loss)):
+                raise NotFiniteError(
+                    f"the loss is {loss}{self._report(self._sweep)}: the step was not applied"
+                )
+            _require_finite(gj, j, self.moved)
+        except BaseException:
+            if not self.moved:
+                for replay in reversed(self._replays):
+                    replay.undo()
+            raise
+        self._first = False
+        return gj
+
+
+class CheckedLag:
+    """The lagged point, whose gradients must be finite as well."""
+
+    def __init__(self, lag: Any, now: Checked) -> None:
+        self._lag, self._now = lag, now
+        self.follow, self.trim = lag.follow, lag.trim
+
+    def grad(self, j: int) -> Any:
+        """∇^j at the lagged point."""
+        gj = self._lag.grad(j)
+        _require_finite(gj, j, self._now.moved)
+        return gj
+
+
+def _require_finite(gj: Any, j: int, moved: bool) -> None:
+    """Look at a gradient, as far as that can be done without waiting for a device."""
+    tensors = gj.tensors if isinstance(gj, Pieces) else [gj] if isinstance(gj, Tensor) else []
+    if not tensors or not tensors[0].is_cpu or all(map(_finite, tensors)):
+        return
+    raise NotFiniteError(
+        f"the gradient of block {j} is not finite, though the loss is: it was not applied"
+        + ("; blocks before it have moved" if moved else "")
+    )
+
+
+def _finite(t: Tensor) -> bool:
+    """Whether all of a tensor is. A finite sum says so; another one may be an overflow."""
+    total = t.sum().item()
+    return math.isfinite(abs(total)) or bool(torch.isfinite(t).all())

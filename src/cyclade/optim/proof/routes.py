@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
 from cyclade.optim._warn import warn_user
 from cyclade.optim.batches import first_samples
+from cyclade.optim.blocks.partitioning import Partitioning, placed
 from cyclade.optim.net import Batch, Net
 from cyclade.optim.proof.gradients import Proof, UnprovedError, elsewhere, proving
 from cyclade.optim.stages import Chain, CutWarning, Inputs
 from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
+from cyclade.optim.stages.preserve import in_turn
 from cyclade.optim.stages.structure import Structure
 from cyclade.optim.stages.verifying import verify
 
 _FEW = 8  # samples of a batch on which a proof is made
+_AGAIN = (20, 200, 2000)  # before these steps, and each 2000 more, a route is looked at again
+
+
+@dataclass(frozen=True)
+class ProofReport:
+    """What `prove` found: the route, the blocks, and parameters whose gradient was zero."""
+
+    route: str
+    blocks: int
+    unseen: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"the gradients of {self.blocks} blocks (cut by {self.route}) are the model's own"
+        return text + (f"; nothing is known of {', '.join(self.unseen)}" if self.unseen else "")
 
 
 class Routes:
@@ -36,16 +53,22 @@ class Routes:
         stages: Sequence[nn.Module] | None,
         *,
         compile: bool,
+        recursive: bool,
+        again: bool,
     ) -> None:
         self._model, self._stages, self._compile = model, stages, compile
+        self._recursive = recursive
+        self._again = again  # whether to look at a route now and then; CUDA graphs stay as they are
         first = attempt(model, example=example, stages=stages)
         # Without an example torch.export could not try: it will, on the first batch.
         self._later = example is None and first.needs_example
         if not self._later:
             first.warn()
-        self.net: Net | None = None
+        self.net: Net | None = None  # it and the partitioning are given once they are made
+        self.partitioning: Partitioning | None = None
+        self.chosen = False  # whether the blocks are, which then stay what they are
         self.chain = self._ready(first)
-        self.recut = False  # whether the stages are others than when they were last counted
+        self._recut = False  # whether the stages are others than when they were last counted
         self.unseen: list[str] = []  # parameters whose gradient was zero in the last proof
         self._known: set[Any] = set()  # kinds of batches that were found proved
         self._structure = Structure(model)
@@ -72,7 +95,7 @@ class Routes:
 
     def _use(self, chain: Chain) -> None:
         self.chain = self._net.chain = chain
-        self.recut = True
+        self._recut = True
 
     def proved(self, batches: Sequence[Batch]) -> bool:
         """Whether the route is proved for such batches, and the model still what it was then."""
@@ -94,21 +117,66 @@ class Routes:
         kinds = [(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors]
         return (self.chain.cuts_made, self.chain.mode(), *kinds)
 
-    def prove(
-        self, batches: Sequence[Batch], arrange: Callable[[], None], *, recursive: bool,
-        every: bool = False, thorough: bool = False,
-    ) -> None:  # fmt: skip
-        """Find a route that is proved on these batches; `arrange` finds the blocks for each.
+    def ready(self, batches: Sequence[Batch], step: int) -> bool:
+        """Whether nothing has to be proved before these batches are used in this step."""
+        return not self._due(step) and self._was_proved(batches)
 
-        With `every` each batch is proved, also where one of its kind was before. A `thorough` proof
-        takes all samples, and a point beside the present one.
+    def _was_proved(self, batches: Sequence[Batch]) -> bool:
+        self._net.check_unchanged()
+        return self.chosen and self.proved(batches)
+
+    def _due(self, step: int) -> bool:
+        """Whether it is time for another look at what was proved."""
+        return self._again and step > 0 and (step in _AGAIN or step % _AGAIN[-1] == 0)
+
+    def prove(
+        self, batches: Sequence[Batch], step: int, *, every: bool = False, thorough: bool = False
+    ) -> bool:
+        """Prove what is not proved yet (or `every` batch); whether there was anything.
+
+        On the first batch this also chooses the blocks. A `thorough` proof takes all samples, and a
+        point beside the present one.
         """
+        if not every and batches and self.ready(batches, step):
+            return False
+        with in_turn(alone=True):
+            if not every and batches and self._was_proved(batches):
+                if not self._due(step) or self._still_proved(batches[0]):
+                    return False
+                every = thorough = True
+            self._net.check_unchanged()
+            if not batches:
+                if not self.chosen:
+                    raise ValueError("the first batch must have samples on every rank")
+                return False
+            self._find_route(batches, every, thorough)
+        return True
+
+    def _place_blocks(self, inputs: Inputs) -> None:
+        """Choose the blocks for the route to be proved."""
+        net, parts = self._net, self.partitioning
+        assert parts is not None
+        if net.whole_model:
+            parts.costs = [1.0]  # one pass a block
+        elif parts.costs is None or self._recut:
+            parts.count(net.chain, inputs)
+        net.arrange(
+            placed(net.blocks, net.model, net.chain) if self.chosen else parts.choose(net.chain)
+        )
+
+    def _find_route(self, batches: Sequence[Batch], every: bool, thorough: bool) -> None:
+        """Find a route that is proved on these batches."""
+        inputs = batches[0].inputs
+
+        def arrange() -> None:
+            self._place_blocks(inputs)
+
         self._known.clear()
-        self._follow_changes(batches[0].inputs)
+        self._follow_changes(inputs)
         many, reason, written = len(batches) > 1, None, set[str]()
         while True:
             try:
-                if recursive or many:
+                if self._recursive or many:
                     self._keep_hooks_whole()
                 for batch in batches:
                     known = self.chain.is_proved(batch.inputs, many=many)
@@ -118,7 +186,7 @@ class Routes:
             except UnprovedError as error:
                 reason = reason or _replaced_forward(self._model) or str(error)
                 self._fall(reason)
-        self.recut = False
+        self._recut = False
         self._structure = Structure(self._model, written)
         if reason is not None:
             warn_user(
@@ -193,7 +261,7 @@ class Routes:
                 proof.check_gradients()
                 self.unseen = [name for name in self.unseen if name in proof.unseen]
 
-    def still_proved(self, batch: Batch) -> bool:
+    def _still_proved(self, batch: Batch) -> bool:
         """A cheap look, now and then, at a route that was proved on earlier batches."""
         try:
             self._prove_elsewhere(self._few(batch) or batch)

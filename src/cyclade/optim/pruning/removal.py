@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from cyclade.optim.pruning.links import Link, Links, Norm, find_links
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Plain text, the first column to the left and the others to the right."""
-    cells = [[str(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for first, *others in cells:
-        right = (c.rjust(width) for c, width in zip(others, widths[1:], strict=True))
-        lines.append("  ".join([first.ljust(widths[0]), *right]).rstrip())
-    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
+from cyclade.optim.views import table
 
 
 def dead_slices(weight: Tensor, dim: int) -> Tensor:
@@ -39,6 +29,9 @@ def shaped(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return found
 
 
+_SUMMED = ("size", "rows", "dead_rows", "columns", "dead_columns")
+
+
 @dataclass
 class SparsityReport:
     """One row per parameter with two or more dimensions; prints as a table.
@@ -46,44 +39,28 @@ class SparsityReport:
     ``rows`` is a list of dicts (``pandas.DataFrame(report.rows)``) with the keys parameter, shape,
     size, zeros (the fraction of exact zeros), rows, dead_rows, columns, dead_columns. A row is a
     slice along dimension 0 (output features or channels), a column one along dimension 1 (input
-    features or channels).
+    features or channels). ``size``, ``zeros``, ``dead_rows`` and ``dead_columns`` are those of all.
     """
 
     rows: list[dict[str, Any]]
+    size: int = field(init=False)
+    zeros: float = field(init=False)
+    dead_rows: int = field(init=False)
+    dead_columns: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        """Entries of all these parameters."""
-        return self._sum("size")
-
-    @property
-    def zeros(self) -> float:
-        """The fraction of them that is exactly zero."""
-        number: int = sum(round(row["zeros"] * row["size"]) for row in self.rows)
-        return number / max(self.size, 1)
-
-    @property
-    def dead_rows(self) -> int:
-        """Rows that hold nothing but zeros."""
-        return self._sum("dead_rows")
-
-    @property
-    def dead_columns(self) -> int:
-        """Columns that hold nothing but zeros."""
-        return self._sum("dead_columns")
-
-    def _sum(self, key: str) -> int:
-        return sum(int(row[key]) for row in self.rows)
+    def __post_init__(self) -> None:
+        total = {key: sum(int(row[key]) for row in self.rows) for key in _SUMMED}
+        zeros = sum(round(row["zeros"] * row["size"]) for row in self.rows)
+        self._total = {**total, "zeros": zeros / max(total["size"], 1)}
+        self.size, self.dead_rows = total["size"], total["dead_rows"]
+        self.zeros, self.dead_columns = self._total["zeros"], total["dead_columns"]
 
     def __str__(self) -> str:
-        total = {key: self._sum(key) for key in ("rows", "dead_rows", "columns", "dead_columns")}
+        named = [(row["parameter"], "x".join(map(str, row["shape"])), row) for row in self.rows]
         lines = [
             [name, shape, f"{100 * row['zeros']:.1f} %"]
             + [f"{row[f'dead_{side}']} / {row[side]}" for side in ("rows", "columns")]
-            for name, shape, row in [
-                *((row["parameter"], "x".join(map(str, row["shape"])), row) for row in self.rows),
-                ("total", self.size, {"zeros": self.zeros, **total}),
-            ]
+            for name, shape, row in [*named, ("total", self.size, self._total)]
         ]
         return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], lines)
 
@@ -99,10 +76,7 @@ def sparsity(model: nn.Module) -> SparsityReport:
     >>> import torch
     >>> from torch import nn
     >>> model = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))
-    >>> with torch.no_grad():
-    ...     _ = model[0].weight.fill_(1.0)
-    ...     _ = model[0].weight[1].zero_()
-    ...     _ = model[2].weight.fill_(1.0)
+    >>> _ = model[0].weight.data[1].zero_()
     >>> print(sparsity(model))
     parameter  shape   zeros  dead rows  dead columns
     -------------------------------------------------
@@ -112,15 +86,14 @@ def sparsity(model: nn.Module) -> SparsityReport:
     """
     rows: list[dict[str, Any]] = []
     for name, parameter in shaped(model):
-        if parameter.dim() < 2:
-            continue
-        number = parameter.numel()
-        row: dict[str, Any] = {"parameter": name, "shape": tuple(parameter.shape), "size": number}
-        row["zeros"] = (number - int(parameter.count_nonzero())) / max(number, 1)
-        for dim, side in enumerate(("rows", "columns")):
-            row[side] = parameter.shape[dim]
-            row[f"dead_{side}"] = int(dead_slices(parameter, dim).sum()) if number else 0
-        rows.append(row)
+        if parameter.dim() >= 2:
+            n, shape = parameter.numel(), tuple(parameter.shape)
+            zeros = (n - int(parameter.count_nonzero())) / max(n, 1)
+            row: dict[str, Any] = {"parameter": name, "shape": shape, "size": n, "zeros": zeros}
+            for dim, side in enumerate(("rows", "columns")):
+                row[side] = shape[dim]
+                row[f"dead_{side}"] = int(dead_slices(parameter, dim).sum()) if n else 0
+            rows.append(row)
     return SparsityReport(rows)
 
 
@@ -151,14 +124,13 @@ class PruneReport:
     def __str__(self) -> str:
         lines: list[list[Any]] = []
         for row in self.rows:
-            shapes = ["x".join(map(str, row[f"shape_{when}"])) for when in ("before", "after")]
-            counts = [row["parameters_before"], row["parameters_after"]]
-            lines.append([row["layer"] or "(model)", row["kind"], *shapes, *counts])
+            layer, kind, *shapes, before, after = row.values()
+            shown = ["x".join(map(str, shape)) for shape in shapes]
+            lines.append([layer or "(model)", kind, *shown, before, after])
         lines.append(["total", "", "", "", self.parameters_before, self.parameters_after])
         text = table(["layer", "kind", "weight", "now", "parameters", "now"], lines)
         for left in self.left:
-            text += f"\nleft: {left['dead']} dead {left['side']} of {left['layer']}"
-            text += f" ({left['reason']})"
+            text += "\nleft: {dead} dead {side} of {layer} ({reason})".format(**left)
         if self.changed:
             text += "\nThe parameters are new: build the optimizer again."
         return text
@@ -205,12 +177,14 @@ def prune(model: nn.Module) -> PruneReport:
     before = _sizes(model)
     while any(_shorten(link) for link in found.links.values()):
         pass
-    rows = []
-    for name, (shape, count) in _sizes(model).items():
-        row = {"layer": name, "kind": type(model.get_submodule(name)).__name__}
-        shapes = {"shape_before": before[name][0], "shape_after": shape}
-        counts = {"parameters_before": before[name][1], "parameters_after": count}
-        rows.append({**row, **shapes, **counts})
+    rows = [
+        {
+            "layer": name, "kind": type(model.get_submodule(name)).__name__,
+            "shape_before": before[name][0], "shape_after": shape,
+            "parameters_before": before[name][1], "parameters_after": count,
+        }
+        for name, (shape, count) in _sizes(model).items()
+    ]  # fmt: skip
     return PruneReport(rows, _left(model, found), total, sum(p.numel() for p in model.parameters()))
 
 
@@ -239,7 +213,7 @@ def _shorten(link: Link) -> bool:
     if bool((value[fold] != 0).any()):
         _fold(second, fold, value)
     keep = (~gone).nonzero().flatten()
-    columns = (keep[:, None] * k + torch.arange(k, device=keep.device)).flatten()
+    columns = (~gone).repeat_interleave(k).nonzero().flatten()
     for module, name, dim, chosen in (
         (first, "weight", 0, keep), (first, "bias", 0, keep), (second, "weight", 1, columns),
     ):  # fmt: skip
@@ -251,13 +225,10 @@ def _shorten(link: Link) -> bool:
             for name in ("weight", "bias", "running_mean", "running_var"):
                 _slice(op.norm, name, 0, chosen)
             op.norm.num_features = len(chosen)
-    setattr(first, f"out_{_unit(first)}", len(keep))
-    setattr(second, f"in_{_unit(second)}", len(columns))
+    for layer, side, count in ((first, "out", len(keep)), (second, "in", len(columns))):
+        unit = "features" if isinstance(layer, nn.Linear) else "channels"
+        setattr(layer, f"{side}_{unit}", count)
     return True
-
-
-def _unit(layer: nn.Linear | nn.Conv2d) -> str:
-    return "features" if isinstance(layer, nn.Linear) else "channels"
 
 
 def _constants(link: Link) -> tuple[Tensor, Tensor]:
@@ -285,11 +256,9 @@ def _constants(link: Link) -> tuple[Tensor, Tensor]:
 
 
 def _normalise(norm: Norm, value: Tensor) -> Tensor:
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    value = (value - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
-    value = value if norm.weight is None else value * norm.weight
-    return value if norm.bias is None else value + norm.bias
+    held = (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    mean, var, weight, bias = (None if t is None else t.to(value.dtype) for t in held)
+    return F.batch_norm(value[None], mean, var, weight, bias, eps=norm.eps)[0]
 
 
 def _pads_with_zeros(layer: nn.Conv2d) -> bool:
@@ -304,12 +273,9 @@ def _fold(layer: nn.Linear | nn.Conv2d, inputs: Tensor, value: Tensor) -> None:
     """Add what constant inputs contribute to the bias."""
     weight = layer.weight[:, inputs].to(value.dtype)
     added = weight.reshape(*weight.shape[:2], -1).sum(-1) @ value[inputs]
-    if layer.bias is None:
-        old, wanted = torch.zeros_like(added), layer.weight.requires_grad
-    else:
-        old, wanted = layer.bias, layer.bias.requires_grad
-    new = (old + added).to(layer.weight.dtype)
-    layer.bias = nn.Parameter(new, requires_grad=wanted)
+    held = layer.weight if layer.bias is None else layer.bias
+    new = added if layer.bias is None else layer.bias + added
+    layer.bias = nn.Parameter(new.to(layer.weight.dtype), requires_grad=held.requires_grad)
 
 
 def _slice(module: nn.Module, name: str, dim: int, keep: Tensor) -> None:
@@ -327,25 +293,25 @@ def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
     fed = {link.second_name: link.first for link in found.links.values()}
     left = []
     for name, module in model.named_modules():
-        if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+        if (
+            not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
+            or not module.weight.numel()
+        ):
             continue
         transposed, groups = (getattr(module, key, 0) for key in ("transposed", "groups"))
-        sides = [("outputs", int(transposed))]
-        if transposed or groups <= 1:  # else dimension 1 is not the input channels
-            sides.append(("inputs", 1 - int(transposed)))
-        for side, dim in sides:
-            weight = module.weight
-            dead = int(dead_slices(weight, dim).sum()) if weight.numel() else 0
+        for side, dim in (("outputs", int(transposed)), ("inputs", 1 - int(transposed))):
+            dead = int(dead_slices(module.weight, dim).sum())
+            if not dead or (side == "inputs" and groups > 1 and not transposed):
+                continue  # with groups dimension 1 is not the input channels
             if side == "inputs" and name in fed:
-                reason = _ONE if fed[name].weight.shape[0] == 1 else _PARTLY
+                reason = _ONE if len(fed[name].weight) == 1 else _PARTLY
             elif side == "inputs":
                 layer = found.read_by.get(name)
                 why = "it is linked elsewhere" if layer is None else found.stay.get(layer)
                 reason = f"{layer} stays: {why}" if layer else "no layer alone gives its inputs"
             elif name in found.links:
-                reason = _ONE if weight.shape[dim] == 1 else _PADDED
+                reason = _ONE if module.weight.shape[dim] == 1 else _PADDED
             else:
                 reason = found.stay.get(name, "forward does not call it as a plain layer")
-            if dead:
-                left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
+            left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
     return left

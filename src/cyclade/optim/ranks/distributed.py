@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 
 import cyclade
-from cyclade.optim.batches import as_batches, as_part
+from cyclade.optim.batches import as_batches, as_part, shares
 from cyclade.optim.net import Batch, Net
 from cyclade.optim.ranks.reducing import Reduced, ReducedLag
 from cyclade.optim.stages import effects
@@ -175,12 +175,9 @@ class ManyProcesses(OneProcess):
                 f"the ranks have {[int(n) for n in pieces]} micro-batches with samples, but "
                 "SyncBatchNorm (or fully_shard) waits for all of them: give every rank as many"
             )
-        if any(count != count for count in counts):  # losses that add up
-            weighed = [replace(batch, weight=1.0) for batch in batches]
-        elif not sum(counts) > 0:
+        if sum(counts) == 0:
             raise ValueError("step got a batch of which no rank has a sample (or a label) to count")
-        else:
-            weighed = [replace(batch, weight=batch.weight / sum(counts)) for batch in batches]
+        weighed = shares(batches, sum(counts))
         return GlobalBatch(weighed, int(sum(sizes)), refresh, all(ready_there))
 
     def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:

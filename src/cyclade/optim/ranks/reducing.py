@@ -42,15 +42,11 @@ class IdleSweep:
         """Nothing."""
         return torch.zeros_like(v)
 
-    def ahead(self, j: int, moving: int) -> None:
-        """Nothing to begin."""
-
 
 class Reduced:
     """A sweep whose gradients and loss are those of the whole batch, the same on every rank.
 
-    While the all-reduce of block j is under way, what does not wait for it is begun: see
-    `_meanwhile`. `turns` are the blocks of this cycle, where they are known beforehand.
+    `turns` are the blocks of this cycle, where they are known beforehand (see `_meanwhile`).
     """
 
     def __init__(
@@ -145,23 +141,15 @@ class Reduced:
         return {k for k in unused if counts[k] == 0.0}
 
     def _meanwhile(self, j: int) -> None:
-        """Work on the next block that does not depend on the new x^j, while g^j is summed.
+        """Take the next gradient at the lagged point, in a fixed order, while g^j is summed.
 
-        That is (a) the gradient at the lagged point, in a fixed order, whose block j takes the
-        present x^j whatever becomes of it; (b) the forward pass through the stages of the next
-        block, up to the first that uses x^j, where the next block comes before block j in the
-        model. In forward order without a lagged point there is nothing: every stage of the next
-        block's replay uses values that x^j has passed through.
+        Block j of the lagged point takes the present x^j, whatever becomes of it.
         """
         if self._turns and self._turns[0] == j:
             del self._turns[0]
-        following = self._turns[0] if self._turns else None
-        if following is None or following == j:
-            return
-        if self._lag is not None and self.loss is not None:
-            # Not before the loss is known to be finite: nothing may have moved until then.
-            self._lag.ahead(following, j, self.get)
-        self._sweep.ahead(following, j)
+        # Not before the loss is known to be finite: nothing may have moved until then.
+        if self._lag is not None and self.loss is not None and self._turns[:1] not in ([], [j]):
+            self._lag.ahead(self._turns[0], j, self.get)
 
 
 class Lagged:

@@ -1,0 +1,97 @@
+"""What an optimizer keeps from step to step, and how it is saved, loaded, copied and pickled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from cyclade.optim.net import LivePoint, Net
+
+
+class BlockState:
+    """Named places for tensors of a block, in the optimizer's `state` of its first parameter."""
+
+    def __init__(self, net: Net, state: Any) -> None:
+        self._net, self._state = net, state
+
+    def get(self, j: int, name: str, make: Callable[[], Any]) -> Any:
+        """Block j's place `name`, made on first use."""
+        state = self._state[self._net.block_parameters(j)[0]]
+        if name not in state:
+            state[name] = make()
+        return state[name]
+
+    def find(self, j: int, name: str) -> Any:
+        """What lies in block j's place `name`; None if nothing does."""
+        return self._state[self._net.block_parameters(j)[0]].get(name)
+
+    def put(self, j: int, name: str, value: Any) -> Any:
+        """Put another value into a place of block j."""
+        self._state[self._net.block_parameters(j)[0]][name] = value
+        return value
+
+    def vectors(self, name: str, point: LivePoint) -> list[Tensor]:
+        """One vector a block, made from the point on first use."""
+        return [self.get(j, name, functools.partial(point.get, j)) for j in range(self._net.m)]
+
+
+def restore_dtypes(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    """torch casts state to the dtype of a group's first parameter; take it as it was saved."""
+    numbers = [i for group in saved["param_groups"] for i in group["params"]]
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, p in zip(numbers, params, strict=True):
+        for name, value in saved["state"].get(number, {}).items():
+            optimizer.state[p][name] = _on(value, p.device)
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """Tensors (also in lists) on `device`, in the dtype they have."""
+    if isinstance(value, Tensor):
+        return value.to(device=device, copy=True)
+    return [_on(entry, device) for entry in value] if isinstance(value, list) else value
+
+
+def saved_state(state_dict: dict[str, Any], method: str, kind: str) -> dict[str, Any]:
+    """What a state_dict holds beside torch's own; refused where it is not of this method."""
+    mine: dict[str, Any] | None = state_dict.get("cyclade")
+    if mine is None:
+        raise ValueError(f"this is not a state_dict of {kind}: no 'cyclade' in it")
+    if mine["method"] != method:
+        raise ValueError(
+            f"this is the state of {mine['method']}, which {method} cannot go on from: their "
+            "estimates and counters differ. Load the model alone, and start afresh"
+        )
+    for number, names in mine.get("held", {}).items():
+        missing = set(names) - {str(name) for name in state_dict["state"].get(number, {})}
+        if missing:
+            raise ValueError(
+                f"this state_dict is not whole: parameter {number} has lost "
+                f"{', '.join(sorted(missing))}"
+            )
+    return mine
+
+
+class Rebuilt(Optimizer):
+    """Copied and pickled as its arguments (the model among them) and its state."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Remember the arguments."""
+        self = super().__new__(cls)
+        self.__dict__["_given"] = (args, options)
+        return self
+
+    def __reduce__(self) -> Any:
+        args, options = self.__dict__["_given"]
+        options = {name: value for name, value in options.items() if name != "process_group"}
+        return _built_again, (type(self), args, options, self.state_dict())
+
+
+def _built_again(cls: type[Rebuilt], args: Any, options: Any, state: dict[str, Any]) -> Rebuilt:
+    optimizer: Rebuilt = cls(*args, **options)
+    optimizer.load_state_dict(state)
+    return optimizer
