@@ -16,7 +16,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem
 from cyclade.linear.starts import predictor
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
 # Small tables have a way of their own, which is not meant here.
 ENGINE = {"curved_calls": (0.0, 0.0)}
@@ -295,7 +295,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
     g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
     r = L1(0.02 * float(np.abs(X.T @ g).max()))
     steps = counted(monkeypatch, predictor.Predictor, "step")
-    tuning = Tuning(max_row_entries=1e3, **ENGINE)
+    tuning = Tuning(cost=CostModel(gathered=1e3), **ENGINE)
     fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9, tuning=tuning)
     assert len(steps) >= 3
     assert fit.certificate.reached
@@ -311,7 +311,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
 def test_coming_down_may_end_anywhere(few):
     X, y, _ = wide("logistic")
     full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
-    tuning = Tuning(max_columns_dense=few, **ENGINE)  # with more, a step on the way is given up
+    tuning = Tuning(max_columns_kept=few, **ENGINE)  # with more, a step on the way is given up
     fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(full.objective, rel=1e-7)
@@ -341,9 +341,7 @@ def test_the_mean_curvature_on_the_way(loss):
 def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
     X, y, _ = data("logistic")
     same = path(X, y, "logistic", L1(1.0), n_alphas=30, alpha_ratio=0.1, fit_intercept=intercept)
-    tuning = Tuning(
-        max_columns_dense=2, max_columns_kept=2, **ENGINE
-    )  # fmt: skip
+    tuning = Tuning(max_columns_kept=2, **ENGINE)
     cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
     others = counted(monkeypatch, working_set, "improve")
     found = path(
@@ -354,25 +352,6 @@ def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, inte
     assert len(cycled) > 20
     assert len(others) < 6
     np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-3)
-
-
-@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_products_of_all_columns_of_a_tall_table_are_kept(monkeypatch, storage, intercept):
-    X, y, _ = data("logistic")
-    options = {"n_alphas": 40, "alpha_ratio": 0.02, "fit_intercept": intercept}
-    same = path(X, y, "logistic", L1(1.0), tol=1e-11, **options)
-    cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
-    formed = counted(monkeypatch, predictor.Predictor, "form")
-    X = storage(X)
-    before = X.copy()
-    # A small `small_gram`, so that factors are kept as well.
-    tuning = Tuning(max_columns_dense=2, small_gram=2, products_dear=0.0, **ENGINE)
-    found = path(X, y, "logistic", L1(1.0), tol=1e-3, tuning=tuning, **options)
-    assert not cycled
-    assert len(formed) < 30
-    np.testing.assert_array_equal(X, before)
-    np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-5)
 
 
 def test_mean_curvatures_row_by_row_are_those_of_their_formulas():

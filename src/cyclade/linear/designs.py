@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear import threads
 from cyclade.linear.checks import in_chunks
+from cyclade.linear.columns import DenseColumns, SparseColumns
 from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
@@ -17,7 +18,6 @@ from cyclade.linear.panels.dense import DensePanel, SharedDensePanel, turned
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
 from cyclade.linear.tuning import DEFAULT, Tuning
-from cyclade.linear.weighted_columns import Columns, DenseColumns, LongColumns, SparseColumns
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
@@ -202,25 +202,18 @@ class DenseDesign:
         return SharedDensePanel(self.turn(), w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
-        own = DenseColumns if self.may_copy(cols.size) else LongColumns
-        return own(self.X, cols, centred, self.tuning)
+        return DenseColumns(self, cols, centred)
 
     def may_copy(self, columns: int) -> bool:
         """Whether a copy in float64 of so many columns is small, or small beside X."""
         size, (least, share) = 8 * self.n * columns, self.tuning.copied
         return bool(size <= max(least, share * self.X.nbytes))
 
-    def columns(
-        self, cols: Array, centred: bool, more: bool = False, kept: bool = False,
-        support: int = 0,
-    ) -> Columns | None:  # fmt: skip
-        """The same if products are cheap; in float32 they would be too rough for a gap."""
-        tuning, large = self.tuning, not self.may_copy(support)  # copies for a model would be
-        most = tuning.max_columns_kept if large else tuning.max_columns_dense
-        few = cols.size <= most and (more or 4 * cols.size < self.n)
-        if kept and not few and self.p <= min(tuning.max_columns_kept, self.n):
-            few, cols = True, self.cols  # no others could come in
-        return self.unweighted(cols, centred) if few and self.dtype == np.float64 else None
+    def products_pay(self, cols: Array) -> bool:
+        """In float32 they would be too rough for a gap; a model copies its columns without them."""
+        k, cost = cols.size, self.tuning.cost
+        made = 0.5 * cost.product * k <= 2.0 * cost.model_cycles or not self.may_copy(k)
+        return bool(made and k <= self.tuning.max_columns_kept and self.dtype == np.float64)
 
 
 class SparseDesign:
@@ -317,22 +310,13 @@ class SparseDesign:
         return SharedPanel(*X, NONE, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
-        """The columns without weights; of a tall X all of them, put by rows once for all."""
-        tuning = self.tuning
-        if self.p <= tuning.max_columns_kept and self.entries < tuning.max_row_entries * self.n:
-            cols = self.cols
-        return SparseColumns(self, cols, tuning)
+        """The columns without weights; all of them if products pay, put by rows once for all."""
+        return SparseColumns(self, self.cols if self.products_pay(self.cols) else cols)
 
-    def columns(
-        self, cols: Array, centred: bool, more: bool = False, kept: bool = False,
-        support: int = 0,
-    ) -> Columns | None:  # fmt: skip
-        """The same if rows have few entries in them."""
-        tuning, columns = self.tuning, self.unweighted(cols, centred)
-        cols = columns.cols
-        few = cols.size <= tuning.max_columns_kept and (more or 4 * cols.size < self.n)
-        few &= self.reading(cols) < tuning.max_row_entries * self.n
-        return columns if few else None
+    def products_pay(self, cols: Array) -> bool:
+        few, cost = cols.size <= self.tuning.max_columns_kept, self.tuning.cost
+        made = 0.5 * self.reading(cols) / self.n
+        return bool(few and made <= 2.0 * cost.model_cycles * cost.gathered)
 
 
 def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:

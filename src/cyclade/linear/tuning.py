@@ -30,6 +30,8 @@ class CostModel:
     product: float = 1 / 16  # a multiplication within a matrix product
     product_cached: float = 1 / 4  # the same, beside cycles over columns that a cache holds
     by_rows: float = 10.0  # an entry that is put by rows and multiplied with its row
+    gathered: float = 5.0  # an entry that is picked by its row, or added there
+    model_cycles: float = 2.0  # over its columns, that products of a model may cost
     row: float = 20.0  # of a loss and its derivatives, per row; measured for the logistic loss
 
     def check(self, design: Any) -> float:
@@ -196,16 +198,15 @@ class Tuning:
     pivot_ridges: tuple[float, ...] = (0.0, 1e-10, 1e-8)  # of the diagonal, in turn; guard
     least_trust: float = 1e-3  # of a majoriser's weights; guard
 
-    # Designs and panels (designs.py, panels/, weighted_columns.py): copies against columns where
+    # Designs and panels (designs.py, panels/, columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over
     # eight columns or rows (`long_run_bytes`) take 0.65 to 0.85 of the time of gemv on X of 1,000 x
     # 10,000 to 100,000 x 200. Sharing all sparse columns costs 1.5 times (`lasso sparse path`),
     # sharing none 1.24 (`lasso a9a /100`). Copies of dense columns of 2,000 to 4,000 rows
     # (`in_place_bytes` of 2**15) take 1.0 to 3.3 times as long; on 2,000 x 2,000 at λ_max/1000,
     # where cycles are many, 0.7 to 0.85. Of a wide X working sets are a small part, and copies of
-    # them take 0.8 of the time (`lasso unseen /100`). 2x: `max_row_entries` 1.6 (`logistic counts
-    # /1000`), `max_columns_kept` 1.24 (`logistic tfidf /100`), `max_columns_dense` 1.12, the others
-    # 1.04 or less.
+    # them take 0.8 of the time (`lasso unseen /100`). 2x:
+    # `max_columns_kept` 1.24 (`logistic tfidf /100`), the others 1.04 or less.
     max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
     max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
     very_tall: float = 128.0  # rows per column: float32 means of so many are fine
@@ -219,9 +220,7 @@ class Tuning:
     # neither time nor memory of logistic and Huber fits on dense tables of 60 and 100 MB
     shared_entries: float = 100.0  # per column, on average: longer columns are not copied
     max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many
-    max_columns_dense: int = 96  # columns whose products under changing weights are formed
-    max_columns_kept: int = 1_000  # the same of all columns of a tall X, and of sparse columns
-    max_row_entries: float = 40.0  # per row, on average, in such sparse columns
+    max_columns_kept: int = 1_000  # columns whose products are formed for one model of many
 
 
 DEFAULT = Tuning()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from cyclade.linear.weighted_columns import Columns
+    from cyclade.linear.columns import Columns
 
 Array = NDArray[Any]
 
@@ -124,13 +124,5 @@ class Design(Protocol):
     def unweighted(self, cols: Array, centred: bool) -> Columns:
         """The chosen columns (and perhaps others) without weights, for products under any."""
 
-    def columns(
-        self, cols: Array, centred: bool, more: bool = False, kept: bool = False,
-        support: int = 0,
-    ) -> Columns | None:  # fmt: skip
-        """The same if products of them are cheap; else None.
-
-        `more` of them are cheap, against the number of rows, if their models are few; where they
-        are `kept` from one model to the next, those of all columns of a tall X may be. So are more
-        of them where copies of the `support` would take too much memory.
-        """
+    def products_pay(self, cols: Array) -> bool:
+        """Whether products of these columns cost no more than a few cycles over them."""

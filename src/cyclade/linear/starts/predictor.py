@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import numerics
+from cyclade.linear.columns import Columns
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.kernels.gram import extrapolate
@@ -37,7 +38,6 @@ from cyclade.linear.state import State, judge, measure, rebase
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import PanelSolver
 from cyclade.linear.tuning import Tuning
-from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
 
@@ -228,9 +228,10 @@ class Predictor:
         close = None
         if self.columns is None or not (self.place[V] >= 0).all():
             close = self.close(problem, state, V) if self.keeping else V
-            self.columns = design.columns(close, fit_intercept, True, kept=self.keeping)
-            if self.columns is None:
+            self.columns = None
+            if not design.products_pay(close):
                 return False
+            self.columns = design.unweighted(close, fit_intercept)
             self.place[:] = -1
             self.place[self.columns.cols] = np.arange(self.columns.cols.size)
         columns = self.columns

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits
+from cyclade.linear.columns import Columns
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.loss_at import LossAt
@@ -27,7 +28,6 @@ from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import Measured, State, measure
 from cyclade.linear.tuning import Tuning
-from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
+from cyclade.linear.columns import Columns
 from cyclade.linear.kernels import block_gram, group, linalg, losses
 from cyclade.linear.kernels.gram import LENGTHS, ROUNDING
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import State
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
 

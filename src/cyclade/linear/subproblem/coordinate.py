@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
+from cyclade.linear.columns import Columns
 from cyclade.linear.kernels import linalg
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, next_damping, polish, step_length
@@ -28,7 +29,6 @@ from cyclade.linear.state import NO_COLUMNS, State
 from cyclade.linear.subproblem import active_set
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.subproblem.panel_solver import IncrementalPanelSolver, PanelSolver
-from cyclade.linear.weighted_columns import Columns
 
 Array = NDArray[Any]
 
@@ -41,8 +41,9 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         return True
     columns = state.kept.get("columns")
     if columns is None or not np.isin(W, columns.cols, assume_unique=True).all():
-        support = int(np.count_nonzero(state.x[W]))
-        columns = problem.design.columns(W, problem.fit_intercept, support=support)
+        design, columns = problem.design, None
+        if design.products_pay(W):
+            columns = design.unweighted(W, problem.fit_intercept)
         state.kept["columns"] = columns
     if columns is not None:
         minimise_by_products(problem, state, columns, goal, budget)

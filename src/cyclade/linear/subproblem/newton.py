@@ -34,7 +34,7 @@ def suits(problem: Problem, state: State) -> bool:
     if loss.flat or not penalty.is_scalar or problem.offset.ndim > 1:
         return False
     V = np.flatnonzero((state.x != 0) | (state.measured.distances > 0))
-    return design.columns(V, problem.fit_intercept, True) is None
+    return not design.products_pay(V)
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:

@@ -31,7 +31,7 @@ def test_columns_without_weights(storage, dtype):
     X = X.astype(dtype)
     cols, chosen = np.array([1, 4, 5, 9]), np.array([0, 2])
     design = as_design(storage(X))
-    columns = design.columns(cols, False)
+    columns = design.unweighted(cols, False)
     at, w, x = columns.cols, rng.random(len(X)), rng.standard_normal(2)
     A, tolerance = X[:, at].astype(float), 1e-10 if dtype is np.float64 else 1e-3
     np.testing.assert_allclose(columns.slopes(w), A.T @ w, atol=tolerance)
