@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from cyclade.linear import losses, path, solve, working_set
 from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import gram, linalg, sparse
-from cyclade.linear.kernels.columns import pulled, strong
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
@@ -146,16 +145,6 @@ def test_a_start_ahead_goes_on_as_coefficients_went_and_keeps_its_slopes():
     np.testing.assert_allclose(c, b - G @ new, rtol=0, atol=1e-12)
 
 
-def test_a_row_that_went_too_far_comes_back_under_its_mean_curvature():
-    loss, y, s = losses.get("logistic"), np.array([-1.0, 1.0, 1.0]), np.full(3, 1 / 3)
-    came = loss_at(loss, y, s, np.array([2.8, 0.0, 1.0]))
-    here = loss_at(loss, y, s, np.array([-1.9, 2.0, 1.0]))
-    used = np.array([0.075, 0.25, 0.2])  # too little for the first, too much for the second
-    curvature = predictor.on_the_way_back(Tuning(), here, came, used)
-    mean = (here.u[0] - came.u[0]) / (-1.9 - 2.8)
-    np.testing.assert_allclose(curvature, [mean, here.second[1], here.second[2]], rtol=1e-14)
-
-
 def test_a_row_much_larger_than_the_others_is_no_hindrance():
     rng = np.random.default_rng(0)
     X = rng.poisson(0.05, (200, 300)).astype(float)
@@ -168,35 +157,6 @@ def test_a_row_much_larger_than_the_others_is_no_hindrance():
     g = X.T @ (-y / (1 + np.exp(y * (X @ found.coef)))) / 200
     assert found.certificate.reached
     assert np.abs(g).max() <= 0.01 * top * (1 + 1e-3)
-
-
-def test_columns_that_the_strong_rule_keeps():
-    rng = np.random.default_rng(2)
-    x = np.where(rng.random(40) < 0.2, rng.standard_normal(40), 0.0)
-    g, zero_threshold, before = rng.standard_normal(40), np.full(40, 0.9), np.full(40, 1.0)
-    cols = np.empty(40, np.int64)
-    many = strong(x, g, zero_threshold, before, 0.8, cols)
-    np.testing.assert_array_equal(cols[:many], np.flatnonzero((x != 0) | (np.abs(g) > 0.8)))
-    assert strong(x, g, zero_threshold, before, 0.95, cols) == -1
-
-
-@pytest.mark.parametrize("threshold", [0.5, 10.0], ids=["some violate", "none does"])
-@pytest.mark.parametrize("moved", [0.2, 0.0])
-@pytest.mark.parametrize("near", [0.1, 8.0])
-def test_which_columns_are_pulled_most(threshold, moved, near):
-    rng = np.random.default_rng(1)
-    x = np.where(rng.random(40) < moved, rng.standard_normal(40), 0.0)
-    g, zero_threshold, cols = (
-        rng.standard_normal(40),
-        np.full(40, threshold),
-        np.empty(40, np.int64),
-    )
-    many, resting = pulled(x, g, zero_threshold, 0.25, near, cols)
-    over = np.abs(g) - zero_threshold
-    most = max(over[x == 0].max(), 0.0)
-    bar = 0.25 * most * min(most / near, 1.0)
-    np.testing.assert_array_equal(cols[:many], np.flatnonzero((x != 0) | (over > bar)))
-    assert resting == ((x == 0) & (over > bar)).sum()
 
 
 def data(kind, n=120, p=60):
@@ -243,12 +203,10 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
 
 
 @pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
-@pytest.mark.parametrize("dear", [0.0, np.inf])
-def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
+def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage):
     X, y, _ = data("logistic")
-    tuning = Tuning(products_dear=dear, **ENGINE)  # products used again, and never
+    tuning = Tuning(**ENGINE)
     steps = counted(monkeypatch, predictor.Predictor, "step")
-    formed = counted(monkeypatch, predictor.Predictor, "form")
     others = counted(monkeypatch, working_set, "improve")
     found = path(
         storage(X), y, "logistic", L1(1.0), n_alphas=60, alpha_ratio=0.05, tol=1e-4, tuning=tuning
@@ -256,13 +214,12 @@ def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage, dear):
     assert found.reached
     assert len(steps) < 60 * 1.7
     assert len(others) < 12
-    assert len(formed) < 50 if dear == 0.0 else len(formed) >= 55
 
 
 def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
     X, y, _ = data("logistic")
-    heavy = lambda self, problem, w: np.full(len(y), 1e6 * w.max())  # noqa: E731
-    monkeypatch.setattr(predictor.Predictor, "weights", heavy)  # F comes down a little
+    heavy = lambda problem, loss_at, before: np.full(len(y), 1e6)  # noqa: E731
+    monkeypatch.setattr(predictor, "on_the_way", heavy)  # F comes down a little
     options = {"n_alphas": 20, "alpha_ratio": 0.3, "tol": 1e-8}
     found = path(X, y, "logistic", L1(1.0), **options, tuning=Tuning(**ENGINE))
     monkeypatch.undo()
@@ -336,48 +293,18 @@ def test_the_mean_curvature_on_the_way(loss):
     np.testing.assert_allclose(mean, slow, atol=2e-3)
 
 
-@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_columns_too_many_to_multiply_are_cycled_over(monkeypatch, storage, intercept):
-    X, y, _ = data("logistic")
-    same = path(X, y, "logistic", L1(1.0), n_alphas=30, alpha_ratio=0.1, fit_intercept=intercept)
-    tuning = Tuning(max_columns_kept=2, **ENGINE)
-    cycled = counted(monkeypatch, predictor.Predictor, "by_columns")
-    others = counted(monkeypatch, working_set, "improve")
-    found = path(
-        storage(X), y, "logistic", L1(1.0), n_alphas=30, alpha_ratio=0.1, fit_intercept=intercept,
-        tol=1e-3, tuning=tuning,
-    )  # fmt: skip
-    assert found.reached
-    assert len(cycled) > 20
-    assert len(others) < 6
-    np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-3)
-
-
 def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
-    from cyclade.linear.kernels.losses import secants, stiffest
+    from cyclade.linear.kernels.losses import secants
 
     rng = np.random.default_rng(4)
     z0, z = rng.standard_normal((2, 30))
     z[::3] = z0[::3] + 1e-9
-    u0, u, second, used = np.tanh(z0), np.tanh(z), 1 - np.tanh(z) ** 2, rng.random(30)
+    u0, u, second = np.tanh(z0), np.tanh(z), 1 - np.tanh(z) ** 2
     far = np.abs(z - z0) > 1e-4
     mean = np.where(far, (u - u0) / np.where(far, z - z0, 1.0), second)
     out = np.empty(30)
     secants(z, u, z0, u0, second, 1e-4, out)
     np.testing.assert_allclose(out, mean, rtol=1e-14)
-    stiffest(z, u, z0, u0, second, used, 1e-4, out)
-    np.testing.assert_allclose(out, np.where(mean > used, np.maximum(mean, second), second))
-
-
-def categories(signs, seed=6):
-    """Four variables of ten levels each, one-hot, or with entries of either sign; and z = Xx."""
-    rng = np.random.default_rng(seed)
-    n = 600
-    blocks = [np.eye(10)[rng.integers(0, 10, n)] for _ in range(4)]
-    X = np.hstack(blocks) * (rng.standard_normal((n, 40)) if signs else 1.0)
-    x = np.where(rng.random(40) < 0.3, 1.5 * rng.standard_normal(40), 0.0)
-    return sp.csc_matrix(X), X @ x, rng
 
 
 def test_a_last_stage_is_not_added_by_rounding():

@@ -72,7 +72,6 @@ class Tuning:
     direct_lam: float = 0.05  # of λ_max: a convex fit at a larger λ starts at zero at once
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
     lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
-    lam_step_tall: float = 0.1  # of the λ before, where a check costs less than products
     large_design: int = 2**20  # entries: a check of a larger X costs more than models save, and
     # exact models of groups are in float32
 
@@ -93,20 +92,12 @@ class Tuning:
     same_point: float = 1e-3  # of the largest coefficient: closer points go to the same minimum
 
     # Starts along a path: models of the loss, against working sets. 2x: `entry` 1.9 (`logistic
-    # counts /1000`), `products_near` 1.6 and `predictor_distance` 1.35 (`logistic madelon path`),
-    # `stage_distance` 1.16, `model_precision` 1.15, the others 1.09 or less; without products that
-    # are kept (`products_dear`), `logistic madelon path` takes 1.7 times as long.
+    # counts /1000`), `predictor_distance` 1.35 (`logistic madelon path`), `model_precision` 1.15.
     strong_rule_step: float = 0.8  # of the λ before: below it the strong rule takes too many
-    predictor_steps: int = 3  # models at one λ; three times as many at the last of a single fit
+    predictor_steps: int = 3  # models at one λ, at most
     predictor_distance: float = 2e-3  # of λ: at this distance no further model is made
-    stage_distance: float = 0.8  # of λ: the same at a λ on the way
-    gap_distance: float = 0.02  # of λ: at this distance the gap may end a single fit
     model_precision: float = 0.01  # of its first distance, what a model is minimised to
-    products_dear: float = 1.5  # checks of all columns: products that cost more are used again
-    products_reuse: float = 0.2  # of the distance before: after a step that leaves more they go
-    products_near: float = 0.85  # of a threshold: columns whose dear products are made for later
     entry: float = 0.25  # of the largest violation: columns with less wait for the next step
-    short_move: float = 1e-4  # of z: for shorter ones a difference of φ' is rounding
 
     # Starts through easier losses: fits of wider windows, against models that know no curvature.
     # 2x: 1.6 (a quantile with a window of 0.01).

@@ -143,46 +143,6 @@ def excess(v: Any, down: Any, up: Any) -> float:
     return out
 
 
-@compiled
-def strong(x: Any, g: Any, zero_threshold: Any, before: Any, stride: float, out: Any) -> int:
-    """The strong rule: coordinates with x_j ≠ 0 or |g_j| > τ_j − (before_j − τ_j), and how many.
-
-    τ = `zero_threshold` holds the thresholds at the new λ, `before` those at the last; −1 if any of
-    them has come down to less than the part `stride`.
-    """
-    many = 0
-    for j in range(x.shape[0]):
-        if zero_threshold[j] < stride * before[j]:
-            return -1
-        if x[j] != 0.0 or abs(g[j]) > 2.0 * zero_threshold[j] - before[j]:
-            out[many] = j
-            many += 1
-    return many
-
-
-@compiled
-def pulled(
-    x: Any, g: Any, zero_threshold: Any, part: float, near: float, out: Any
-) -> tuple[int, int]:
-    """Coordinates with x_j ≠ 0, or zero with |g_j| − τ_j > part · max; how many, and zeros.
-
-    The maximum is over the zeros, and at least 0. Where it is less than `near`, the part shrinks
-    with it: nearly all of those that are left stay.
-    """
-    top = 0.0
-    for j in range(x.shape[0]):
-        if x[j] == 0.0:
-            top = max(top, abs(g[j]) - zero_threshold[j])
-    many, zeros, least = 0, 0, part * top * min(top / near, 1.0)
-    for j in range(x.shape[0]):
-        zero = x[j] == 0.0
-        if not zero or abs(g[j]) - zero_threshold[j] > least:
-            out[many] = j
-            many += 1
-            zeros += zero
-    return many, zeros
-
-
 @reductions
 def bound_gradient(v: Any, v0: Any, g0: Any, v1: Any, g1: Any, rounding: float, out: Any) -> float:
     """out = c g0 + d g1 for the multiple c v0 + d v1 that is nearest to v, up to rounding.

@@ -57,17 +57,6 @@ def secants(z: Any, u: Any, z0: Any, u0: Any, second: Any, far: float, out: Any)
 
 
 @compiled
-def stiffest(
-    z: Any, u: Any, z0: Any, u0: Any, second: Any, used: Any, far: float, out: Any
-) -> None:
-    """out = φ'', or the mean of it since z0 if that is larger, where the mean exceeds `used`."""
-    for i in range(z.shape[0]):
-        d = z[i] - z0[i]
-        mean = (u[i] - u0[i]) / d if abs(d) > far else second[i]
-        out[i] = max(mean, second[i]) if mean > used[i] else second[i]
-
-
-@compiled
 def probabilities(y: Any, e: Any, s: Any, u: Any, slopes: Any, total: Any) -> None:
     """From e = exp(lowered z), which becomes p: u = p − e_y, slopes = s u, and total_i = Σ_t e_it.
 
