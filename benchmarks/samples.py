@@ -100,11 +100,11 @@ def run(job: Job) -> Run:
             tol=math.sqrt(job.target), max_cycles=None, max_samples=job.epochs * p.n,
             every=_every(job, p), **sizes,
         )  # fmt: skip
-    history = {name: result.history[name] for name in ("samples", "certificate", "fun")}
+    history = {name: result.history[name] for name in ("samples", "squared_distance", "fun")}
     history["samples"] = [s / p.n for s in history["samples"]]
-    reached = [s for s, c in zip(history["samples"], history["certificate"], strict=True)
+    reached = [s for s, c in zip(history["samples"], history["squared_distance"], strict=True)
                if c <= job.target]  # fmt: skip
-    best = float(np.nanmin(history["certificate"]))
+    best = float(np.nanmin(history["squared_distance"]))
     return Run(job, reached[0] if reached else math.inf, best, result.fun, history)
 
 
@@ -243,7 +243,7 @@ def save_picture(groups: list[list[Run]], title: str, target: float, path: Path)
         if job.order == "forward":
             middle = sorted(runs, key=lambda r: (r.to_target, r.best))[len(runs) // 2]
             label = f"{job.method}  (η = {job.eta:g})"
-            left.plot(middle.history["samples"], middle.history["certificate"],
+            left.plot(middle.history["samples"], middle.history["squared_distance"],
                       color=COLOURS[job.method], label=label, lw=1.8,
                 ls="--" if job.method in ("PAGE", "SGD") else "-")  # fmt: skip
     left.axhline(target, color="grey", ls="--", lw=1)

@@ -70,7 +70,7 @@ def show(results: dict[str, Result], test: Any, y_test: Any, console: Console) -
     for method, result in results.items():
         accuracy = np.mean(np.sign(test @ result.x) == y_test)
         table.add_row(
-            method, f"{result.fun:.6f}", f"{result.certificate:.1e}", f"{accuracy:.3f}",
+            method, f"{result.fun:.6f}", f"{result.squared_distance:.1e}", f"{accuracy:.3f}",
             f"{np.count_nonzero(result.x)} of {len(result.x)}", f"{result.samples:,.0f}",
             f"{result.seconds:.2f}",
         )  # fmt: skip
@@ -90,7 +90,7 @@ def draw(results: dict[str, Result], path: Path) -> None:
         history = {name: np.array(column) for name, column in result.history.items()}
         style = {"color": COLOURS[method], "label": method, "ls": DASHED.get(method, "-")}
         left.plot(history["samples"], history["fun"] - best, **style)
-        right.plot(history["samples"], history["certificate"], **style)
+        right.plot(history["samples"], history["squared_distance"], **style)
     left.set(title="Objective", ylabel="F(x) − best F found", ylim=(1e-13, None))
     right.set(title="Certificate", ylabel="dist²(∂F(x), 0)", ylim=(1e-17, None))
     for axes in (left, right):

@@ -85,7 +85,7 @@ def test_a_matrix_beside_a_regulariser_solves_its_prox(reg: Any) -> None:
     exact = minimize(fun, np.zeros(5), jac=jac, reg=reg, tol=1e-11, max_cycles=20_000)
     once = minimize(fun, np.zeros(5), jac=jac, reg=reg, L=[Matrix(H)], max_cycles=1, tol=None)
     np.testing.assert_allclose(once.x, exact.x, atol=1e-8)
-    assert "upper bound" in once.certificate_kind
+    assert "upper bound" in once.distance_kind
 
 
 def test_bad_matrices() -> None:

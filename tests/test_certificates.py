@@ -46,7 +46,7 @@ def test_the_three_figures() -> None:
     res = quadratic(L=9.0, max_cycles=25, tol=None)
     gradient = np.array([1.0, 4.0, 9.0]) * (res.x - 3)
     assert res.dist == pytest.approx(np.linalg.norm(gradient))
-    assert res.certificate == pytest.approx(np.linalg.norm(gradient) ** 2 / 9)
+    assert res.squared_distance == pytest.approx(np.linalg.norm(gradient) ** 2 / 9)
     at_x0 = np.linalg.norm([3.0, 12.0, 27.0])
     assert res.relative == pytest.approx(np.linalg.norm(gradient) / at_x0)
     assert res.history["dist"][-1] == res.dist

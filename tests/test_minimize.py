@@ -40,8 +40,8 @@ def solve(**options: Any) -> Any:
 def test_every_method_reaches_a_stationary_point(method: str, order: str) -> None:
     res = solve(method=method, order=order, b=None if method == "P-CCD" else 30, max_cycles=6000)
     assert res.success, res.message
-    assert res.certificate <= 1e-10
-    assert res.certificate_kind == "exact"
+    assert res.squared_distance <= 1e-10
+    assert res.distance_kind == "exact"
     assert res.fun == pytest.approx(solve(tol=1e-9).fun, abs=1e-9)
 
 
@@ -184,7 +184,7 @@ def test_a_stream_from_a_callable_and_from_an_iterator() -> None:
     res = minimize(fun, np.zeros(4), stream=draw, returns="last", **options)
     np.testing.assert_allclose(res.x, truth, atol=0.05)
     assert res.success
-    assert "estimate on 200 samples" in res.certificate_kind
+    assert "estimate on 200 samples" in res.distance_kind
 
     def forever() -> Any:
         rng = np.random.default_rng(0)
@@ -230,7 +230,7 @@ def test_stopping_by_each_limit() -> None:
 def test_the_history_is_a_table() -> None:
     res = solve(method="VRO-CCD", every=5, max_cycles=40, tol=None)
     table = pd.DataFrame(res.history)
-    columns = ["cycle", "samples", "seconds", "fun", "certificate", "dist", "change", "eta"]
+    columns = ["cycle", "samples", "seconds", "fun", "squared_distance", "dist", "change", "eta"]
     assert list(table.columns) == columns
     assert list(table["cycle"]) == [0, 5, 10, 15, 20, 25, 30, 35, 40]
     assert table["samples"].is_monotonic_increasing
@@ -240,7 +240,7 @@ def test_the_history_is_a_table() -> None:
 def test_the_result_prints_well() -> None:
     text = str(solve())
     assert text.startswith("VRO-CCD result")
-    for word in ("success: True", "certificate", "cycles", "samples", "array of shape (12,)"):
+    for word in ("success: True", "squared_distance", "cycles", "samples", "array of shape (12,)"):
         assert word in text
 
 

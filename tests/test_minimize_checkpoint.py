@@ -47,7 +47,7 @@ def same(found: Any, wanted: Any) -> None:
     np.testing.assert_array_equal(np.asarray(found.x), np.asarray(wanted.x))
     assert found.cycles == wanted.cycles
     assert found.samples == wanted.samples
-    for name in ("cycle", "fun", "certificate", "dist"):
+    for name in ("cycle", "fun", "squared_distance", "dist"):
         np.testing.assert_array_equal(found.history[name], wanted.history[name])
 
 

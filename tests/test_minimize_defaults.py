@@ -26,7 +26,7 @@ def check(case: Case, method: str, dtype: Any, **options: Any) -> None:
     assert math.isfinite(res.dist)
     assert "check that jac" not in res.message.lower(), res.message  # the gradients are right
     if res.success:
-        assert res.dist <= max(1e-5, math.sqrt(res.certificate)) * 1e4
+        assert res.dist <= max(1e-5, math.sqrt(res.squared_distance)) * 1e4
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

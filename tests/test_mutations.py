@@ -337,7 +337,8 @@ def with_a_bug(owner: Any, name: str, line: str, wrong: str) -> Any:
 def check_sum_over_blocks() -> None:
     """The certificate adds the squares of all blocks."""
     x, gradient = [np.zeros(1), np.zeros(1)], [np.array([4.0]), np.array([5.0])]
-    found = module("certificates").certificate(x, gradient, per_block(L1(1.0), 2), lambda j: 1.0)
+    measure = module("certificates").squared_distance
+    found = measure(x, gradient, per_block(L1(1.0), 2), lambda j: 1.0)
     assert found == pytest.approx(3.0**2 + 4.0**2)
 
 
@@ -560,7 +561,7 @@ def module(name: str) -> Any:
 
 
 LINES: list[tuple[Any, str, str, str, Check]] = [
-    (module("certificates"), "certificate", "total += reg.distance(j, u, v, weight) ** 2",
+    (module("certificates"), "squared_distance", "total += reg.distance(j, u, v, weight) ** 2",
      "total = max(total, reg.distance(j, u, v, weight) ** 2)", check_sum_over_blocks),
     (arguments, "_merged", "if all(isinstance(entry, float) and entry == Lambda[0] for entry in "
      "Lambda):", "if isinstance(Lambda[0], float):", check_merged_metric),

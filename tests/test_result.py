@@ -59,7 +59,7 @@ def test_the_picture_shows_the_history(result: Result, against: str) -> None:
 
 def test_it_draws_where_it_is_told(result: Result) -> None:
     figure, axes = plt.subplots(1, 2)
-    left, right = result.plot(axes=axes)
+    left, right = result.plot(ax=axes)
     assert left is axes[0]
     assert right is axes[1]
     plt.close(figure)
@@ -69,8 +69,8 @@ def test_bad_arguments_are_named(result: Result) -> None:
     with pytest.raises(ValueError, match="against"):
         result.plot("epochs")  # type: ignore[arg-type]
     figure, axis = plt.subplots()
-    with pytest.raises(ValueError, match="axes must be two"):
-        result.plot(axes=axis)
+    with pytest.raises(ValueError, match="ax must be two"):
+        result.plot(ax=axis)
     plt.close(figure)
 
 

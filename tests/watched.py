@@ -14,7 +14,7 @@ import numpy as np
 from cyclade import Fixed, Full, Layout, Page, core, theory
 from cyclade._arrays import norm2
 from cyclade.blocks.layout import Stored
-from cyclade.certificates import certificate
+from cyclade.certificates import squared_distance
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.regularisers import L1, per_block
 from cyclade.sampling.orders import as_order
@@ -116,7 +116,7 @@ def watch(
     def look() -> tuple[float, float]:
         blocks = state.x.blocks()
         F = problem.fun(state.x.whole(), every) + sum(map(regs.value, range(layout.m), blocks))
-        return F, certificate(blocks, exact(state.x), regs, steps.metric)
+        return F, squared_distance(blocks, exact(state.x), regs, steps.metric)
 
     F, s = look()
     seen = Watched([F], [sum(state.g.errors)], [0.0], [s], [])

@@ -15,7 +15,8 @@ separable with a prox. Start with `minimize`.
 
 from cyclade._minimize import minimize
 from cyclade.blocks import Layout, Point
-from cyclade.certificates import certificate
+from cyclade.certificates import certificate as certificate
+from cyclade.certificates import squared_distance
 from cyclade.core import State, cycle, iterate, start
 from cyclade.regularisers import (
     L0,
@@ -91,9 +92,9 @@ __all__ = [
     "TotalVariation1D",
     "Zero",
     "__version__",
-    "certificate",
     "cycle",
     "iterate",
     "minimize",
+    "squared_distance",
     "start",
 ]

@@ -21,7 +21,7 @@ def renamed(**names: str) -> Callable[[Named], Named]:
             for old in names.keys() & kwargs.keys():
                 if names[old] in kwargs:
                     raise TypeError(f"{names[old]}: also given by its old name, {old}")
-                _warn(function.__qualname__.removesuffix(".__init__"), old, names[old])
+                warn(function.__qualname__.removesuffix(".__init__"), old, names[old])
                 kwargs[names[old]] = kwargs.pop(old)
             return function(*args, **kwargs)
 
@@ -34,12 +34,23 @@ def old_name(old: str, new: str) -> Any:
     """A property for the old name of an attribute."""
 
     def read(self: Any) -> Any:
-        _warn(type(self).__name__, old, new)
+        warn(type(self).__name__, old, new)
         return getattr(self, new)
 
     return property(read, doc=f"The old name of `{new}`.")
 
 
-def _warn(owner: str, old: str, new: str) -> None:
+def old_function(old: str, new: Callable[..., Any]) -> Callable[..., Any]:
+    """A function under its old name."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        warn(new.__module__, old, new.__name__)
+        return new(*args, **kwargs)
+
+    return call
+
+
+def warn(owner: str, old: str, new: str) -> None:
+    """Say what a thing is called now, to the caller of the function that calls this one."""
     text = f"{owner}: {old} is now called {new}; the old name ends with the next release"
     warnings.warn(text, DeprecationWarning, stacklevel=3)

@@ -22,7 +22,7 @@ from cyclade.run import arguments
 from cyclade.run.arguments import as_steps
 from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.run.extrapolation import DEPTH, Anderson
-from cyclade.run.result import Iterate, Report, Result
+from cyclade.run.result import History, Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
 from cyclade.run.stopping import Best, EveryCycles, Limits, Rule, Seen, Stop, as_rule
 from cyclade.run.watching import Bar
@@ -146,7 +146,7 @@ def minimize(
         that reaches a tolerance returns the iterate that reached it, and one stopped by its
         callback the iterate the callback saw. `Result.best` is there in any case.
     every:
-        F and the certificate are evaluated, on all of f, every so many cycles. Default: every 10
+        F and its distances are evaluated, on all of f, every so many cycles. Default: every 10
         cycles for P-CCD, and about once per n component gradients otherwise.
     check_grad:
         Compare `jac` with differences of `fun` along random directions first, block by block.
@@ -369,8 +369,8 @@ def _result(runner: Runner, problem: arguments.Problem) -> Result:
         fun=at_end.fun,
         dist=at_end.dist,
         relative=at_end.dist / (carried.first_dist or 1.0),
-        certificate=at_end.certificate,
-        certificate_kind=arguments.certificate_kind(
+        squared_distance=at_end.squared_distance,
+        distance_kind=arguments.distance_kind(
             setup.reg, problem.source, setup.sampler, setup.evaluation_sample
         ),
         success=ending.success,
@@ -387,6 +387,6 @@ def _result(runner: Runner, problem: arguments.Problem) -> Result:
         seconds=carried.seconds,
         best=Iterate(best.x.whole(), best.fun, best.k),
         Lambda=[setup.steps.metric(j) for j in range(problem.x.layout.m)],
-        history=carried.history,
+        history=History(carried.history),
         state=carried if ending.resumable else None,
     )

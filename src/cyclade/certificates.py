@@ -24,6 +24,7 @@ import numpy as np
 
 from cyclade._arrays import Array, kind, largest_entry, norm2, random_like, rounding_unit
 from cyclade._checks import function, shown
+from cyclade._deprecation import old_function
 from cyclade.blocks import Point
 
 TOO_LARGE = 1e4  # how many times the curvature around x Λ may be
@@ -37,7 +38,7 @@ class Distances(Protocol):
         """The minimum over s in ∂r^j(u) of ‖v + s‖ in the norm with weights w."""
 
 
-def certificate(
+def squared_distance(
     x: Sequence[Array],
     gradient: Sequence[Array],
     reg: Distances,
@@ -53,7 +54,7 @@ def certificate(
     >>> import numpy as np
     >>> from cyclade.regularisers import L1, per_block
     >>> x, gradient = [np.array([0.0, 1.0])], [np.array([0.5, -0.9])]
-    >>> certificate(x, gradient, per_block(L1(1.0), 1), lambda j: 2.0)  # (1 - 0.9)² / 2
+    >>> squared_distance(x, gradient, per_block(L1(1.0), 1), lambda j: 2.0)  # (1 - 0.9)² / 2
     0.005
     """
     for name, blocks in (("x", x), ("gradient", gradient)):
@@ -80,6 +81,9 @@ def certificate(
         except (IndexError, ValueError) as error:
             raise ValueError(f"x[{j}] does not fit reg and metric: {error}") from None
     return total
+
+
+certificate = old_function("certificate", squared_distance)
 
 
 def metric_inflation(
@@ -114,7 +118,7 @@ def metric_inflation(
     ]
     if cut == largest:
         return 0.0
-    dist2 = certificate(x.blocks(), list(gradient), reg, lambda j: cut[j])
+    dist2 = squared_distance(x.blocks(), list(gradient), reg, lambda j: cut[j])
     if math.sqrt(dist2) <= tol:
         return 0.0
     return max(L / max(seen, 1e-300) for L, seen in zip(largest, curvature, strict=True))

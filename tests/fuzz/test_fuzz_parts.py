@@ -24,7 +24,7 @@ from cyclade import (
     Reflected,
     Rotated,
     Shuffled,
-    certificate,
+    squared_distance,
 )
 from cyclade.regularisers import L1, PerBlock
 from cyclade.sampling.orders import as_order
@@ -85,8 +85,8 @@ STEPS = [
 
 CERTIFICATE = [
     Call(
-        "certificate",
-        certificate,
+        "squared_distance",
+        squared_distance,
         {
             "x": [[np.ones(2), np.zeros(3)]],
             "gradient": [[np.ones(2), np.zeros(3)], [np.zeros(2), np.ones(3)]],

@@ -752,7 +752,7 @@ def main(folder: Path) -> None:
                 ref = one[text]
                 close(torch.as_tensor(res.x), torch.as_tensor(ref.x))
                 assert (res.cycles, res.message) == (ref.cycles, ref.message)
-                for column in ("cycle", "samples", "fun", "certificate", "dist"):
+                for column in ("cycle", "samples", "fun", "squared_distance", "dist"):
                     close(np.array(res.history[column]), np.array(ref.history[column]))
 
         attempt(text, same_sum)

@@ -94,8 +94,8 @@ def test_a_certificate_is_reached_from_an_untouched_start(problem):
     kept = copy.deepcopy(x0)
     result = problem.minimize(x0, tol=1e-5, max_cycles=20_000)
     assert result.success, result.message
-    assert result.certificate <= 1e-10
-    assert result.certificate_kind == "exact"
+    assert result.squared_distance <= 1e-10
+    assert result.distance_kind == "exact"
     assert (flat(problem, x0) == flat(problem, kept)).all()
     assert np.all(np.diff(result.history["fun"]) <= 1e-12)
 

@@ -38,7 +38,7 @@ run = minimize(fun, np.zeros(10), tol=None, max_cycles=300, **options)
 constants = quadratic_constants(hessian, L, sizes)
 gap = fun(np.zeros(10)) - least
 K = np.array(run.history["cycle"])[1:]
-measured = np.minimum.accumulate(run.history["certificate"][1:])
+measured = np.minimum.accumulate(run.history["squared_distance"][1:])
 bound = np.array([theorem1_bound(constants.L_hat, gap, int(k)) for k in K])
 print(f"L̂ = {constants.L_hat:.2f}, F(x₀) − F* = {gap:.3f}")
 print(f"the bound holds at all {len(K)} cycles: {bool(np.all(measured <= bound))}")

@@ -227,7 +227,7 @@ def _row(carried: Carried, i: int, kind: str) -> dict[str, float]:
     """Row i of the history of a fit."""
     of = {name: column[i] for name, column in carried.history.items()}
     row = {"cycles": float(of["cycle"]), "epochs": of["samples"] / carried.n}
-    return row | {"objective": of["fun"], kind: of["certificate"]}
+    return row | {"objective": of["fun"], kind: of["squared_distance"]}
 
 
 @renamed(lam="alpha")

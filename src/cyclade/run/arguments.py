@@ -398,8 +398,8 @@ def check_checkpoint(resume: Any, stream: Any) -> None:
         )
 
 
-def certificate_kind(regs: Any, source: Source | None, sampler: Any, sample: Any) -> str:
-    """ "exact", or what stands in for an exact certificate."""
+def distance_kind(regs: Any, source: Source | None, sampler: Any, sample: Any) -> str:
+    """ "exact", or what stands in for an exact distance."""
     kinds = []
     if not regs.exact_distance:
         kinds.append("lower bound: a regulariser gives no exact distance")

@@ -9,8 +9,19 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from cyclade._checks import choice
+from cyclade._deprecation import old_name, renamed, warn
 
-HISTORY = ("cycle", "samples", "seconds", "fun", "certificate", "dist", "change", "eta")
+HISTORY = ("cycle", "samples", "seconds", "fun", "squared_distance", "dist", "change", "eta")
+
+
+class History(dict[str, list[float]]):
+    """Columns by name; one of them under its old name too."""
+
+    def __missing__(self, name: str) -> list[float]:
+        if name != "certificate":
+            raise KeyError(name)
+        warn("history", name, "squared_distance")
+        return self["squared_distance"]
 
 
 @dataclass
@@ -36,11 +47,11 @@ class Result:
         dist(∂F(x), 0) in the Euclidean norm: zero exactly at stationary points.
     relative:
         `dist` at x over `dist` at x0, which no change of units moves.
-    certificate:
+    squared_distance:
         dist²(∂F(x), 0) in the norm of Λ^{−1}, as in the paper's theorems. After a line search, Λ
         is no larger than the curvature that was seen.
-    certificate_kind:
-        "exact", or what stands in for it: a lower bound where a regulariser gives no exact
+    distance_kind:
+        How both distances are known. "exact", or a lower bound where a regulariser gives no exact
         distance, an upper bound where Λ_j is a matrix beside a regulariser, an estimate on a fixed
         batch for a stream.
     success:
@@ -74,8 +85,8 @@ class Result:
         Λ_j of every block, as the run left it.
     history:
         A dict of equally long lists, ready for ``pandas.DataFrame(result.history)``: cycle,
-        samples, seconds, fun, certificate, dist, change ‖x_k − x_{k−1}‖_Λ and the learning rate η
-        at every evaluation.
+        samples, seconds, fun, squared_distance, dist, change ‖x_k − x_{k−1}‖_Λ and the learning
+        rate η at every evaluation.
     state:
         What ``minimize(..., resume=result.state)`` goes on from, exactly; it pickles. None after an
         interrupt in the middle of a cycle.
@@ -85,8 +96,8 @@ class Result:
     fun: float
     dist: float
     relative: float
-    certificate: float
-    certificate_kind: str
+    squared_distance: float
+    distance_kind: str
     success: bool
     status: str
     message: str
@@ -103,6 +114,8 @@ class Result:
     Lambda: list[Any] = field(repr=False)
     history: dict[str, list[float]] = field(repr=False)
     state: Any = field(repr=False, default=None)
+    certificate = old_name("certificate", "squared_distance")
+    certificate_kind = old_name("certificate_kind", "distance_kind")
 
     def __str__(self) -> str:
         rows = self._rows()
@@ -110,8 +123,9 @@ class Result:
         lines = [f"{name:>{width}}: {value}" for name, value in rows]
         return "\n".join([f"{self.method} result", *lines])
 
+    @renamed(axes="ax")
     def plot(
-        self, against: Literal["cycle", "samples", "seconds"] = "cycle", axes: Any = None
+        self, against: Literal["cycle", "samples", "seconds"] = "cycle", ax: Any = None
     ) -> Any:
         """Draw F above the best value seen, and dist(∂F, 0), along the run.
 
@@ -119,7 +133,7 @@ class Result:
         ----------
         against : {"cycle", "samples", "seconds"}, default="cycle"
             What the run is measured by: cycles, component gradients or seconds in cycles.
-        axes : two matplotlib axes, optional
+        ax : two matplotlib axes, optional
             Where to draw; a new figure by default.
 
         Returns
@@ -137,7 +151,7 @@ class Result:
         """
         from cyclade.run.result import plot
 
-        return plot(self, against, axes)
+        return plot(self, against, ax)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
@@ -153,7 +167,7 @@ class Result:
             ("message", self.message),
             ("fun", f"{self.fun:.10g}"),
             ("dist", f"{self.dist:.3g}  ({self.relative:.2g} of that at x0)"),
-            ("certificate", f"{self.certificate:.3g}  ({self.certificate_kind})"),
+            ("squared_distance", f"{self.squared_distance:.3g}  ({self.distance_kind})"),
             ("cycles", str(self.cycles)),
             ("samples", f"{self.samples:.10g}"),
             ("values", f"{self.values:.10g}"),
@@ -166,8 +180,8 @@ class Result:
     def __repr__(self) -> str:
         return (
             f"Result(success={self.success}, fun={self.fun:.10g}, dist={self.dist:.3g}, "
-            f"certificate={self.certificate:.3g}, cycles={self.cycles}, method={self.method!r}, "
-            f"message={self.message!r})"
+            f"squared_distance={self.squared_distance:.3g}, cycles={self.cycles}, "
+            f"method={self.method!r}, message={self.message!r})"
         )
 
 
@@ -188,19 +202,19 @@ LABELS = {"cycle": "cycle", "samples": "component gradients", "seconds": "second
 _WIDTH, _HEIGHT = 220, 48  # of the small curve, in pixels
 
 
-def plot(result: Result, against: str, axes: Any) -> Any:
+def plot(result: Result, against: str, ax: Any) -> Any:
     """F − best F and dist(∂F, 0) along a run; see `Result.plot`."""
     choice("against", against, list(LABELS))
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("Result.plot needs matplotlib: pip install matplotlib") from error
-    if axes is None:
-        _, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    if ax is None:
+        _, ax = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     try:
-        left, right = axes
+        left, right = ax
     except (TypeError, ValueError):
-        raise ValueError("axes must be two matplotlib axes, as plt.subplots(1, 2)[1] is") from None
+        raise ValueError("ax must be two matplotlib axes, as plt.subplots(1, 2)[1] is") from None
     history = result.history
     best = min(history["fun"])
     above = [value - best if value > best else math.nan for value in history["fun"]]
@@ -252,15 +266,16 @@ def _curve(values: Sequence[float]) -> str:
 class Report:
     """What a callback is given after each cycle; return True from it to stop the run.
 
-    `fun`, `certificate` and `dist` are those of the last evaluation (see `every`); `x` is a copy of
-    x_k in the structure of x0.
+    `fun`, `squared_distance` and `dist` are those of the last evaluation (see `every`); `x` is a
+    copy of x_k in the structure of x0.
     """
 
     cycle: int
     samples: float
     seconds: float
     fun: float
-    certificate: float
+    squared_distance: float
     dist: float
     change: float
     x: Any = field(repr=False)
+    certificate = old_name("certificate", "squared_distance")

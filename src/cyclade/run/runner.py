@@ -16,7 +16,7 @@ import numpy as np
 
 from cyclade._arrays import all_finite, largest_entry, norm2, rounding_unit
 from cyclade.blocks import Point
-from cyclade.certificates import Contradiction, certificate, metric_inflation
+from cyclade.certificates import Contradiction, metric_inflation, squared_distance
 from cyclade.core import State, iterate, start
 from cyclade.files.objects import stored
 from cyclade.oracles.counting import Calls, Counting, CountingProx
@@ -88,7 +88,7 @@ class Measured:
 
     fun: float
     smooth: float  # f alone
-    certificate: float  # dist²(∂F, 0) in the norm of Λ^{−1}
+    squared_distance: float  # dist²(∂F, 0) in the norm of Λ^{−1}
     dist: float  # dist(∂F, 0) in the Euclidean norm
     gradient: list[Any] = field(default_factory=list, repr=False)
     reached: str | None = None  # what `Setup.measure` finds good enough to stop at
@@ -137,8 +137,8 @@ class Runner:
             smooth, gradient = self._oracle.evaluate(x, self.setup.evaluation_sample)
             blocks, reg = x.blocks(), self.setup.reg
             fun = smooth + sum(reg.value(j, u) for j, u in enumerate(blocks))
-            certified = certificate(blocks, gradient, reg, self._steps.metric)
-            dist2 = certificate(blocks, gradient, reg, lambda j: 1.0)
+            certified = squared_distance(blocks, gradient, reg, self._steps.metric)
+            dist2 = squared_distance(blocks, gradient, reg, lambda j: 1.0)
         return Measured(fun, smooth, certified, math.sqrt(dist2), gradient)
 
     def value(self, x: Point) -> float:
@@ -169,7 +169,7 @@ class Runner:
                     before = state.x.copy()
                     self._advance(cycles, before)
                     seen = self._look(before)
-                    bar.show(state.k, self._last.fun, self._last.certificate)
+                    bar.show(state.k, self._last.fun, self._last.squared_distance)
                     asked = self.callback is not None and self._asks_to_stop(seen)
                     carried.wall, stopped, interrupted = self.setup.alike(
                         [time.perf_counter() - begun, asked, interrupt.asked]
@@ -210,7 +210,9 @@ class Runner:
         if not history["cycle"]:
             self._record(at_start)
         else:
-            fun, certified, dist = (history[name][-1] for name in ("fun", "certificate", "dist"))
+            fun, certified, dist = (
+                history[name][-1] for name in ("fun", "squared_distance", "dist")
+            )
             self._last = Measured(fun, fun, certified, dist)
         self._largest_Lambda = self._bound_of_Lambda()
 
@@ -282,7 +284,7 @@ class Runner:
         self._largest_Lambda = self._bound_of_Lambda()
         row = (
             seen.k, self._oracle.gradients, self.carried.seconds, seen.fun,
-            self._last.certificate, self._last.dist, seen.change,
+            self._last.squared_distance, self._last.dist, seen.change,
             self._steps.rate,
         )  # fmt: skip
         for name, value in zip(HISTORY, row, strict=True):
@@ -363,7 +365,7 @@ class Runner:
         assert self.callback is not None
         report = Report(
             seen.k, self._oracle.gradients, self.carried.seconds, self._last.fun,
-            self._last.certificate, self._last.dist, seen.change, seen.x.whole(),
+            self._last.squared_distance, self._last.dist, seen.change, seen.x.whole(),
         )  # fmt: skip
         try:
             answer = self.callback(report)
@@ -385,9 +387,9 @@ class Runner:
         if not math.isfinite(seen.fun) or not limits.tolerant:
             return
         message = None
-        if limits.tol is not None and math.sqrt(now.certificate) <= limits.tol:
+        if limits.tol is not None and math.sqrt(now.squared_distance) <= limits.tol:
             if now.dist <= limits.tol or not self._inflated(seen.x, limits.tol):
-                message = f"stationary: √certificate ≤ tol = {limits.tol:g}"
+                message = f"stationary: √squared_distance ≤ tol = {limits.tol:g}"
         elif limits.tol is not None and self._inflation and now.dist <= limits.tol:
             message = f"stationary: dist ≤ tol = {limits.tol:g}"
         if limits.rtol is not None and now.dist <= limits.rtol * self.carried.first_dist:
@@ -425,7 +427,7 @@ class Runner:
         """
         if self.setup.reg.convex:
             return False
-        return not seen.change <= 10 * math.sqrt(self._last.certificate) + 100 * self._eps
+        return not seen.change <= 10 * math.sqrt(self._last.squared_distance) + 100 * self._eps
 
     def _inflated(self, x: Point, tol: float) -> bool:
         """Whether Λ is so large that its norm certifies anything."""

@@ -97,10 +97,10 @@ class Bar:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn(f"{counted} {{task.completed}}"),
-                TextColumn("F = {task.fields[fun]}  dist² = {task.fields[certificate]}"),
+                TextColumn("F = {task.fields[fun]}  dist² = {task.fields[dist2]}"),
                 TimeElapsedColumn(),
             )
-            self._task = self._progress.add_task(title, total=total, fun="…", certificate="…")
+            self._task = self._progress.add_task(title, total=total, fun="…", dist2="…")
 
     def __enter__(self) -> Bar:
         if self._progress is not None:
@@ -111,9 +111,7 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
 
-    def show(self, k: int, fun: float, certificate: float) -> None:
-        """After cycle k; `fun` and `certificate` are the last ones known."""
+    def show(self, k: int, fun: float, dist2: float) -> None:
+        """After cycle k; `fun` and `dist2` are the last ones known."""
         if self._progress is not None:
-            self._progress.update(
-                self._task, completed=k, fun=f"{fun:.6g}", certificate=f"{certificate:.2e}"
-            )
+            self._progress.update(self._task, completed=k, fun=f"{fun:.6g}", dist2=f"{dist2:.2e}")
