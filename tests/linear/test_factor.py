@@ -7,7 +7,7 @@ import pytest
 
 from cyclade.linear import path
 from cyclade.linear.subproblem.gram import Factor
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
 
 def supports(rng, p, k, changes):
@@ -23,7 +23,7 @@ def supports(rng, p, k, changes):
 
 @pytest.mark.parametrize("small", [1, 10**6])
 def test_solutions_are_those_of_fresh_factors(small):
-    tuning = Tuning(min_bordered=small, max_bordered=1 / 4)
+    tuning = Tuning(small_gram=small, cost=CostModel(product=3 / 8))
     rng = np.random.default_rng(0)
     A = rng.standard_normal((120, 80))
     whole, ridge, kept = A.T @ A, np.linspace(0.0, 1.0, 80), Factor(tuning)
@@ -43,7 +43,7 @@ def test_factors_are_made_again_only_when_much_has_changed():
     made = []
     rng = np.random.default_rng(1)
     A = rng.standard_normal((150, 100))
-    G, kept = A.T @ A, Factor(Tuning(min_bordered=10))
+    G, kept = A.T @ A, Factor(Tuning(small_gram=10))
     for size in (72, 73, 75, 76, 80):  # one in 24 of 72 is three
         S = np.arange(size)
         kept.solve(G, S, S, np.zeros(size), np.ones(size))
@@ -62,7 +62,7 @@ def test_a_path_is_the_same_with_old_factors():
     y = X[:, :60] @ rng.standard_normal(60) + rng.standard_normal(160)
     found = []
     for small in (20, 10**6):
-        tuning = Tuning(min_bordered=small)
+        tuning = Tuning(small_gram=small)
         found.append(path(X, y, n_alphas=25, alpha_ratio=1e-2, tol=1e-10, tuning=tuning))
     assert all(f.reached for f in found)
     np.testing.assert_allclose(found[0].coefs, found[1].coefs, atol=1e-4)

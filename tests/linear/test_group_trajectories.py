@@ -17,7 +17,7 @@ from cyclade.regularisers import GroupL2 as CoreGroupL2
 from cyclade.steps import Fixed
 
 CYCLES = 15
-DEPTH = DEFAULT.anderson_depth
+DEPTH = DEFAULT.burst
 NONE = np.empty(0, np.int64)
 GROUPS = [[0, 5, 2], [1], [3, 4, 6, 11], [7, 8], [9, 10]]
 

@@ -9,7 +9,7 @@ from cyclade.linear.tuning import DEFAULT, CostModel, Tuning
 from cyclade.linear.working_set import STRATEGIES, table
 
 ODD = Tuning(
-    near=0.99, room=1, least_columns=2, share=(0.01, 0.01), forcing=0.5, forcing_blocks=0.9,
+    near=0.99, room=1, max_gram_columns=2, forcing=0.5, forcing_blocks=0.9,
     direct_lam=1.0, predictor_steps=1, cost=CostModel(row=1e6),
 )  # fmt: skip
 

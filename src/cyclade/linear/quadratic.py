@@ -110,7 +110,7 @@ def lifted(loss: Loss, tuning: Tuning, second: Array) -> Array:
     models where classes are far apart.
     """
     if loss.flat and np.isfinite(loss.bound):
-        return np.maximum(second, tuning.flat_floor * loss.bound)
+        return np.maximum(second, tuning.least_curvature * loss.bound)
     return second
 
 
@@ -168,7 +168,7 @@ def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tup
 def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT) -> float:
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
-        state.trust = min(1.0, tuning.trust_step * state.trust)
+        state.trust = min(1.0, tuning.damping_step * state.trust)
     longer = t > 2.0**-limits.HALVINGS
     return max(1.0, damping / tuning.damping_step) if longer else tuning.damping_step * damping
 

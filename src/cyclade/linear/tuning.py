@@ -54,13 +54,9 @@ class Tuning:
     # `forcing_blocks` 1.34 (`group leukemia /100`), `share` 1.26 (`enet near /100`), `room` 1.13,
     # `least_columns` 1.12, `near` 1.09, `path_distance` 1.03.
     near: float = 0.75  # of its threshold: a zero with a larger |g| is taken in beforehand
-    room: int = 48  # blocks that may always be taken in so, besides as many as the support has
-    least_columns: int = 128  # of violating blocks that may always come in
-    # An l1 solution has no more columns than X has rows, an elastic net may have. On 500 x 5,000
-    # tables of correlation 0.99 it takes 0.84 of the time with 1.5 instead of 1; a Lasso 1.1 times.
-    share: tuple[float, float] = (1.0, 1.5)  # of the rows: columns a working set may always have
+    room: int = 48  # columns that may always be taken in so, and twice as many that violate
     forcing: float = 0.1  # of the violation that comes in: the distance W is brought to
-    forcing_scale: float = 0.3  # of λ: the same, at most
+    rough: float = 0.3  # of λ: the same at most, and for points on the way of nonconvex fits
     forcing_blocks: float = 0.3  # of the distance before: the same for blocks of several entries
     # F − min F falls with the square of the distance but a gap only in proportion, so a gap lets go
     # of points that the next λ would start badly from.
@@ -78,7 +74,6 @@ class Tuning:
     # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
     # 2x: `hops` 1.2, `companion_step` 1.19 in time.
     straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
-    rough_distance: float = 0.3  # of λ: how precisely such a penalty is solved, and after a hop
     hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
     # Of 2,400 problems of `benchmarks/nonconvex.py`, 33 end higher than skglm's by more than 1 %
     # after one round and 20 with more, in 1.45 times the time; with hops to 4 and 1/4 besides, 11
@@ -106,9 +101,8 @@ class Tuning:
 
     # Quadratic models (quadratic.py): steps that are too long, against steps that are too short.
     first_trust: float = 0.1  # of a majoriser's weights: what replaces φ'' < 0 at first
-    trust_step: float = 3.0  # times as much after a step that was too long
-    damping_step: float = 4.0  # times the weights after a step that failed, less after others; safe
-    flat_floor: float = 1e-3  # of the bound on φ'', where φ may be linear in parts; 2x: 1.06
+    damping_step: float = 4.0  # times the weights after a step that was too long, less after others
+    least_curvature: float = 1e-3  # of a majoriser's weights: φ'' counts as no less; 2x: 1.06
 
     # Products of all columns (products/), against working sets: `benchmarks/linear_products.py`
     # prints the times of both ways, and which one was taken.
@@ -152,14 +146,10 @@ class Tuning:
     # mushrooms /10` 1.7 times and `lasso madelon /10` 1.4 times without cycles guessed ahead
     # (`cycle_rate`), `lasso mushrooms /100` 1.2 times without `recheck`.
     model_forcing: float = 0.1  # of its first distance, what a curved model is minimised to
-    recheck: float = 2.0  # times a check of W must cost less than one of all columns to be made
-    first_burst: int = 4  # cycles before the active columns are chosen anew; then 8, 16, 32
+    burst: int = 4  # cycles before active blocks are chosen anew, points combined
     cycle_rate: tuple[float, float] = (4.0, 1.0)  # cycles per factor e of a distance, as first
     # guessed: of copied columns, and of sparse ones and those in place; then as measured
-    gram_at_once: int = 20  # cycles: products of a curved model that cost less are formed at once
-    small_gram: int = 128  # columns whose cycles and Newton steps are one compiled call
-    min_bordered: int = 200  # columns: a factor of fewer is made again, not bordered
-    max_bordered: float = 1 / 24  # of the columns of a factor that may have changed
+    small_gram: int = 128  # columns: cycles and Newton steps are one call, factors are made again
 
     # Group subproblem (subproblem/group.py): steps on one block against cycles over all. 2x:
     # `anderson_depth` 1.4 (`group leukemia /100`), `stalled_rounds` 1.15; no line of the sweep has
@@ -167,15 +157,12 @@ class Tuning:
     # smaller than `large_design`, makes 1.14 times as many cycles.
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
     group_inner_steps: int = 12  # proximal steps on a sparse group; 30: 1.1 to 2.4 times as long
-    anderson_depth: int = 4  # differences combined; one extrapolation after so many cycles
-    stalled_rounds: int = 4  # checks of W in a row without a distance lower by 10 %
 
     # Classes (subproblem/classes.py): products of all columns and classes against cycles.
     max_products: int = 2_000  # columns times classes whose products are formed at every step
 
     # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
     # 1.1.
-    cluster_cycles: int = 5  # between two proximal steps
 
     # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
     # `pivot_near` 1.38 (`cauchy a9a /10`), `pivot_cycles` 1.24 and `pivot_distance` 1.19 (`cauchy
@@ -187,7 +174,6 @@ class Tuning:
     pivot_rate: float = 0.8  # of the distance before: where more is left, products are made anew
     pivot_burst: int = 8  # cycles that a step with old products costs, about
     pivot_ridges: tuple[float, ...] = (0.0, 1e-10, 1e-8)  # of the diagonal, in turn; guard
-    least_trust: float = 1e-3  # of a majoriser's weights; guard
 
     # Designs and panels (designs.py, panels/, columns.py): copies against columns where
     # they lie, products against passes over rows, float32 against float64. Loops over

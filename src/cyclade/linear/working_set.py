@@ -92,7 +92,7 @@ def how_far(problem: Problem, state: State, W: Array, scale: float) -> float:
         new = np.ones(penalty.blocks, bool)
         new[state.working] = False
         outside = float(state.measured.distances[W[new[W]]].max(initial=0.0))
-    return max(state.target, min(tuning.forcing * outside, tuning.forcing_scale * scale))
+    return max(state.target, min(tuning.forcing * outside, tuning.rough * scale))
 
 
 def choose(problem: Problem, state: State) -> Array:
@@ -108,12 +108,11 @@ def choose(problem: Problem, state: State) -> Array:
     found = penalty.candidates(state.x, now.g, now.distances, near, state.before)
     state.before = None
     inside, violating, close = found.support.size, found.violating, found.close
-    share = tuning.share[penalty.convex and not penalty.is_norm] * problem.design.n
-    share = int(min(share, tuning.max_gram_columns) / penalty.size)
-    least = -int(-tuning.least_columns // penalty.size)
+    share = int(min(problem.design.n, tuning.max_gram_columns) / penalty.size)
+    least = -int(-2 * tuning.room // penalty.size)
     room = max(inside, least, share - inside, found.together)
     if penalty.size > 1 or penalty.T > 1:  # each costs several columns: no more at once than needed
-        room = max(3 * inside, 2 * least)
+        room = max(3 * inside, 3 * least)
     if violating.size > room:
         violating = violating[np.argpartition(-found.violation, room)[:room]]
         close = NO_COLUMNS  # worse ones are left out

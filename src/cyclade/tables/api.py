@@ -185,7 +185,7 @@ def approach(
         stages = [(guide.scaled(at), at, rough) for at in lams_between(largest, lam, step)]
     if not convex:
         straighter = [penalty.straighter(times) for times in tuning.straighter]
-        stages += [(at, lam, tuning.rough_distance) for at in (guide, *straighter)]
+        stages += [(at, lam, tuning.rough) for at in (guide, *straighter)]
     for at, stage, far in stages:
         easier = table.at(at)
         rebase(easier, state)

@@ -61,7 +61,7 @@ def approach(problem: Problem, state: State, max_passes: int) -> None:
     followed = [(guide.scaled(stage), stage, rough) for stage in stages]
     if guide is not penalty:
         bent = [penalty.straighter(times) for times in tuning.straighter]
-        followed += [(at, lam, tuning.rough_distance) for at in (guide, *bent)]
+        followed += [(at, lam, tuning.rough) for at in (guide, *bent)]
     for at, stage, rough in followed:
         if state.passes >= max_passes:
             break

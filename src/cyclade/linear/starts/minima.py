@@ -88,7 +88,7 @@ def hop(problem: Problem, state: State, times: float, max_passes: int) -> State:
         return state
     other = fork(state)
     rebase(away, other)
-    improve(away, other, problem.tuning.rough_distance * lam, lam, max_passes)
+    improve(away, other, problem.tuning.rough * lam, lam, max_passes)
     if same(other.x, state.x, problem.tuning):
         return state
     near(problem, other, max_passes)

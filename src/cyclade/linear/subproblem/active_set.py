@@ -232,9 +232,9 @@ class ActiveSetNewton:
             shift -= now.slope / self.mass
         t = move(problem, state, V, new, shift, longer=not self.true_hessian)
         if not self.true_hessian:  # where φ'' < 0 a good model may have smaller weights still
-            step = tuning.trust_step
+            step = tuning.damping_step
             trust = state.trust / step if t >= 1.0 else step * state.trust
-            state.trust = min(max(trust, tuning.least_trust), 1.0)
+            state.trust = min(max(trust, tuning.least_curvature), 1.0)
         self.fallback = self.true_hessian and (t < 1.0 or kept_out > 0)
         self.reuse &= t == 1.0 and kept_out == 0
         return t > 0

@@ -15,6 +15,7 @@ There are three ways to do so:
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
     made = solver.minimise(
         problem.penalty, at, goal, budget - state.passes,
         correlations=panel.means[at] * now.slope - now.gradient.exactly(cols),
-        once=state.on_path or problem.tuning.recheck * panel.entries(at) > problem.design.entries,
+        once=state.on_path or 2 * panel.entries(at) > problem.design.entries,
         final=state.target,
     )  # fmt: skip
     if made:
@@ -170,6 +171,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
     """Models on panels of their own; Newton steps once a support has settled."""
     tuning, damping, spent, wait = problem.tuning, 1.0, 0, 1
     forcing = tuning.model_forcing
+    ahead = 2 * math.ceil(tuning.cycle_rate[0] * math.log(1 / forcing))  # cycles, at most
     while state.passes < budget:
         V = moving_columns(problem, state, W, goal, forcing)
         if not V.size:
@@ -177,8 +179,8 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         model, every = Model(problem, state.loss_at, damping, state.trust), np.arange(V.size)
         solver = PanelSolver(model.panel(V), tuning)
         panel, x = solver.panel, state.x[V]
-        if panel.gram_breakeven_cycles(every, every) < tuning.gram_at_once:
-            solver.spent = tuning.gram_at_once
+        if panel.gram_breakeven_cycles(every, every) < ahead:
+            solver.spent = ahead
         panel.start(model.start(), x)
         made = solver.minimise(problem.penalty, every, goal, budget - state.passes, forcing=forcing)
         if not made:

@@ -216,7 +216,7 @@ class Factor:
         from scipy.linalg.lapack import dgesv
 
         k = self._cols.size
-        if k < self.tuning.min_bordered:
+        if k <= self.tuning.small_gram:
             return None
         at = np.minimum(np.searchsorted(self._cols, cols), k - 1)
         old = self._cols[at] == cols
@@ -224,7 +224,7 @@ class Factor:
         gone[place] = False
         left = np.flatnonzero(gone)
         a, m = new.size, new.size + left.size
-        if m > self.tuning.max_bordered * k:
+        if 3 * m > 2 * self.tuning.cost.product * k:  # of a factor's price
             return None
         rows = G[S[new]]
         B = np.zeros((k, m + 1), order="F")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import numerics
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels.group import anderson_combine, anderson_weights, copy_blocks
 from cyclade.linear.loss_at import by_rows
 from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
@@ -45,7 +45,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         model = make(problem, state, W, damping)
         stalled = 0 if model.distance < tuning.stall_drop * best else stalled + 1
         best = min(best, model.distance)
-        if model.distance <= goal or stalled > tuning.stalled_rounds:
+        if model.distance <= goal or stalled > limits.IDLE:
             break
         state.passes += max(1, model.minimise(goal, budget - state.passes))
         end = problem.loss_at(state.loss_at.z + model.moved())
@@ -184,7 +184,7 @@ class Descent:
             distances, worst = None, float(far.max(initial=0.0))
             stalled = 0 if worst < self.tuning.stall_drop * best else stalled + 1
             best = min(best, worst)
-            if done >= budget or worst <= goal or stalled > self.tuning.stalled_rounds:
+            if done >= budget or worst <= goal or stalled > limits.IDLE:
                 return done
             active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.active_part * goal)
             chosen = blocks[active]
@@ -200,7 +200,7 @@ class Descent:
 
     def burst(self, blocks: Array, budget: int, tolerance: float) -> tuple[int, float]:
         """A few cycles over the chosen blocks, and an extrapolation."""
-        panel, depth = self.panel, self.tuning.anderson_depth
+        panel, depth = self.panel, self.tuning.burst
         past_x, past_R = self.past
         copy_blocks(panel.x.reshape(-1), self.penalty.starts, blocks, past_x[0].reshape(-1))
         past_R[0] = panel.R
@@ -214,7 +214,7 @@ class Descent:
     @cached_property
     def past(self) -> Past:
         """Memory for the last points."""
-        x, R, points = self.panel.x, self.panel.R, self.tuning.anderson_depth + 1
+        x, R, points = self.panel.x, self.panel.R, self.tuning.burst + 1
         return np.empty((points, *x.shape)), np.empty((points, *R.shape), R.dtype)
 
     def extrapolate(self, blocks: Array, past_x: Array, past_R: Array) -> None:

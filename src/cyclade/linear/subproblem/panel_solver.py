@@ -53,7 +53,7 @@ class PanelSolver:
             The distance that later calls will come down to, for products that are kept.
         """
         panel, gram, tuning = self.panel, self.gram, self.tuning
-        cols, burst, done, made, before = panel.cols[at], tuning.first_burst, 0, 0, 0.0
+        cols, burst, done, made, before = panel.cols[at], tuning.burst, 0, 0, 0.0
         goal = limit = max(goal, self._rounding())
         while done < budget:
             x = panel.x[at]

@@ -108,7 +108,7 @@ class Descent:
             if distance <= goal or stalled == limits.STALLED:
                 break
             x = self.split(x, pull)
-            few = min(self.tuning.cluster_cycles, budget - passes)
+            few = min(self.tuning.burst, budget - passes)
             x, made = self.cycle(x, few, self.tuning.active_part * goal)
             passes += 1 + made
             self.spent += 2.0 * (1 + made) * self.entries
