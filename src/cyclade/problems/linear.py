@@ -22,8 +22,7 @@ from cyclade.problems.base import (
     positive_or_one,
     same_length,
 )
-from cyclade.rows.steps import norms
-from cyclade.rows.sweep import Rows
+from cyclade.steps import power_iteration
 from cyclade.theory import Constants, quadratic_constants, quadratic_Lambda
 
 
@@ -95,8 +94,7 @@ class LinearProblem(Problem):
         self.alpha, self.blocks, self.reg = float(alpha), blocks, reg
         self.layout = Layout.of(np.zeros(self.d), blocks)
         self._columns = self.layout.flat_index()
-        self._all = self._cut(self.A, self.y)
-        self._last: tuple[Indices, Rows] | None = None
+        self._last: tuple[Indices, Any, Floats] | None = None
 
     def x0(self, rng: Rng = 0) -> Floats:
         """The origin, whatever `rng`."""
@@ -104,8 +102,7 @@ class LinearProblem(Problem):
 
     def fun(self, x: Floats, idx: Indices | None = None) -> float:
         """The mean of f_i(x) over idx."""
-        rows = self._rows(idx)
-        return float(self._value(rows.X, rows.y, x))
+        return float(self._value(*self._rows(idx), x))
 
     def torch_fun(self, x: Any, idx: Any = None) -> Any:
         """`fun` in torch, for a dense A; autograd differentiates it."""
@@ -116,15 +113,16 @@ class LinearProblem(Problem):
 
     def jac(self, x: Floats, idx: Indices | None = None) -> Floats:
         """The mean of ∇f_i(x) over idx."""
-        rows = self._rows(idx)
-        gradient: Floats = rows.X.T @ self._grad_z(rows, x)
+        A, y = self._rows(idx)
+        gradient: Floats = A.T @ self._grad_z(A, y, x)
         return gradient + self._penalty_grad(x)
 
     def block_jac(self, x: Floats, j: int, idx: Indices | None = None) -> Floats:
         """Block j of `jac`: one product with A and one with block j's columns."""
-        rows = self._rows(idx)
-        gradient: Floats = rows.columns(j).back(self._grad_z(rows, x))
-        return gradient + self._penalty_grad(x[self._columns[j]])
+        (A, y), columns = self._rows(idx), self._columns[j]
+        own = self._block(j) if A is self.A else A[:, columns]
+        gradient: Floats = own.T @ self._grad_z(A, y, x)
+        return gradient + self._penalty_grad(x[columns])
 
     @cached_property
     def L(self) -> list[float] | None:
@@ -132,7 +130,7 @@ class LinearProblem(Problem):
         bound = self.loss.bound
         if not math.isfinite(bound):
             return None
-        squares = norms(self._all, self.layout.m)
+        squares = [_squared_norm(self._block(j)) / self.n for j in range(self.layout.m)]
         return [positive_or_one(bound * square + 2.0 * self.alpha) for square in squares]
 
     def _value(self, A: Array, y: Array, x: Array) -> Array:
@@ -141,8 +139,8 @@ class LinearProblem(Problem):
             value = value + self.alpha * (x * x / (1.0 + x * x)).sum()
         return value
 
-    def _grad_z(self, rows: Rows, x: Floats) -> Floats:
-        grad_z: Floats = self.loss.gradient(rows.y, rows.X @ x) / len(rows.y)
+    def _grad_z(self, A: Any, y: Floats, x: Floats) -> Floats:
+        grad_z: Floats = self.loss.gradient(y, A @ x) / len(y)
         return grad_z
 
     def _penalty_grad(self, x: Floats) -> Floats | float:
@@ -150,27 +148,46 @@ class LinearProblem(Problem):
             return 0.0
         return (2.0 * self.alpha) * x / (1.0 + x * x) ** 2
 
-    def _rows(self, idx: Indices | None) -> Rows:
+    def _rows(self, idx: Indices | None) -> tuple[Any, Floats]:
         """The rows in idx; a cycle asks for the same ones at every block, so they are kept."""
         idx = self._chosen(idx)
         if idx is None:
-            return self._all
+            return self.A, self.y
         if self._last is None or not np.array_equal(self._last[0], idx):
-            rows = self._cut(_small(self.A[idx]), self.y[idx])
-            self._last = (np.array(idx), rows)
-        return self._last[1]
+            self._last = (np.array(idx), _small(self.A[idx]), self.y[idx])
+        return self._last[1:]
 
-    def _cut(self, A: Any, y: Floats) -> Rows:
-        """Rows that all weigh the same, and their columns by blocks."""
-        return Rows(A, y, np.full(len(y), 1.0 / len(y)), None, self._columns)
+    def _block(self, j: int) -> Any:
+        """The columns of block j in all rows; those of a sparse A are cut once."""
+        if not self._sparse:
+            return self.A[:, self._columns[j]]
+        return self._sparse_blocks[j]
+
+    @cached_property
+    def _sparse_blocks(self) -> list[Any]:
+        by_columns = self.A.tocsc()
+        return [by_columns[:, columns] for columns in self._columns]
+
+    @property
+    def _sparse(self) -> bool:
+        return not isinstance(self.A, np.ndarray)
 
     @cached_property
     def _tensors(self) -> tuple[Any, Any]:
         import torch
 
-        if not isinstance(self.A, np.ndarray):
+        if self._sparse:
             raise TypeError("torch_fun needs a dense A; give A.toarray() to the problem")
         return torch.as_tensor(self.A), torch.as_tensor(self.y)
+
+
+def _squared_norm(A: Any) -> float:
+    """λ_max(AᵀA); by power iteration, with a margin of 2 %, where A has many columns."""
+    if A.shape[1] > 1024:
+        start = np.random.default_rng(0).standard_normal(A.shape[1])
+        return 1.02 * power_iteration(lambda v: A.T @ (A @ v), start, 60)[0]
+    gram = A.T @ A
+    return float(np.linalg.eigvalsh(gram if isinstance(A, np.ndarray) else gram.toarray())[-1])
 
 
 def _small(A: Any) -> Any:
@@ -257,13 +274,9 @@ class PhaseRetrieval(LinearProblem):
         for _ in range(100):
             v = self.A.T @ (self.y * (self.A @ v))
             v /= np.linalg.norm(v) or 1.0
-        energy = float(np.mean(self._all.X.power(2) if self._sparse else self.A**2))
+        energy = float((self.A.multiply(self.A) if self._sparse else self.A**2).mean())
         scaled: Floats = v * np.sqrt(self.y.mean() / energy)
         return scaled
-
-    @property
-    def _sparse(self) -> bool:
-        return not isinstance(self.A, np.ndarray)
 
 
 class PLQuadratic(LinearProblem):
@@ -291,7 +304,7 @@ class PLQuadratic(LinearProblem):
 
     def __init__(self, A: Any, y: Any, *, blocks: Any = 10) -> None:
         super().__init__(A, y, Squared(), blocks=blocks)
-        if not isinstance(self.A, np.ndarray):
+        if self._sparse:
             raise TypeError("PLQuadratic needs a dense A: its constants are")
         self.hessian: Floats = self.A.T @ self.A / self.n
         self.x_star: Floats = np.linalg.lstsq(self.A, self.y, rcond=None)[0]
