@@ -17,7 +17,7 @@ from cyclade._arrays import Array
 from cyclade.core import iterate, start
 from cyclade.linear.penalties import BlockPenalty
 from cyclade.rows.oracle import Features, LinearOracle, Separable, by_blocks
-from cyclade.rows.steps import exact
+from cyclade.rows.steps import diagonal
 from cyclade.sampling.orders import as_order
 from cyclade.sampling.samplers import ALL, Full
 from cyclade.steps import Fixed
@@ -102,6 +102,11 @@ def cycles(
 def run(X: Any, y: Any, loss: Any, penalty: Any, *, K: int, **options: Any) -> list[Iterate]:
     """x_0, …, x_K of `cycles`."""
     return list(islice(cycles(X, y, loss, penalty, **options), K + 1))
+
+
+def exact(rows: Any, bound: float, m: int) -> list[float]:
+    """L_j of each block, where `bound` is the supremum of φ''; 1 where f is flat."""
+    return [float(diagonal(rows, j, bound, rows.n, n=rows.n, even=True)[0]) for j in range(m)]
 
 
 def _array(values: Any, dtype: Any) -> Array | None:

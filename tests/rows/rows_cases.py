@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from literal_ccd import exact
 
 from cyclade._arrays import Array
 from cyclade.core import iterate, start
@@ -14,7 +15,6 @@ from cyclade.linear.losses import get
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
-from cyclade.rows.steps import exact
 from cyclade.sampling.orders import as_order
 from cyclade.sampling.samplers import ALL, FiniteSum
 from cyclade.steps import Fixed

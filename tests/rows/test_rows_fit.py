@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from literal_ccd import exact
 from rows_cases import Case, halved
 
 from cyclade.core import iterate, start
@@ -17,7 +18,7 @@ from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
 from cyclade.rows.fit import solve_rows
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
 from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
-from cyclade.rows.steps import diagonal, exact
+from cyclade.rows.steps import diagonal
 from cyclade.sampling.orders import Forward
 from cyclade.sampling.samplers import ALL, Page
 from cyclade.steps import Fixed

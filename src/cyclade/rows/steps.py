@@ -1,6 +1,6 @@
 """Steps of linear models: Λ_j from the rows themselves, so that nothing is tuned.
 
-Searched on the samples; or the exact L_j of a block, and diagonals for methods that sample rows.
+Searched on the samples; or diagonals that bound the curvature on samples of rows.
 """
 
 from __future__ import annotations
@@ -126,22 +126,6 @@ def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
     0.5
     """
     return lambda k: eta / math.sqrt(1.0 + k / per_epoch)
-
-
-def exact(rows: Rows, bound: float, m: int) -> list[float]:
-    """L_j = bound · λ_max(A_jᵀ diag(w) A_j) of each block, where `bound` is the supremum of φ''.
-
-    Where f is flat in a block, L_j is 1: any step will do. Blocks of more than 1,024 columns are
-    measured by power iteration, with a margin of 2 %.
-    """
-    _need_finite(bound)
-    return [bound * norm or 1.0 for norm in norms(rows, m)]
-
-
-def norms(rows: Rows, m: int) -> list[float]:
-    """λ_max(A_jᵀ diag(w) A_j) of each block."""
-    blocks = [rows.columns(j) for j in range(m)]
-    return [_norm(columns, rows, np.ones(columns.size)) for columns in blocks]
 
 
 def diagonal(

@@ -15,115 +15,60 @@ EVERY_ROW = slice(None)
 
 
 def columns_of(X: Any, features: Any) -> Columns:
-    """Columns of X, an array or a CSC matrix, by a slice or indices; p itself is the intercept.
+    """Columns of X, an array or a CSC matrix, by a slice or indices; p itself is the intercept."""
+    ones = isinstance(features, slice) and features.stop > X.shape[1]
+    return Columns(X[:, slice(features.start, X.shape[1]) if ones else features], ones)
+
+
+class Columns:
+    """Columns A of X, an array or a CSC matrix, and after them the ones of an intercept, or not.
 
     Example
     -------
-    >>> columns_of(np.array([[1.0, 2.0], [3.0, 4.0]]), slice(1, 3)).back(np.ones(2))
+    >>> Columns(np.array([[2.0], [4.0]]), ones=True).back(np.ones(2))
     array([6., 2.])
     """
-    (n, p), run = X.shape, isinstance(features, slice)
-    if run and features.stop > p:
-        return _WithOnes(columns_of(X, slice(features.start, p)))
-    if isinstance(X, np.ndarray):
-        return _Dense(X[:, features])
-    A = X if run else X[:, features]
-    ends = A.indptr[features.start : features.stop + 1] if run else A.indptr
-    entries = slice(ends[0], ends[-1])
-    return _Sparse(A.data[entries], A.indices[entries], np.diff(ends), n)
 
-
-class _Dense:
-    """Columns stored as an array.
-
-    `back(r)` is A_jᵀ r; `move(z, du)` is z ← z + A_j du in place, and returns (an index of) the
-    rows that may have changed; `gram(w)` is A_jᵀ diag(w) A_j; `squared` squares every entry.
-    """
-
-    def __init__(self, A: Array) -> None:
-        self.A, self.size = A, A.shape[1]
+    def __init__(self, A: Any, ones: bool = False) -> None:
+        self.A, self.ones = A, ones
+        self.width: int = A.shape[1]
+        self.size = self.width + ones
+        self.sparse = not isinstance(A, np.ndarray)
 
     def back(self, r: Array) -> Array:
-        return self.A.T @ r
+        """A_jᵀ r."""
+        found = (self.A.T @ r).astype(r.dtype, copy=False)
+        return np.concatenate([found, r.sum(axis=0, keepdims=True)]) if self.ones else found
 
     def move(self, z: Array, du: Array) -> Any:
-        z += self.A @ du
+        """z ← z + A_j du, in place; returns (an index of) the rows that may have changed."""
+        own, A = du[: self.width], self.A
+        if self.ones:
+            z += du[-1:]
+        if not self.sparse:
+            z += A @ own
+        else:  # less than SciPy's product, which makes another z
+            np.add.at(z, A.indices, (A.data * np.repeat(own, np.diff(A.indptr), axis=0).T).T)
+            if not self.ones and A.nnz < len(z):
+                return A.indices
         return EVERY_ROW
 
     def gram(self, weight: Array) -> Array:
-        return (self.A * weight[:, None]).T @ self.A
-
-    def squared(self) -> Columns:
-        return _Dense(self.A**2)
-
-
-class _Sparse:
-    """Columns stored by their entries: values, rows, and how many each column has.
-
-    `bincount` and `add.at` on these cost less than SciPy's matrices, which check and copy: a cycle
-    on a small batch cuts every block anew.
-    """
-
-    def __init__(self, values: Array, rows: Array, counts: Array, n: int) -> None:
-        self.values, self.rows, self.counts, self.n = values, rows, counts, n
-        self.size = len(counts)
-        self._column = np.repeat(np.arange(len(counts)), counts)
-
-    def back(self, r: Array) -> Array:
-        if r.ndim == 1:
-            found = np.bincount(self._column, self.values * r[self.rows], self.size)
-        else:
-            touched = (self.values[:, None] * r[self.rows]).T
-            sums = [np.bincount(self._column, output, self.size) for output in touched]
-            found = np.stack(sums, axis=1)
-        return found.astype(r.dtype, copy=False)
-
-    def move(self, z: Array, du: Array) -> Any:
-        np.add.at(z, self.rows, (self.values * du[self._column].T).T)
-        return self.rows if len(self.rows) < len(z) else EVERY_ROW
-
-    def gram(self, weight: Array) -> Array:
+        """A_jᵀ diag(w) A_j."""
         if self.size == 1:
             return self.squared().back(weight)[:, None]
-        from scipy.sparse import csc_matrix
-
-        ends = np.concatenate([[0], np.cumsum(self.counts)])
-        A, weighted = (
-            csc_matrix((values, self.rows, ends), shape=(self.n, self.size))
-            for values in (self.values, self.values * weight[self.rows])
-        )
-        return (A.T @ weighted).toarray()
-
-    def squared(self) -> Columns:
-        return _Sparse(self.values**2, self.rows, self.counts, self.n)
-
-
-class _WithOnes:
-    """Columns of X (perhaps none) followed by the column of ones of the intercept."""
-
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        self.size: int = columns.size + 1
-
-    def back(self, r: Array) -> Array:
-        ones = r.sum(axis=0, keepdims=True)
-        return ones if self.size == 1 else np.concatenate([self.columns.back(r), ones])
-
-    def move(self, z: Array, du: Array) -> Any:
-        if self.size > 1:
-            self.columns.move(z, du[:-1])
-        z += du[-1:]
-        return EVERY_ROW
-
-    def gram(self, weight: Array) -> Array:
-        border, corner = self.columns.back(weight)[:, None], weight.sum(keepdims=True)[:, None]
-        return np.block([[self.columns.gram(weight), border], [border.T, corner]])
+        if self.sparse:
+            inner = (self.A.T @ self.A.multiply(weight[:, None])).toarray()
+        else:
+            inner = (self.A * weight[:, None]).T @ self.A
+        if not self.ones:
+            return inner
+        border = self.back(weight)[:, None]
+        return np.block([[inner, border[:-1]], [border.T]])
 
     def squared(self) -> Columns:
-        return _WithOnes(self.columns.squared())
-
-
-Columns = _Dense | _Sparse | _WithOnes
+        """The columns with every entry squared."""
+        return Columns(self.A.multiply(self.A) if self.sparse else self.A**2, self.ones)
 
 
 class Rows:
