@@ -31,7 +31,7 @@ from cyclade.sampling.samplers import ALL, Sample, Sampler
 from cyclade.steps import Eta, Fixed, RunSteps, Steps
 from cyclade.steps.expected import Estimated, estimated_steps
 from cyclade.steps.matrix_prox import in_matrix_norms
-from cyclade.steps.searched import searched_steps
+from cyclade.steps.searched import Searched, rate_and_large
 
 
 def minimize(
@@ -283,7 +283,7 @@ def _setup(
     elif guarded and (L is None or (isinstance(L, str) and L == "estimate")):
         steps = Estimated(ones, ones, 1.0)
     elif not chosen.deterministic and isinstance(L, str) and L == "search":
-        steps = searched_steps(layout.m, sampler, chosen.eta)
+        steps = Searched(layout.m, *rate_and_large(sampler, chosen.eta))
     else:
         # An extrapolation wants cycles that are alike: a line search shrinks L_j between them.
         alike = DEPTH + 1 if chosen.accelerated else 1

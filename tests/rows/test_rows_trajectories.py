@@ -19,10 +19,11 @@ from cyclade.methods import as_method, make_sampler
 from cyclade.rows.fit import RowStream, solve_rows
 from cyclade.rows.oracle import Features, LinearOracle, by_blocks
 from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
-from cyclade.rows.steps import RowSteps, diagonal, falling
+from cyclade.rows.steps import RowSteps, diagonal
 from cyclade.rows.sweep import Rows
 from cyclade.sampling.orders import as_order
 from cyclade.sampling.samplers import ALL, Batch, FiniteSum
+from cyclade.steps.searched import falling
 
 METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
 ROUNDING = 1e-11

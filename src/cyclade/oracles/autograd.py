@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from cyclade._arrays import Array, kind
 from cyclade.blocks import Point
-from cyclade.oracles.callables import Position, goes_without_rows
-from cyclade.oracles.counting import Calls
+from cyclade.oracles.callables import OneFunction, Position
 
 NO_GRAPH = (
     "fun(x) is not connected to x by torch operations (detach, no_grad, a new tensor?), so it has "
@@ -17,7 +15,7 @@ NO_GRAPH = (
 )
 
 
-class Autograd:
+class Autograd(OneFunction):
     """Derivatives of a torch function; only the block asked for is differentiated.
 
     The value is always computed without a graph, never taken from a differentiated call: torch may
@@ -25,11 +23,6 @@ class Autograd:
     """
 
     by_blocks, at_once = True, True
-
-    def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun, self.calls = fun, Calls()
-        self._short = goes_without_rows(fun, 1)
-        self.needs_rows = not self._short
 
     def value(self, at: Position) -> float:
         """f_S."""

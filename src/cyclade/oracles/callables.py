@@ -262,7 +262,36 @@ def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
     return positional and rows.default is not rows.empty
 
 
-class Jacobian:
+class OneFunction:
+    """What derivatives of a user's `fun` share; as they stand, ∇f_S is asked for at once."""
+
+    by_blocks, at_once = False, True
+    power = 1 / 3  # of the rounding: the length of differences of gradients
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun, self.calls = fun, Calls()
+        self._short = goes_without_rows(fun, 1)
+        self.needs_rows = not self._short
+
+    def value(self, at: Position) -> float:
+        """f_S."""
+        self.calls.nfev += 1
+        return number(self.fun(at.x.whole(), *at.rows(self._short)))
+
+    def grad(self, at: Position, j: int) -> Array:
+        """∇^j f_S."""
+        return out_of_gradient(self, at, j)
+
+    def gradient(self, at: Position) -> list[Array]:
+        """∇f_S."""
+        raise NotImplementedError
+
+    def hvp(self, at: Position, j: int, v: Array) -> Array:
+        """∇²_jj f_S v."""
+        return central_hvp(self, at, j, v, self.power)
+
+
+class Jacobian(OneFunction):
     """Derivatives of a NumPy function from the gradient the user gives.
 
     `jac` returns the whole gradient, structured like x; or `block_jac(x, j, …)` returns block j of
@@ -277,47 +306,32 @@ class Jacobian:
         jac: Callable[..., Any] | None,
         block_jac: Callable[..., Any] | None = None,
     ) -> None:
-        self.fun, self.jac, self.block_jac, self.calls = fun, jac, block_jac, Calls()
+        super().__init__(fun)
+        self.jac, self.block_jac = jac, block_jac
         self.by_blocks, self.at_once = block_jac is not None, jac is not None
-        self._short = [
-            goes_without_rows(function, before)
-            for function, before in ((fun, 1), (jac, 1), (block_jac, 2))
-        ]
-        self.needs_rows = not all(self._short)
-
-    def value(self, at: Position) -> float:
-        """f_S."""
-        self.calls.nfev += 1
-        return number(self.fun(at.x.whole(), *at.rows(self._short[0])))
+        self._short_jac, self._short_block = (
+            goes_without_rows(jac, 1),
+            goes_without_rows(block_jac, 2),
+        )
+        self.needs_rows = not (self._short and self._short_jac and self._short_block)
 
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S."""
         if self.block_jac is None:
             return out_of_gradient(self, at, j)
         self.calls.njev += 1
-        gj = self.block_jac(at.x.view(), j, *at.rows(self._short[2]))
+        gj = self.block_jac(at.x.view(), j, *at.rows(self._short_block))
         return block_like(gj, at.x, j, "block_jac")
 
     def gradient(self, at: Position) -> list[Array]:
         """∇f_S."""
         assert self.jac is not None
         self.calls.njev += 1
-        return arrays_like(self.jac(at.x.whole(), *at.rows(self._short[1])), at.x)
-
-    def hvp(self, at: Position, j: int, v: Array) -> Array:
-        """∇²_jj f_S v."""
-        return central_hvp(self, at, j, v, 1 / 3)
+        return arrays_like(self.jac(at.x.whole(), *at.rows(self._short_jac)), at.x)
 
 
-class Pair:
+class Pair(OneFunction):
     """Derivatives from one function that returns ``(value, gradient)``: a call gives both."""
-
-    by_blocks, at_once = False, True
-
-    def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun, self.calls = fun, Calls()
-        self._short = goes_without_rows(fun, 1)
-        self.needs_rows = not self._short
 
     def value(self, at: Position) -> float:
         """f_S; the gradient is kept."""
@@ -328,14 +342,6 @@ class Pair:
         """∇f_S; the value is kept."""
         at.value, arrays = self._both(at)
         return arrays
-
-    def grad(self, at: Position, j: int) -> Array:
-        """∇^j f_S."""
-        return out_of_gradient(self, at, j)
-
-    def hvp(self, at: Position, j: int, v: Array) -> Array:
-        """∇²_jj f_S v."""
-        return central_hvp(self, at, j, v, 1 / 3)
 
     def _both(self, at: Position) -> tuple[float, list[Array]]:
         self.calls.nfev += 1
@@ -350,7 +356,7 @@ class Pair:
         return number(value), arrays_like(gradient, at.x)
 
 
-class FiniteDifferences:
+class FiniteDifferences(OneFunction):
     """Derivatives of a NumPy function from its values alone: ``jac="2-point"``.
 
     Entry i of block j is (f_S(x + h_i e_i) − f_S(x)) / h_i with h_i = √ε · max(1, |x_i|, s), where
@@ -360,16 +366,7 @@ class FiniteDifferences:
     """
 
     by_blocks, at_once = True, False
-
-    def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun, self.calls = fun, Calls()
-        self._short = goes_without_rows(fun, 1)
-        self.needs_rows = not self._short
-
-    def value(self, at: Position) -> float:
-        """f_S."""
-        self.calls.nfev += 1
-        return number(self.fun(at.x.whole(), *at.rows(self._short)))
+    power = 1 / 6  # a longer difference, since the gradients are known to √ε only
 
     def grad(self, at: Position, j: int) -> Array:
         """∇^j f_S, by forward differences."""
@@ -386,14 +383,6 @@ class FiniteDifferences:
             with at.x.moved(j, u.reshape(xj.shape)):
                 gj[i] = (self.value(at) - at.value) / float(flat_ahead[i] - flat_x[i])
         return gj.reshape(xj.shape).astype(xj.dtype)
-
-    def gradient(self, at: Position) -> list[Array]:
-        """∇f_S is as dear as its blocks."""
-        raise NotImplementedError
-
-    def hvp(self, at: Position, j: int, v: Array) -> Array:
-        """∇²_jj f_S v; a longer step, since the gradients are known to √ε only."""
-        return central_hvp(self, at, j, v, 1 / 6)
 
 
 def out_of_gradient(derivatives: Derivatives, at: Position, j: int) -> Array:

@@ -9,7 +9,7 @@ from operator import index
 from typing import ClassVar, Union
 
 from cyclade._arrays import Array, as_block, as_diagonal, require_same_library, weighted_norm
-from cyclade._checks import LARGEST_INDEX, listed, require, whole_number
+from cyclade._checks import LARGEST_INDEX, listed, non_negative, require, whole_number
 
 
 class Regulariser(abc.ABC):
@@ -52,6 +52,9 @@ class Regulariser(abc.ABC):
     convex: ClassVar[bool] = True
     """Whether r is convex. If not, ∂r is the limiting subdifferential, and `prox` returns a global
     minimiser. Operators of other libraries do not say, and are taken to be convex."""
+
+    form: ClassVar[str] = ""
+    """How `repr` shows the arguments, such as ``"{lam:g}"``."""
 
     @abc.abstractmethod
     def value(self, u: Array) -> float:
@@ -99,7 +102,24 @@ class Regulariser(abc.ABC):
     def _distance(self, u: Array, v: Array, w: float | Array) -> float: ...
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        return f"{type(self).__name__}({self.form.format(**vars(self))})"
+
+
+class Weighted(Regulariser):
+    """A regulariser with a weight lam ≥ 0."""
+
+    form = "{lam:g}"
+
+    def __init__(self, lam: float) -> None:
+        self.lam = non_negative(f"{type(self).__name__}: lam", lam)
+
+
+class Indicator(Regulariser):
+    """The indicator of a set: 0 inside, +inf outside. Subclasses write `_contains`."""
+
+    def value(self, u: Array) -> float:
+        """Return 0 in the set (up to rounding), +inf outside."""
+        return 0.0 if self._contains(self._block(u)) else math.inf
 
 
 class Zero(Regulariser):

@@ -7,8 +7,6 @@ block's dtype. Zero coordinates are judged exactly.
 
 from __future__ import annotations
 
-import math
-
 from array_api_compat import array_namespace
 
 from cyclade._arrays import (
@@ -20,25 +18,19 @@ from cyclade._arrays import (
 )
 from cyclade._checks import positive
 from cyclade.regularisers._roots import block_norm, piecewise_linear_root, secular_root
-from cyclade.regularisers.base import Regulariser
+from cyclade.regularisers.base import Indicator
 
 
-class _RadiusSet(Regulariser):
+class _RadiusSet(Indicator):
     """What the three sets share: a radius, and the value 0 inside, +inf outside."""
+
+    form = "{radius:g}"
 
     def __init__(self, radius: float) -> None:
         self.radius = positive(f"{type(self).__name__}: radius", radius)
 
-    def value(self, u: Array) -> float:
-        """Return 0 in the set (up to rounding), +inf outside."""
-        u = self._block(u)
-        return 0.0 if self._contains(u) else math.inf
-
     def _slack(self, u: Array) -> float:
         return TOLERANCE_ULPS * rounding_unit(u) * self.radius
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.radius:g})"
 
 
 def _spread(w: float | Array, like: Array) -> Array:

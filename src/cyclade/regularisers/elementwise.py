@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from cyclade._arrays import Array, Parameter, clip, weighted_norm
 from cyclade._checks import non_negative
-from cyclade.regularisers.base import Regulariser
+from cyclade.regularisers.base import Indicator, Regulariser, Weighted
 
 
 def soft_threshold(u: Array, threshold: float | Array) -> Array:
@@ -58,6 +58,8 @@ class L1(Regulariser):
     1.25
     """
 
+    form = "{_lam!r}"
+
     def __init__(self, lam: float | Sequence[float] | Array) -> None:
         self._lam = Parameter("L1: lam", lam)
         if self._lam.scalar is not None:
@@ -80,11 +82,8 @@ class L1(Regulariser):
         """Raise ValueError if lam is an array of another shape than the block."""
         self._lam.check(shape, where)
 
-    def __repr__(self) -> str:
-        return f"L1({self._lam!r})"
 
-
-class SquaredL2(Regulariser):
+class SquaredL2(Weighted):
     """The squared l2 norm, r(u) = lam/2 sum_i u_i^2; the prox is u_i / (1 + lam t_i).
 
     Examples
@@ -93,9 +92,6 @@ class SquaredL2(Regulariser):
     >>> SquaredL2(1.0).prox(np.array([2.0, -4.0]), 1.0)
     array([ 1., -2.])
     """
-
-    def __init__(self, lam: float) -> None:
-        self.lam = non_negative("SquaredL2: lam", lam)
 
     def value(self, u: Array) -> float:
         """Return lam/2 sum_i u_i^2."""
@@ -107,9 +103,6 @@ class SquaredL2(Regulariser):
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         return weighted_norm(v + self.lam * u, w)
-
-    def __repr__(self) -> str:
-        return f"SquaredL2({self.lam:g})"
 
 
 class ElasticNet(Regulariser):
@@ -123,6 +116,8 @@ class ElasticNet(Regulariser):
     >>> ElasticNet(l1=1.0, l2=1.0).prox(np.array([3.0, -0.5]), 1.0)
     array([1., 0.])
     """
+
+    form = "{l1:g}, {l2:g}"
 
     def __init__(self, l1: float, l2: float) -> None:
         self.l1 = non_negative("ElasticNet: l1", l1)
@@ -139,11 +134,8 @@ class ElasticNet(Regulariser):
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         return weighted_norm(l1_residual(u, v + self.l2 * u, self.l1), w)
 
-    def __repr__(self) -> str:
-        return f"ElasticNet({self.l1:g}, {self.l2:g})"
 
-
-class Box(Regulariser):
+class Box(Indicator):
     """The indicator of the box low <= u <= high; bounds are numbers (±inf allowed) or arrays.
 
     The prox clips, whatever t. Bounds are met exactly after clipping, so they are recognised
@@ -158,6 +150,8 @@ class Box(Regulariser):
     inf
     """
 
+    form = "{_low!r}, {_high!r}"
+
     def __init__(
         self, low: float | Sequence[float] | Array, high: float | Sequence[float] | Array
     ) -> None:
@@ -167,11 +161,6 @@ class Box(Regulariser):
         self._low, self._high = (
             Parameter(f"{owner}: low or high", bound) for bound in (low_array, high_array)
         )
-
-    def value(self, u: Array) -> float:
-        """Return 0 inside the box, +inf outside."""
-        u = self._block(u)
-        return 0.0 if self._contains(u) else math.inf
 
     def _contains(self, u: Array) -> bool:
         low, high = self._bounds(u)
@@ -195,9 +184,6 @@ class Box(Regulariser):
     def _bounds(self, u: Array) -> tuple[Array, Array]:
         return self._low.matching(u), self._high.like(u)
 
-    def __repr__(self) -> str:
-        return f"Box({self._low!r}, {self._high!r})"
-
 
 class NonNegative(Box):
     """The indicator of u >= 0; the prox is max(u, 0).
@@ -209,11 +195,10 @@ class NonNegative(Box):
     array([2., 0.])
     """
 
+    form = ""
+
     def __init__(self) -> None:
         super().__init__(0.0, math.inf)
 
     def _prox(self, u: Array, t: float | Array) -> Array:
         return u.clip(0.0, None)
-
-    def __repr__(self) -> str:
-        return "NonNegative()"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,10 +9,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from cyclade._arrays import TOLERANCE_ULPS, Array, as_double, rounding_unit
-from cyclade.regularisers.base import Regulariser
+from cyclade.regularisers.base import Indicator
 
 
-class Grid(Regulariser):
+class Grid(Indicator):
     """The indicator of {u: every u_i is one of the points}.
 
     The prox rounds every entry to the nearest point, to the lower one of two. Points are isolated,
@@ -37,11 +36,6 @@ class Grid(Regulariser):
         if given.ndim != 1 or not given.size or not np.isfinite(given).all():
             raise ValueError(f"Grid: points must be one or more finite numbers, got {points!r}")
         self.points = np.unique(given)
-
-    def value(self, u: Array) -> float:
-        """Return 0 on the grid (up to rounding), +inf elsewhere."""
-        u = self._block(u)
-        return 0.0 if self._contains(u) else math.inf
 
     def _contains(self, u: Array) -> bool:
         slack = TOLERANCE_ULPS * rounding_unit(u) * max(1.0, float(abs(self.points).max()))

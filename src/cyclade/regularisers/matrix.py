@@ -15,8 +15,7 @@ from cyclade._arrays import (
     rounding_unit,
     weighted_norm,
 )
-from cyclade._checks import non_negative
-from cyclade.regularisers.base import Regulariser
+from cyclade.regularisers.base import Weighted
 
 _ITERATIONS = 10_000
 _RANK_ULPS = 8  # singular values below so many epsilons times the dimension are rounding
@@ -84,7 +83,7 @@ def nearest_dual(target: Array, w: float | Array, bound: float, left: Array, rig
     return current
 
 
-class NuclearNorm(Regulariser):
+class NuclearNorm(Weighted):
     """The nuclear norm, r(u) = lam sum_i σ_i(u), of matrix blocks.
 
     For scalar t the prox soft-thresholds the singular values at lam t. For diagonal t there is no
@@ -101,9 +100,6 @@ class NuclearNorm(Regulariser):
     array([[2., 0.],
            [0., 0.]])
     """
-
-    def __init__(self, lam: float) -> None:
-        self.lam = non_negative("NuclearNorm: lam", lam)
 
     def value(self, u: Array) -> float:
         """Return lam times the sum of the singular values."""
@@ -156,6 +152,3 @@ class NuclearNorm(Regulariser):
                 f"{where}: NuclearNorm acts on matrix (2-D) blocks, but the block has shape "
                 f"{tuple(shape)}"
             )
-
-    def __repr__(self) -> str:
-        return f"NuclearNorm({self.lam:g})"

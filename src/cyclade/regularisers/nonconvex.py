@@ -15,16 +15,15 @@ from typing import ClassVar
 from array_api_compat import array_namespace
 
 from cyclade._arrays import Array, as_double, weighted_norm
-from cyclade._checks import above, non_negative, positive
-from cyclade.regularisers.base import Regulariser
+from cyclade._checks import above, positive
+from cyclade.regularisers.base import Weighted
 from cyclade.regularisers.elementwise import soft_threshold
 
 
-class _SparseNonconvex(Regulariser):
+class _SparseNonconvex(Weighted):
     """r(u) = Σ_i ρ(|u_i|), with ρ increasing, concave and ρ(0) = 0."""
 
     convex: ClassVar[bool] = False
-    lam: float
 
     @abc.abstractmethod
     def height(self, size: Array) -> Array:
@@ -82,8 +81,10 @@ class MCP(_SparseNonconvex):
     array([0. , 2.1])
     """
 
+    form = "{lam:g}, gamma={gamma:g}"
+
     def __init__(self, lam: float, gamma: float = 3.0) -> None:
-        self.lam = non_negative("MCP: lam", lam)
+        super().__init__(lam)
         self.gamma = positive("MCP: gamma", gamma)
 
     def height(self, size: Array) -> Array:
@@ -104,9 +105,6 @@ class MCP(_SparseNonconvex):
         """lam − s/gamma up to gamma lam, then 0."""
         return (self.lam - size / self.gamma).clip(0.0, None)
 
-    def __repr__(self) -> str:
-        return f"MCP({self.lam:g}, gamma={self.gamma:g})"
-
 
 class SCAD(_SparseNonconvex):
     """The smoothly clipped absolute deviation: slope lam up to lam, falling to none at gamma lam.
@@ -125,8 +123,10 @@ class SCAD(_SparseNonconvex):
     array([ 0.5, -2. , 4. ])
     """
 
+    form = "{lam:g}, gamma={gamma:g}"
+
     def __init__(self, lam: float, gamma: float = 3.7) -> None:
-        self.lam = non_negative("SCAD: lam", lam)
+        super().__init__(lam)
         self.gamma = above("SCAD: gamma", gamma, 1.0)
 
     def height(self, size: Array) -> Array:
@@ -152,9 +152,6 @@ class SCAD(_SparseNonconvex):
         """lam up to lam, falling to 0 at gamma lam."""
         return ((self.gamma * self.lam - size) / (self.gamma - 1.0)).clip(0.0, self.lam)
 
-    def __repr__(self) -> str:
-        return f"SCAD({self.lam:g}, gamma={self.gamma:g})"
-
 
 class L0(_SparseNonconvex):
     """The number of nonzero entries, r(u) = lam #{i: u_i ≠ 0}.
@@ -175,9 +172,6 @@ class L0(_SparseNonconvex):
     0.25
     """
 
-    def __init__(self, lam: float) -> None:
-        self.lam = non_negative("L0: lam", lam)
-
     def height(self, size: Array) -> Array:
         """lam where s > 0."""
         xp = array_namespace(size)
@@ -193,9 +187,6 @@ class L0(_SparseNonconvex):
 
     def _slope_at_zero(self) -> float:
         return math.inf if self.lam > 0 else 0.0
-
-    def __repr__(self) -> str:
-        return f"L0({self.lam:g})"
 
 
 class LHalf(_SparseNonconvex):
@@ -213,9 +204,6 @@ class LHalf(_SparseNonconvex):
     >>> LHalf(1.0).prox(np.array([1.4, -4.0]), 1.0)
     array([ 0. , -3.7415])
     """
-
-    def __init__(self, lam: float) -> None:
-        self.lam = non_negative("LHalf: lam", lam)
 
     def height(self, size: Array) -> Array:
         """lam √s."""
@@ -236,6 +224,3 @@ class LHalf(_SparseNonconvex):
 
     def _slope_at_zero(self) -> float:
         return math.inf if self.lam > 0 else 0.0
-
-    def __repr__(self) -> str:
-        return f"LHalf({self.lam:g})"

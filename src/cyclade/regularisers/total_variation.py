@@ -13,8 +13,7 @@ from cyclade._arrays import (
     to_numpy,
     weighted_norm,
 )
-from cyclade._checks import non_negative
-from cyclade.regularisers.base import Regulariser
+from cyclade.regularisers.base import Weighted
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -71,7 +70,7 @@ def fused_prox(u: Vector, t: Vector, edges: Vector) -> Vector:
     return np.asarray(z, dtype=np.float64) + shift
 
 
-class TotalVariation1D(Regulariser):
+class TotalVariation1D(Weighted):
     """Total variation, r(u) = lam sum_i |u_{i+1} - u_i|, of vector blocks.
 
     The prox, for scalar and diagonal t alike, is exact dynamic programming over the piecewise
@@ -87,9 +86,6 @@ class TotalVariation1D(Regulariser):
     >>> TotalVariation1D(1.0).prox(np.array([0.0, 0.0, 6.0, 8.0]), 1.0)
     array([0.5, 0.5, 6. , 7. ])
     """
-
-    def __init__(self, lam: float) -> None:
-        self.lam = non_negative("TotalVariation1D: lam", lam)
 
     def value(self, u: Array) -> float:
         """Return lam sum_i |u_{i+1} - u_i|."""
@@ -118,9 +114,6 @@ class TotalVariation1D(Regulariser):
                 f"{where}: TotalVariation1D acts on non-empty vector (1-D) blocks, but the block "
                 f"has shape {tuple(shape)}"
             )
-
-    def __repr__(self) -> str:
-        return f"TotalVariation1D({self.lam:g})"
 
 
 def _steps(t: float | Array, like: Vector) -> Vector:

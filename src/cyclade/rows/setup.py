@@ -23,14 +23,14 @@ from cyclade.methods import Method
 from cyclade.oracles.counting import Counting
 from cyclade.rows.kernels import distinct
 from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks
-from cyclade.rows.steps import RowSearch, RowSteps, falling
+from cyclade.rows.steps import RowSearch, RowSteps
 from cyclade.rows.sweep import Rows
 from cyclade.rows.tuning import TUNING
 from cyclade.run.runner import Carried, Measured, Setup
 from cyclade.run.stopping import Best
 from cyclade.sampling.orders import Greedy, Random, as_order
 from cyclade.sampling.samplers import ALL, Batch, FiniteSum, Page, Sample, Sampler, coin
-from cyclade.steps.searched import eta_of
+from cyclade.steps.searched import falling, rate_and_large
 
 
 @dataclass
@@ -58,13 +58,8 @@ class Model:
 
     def search(self, sampler: Any, n: int) -> RowSearch:
         """Steps that are searched on the samples, but for those of b rows."""
-        even, small = isinstance(self.penalty, BlockPenalty), getattr(sampler, "b_small", sampler.b)
-        if not sampler.recursive:
-            eta: Any = falling(1.0, n / small)
-            return RowSearch(self.features, small, n, even, eta, math.inf)
-        eta = eta_of(n, sampler.b, small, sampler.p)
-        large = sampler.b if small < sampler.b else math.inf
-        return RowSearch(self.features, small, n, even, eta, large)
+        even = isinstance(self.penalty, BlockPenalty)
+        return RowSearch(self.features, sampler.b_small, n, even, *rate_and_large(sampler))
 
     def setup(
         self, oracle: LinearOracle, sampler: Sampler, steps: Any, order: Any,

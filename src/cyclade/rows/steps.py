@@ -117,17 +117,6 @@ class RowSteps(Rated):
         self.D, self.beta = list(memory["D"]), memory["beta"]
 
 
-def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
-    """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy.
-
-    Example
-    -------
-    >>> falling(1.0, 10.0)(30)
-    0.5
-    """
-    return lambda k: eta / math.sqrt(1.0 + k / per_epoch)
-
-
 def diagonal(
     rows: Rows, j: int, bound: float, b: float, *, n: float, width: int = 1, even: bool = False
 ) -> Array:

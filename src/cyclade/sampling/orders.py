@@ -6,7 +6,7 @@ block, so that an order may look at the current point (`Greedy` does).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,69 +27,64 @@ class Order(Protocol):
         """m block numbers, 0 … m−1, one per turn."""
 
 
-class Forward:
+class _Listed:
+    """An order whose turns are known before the cycle begins."""
+
+    visits_all = True
+
+    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
+        """The m turns."""
+        return iter(self._listed(whole_number("m", m, 1, LARGEST_INDEX), rng))
+
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        raise NotImplementedError
+
+
+class Forward(_Listed):
     """j = 1, …, m: the paper's order."""
 
-    visits_all = True
-
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """0, 1, …, m−1."""
-        return iter(range(whole_number("m", m, 1)))
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        return range(m)
 
 
-class Backward:
+class Backward(_Listed):
     """j = m, …, 1."""
 
-    visits_all = True
-
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """m−1, …, 1, 0."""
-        return iter(range(whole_number("m", m, 1) - 1, -1, -1))
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        return range(m - 1, -1, -1)
 
 
-class Shuffled:
+class Shuffled(_Listed):
     """A new random permutation each cycle."""
 
-    visits_all = True
-
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """A permutation of 0 … m−1."""
-        m = whole_number("m", m, 1, LARGEST_INDEX)
-        return iter(_generator(rng).permutation(m).tolist())
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        permuted: list[int] = _generator(rng).permutation(m).tolist()
+        return permuted
 
 
-class Rotated:
+class Rotated(_Listed):
     """Forward, but from a random block on each cycle, and round: j, …, m, 1, …, j−1."""
 
-    visits_all = True
-
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """A rotation of 0 … m−1."""
-        m = whole_number("m", m, 1, LARGEST_INDEX)
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
         first = int(_generator(rng).integers(m))
-        return iter([(first + i) % m for i in range(m)])
+        return [(first + i) % m for i in range(m)]
 
 
-class Reflected:
+class Reflected(_Listed):
     """Forward or backward, by a coin each cycle."""
 
-    visits_all = True
-
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """0 … m−1, or m−1 … 0."""
-        forward = list(range(whole_number("m", m, 1, LARGEST_INDEX)))
-        return iter(forward if _generator(rng).random() < 0.5 else forward[::-1])
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        return range(m) if _generator(rng).random() < 0.5 else range(m - 1, -1, -1)
 
 
-class Random:
+class Random(_Listed):
     """m blocks drawn uniformly with replacement."""
 
     visits_all = False
 
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """m independent draws."""
-        m = whole_number("m", m, 1, LARGEST_INDEX)
-        return iter(_generator(rng).integers(m, size=m).tolist())
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        drawn: list[int] = _generator(rng).integers(m, size=m).tolist()
+        return drawn
 
 
 class Greedy:
@@ -168,15 +163,7 @@ def as_block_number(j: Any, name: str = "order") -> int:
 
 BUILT_IN = (Forward, Backward, Shuffled, Rotated, Reflected, Random, Greedy)
 
-ORDERS: dict[str, Callable[[], Order]] = {
-    "forward": Forward,
-    "backward": Backward,
-    "shuffled": Shuffled,
-    "rotated": Rotated,
-    "reflected": Reflected,
-    "random": Random,
-    "greedy": Greedy,
-}
+ORDERS: dict[str, Callable[[], Order]] = {order.__name__.lower(): order for order in BUILT_IN}
 
 
 def _generator(rng: Any) -> np.random.Generator:

@@ -241,8 +241,9 @@ class Minibatch:
         return self.source.take(self.b, rng)
 
     def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
-        """b terms, always a fresh gradient."""
-        return self.source.take(self.b, rng), True
+        """The coin, then b or b' terms; with p = 1, b terms and always a fresh gradient."""
+        refresh = coin(rng, self.p)
+        return self.source.take(self.b if refresh else self.b_small, rng), refresh
 
     def size(self, sample: Sample) -> float:
         """How many terms `sample` has."""
@@ -267,7 +268,7 @@ def page_defaults(b: int, b_small: int | None = None, p: float | None = None) ->
     return small, small / (b + small) if p is None else p
 
 
-class Page:
+class Page(Minibatch):
     """The PAGE estimator's draw: b terms with probability p, else b' terms (Algorithm 2, line 6).
 
     Defaults are the paper's: b' = ⌊√b⌋ and p = b'/(b + b').
@@ -283,8 +284,7 @@ class Page:
     def __init__(
         self, source: int | Source, b: int, b_small: int | None = None, p: float | None = None
     ) -> None:
-        self.source = _source(source)
-        self.b = _batch_size("b", b, self.source.n)
+        super().__init__(source, b)
         if b_small is not None:
             _batch_size("b_small", b_small, self.b, "b")
         chance = None if p is None else as_float(p)
@@ -294,19 +294,6 @@ class Page:
 
     def __repr__(self) -> str:
         return f"Page(n={self.source.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g})"
-
-    def large(self, rng: np.random.Generator) -> Sample:
-        """b terms."""
-        return self.source.take(self.b, rng)
-
-    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
-        """The coin, then b or b' terms."""
-        refresh = coin(rng, self.p)
-        return self.source.take(self.b if refresh else self.b_small, rng), refresh
-
-    def size(self, sample: Sample) -> float:
-        """How many terms `sample` has."""
-        return _size_of(sample, self.source.n)
 
 
 def _source(source: int | Source) -> Source:

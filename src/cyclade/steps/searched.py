@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from cyclade._arrays import Array, norm2
@@ -27,16 +28,27 @@ def eta_of(n: float, b: int, b_small: int, p: float) -> float:
     return max_eta(1.0, 1.0, n, b, b_small, p) / max_eta(1.0, 1.0, 1, 1, 1, 1.0)
 
 
-def searched_steps(m: int, sampler: Any, eta: Any = None) -> Searched:
-    """`Searched` for the samples of a method; the η of SCCD and SGD falls."""
-    n = sampler.source.n
+def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
+    """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy.
+
+    >>> falling(1.0, 10.0)(30)
+    0.5
+    """
+    return lambda k: eta / math.sqrt(1.0 + k / per_epoch)
+
+
+def rate_and_large(sampler: Any, eta: Any = None) -> tuple[Eta, float]:
+    """η for the samples of a method, and the size of those that are not searched.
+
+    The η of SCCD and SGD falls.
+    """
+    n, b, small = sampler.source.n, sampler.b, sampler.b_small
     if not sampler.recursive:
-        per_epoch = n / sampler.b if math.isfinite(n) else 64.0
-        return Searched(m, (lambda k: 1.0 / math.sqrt(1.0 + k / per_epoch)) if eta is None else eta)
-    small = sampler.b_small
+        per_epoch = n / b if math.isfinite(n) else 64.0
+        return falling(1.0, per_epoch) if eta is None else eta, math.inf
     if eta is None:
-        eta = eta_of(n if math.isinf(n) else int(n), sampler.b, small, sampler.p)
-    return Searched(m, eta, sampler.b if small < sampler.b else math.inf)
+        eta = eta_of(n if math.isinf(n) else int(n), b, small, sampler.p)
+    return eta, b if small < b else math.inf
 
 
 class Searched(Rated):
