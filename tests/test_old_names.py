@@ -1,11 +1,12 @@
 """Old names of arguments and attributes still work for one release, with a warning."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
 
-from cyclade import L1, certificate, minimize, squared_distance
+from cyclade import L1, Box, certificate, minimize, squared_distance
 from cyclade.linear import path, penalties, solve
 from cyclade.regularisers import per_block
 from cyclade.rows.fit import RowStream, solve_rows
@@ -21,6 +22,8 @@ TABLE = {  # function: its arguments, then old name, new name and a value
     "path lam_ratio": (path, (X, Y), "lam_ratio", "alpha_ratio", 0.5),
     "path max_passes": (path, (X, Y), "max_passes", "max_iter", 1_000),
     "solve_rows lam": (solve_rows, (X, Y), "lam", "alpha", 0.1),
+    "Box low": (partial(Box, upper=2.0), (), "low", "lower", 0.5),
+    "Box high": (Box, (0.5,), "high", "upper", 2.0),
     "RowStream lam": (RowStream, (), "lam", "alpha", 0.1),
     "penalties.get lam": (penalties.get, ("mcp",), "lam", "alpha", 0.1),
 }

@@ -83,6 +83,11 @@ def probability(name: str, value: Any) -> float:
     return _number(name, value, lambda x: 0 < x <= 1, "a number in (0, 1]")
 
 
+def fraction(name: str, value: Any) -> float:
+    """`value` as a float, if it lies between 0 and 1."""
+    return _number(name, value, lambda x: 0 <= x <= 1, "between 0 and 1")
+
+
 def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf) -> int:
     """`value` as an int, if it is an integer with `least` ≤ value ≤ `most`.
 

@@ -49,7 +49,7 @@ CONSTRUCTORS = [
     Call(
         "Box",
         Box,
-        {"low": [0, -1.0, -math.inf, [0.0, 1.0]], "high": [1, 2.5, math.inf, np.array([3, 4])]},
+        {"lower": [0, -1.0, -math.inf, [0.0, 1.0]], "upper": [1, 2.5, math.inf, np.array([3, 4])]},
     ),
     Call("NonNegative", NonNegative, {}),
     Call("Zero", Zero, {}),

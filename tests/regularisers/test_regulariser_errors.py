@@ -31,6 +31,8 @@ nan, inf = float("nan"), float("inf")
         (lambda: SquaredL2(inf), "SquaredL2: lam must be a finite number >= 0, got inf"),
         (lambda: SquaredL2("a"), "SquaredL2: lam must be a finite number >= 0, got 'a'"),
         (lambda: ElasticNet(1.0, -2.0), r"ElasticNet: l2 must be a finite number >= 0, got -2\.0"),
+        (lambda: ElasticNet(0.5), "ElasticNet: give l1 and l2, or lam and l1_ratio"),
+        (lambda: ElasticNet(lam=1.0, l1_ratio=2.0), "ElasticNet: l1_ratio must be between 0 and 1"),
         (lambda: GroupL2(-1), "GroupL2: lam must be a finite number >= 0, got -1"),
         (
             lambda: GroupL2(1, [[0], []]),
@@ -46,10 +48,10 @@ nan, inf = float("nan"), float("inf")
         (lambda: GroupL2(1, 0.5), "GroupL2: groups must be None, an integer axis or a list"),
         (lambda: GroupL2(1, 0, [-1.0]), "GroupL2: weights must be a list of finite numbers >= 0"),
         (lambda: GroupL2(1, [[0], [1]], [1.0]), "one entry for each of the 2 groups, got 1"),
-        (lambda: Box(1.0, 0.0), r"Box: low must be <= high, got low=1\.0, high=0\.0"),
-        (lambda: Box(nan, 0.0), "Box: low and high must not be NaN"),
-        (lambda: Box(inf, inf), "Box: low must be < inf"),
-        (lambda: Box([0.0], [1.0, 2.0]), r"Box: low has shape \(1,\) but high has shape \(2,\)"),
+        (lambda: Box(1.0, 0.0), r"Box: lower must be <= upper, got lower=1\.0, upper=0\.0"),
+        (lambda: Box(nan, 0.0), "Box: lower and upper must not be NaN"),
+        (lambda: Box(inf, inf), "Box: lower must be < inf"),
+        (lambda: Box([0.0], [1.0, 2.0]), r"Box: lower has shape \(1,\) but upper has shape \(2,\)"),
         (lambda: Simplex(0.0), r"Simplex: radius must be a finite number > 0, got 0\.0"),
         (lambda: L2Ball(-1.0), r"L2Ball: radius must be a finite number > 0, got -1\.0"),
         (lambda: L1Ball(inf), "L1Ball: radius must be a finite number > 0, got inf"),
@@ -66,7 +68,7 @@ def test_parameters(make, message):
     ("reg", "shape", "message"),
     [
         (L1(np.ones(3)), (4,), r"reg\[0\]: L1: lam has shape \(3,\), but the block has shape"),
-        (Box(np.zeros(3), 1.0), (4,), r"reg\[0\]: Box: low or high has shape \(3,\)"),
+        (Box(np.zeros(3), 1.0), (4,), r"reg\[0\]: Box: lower or upper has shape \(3,\)"),
         (GroupL2(1.0, [[0], [2]]), (3,), r"reg\[0\]: GroupL2: groups miss index 1"),
         (
             GroupL2(1.0, [[0], [5]]),

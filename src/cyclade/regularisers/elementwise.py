@@ -10,7 +10,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from cyclade._arrays import Array, Parameter, clip, weighted_norm
-from cyclade._checks import non_negative
+from cyclade._checks import fraction, non_negative
+from cyclade._deprecation import renamed
 from cyclade.regularisers.base import Indicator, Regulariser, Weighted
 
 
@@ -25,21 +26,21 @@ def l1_residual(u: Array, v: Array, lam: float | Array) -> Array:
     return xp.where(u == 0, soft_threshold(v, lam), v + lam * xp.sign(u))
 
 
-def bounds(owner: str, **given: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The lower and the upper bound, given in this order by name, as NumPy arrays.
+def bounds(owner: str, lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The lower and the upper bound as NumPy arrays.
 
     ValueError unless their shapes fit, no bound is NaN, and there is room between them.
     """
-    (low, high), (a, b) = given, (Parameter(f"{owner}: {k}", v).array for k, v in given.items())
+    a, b = Parameter(f"{owner}: lower", lower).array, Parameter(f"{owner}: upper", upper).array
     if a.ndim and b.ndim and a.shape != b.shape:
-        raise ValueError(f"{owner}: {low} has shape {a.shape} but {high} has shape {b.shape}")
+        raise ValueError(f"{owner}: lower has shape {a.shape} but upper has shape {b.shape}")
     if np.isnan(a).any() or np.isnan(b).any():
-        raise ValueError(f"{owner}: {low} and {high} must not be NaN")
+        raise ValueError(f"{owner}: lower and upper must not be NaN")
     if (a > b).any():
-        got = ", ".join(f"{k}={v!r}" for k, v in given.items())
-        raise ValueError(f"{owner}: {low} must be <= {high}, got {got}")
+        got = f"got lower={lower!r}, upper={upper!r}"
+        raise ValueError(f"{owner}: lower must be <= upper, {got}")
     if (a == math.inf).any() or (b == -math.inf).any():
-        raise ValueError(f"{owner}: {low} must be < inf and {high} must be > -inf")
+        raise ValueError(f"{owner}: lower must be < inf and upper must be > -inf")
     return a, b
 
 
@@ -108,18 +109,36 @@ class SquaredL2(Weighted):
 class ElasticNet(Regulariser):
     """The elastic net, r(u) = l1 sum_i |u_i| + l2/2 sum_i u_i^2.
 
-    The prox is a soft threshold at l1 t_i followed by division by 1 + l2 t_i.
+    Given either as `l1` and `l2`, or by keyword as `lam` and `l1_ratio`: then l1 = lam l1_ratio and
+    l2 = lam (1 - l1_ratio), as in `cyclade.linear.penalties.ElasticNet`, which is for linear models
+    and reads its first argument as lam. The prox is a soft threshold at l1 t_i followed by division
+    by 1 + l2 t_i.
 
     Examples
     --------
     >>> import numpy as np
     >>> ElasticNet(l1=1.0, l2=1.0).prox(np.array([3.0, -0.5]), 1.0)
     array([1., 0.])
+    >>> ElasticNet(lam=2.0, l1_ratio=0.5)
+    ElasticNet(1, 1)
     """
 
     form = "{l1:g}, {l2:g}"
 
-    def __init__(self, l1: float, l2: float) -> None:
+    def __init__(
+        self,
+        l1: float | None = None,
+        l2: float | None = None,
+        *,
+        lam: float | None = None,
+        l1_ratio: float | None = None,
+    ) -> None:
+        if lam is not None and l1_ratio is not None and l1 is l2 is None:
+            lam = non_negative("ElasticNet: lam", lam)
+            part = fraction("ElasticNet: l1_ratio", l1_ratio)
+            l1, l2 = lam * part, lam * (1 - part)
+        elif l1 is None or l2 is None or lam is not None or l1_ratio is not None:
+            raise ValueError("ElasticNet: give l1 and l2, or lam and l1_ratio")
         self.l1 = non_negative("ElasticNet: l1", l1)
         self.l2 = non_negative("ElasticNet: l2", l2)
 
@@ -135,11 +154,13 @@ class ElasticNet(Regulariser):
         return weighted_norm(l1_residual(u, v + self.l2 * u, self.l1), w)
 
 
+@renamed(low="lower", high="upper")
 class Box(Indicator):
-    """The indicator of the box low <= u <= high; bounds are numbers (±inf allowed) or arrays.
+    """The indicator of the box lower <= u <= upper; bounds are numbers (±inf allowed) or arrays.
 
     The prox clips, whatever t. Bounds are met exactly after clipping, so they are recognised
-    exactly; for float32 blocks the bounds are those rounded to float32.
+    exactly; for float32 blocks the bounds are those rounded to float32. For linear models there is
+    `cyclade.linear.penalties.Box`, with the same first arguments.
 
     Examples
     --------
@@ -153,13 +174,13 @@ class Box(Indicator):
     form = "{_low!r}, {_high!r}"
 
     def __init__(
-        self, low: float | Sequence[float] | Array, high: float | Sequence[float] | Array
+        self, lower: float | Sequence[float] | Array, upper: float | Sequence[float] | Array
     ) -> None:
         owner = type(self).__name__
         # torch clips between two numbers or two arrays, never one of each.
-        low_array, high_array = np.broadcast_arrays(*bounds(owner, low=low, high=high))
+        low_array, high_array = np.broadcast_arrays(*bounds(owner, lower, upper))
         self._low, self._high = (
-            Parameter(f"{owner}: low or high", bound) for bound in (low_array, high_array)
+            Parameter(f"{owner}: lower or upper", bound) for bound in (low_array, high_array)
         )
 
     def _contains(self, u: Array) -> bool:

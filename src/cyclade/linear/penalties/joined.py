@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from cyclade._checks import fraction
 from cyclade.linear.checks import between, named
-from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, fraction, nonnegative_vector
+from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, nonnegative_vector
 from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 from cyclade.regularisers.groups import shrink

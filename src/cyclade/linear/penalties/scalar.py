@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cyclade._checks import above, as_float, non_negative, require
+from cyclade._checks import above, as_float, fraction, non_negative
 from cyclade._deprecation import renamed
 from cyclade.linear.penalties import formulas
 from cyclade.regularisers.elementwise import bounds
@@ -141,12 +141,6 @@ class ShippedScalar(AtLam, ScalarPenalty):
                 f"{p} columns"
             )
         return self._table
-
-
-def fraction(name: str, value: Any) -> float:
-    """`value` as a float; ValueError unless it lies between 0 and 1."""
-    require(0 <= as_float(value) <= 1, name, value, "between 0 and 1")
-    return float(value)
 
 
 def weighted(penalty: Any, weights: Any, p: int, names: Any = None) -> Any:
@@ -305,6 +299,8 @@ class L1(_ConvexScalar):
 class ElasticNet(_ConvexScalar):
     """The elastic net, r(x) = λ Σ_j (ρ |x_j| + ½ (1 − ρ) x_j²) with ρ = `l1_ratio`.
 
+    For `minimize` there is `cyclade.regularisers.ElasticNet`, which has the same keywords.
+
     Examples
     --------
     >>> ElasticNet(2.0, l1_ratio=0.5).prox(3.0, 1.0, 0)
@@ -344,7 +340,8 @@ class WeightedL1(_ConvexScalar):
 class Box(_ConvexScalar):
     """Bounds, lower ≤ x ≤ upper, with an optional l1 norm: r(x) = λ Σ_j |x_j| inside the box.
 
-    Bounds are numbers or one number per coordinate; ±inf means none.
+    Bounds are numbers or one number per coordinate; ±inf means none. For `minimize` there is
+    `cyclade.regularisers.Box`.
 
     Examples
     --------
@@ -355,7 +352,7 @@ class Box(_ConvexScalar):
     """
 
     def __init__(self, lower: Any = 0.0, upper: Any = math.inf, lam: float = 0.0) -> None:
-        self.lower, self.upper = bounds("Box", lower=lower, upper=upper)
+        self.lower, self.upper = bounds("Box", lower, upper)
         if self.lower.ndim > 1 or self.upper.ndim > 1:
             raise ValueError("Box: lower and upper must be numbers or vectors")
         self._tabulate(lam)
