@@ -150,7 +150,7 @@ def iterate(
             sample, refresh = sampler.draw(state.sample_rng)
             now = oracle.sweep(state.x, sample)
             if not refresh:
-                state.lag.board(oracle, sample)
+                state.lag.board(oracle.sweep(state.lag.point, sample))
             cycle(islice(turns, turns_per_draw), now, state.lag, state.g, reg, steps, refresh)
         state.lag.trim()
         state.k += 1

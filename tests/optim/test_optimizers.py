@@ -852,23 +852,6 @@ def test_a_model_that_cannot_be_cut_says_why_and_still_works() -> None:
     assert last < first
 
 
-def test_without_torchs_private_backward_the_public_one_gives_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from cyclade.optim.cycle import sweep
-
-    found = []
-    for private in (True, False):
-        if not private:
-            monkeypatch.setattr(sweep, "_run_backward", None)
-        model = net()
-        opt = SCCD(model, F.cross_entropy, lr=0.1, blocks="layers")
-        for k in range(3):
-            opt.step(*batch(8, k))
-        found.append(values(model))
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
-
-
 def test_a_gradient_whose_sum_overflows_is_finite() -> None:
     from cyclade.optim.cycle.sweep import _finite
 

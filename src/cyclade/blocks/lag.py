@@ -27,8 +27,9 @@ from cyclade.files.objects import stored
 class Lag:
     """A point that can stand wherever some g^j was formed."""
 
-    def __init__(self, x0: Any) -> None:  # a Point, or what can be read and copied like one
-        self.point: Any = x0.copy()
+    def __init__(self, x0: Any, point: Any = None) -> None:
+        """`x0` is a Point, or what can be read and copied like one; `point` a copy of it."""
+        self.point: Any = x0.copy() if point is None else point
         self.tape: list[tuple[int, Array, Array]] = []  # updates (j, old, new), oldest first
         self.first = 0  # how many updates have been dropped from the front of the tape
         self.cursor = 0  # `point` is x after this many updates in all
@@ -36,9 +37,9 @@ class Lag:
         self._at: Any = self.point  # what moves with the cursor: a sweep while one is boarded
         self._long = 4 * x0.layout.m  # the length at which it pays to merge updates
 
-    def board(self, oracle: Any, sample: Any) -> None:
-        """Take gradients on `sample` from now on."""
-        self._at = oracle.sweep(self.point, sample)
+    def board(self, sweep: Any) -> None:
+        """Take gradients from this sweep over `point`."""
+        self._at = sweep
 
     def grad(self, j: int) -> Array:
         """∇^j f_S at the point where g^j was last formed."""

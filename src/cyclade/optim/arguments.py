@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -15,6 +15,9 @@ from cyclade._checks import meant
 from cyclade.optim.cycle.schedule import Turns
 from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
 from cyclade.sampling.orders import Greedy
+
+if TYPE_CHECKING:
+    from cyclade.optim.optimizer import CyclicOptimizer
 
 LEARNING_RATES: dict[str | None, float] = {
     None: 0.8, "momentum": 0.2, "one block": 0.2, "spectral": 0.8, "spectral-linear": 0.8,
@@ -148,6 +151,15 @@ def check_loss(loss_fn: Any, model: nn.Module) -> None:
                 )
 
 
+def check_batch_size(batch_size: Any) -> None:
+    """Refuse a number in the place of the function that counts samples."""
+    if batch_size is not None and not callable(batch_size):
+        raise TypeError(
+            "batch_size must be a function of the inputs that returns their samples, got "
+            f"{type(batch_size).__name__}"
+        )
+
+
 def check_capture(
     turns: Turns, parameters: Iterable[Tensor], *, recursive: bool, alone: bool
 ) -> None:
@@ -272,8 +284,35 @@ def rates_of(lr: Any, m: int) -> list[Any]:
     return rates
 
 
-def refuse_accumulated(parameters: Mapping[str, nn.Parameter]) -> None:
-    """Refuse gradients of earlier micro-batches, which no closure gives again."""
+def rates_as_number(groups: list[dict[str, Any]]) -> float:
+    """A number that changes with any lr or weight decay that the host knows."""
+    found = 0.0
+    for i, group in enumerate(groups):
+        for name, scale in (("lr", 1.0), ("weight_decay", math.pi)):
+            value = group[name]
+            found += 0.0 if isinstance(value, Tensor) else scale * (i + 1) * float(value)
+    return found
+
+
+def shared_options(opt: CyclicOptimizer, loss_fn: Any, order: Any, seed: int) -> dict[str, Any]:
+    """What must be the same on all ranks, and in a run that is taken up again."""
+    groups = [
+        {name: str(value) for name, value in group.items() if name != "params"}
+        for group in opt.param_groups
+    ]
+    turns = order if isinstance(order, str | list | tuple) else type(order).__name__
+    loss = getattr(loss_fn, "__qualname__", type(loss_fn).__qualname__)
+    return {
+        "the optimizer": opt.name, "the loss": str(loss), "param_groups": groups,
+        "blocks=": opt.partitioning.wanted, "order": str(turns),
+        "b and b_small": (getattr(opt, "b", None), getattr(opt, "b_small", None)), "seed": seed,
+    }  # fmt: skip
+
+
+def check_closure(groups: list[dict[str, Any]], parameters: Mapping[str, nn.Parameter]) -> None:
+    """Refuse what a closure cannot give: the curvature, and gradients of earlier micro-batches."""
+    if any(group["precondition"] == "curvature" for group in groups):
+        raise ValueError("precondition='curvature' needs the batch: step(x, y), not a closure")
     for name, p in parameters.items():
         if p.requires_grad and p.grad is not None and bool(p.grad.to_dense().any()):
             raise ValueError(f"{name} holds a .grad before step(closure), {_ACCUMULATED}")

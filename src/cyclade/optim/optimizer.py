@@ -16,14 +16,17 @@ from cyclade.optim import views
 from cyclade.optim._warn import warn_user
 from cyclade.optim.arguments import (
     StepOptions,
+    check_batch_size,
     check_capture,
+    check_closure,
     check_dtypes,
     check_loss,
     check_model,
     check_names,
     check_number,
+    rates_as_number,
     rates_of,
-    refuse_accumulated,
+    shared_options,
     signature_of,
 )
 from cyclade.optim.batches import Count, as_inputs
@@ -38,14 +41,14 @@ from cyclade.optim.proof.routes import ProofReport, Routes
 from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
 from cyclade.optim.runner import CycleRunner
 from cyclade.optim.stages.preserve import in_turn
-from cyclade.optim.state import BlockState, Rebuilt, restore_dtypes, saved_state
+from cyclade.optim.state import BlockState, Resumable
 from cyclade.regularisers import Regulariser
 from cyclade.sampling.orders import Order, as_order
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
 
 
-class CyclicOptimizer(Rebuilt):
+class CyclicOptimizer(Resumable):
     """Block after block, each along its exact gradient at the partly updated point, on one batch.
 
     The base of `SCCD`, `VROCCD`, `VRCCD`, `PAGE` and `SGD`, which see for the parameters.
@@ -87,11 +90,7 @@ class CyclicOptimizer(Rebuilt):
     ) -> None:  # fmt: skip
         model = check_model(model)
         check_loss(loss_fn, model)
-        if batch_size is not None and not callable(batch_size):
-            raise TypeError(
-                "batch_size must be a function of the inputs that returns their samples, got "
-                f"{type(batch_size).__name__}"
-            )
+        check_batch_size(batch_size)
         check_number("curvature_every", curvature_every)
         check_number("curvature_iterations", curvature_iterations)
         steps = StepOptions(
@@ -114,11 +113,21 @@ class CyclicOptimizer(Rebuilt):
         self.partitioning = Partitioning(
             model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block
         )
-        self.net = self._make_net(model, compile)
-        super().__init__(self._first_groups(steps.lr), steps.defaults())
+        chain, loss = self._routes.chain, torch.compile(loss_fn) if compile and loss_fn else loss_fn
+        self.net = Net(model, loss, chain, self.partitioning.placed(chain), slope_of(loss_fn))
+        self.net.weigh_losses = self._ranks.synchronised
+        self._routes.net, self._routes.partitioning = self.net, self.partitioning
+        groups = self.partitioning.groups
+        super().__init__(
+            [
+                {"params": [self.net.parameters[n] for n in one.params], "name": one.name, "lr": lr}
+                for one, lr in zip(groups, rates_of(steps.lr, len(groups)), strict=True)
+            ],
+            steps.defaults(),
+        )
         if inputs is not None:
             self.partitioning.count(self.net.chain, inputs)
-        self.run_options = self._shared_options(order, seed)
+        self.run_options = shared_options(self, loss_fn, order, seed)
         settled = {"whether the blocks are known (example=)": self._settled}
         self._seed = self._ranks.agree({**self.run_options, **settled})["seed"]
         self._turns = Turns(
@@ -138,38 +147,6 @@ class CyclicOptimizer(Rebuilt):
         self._loss: Tensor | None = None  # of the last step
         if self._settled:
             self._arrange(self.partitioning.choose(self.net.chain), first=True)
-
-    def _make_net(self, model: nn.Module, compile: bool) -> Net:
-        loss_fn, chain = self._loss_fn, self._routes.chain
-        if compile and loss_fn is not None:
-            loss_fn = torch.compile(loss_fn)
-        slope = slope_of(self._loss_fn)
-        net = Net(model, loss_fn, chain, self.partitioning.placed(chain), slope)
-        net.weigh_losses = self._ranks.synchronised
-        self._routes.net, self._routes.partitioning = net, self.partitioning
-        return net
-
-    def _first_groups(self, lr: Any) -> list[dict[str, Any]]:
-        groups = self.partitioning.groups
-        return [
-            {"params": [self.net.parameters[n] for n in one.params], "name": one.name, "lr": rate}
-            for one, rate in zip(groups, rates_of(lr, len(groups)), strict=True)
-        ]
-
-    def _shared_options(self, order: Any, seed: int) -> dict[str, Any]:
-        """What must be the same on all ranks."""
-        groups = [
-            {name: str(value) for name, value in group.items() if name != "params"}
-            for group in self.param_groups
-        ]
-        turns = order if isinstance(order, str | list | tuple) else type(order).__name__
-        sizes = getattr(self, "b", None), getattr(self, "b_small", None)
-        loss = getattr(self._loss_fn, "__qualname__", type(self._loss_fn).__qualname__)
-        return {
-            "the optimizer": self.name, "the loss": str(loss), "param_groups": groups,
-            "blocks=": self.partitioning.wanted, "order": str(turns), "b and b_small": sizes,
-            "seed": seed,
-        }  # fmt: skip
 
     @property
     def _settled(self) -> bool:
@@ -255,28 +232,9 @@ class CyclicOptimizer(Rebuilt):
             raise ValueError("the blocks are fixed when the optimizer is built; build a new one")
         super().add_param_group(param_group)
 
-    def __repr__(self) -> str:
-        return views.text(self)
-
-    def _repr_html_(self) -> str:
-        """What notebooks show."""
-        return views.html(self)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw each block's share of the parameters and, after a step, of the multiply-adds.
-
-        Returns the matplotlib axes, which are `ax` where that is given. Needs matplotlib.
-
-        Examples
-        --------
-        >>> import matplotlib; matplotlib.use("Agg")
-        >>> from torch import nn
-        >>> from cyclade.optim import SCCD
-        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-        >>> SCCD(model, nn.CrossEntropyLoss()).plot().get_xlabel()
-        'share'
-        """
-        return views.plot(self, ax)
+    __repr__ = views.text
+    _repr_html_ = views.html
+    plot = views.plot
 
     # -------------------------------------------------------------------------------- one step
 
@@ -334,7 +292,7 @@ class CyclicOptimizer(Rebuilt):
         return self._ranks.global_batch(
             (inputs, target, self._loss_fn, weights, count), refresh, draws=self.draws,
             ready=lambda batches: not prove and self._routes.ready(batches, self.draws),
-            rates=self._rates,
+            rates=lambda: rates_as_number(self.param_groups),
         )  # fmt: skip
 
     @contextmanager
@@ -359,15 +317,6 @@ class CyclicOptimizer(Rebuilt):
             self._take_proved()
         return ProofReport(self.route, self.net.m, tuple(self._routes.unseen))
 
-    def _rates(self) -> float:
-        """A number that changes with any lr or weight decay that the host knows."""
-        found = 0.0
-        for i, group in enumerate(self.param_groups):
-            for name, scale in (("lr", 1.0), ("weight_decay", math.pi)):
-                value = group[name]
-                found += 0.0 if isinstance(value, Tensor) else scale * (i + 1) * float(value)
-        return found
-
     def feed(self, inputs: Any, target: Any = None, *, weight: float | None = None) -> Tensor:
         """Give a batch to the next ``step()``, which a trainer calls without arguments.
 
@@ -389,9 +338,7 @@ class CyclicOptimizer(Rebuilt):
     def _closure_step(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
         if refresh is None and self.recursive:
             raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
-        if any(group["precondition"] == "curvature" for group in self.param_groups):
-            raise ValueError("precondition='curvature' needs the batch: step(x, y), not a closure")
-        refuse_accumulated(self.net.parameters)
+        check_closure(self.param_groups, self.net.parameters)
         self.net.check_unchanged()
         self._routes.check_parameters()
         if self._runner is None:  # a closure costs a pass for every block
@@ -403,7 +350,7 @@ class CyclicOptimizer(Rebuilt):
             )
         )
         again = self._rule.refreshes(0, True if refresh is None else refresh)
-        self._ranks.check_closure(refresh, self.draws, self._rates)
+        self._ranks.check_closure(refresh, self.draws, lambda: rates_as_number(self.param_groups))
         with exact_autocast(), self._drawing():
             self._loss = self.runner.closure_step(closure, again)
         return self._loss
@@ -442,39 +389,6 @@ class CyclicOptimizer(Rebuilt):
         if kind not in self._warned:
             self._warned.add(kind)
             warn_user(warning)
-
-    # ----------------------------------------------------------------------------------- state
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything: per-block tensors, counters, the order's generator and the tape."""
-        state = super().state_dict()
-        blocks: list[list[str]] | None = None
-        counters: dict[str, Any] = {"draws": 0, "measured": None, "trail": {}}
-        if self._runner is not None:
-            blocks = [list(block.params) for block in self.net.blocks]
-            counters = self._runner.state()
-        turns, rule = self._turns.state(), self._rule.state()
-        held = {k: sorted(map(str, values)) for k, values in state["state"].items() if values}
-        state["cyclade"] = {
-            "method": self.name, "blocks": blocks, "held": held, **counters, **turns, **rule,
-        }  # fmt: skip
-        return state
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken."""
-        mine = saved_state(state_dict, self.name, type(self).__name__)
-        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
-        for group in self.param_groups:  # older states do not know it
-            group.setdefault("adagrad_norm", None)
-        restore_dtypes(self, state_dict)
-        self._turns.load(mine)
-        self._rule.load(mine)
-        if mine["blocks"] is not None:
-            self._arrange(self.partitioning.saved(self.net.chain, mine["blocks"]))
-            self.runner.load(mine)
-        elif self._runner is not None:  # a state from before the first batch
-            self._arrange(self.net.blocks)
-            self.runner.load(mine)
 
 
 CyclicOptimizer.__signature__ = signature_of(CyclicOptimizer)

@@ -16,7 +16,7 @@ from cyclade.optim.capture.device_numbers import DeviceNumbers
 from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
 from cyclade.optim.capture.turn_graphs import TurnGraphs
 from cyclade.optim.cycle.closures import ClosureSweep, ModelReplay, ModelSweep
-from cyclade.optim.cycle.lags import OneCycleBehind, Rewound
+from cyclade.optim.cycle.lags import OneCycleBehind, put_tape, tape_of
 from cyclade.optim.cycle.prox import NetProx
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.steps import NetSteps
@@ -200,16 +200,13 @@ class CycleRunner:
         return now.loss  # type: ignore[no-any-return]
 
     def _core(self, turns: list[int] | None, now: Any, lag: Any, refresh: bool) -> None:
-        visit: Iterable[int]
-        if turns is None:
-            visit = self.turns.chosen_on_the_way(
-                lambda: core.scores(now, self.reg, self.steps, self.net.m)
-            )
-        else:
-            visit = turns
+        steps: Any = self.steps  # they have what a cycle asks for, and nothing of `minimize`
+        visit: Iterable[int] = turns or self.turns.chosen_on_the_way(
+            lambda: core.scores(now, self.reg, steps, self.net.m)
+        )
         if isinstance(now, Checked) and not refresh:
             lag = CheckedLag(lag, now)
-        core.cycle(visit, now, lag, self.estimates(), self.reg, self.steps, refresh)
+        core.cycle(visit, now, lag, self.estimates(), self.reg, steps, refresh)
         lag.trim()
 
     # ------------------------------------------------------------------------ what cycles need
@@ -270,7 +267,7 @@ class CycleRunner:
                 side = None if self.graphs is None else side_stream(point.flats[0].get_device())
                 self._lagged = OneCycleBehind(point, side)
             else:
-                self._lagged = Rewound(Lag(self.point), point)
+                self._lagged = Lag(self.point, point)
         return self._lagged
 
     @property
@@ -336,7 +333,7 @@ class CycleRunner:
         return {
             "draws": self.draws,
             "measured": self.measured,
-            "trail": lagged.memory() if isinstance(lagged, Rewound) else {},
+            "trail": tape_of(lagged) if isinstance(lagged, Lag) else {},
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -344,7 +341,8 @@ class CycleRunner:
         self.draws, self.measured = int(state["draws"]), state["measured"]
         self._lagged = None
         if state["trail"]:
-            self.lag().recall(state["trail"])
+            lag = self.lag()
+            put_tape(lag, state["trail"], lag.point.flats[0].device)
         self.forget_graphs()
 
 

@@ -24,11 +24,14 @@ from torch.distributed.tensor import DTensor, Partial
 from torch.nn.modules.dropout import _DropoutNd
 
 from cyclade import core
+from cyclade._checks import each, non_negative
 from cyclade.blocks.lag import Lag
 from cyclade.blocks.layout import NoEstimate, Stored
+from cyclade.optim.cycle.lags import put_tape, tape_of
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.sweep import NotFiniteError
-from cyclade.optim.net import Batch
+from cyclade.optim.net import Batch, flatten, unflatten
+from cyclade.optim.page_sampler import page_sizes
 from cyclade.optim.ranks.distributed import ManyProcesses
 from cyclade.ranks import Ranks
 from cyclade.sampling.orders import Greedy, as_order
@@ -95,32 +98,27 @@ class ShardedPoint:
     """x or the lagged point in shards; a block is one vector, this rank's part of it."""
 
     def __init__(self, shards: Shards) -> None:
-        self.shards = shards
+        self.shards, self.m = shards, len(shards)
+        self.layout = self  # as `Lag` asks for the number of blocks
 
     def get(self, j: int) -> Tensor:
         """A copy of this rank's part of block j."""
-        return torch.cat([shard.reshape(-1) for shard in self.shards[j]])
+        return flatten(self.shards[j])
 
     def set(self, j: int, u: Tensor) -> None:
         """Replace it."""
-        first = 0
-        for shard in self.shards[j]:
-            shard.copy_(u[first : first + shard.numel()].view_as(shard))
-            first += shard.numel()
+        pieces = unflatten(u, [shard.shape for shard in self.shards[j]])
+        torch._foreach_copy_(self.shards[j], pieces)
+
+    @torch.no_grad()
+    def take(self, other: ShardedPoint) -> None:
+        """The values of another point."""
+        for block, values in zip(self.shards, other.shards, strict=True):
+            torch._foreach_copy_(block, values)
 
     def copy(self) -> ShardedPoint:
         """Shards of its own."""
         return ShardedPoint([[shard.clone() for shard in block] for block in self.shards])
-
-    @property
-    def layout(self) -> Any:
-        """As `Lag` asks for the number of blocks."""
-        return self
-
-    @property
-    def m(self) -> int:
-        """Blocks."""
-        return len(self.shards)
 
 
 class ShardedSweep:
@@ -145,8 +143,7 @@ class ShardedSweep:
         """This rank's part of ∇^j over the whole batch."""
         net, unit = self._net, self._net.units[j]
         with net.at(self._point):
-            total: list[Tensor] | None = None
-            value = net.zero()
+            losses, total = [], None
             for k, batch in enumerate(self._batches):
                 at, h = self._reached[k] if self._reached[k][0] <= unit.stage else (0, None)
                 with torch.no_grad():
@@ -155,23 +152,15 @@ class ShardedSweep:
                 with torch.enable_grad(), unit.watched() as seen:
                     loss = batch.weight * net.loss(batch, unit.stage, h)
                     whole = seen[0]
-                    found = torch.autograd.grad(loss, whole, allow_unused=True)
-                value = value + loss.detach()
-                parts = [
-                    torch.zeros_like(p) if g is None else g
-                    for p, g in zip(whole, found, strict=True)
-                ]
-                total = (
-                    parts if total is None else [a + b for a, b in zip(total, parts, strict=True)]
-                )
+                    parts = torch.autograd.grad(loss, whole, materialize_grads=True)
+                losses.append(loss.detach())
+                total = parts if total is None else torch._foreach_add(total, parts)
         assert total is not None
         if self.loss is None:
-            self.loss = net.ranks.sum(value.clone())
+            self.loss = net.ranks.sum(torch.stack(losses).sum())
             if not bool(torch.isfinite(self.loss)):
                 raise NotFiniteError(f"the loss is {float(self.loss)}: the step was not applied")
-        return torch.cat([
-            _scattered(g, p).reshape(-1) for g, p in zip(total, unit.params, strict=True)
-        ])  # fmt: skip
+        return flatten([_scattered(g, p) for g, p in zip(total, unit.params, strict=True)])
 
 
 def _scattered(g: Tensor, p: Any) -> Tensor:
@@ -193,11 +182,6 @@ class ShardedNet:
         self._lent: ShardedPoint | None = None
         self._begun = len(self.stages) == 1
 
-    def zero(self) -> Tensor:
-        """0 where the model is."""
-        shard = self.point.shards[0][0]
-        return torch.zeros((), dtype=shard.dtype, device=shard.device)
-
     @contextmanager
     def at(self, point: ShardedPoint) -> Iterator[None]:
         """The model with the parameters of `point`."""
@@ -205,15 +189,11 @@ class ShardedNet:
             yield
             return
         own = self.point.copy()
-        with torch.no_grad():
-            for j in range(point.m):
-                self.point.set(j, point.get(j))
+        self.point.take(point)
         try:
             yield
         finally:
-            with torch.no_grad():
-                for j in range(point.m):
-                    self.point.set(j, own.get(j))
+            self.point.take(own)
 
     def through(self, batch: Batch, first: int, h: Any, last: int) -> Any:
         """The value at the input of stage `last`, from that of stage `first`."""
@@ -283,9 +263,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self, model: nn.Module, loss_fn: Callable[..., Tensor], rule: EveryBatch | LargeBatches,
         lr: float, weight_decay: float, order: Any, seed: int,
     ) -> None:  # fmt: skip
-        for name, value in (("lr", lr), ("weight_decay", weight_decay)):
-            if not (isinstance(value, int | float) and 0 <= value < float("inf")):
-                raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
+        each(non_negative, lr=lr, weight_decay=weight_decay)
         self.net, self._rule = ShardedNet(model, loss_fn), rule
         super().__init__(model.parameters(), {"lr": lr, "weight_decay": weight_decay})
         turns = as_order(order, len(self.net.units))
@@ -332,7 +310,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
 
     def _cycle(self, now: ShardedSweep, batches: list[Batch], refresh: bool) -> None:
         if not refresh:
-            self._lag._at = ShardedSweep(self.net, self._lag.point, batches)
+            self._lag.board(ShardedSweep(self.net, self._lag.point, batches))
         turns = self._turns.next()
         assert turns is not None
         self._rule.halfway = self._rule.recursive
@@ -351,7 +329,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
             lag = self._lag
             found |= {
                 "g": list(self._g.arrays), "lag": [lag.point.get(j) for j in range(self._turns.m)],
-                "trail": [list(lag.tape), lag.first, lag.cursor, list(lag.formed)],
+                "trail": tape_of(lag),
             }  # fmt: skip
         return found
 
@@ -363,12 +341,10 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         names = ("lr", "weight_decay")
         self.param_groups[0].update(zip(names, state["rates"], strict=True))
         if "g" in state:
-            self._g, lag = Stored(state["g"]), Lag(self.net.point)
+            self._g, self._lag = Stored(state["g"]), Lag(self.net.point)
             for j, value in enumerate(state["lag"]):
-                lag.point.set(j, value)
-            tape, lag.first, lag.cursor, formed = state["trail"]
-            lag.tape, lag.formed = list(tape), list(formed)
-            self._lag = lag
+                self._lag.point.set(j, value)
+            put_tape(self._lag, state["trail"], state["g"][0].device)
 
 
 class ShardedSCCD(_ShardedOptimizer):
@@ -412,5 +388,5 @@ class ShardedVROCCD(_ShardedOptimizer):
         b_small: int | None = None, lr: float = 0.1, weight_decay: float = 0.0,
         order: Any = "forward", seed: int = 0,
     ) -> None:  # fmt: skip
-        rule = LargeBatches(b, int(b**0.5) if b_small is None else b_small)
+        rule = LargeBatches(*page_sizes(b, b_small))
         super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from cyclade.optim.cycle.steps import warm_norm
+from cyclade.optim.cycle.steps import first_vector, warm_norm
 
 
 class SpectralNorm(nn.Module):
@@ -27,8 +27,7 @@ class SpectralNorm(nn.Module):
         super().__init__()
         with torch.no_grad():
             W = weight.flatten(1)
-            u = W.sum(dim=1) + W.norm() / W.shape[0]
-            u = u / u.norm().clamp(min=torch.finfo(W.dtype).tiny)
+            u = first_vector(W)
             warm_norm(W, u, 30)
             self.register_buffer("u", u)
             self.register_buffer("v", self._right(W))

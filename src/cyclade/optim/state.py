@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from cyclade.optim.net import LivePoint, Net
+from cyclade.optim.net import Block, LivePoint, Net
+
+if TYPE_CHECKING:
+    from cyclade.optim.blocks.partitioning import Partitioning
+    from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
+    from cyclade.optim.runner import CycleRunner
 
 
 class BlockState:
@@ -56,28 +61,15 @@ def _on(value: Any, device: torch.device) -> Any:
     return [_on(entry, device) for entry in value] if isinstance(value, list) else value
 
 
-def saved_state(state_dict: dict[str, Any], method: str, kind: str) -> dict[str, Any]:
-    """What a state_dict holds beside torch's own; refused where it is not of this method."""
-    mine: dict[str, Any] | None = state_dict.get("cyclade")
-    if mine is None:
-        raise ValueError(f"this is not a state_dict of {kind}: no 'cyclade' in it")
-    if mine["method"] != method:
-        raise ValueError(
-            f"this is the state of {mine['method']}, which {method} cannot go on from: their "
-            "estimates and counters differ. Load the model alone, and start afresh"
-        )
-    for number, names in mine.get("held", {}).items():
-        missing = set(names) - {str(name) for name in state_dict["state"].get(number, {})}
-        if missing:
-            raise ValueError(
-                f"this state_dict is not whole: parameter {number} has lost "
-                f"{', '.join(sorted(missing))}"
-            )
-    return mine
+class Resumable(Optimizer):
+    """An optimizer that is saved and loaded whole, copied, and pickled with its model."""
 
-
-class Rebuilt(Optimizer):
-    """Copied and pickled as its arguments (the model among them) and its state."""
+    name: ClassVar[str]
+    net: Net
+    partitioning: Partitioning
+    _turns: Turns
+    _rule: EveryBatch | LargeBatches
+    _runner: CycleRunner | None
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Remember the arguments."""
@@ -86,12 +78,65 @@ class Rebuilt(Optimizer):
         return self
 
     def __reduce__(self) -> Any:
+        """Copied and pickled as its arguments (the model among them) and its state."""
         args, options = self.__dict__["_given"]
         options = {name: value for name, value in options.items() if name != "process_group"}
         return _built_again, (type(self), args, options, self.state_dict())
 
+    def _arrange(self, blocks: list[Block], *, first: bool = False) -> None:
+        raise NotImplementedError
 
-def _built_again(cls: type[Rebuilt], args: Any, options: Any, state: dict[str, Any]) -> Rebuilt:
-    optimizer: Rebuilt = cls(*args, **options)
+    def state_dict(self) -> dict[str, Any]:
+        """Everything: per-block tensors, counters, the order's generator and the tape."""
+        state = super().state_dict()
+        blocks: list[list[str]] | None = None
+        counters: dict[str, Any] = {"draws": 0, "measured": None, "trail": {}}
+        if self._runner is not None:
+            blocks = [list(block.params) for block in self.net.blocks]
+            counters = self._runner.state()
+        held = {k: sorted(map(str, values)) for k, values in state["state"].items() if values}
+        state["cyclade"] = {
+            "method": self.name, "blocks": blocks, "held": held, **counters, **self._turns.state(),
+            **self._rule.state(),
+        }  # fmt: skip
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on exactly where `state_dict` was taken."""
+        mine = state_dict.get("cyclade")
+        if mine is None:
+            raise ValueError(
+                f"this is not a state_dict of {type(self).__name__}: no 'cyclade' in it"
+            )
+        if mine["method"] != self.name:
+            raise ValueError(
+                f"this is the state of {mine['method']}, which {self.name} cannot go on from: "
+                "their estimates and counters differ. Load the model alone, and start afresh"
+            )
+        for number, names in mine.get("held", {}).items():
+            missing = set(names) - {str(name) for name in state_dict["state"].get(number, {})}
+            if missing:
+                raise ValueError(
+                    f"this state_dict is not whole: parameter {number} has lost "
+                    f"{', '.join(sorted(missing))}"
+                )
+        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        for group in self.param_groups:  # older states do not know it
+            group.setdefault("adagrad_norm", None)
+        restore_dtypes(self, state_dict)
+        self._turns.load(mine)
+        self._rule.load(mine)
+        blocks = self.net.blocks  # where the state is from before the first batch
+        if mine["blocks"] is not None:
+            blocks = self.partitioning.saved(self.net.chain, mine["blocks"])
+        elif self._runner is None:
+            return
+        self._arrange(blocks)
+        assert self._runner is not None
+        self._runner.load(mine)
+
+
+def _built_again(cls: type[Resumable], args: Any, options: Any, state: dict[str, Any]) -> Resumable:
+    optimizer: Resumable = cls(*args, **options)
     optimizer.load_state_dict(state)
     return optimizer

@@ -59,29 +59,13 @@ class OneCycleBehind:
             self._held.clear()
 
 
-class Rewound:
-    """`blocks.lag.Lag` for orders that change: a tape with a cursor, over the state's tensors."""
+def tape_of(lag: Lag) -> dict[str, Any]:
+    """The tape of a lag for orders that change, and where it stands; not its point."""
+    lists = {"tape": list(lag.tape), "formed": list(lag.formed)}
+    return {**lists, "first": lag.first, "cursor": lag.cursor}
 
-    def __init__(self, lag: Lag, point: FlatPoint) -> None:
-        lag.point = lag._at = point
-        self.lag, self.point = lag, point
-        self.follow, self.grad, self.trim = lag.follow, lag.grad, lag.trim
 
-    def board(self, sweep: Any) -> None:
-        """Take gradients from this sweep over the lag's point."""
-        self.lag._at = sweep
-
-    def memory(self) -> dict[str, Any]:
-        """The tape and where it stands; the point itself is in the optimizer's state."""
-        lag = self.lag
-        return {
-            "tape": list(lag.tape), "first": lag.first, "cursor": lag.cursor,
-            "formed": list(lag.formed),
-        }  # fmt: skip
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Take up what `memory` gave."""
-        lag, device = self.lag, self.point.flats[0].device
-        lag.tape = [(j, old.to(device), new.to(device)) for j, old, new in memory["tape"]]
-        lag.first, lag.cursor = memory["first"], memory["cursor"]
-        lag.formed = list(memory["formed"])
+def put_tape(lag: Lag, saved: dict[str, Any], device: torch.device) -> None:
+    """Take up what `tape_of` gave."""
+    lag.tape = [(j, old.to(device), new.to(device)) for j, old, new in saved["tape"]]
+    lag.first, lag.cursor, lag.formed = saved["first"], saved["cursor"], list(saved["formed"])

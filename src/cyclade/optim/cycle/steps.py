@@ -29,19 +29,6 @@ class NetSteps:
         self._used: dict[int, Tensor | None] = {}
         self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in place
 
-    def begin(self, k: int) -> None:
-        """Nothing depends on k."""
-
-    def prepare(self, at_x0: Any) -> None:
-        """Nothing to learn before the first cycle."""
-
-    def memory(self) -> dict[str, Any]:
-        """All of it is in the optimizer's state."""
-        return {}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """All of it is in the optimizer's state."""
-
     def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, Any]:
         """The direction and the step η Λ_j^{−1}."""
         if isinstance(gj, Pieces):
@@ -192,11 +179,7 @@ class NetSteps:
         """σ(W) from a cold start, and the vectors that later iterations start from."""
         matrices = self._matrices(j)
         like = self._net.block_parameters(j)[0]
-        vectors = []
-        for W in matrices:
-            # A fixed start, so that runs repeat; the row sums are rarely orthogonal to the top.
-            u = W.sum(dim=1) + W.norm() / W.shape[0]
-            vectors.append(u / u.norm().clamp(min=torch.finfo(W.dtype).tiny))
+        vectors = [first_vector(W) for W in matrices]
         self._slot(j, "vectors", lambda: vectors)
         found = [warm_norm(W, u, 30) for W, u in zip(matrices, vectors, strict=True)]
         return torch.stack(found) if found else like.new_ones(0)
@@ -264,6 +247,16 @@ def _scale(gj: Tensor, clip: float) -> Tensor:
     """By what a gradient is multiplied so that its norm is at most `clip`."""
     scale: Tensor = clip / gj.norm().clamp(min=clip)
     return scale
+
+
+def first_vector(W: Tensor) -> Tensor:
+    """A fixed start for `warm_norm`, so that runs repeat.
+
+    The row sums are rarely orthogonal to the top.
+    """
+    u = W.sum(dim=1) + W.norm() / W.shape[0]
+    unit: Tensor = u / u.norm().clamp(min=torch.finfo(W.dtype).tiny)
+    return unit
 
 
 def warm_norm(W: Tensor, u: Tensor, iterations: int) -> Tensor:

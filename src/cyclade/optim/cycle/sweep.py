@@ -118,7 +118,7 @@ class StagedSweep:
             if self._net.weigh_losses:
                 start = start * batch.weight
             if top.requires_grad:
-                found = _differentiated(top, leaves, start)
+                found = torch.autograd.grad(top, leaves, start, allow_unused=True)
             unused -= {k for k, g in enumerate(found) if g is not None}
             if self._stays_in_pieces(j, found, leaves, batch):
                 self._in_pieces.add(j)
@@ -207,29 +207,6 @@ class StagedSweep:
     def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
         scale = self._sign if self._net.weigh_losses else batch.weight * self._sign
         return gj if scale == 1.0 else gj * scale
-
-
-# Private, and so may be missing: then `torch.autograd.grad` does the same.
-_run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
-
-
-def _differentiated(top: Tensor, leaves: list[Tensor], start: Tensor) -> Sequence[Tensor | None]:
-    """``torch.autograd.grad(top, leaves, start, allow_unused=True)``, if it can be without checks.
-
-    They take as long as a small layer (a tenth of this call on a small MLP), and here there is
-    nothing to check: `start` is a slope that was computed from `top`, or the 1 of its dtype.
-    """
-    if start.shape != top.shape:
-        raise ValueError(
-            f"the slope of the loss has shape {tuple(start.shape)}, but the model's output "
-            f"{tuple(top.shape)}"
-        )
-    if _run_backward is None:
-        return torch.autograd.grad(top, leaves, start, allow_unused=True)
-    found: Sequence[Tensor | None] = _run_backward(
-        (top,), (start,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
-    )
-    return found
 
 
 def dense(found: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:

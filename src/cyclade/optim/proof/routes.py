@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -70,7 +69,6 @@ class Routes:
         self.chain = self._ready(first)
         self._recut = False  # whether the stages are others than when they were last counted
         self.unseen: list[str] = []  # parameters whose gradient was zero in the last proof
-        self._known: set[Any] = set()  # kinds of batches that were found proved
         self._structure = Structure(model)
 
     @property
@@ -101,21 +99,8 @@ class Routes:
         """Whether the route is proved for such batches, and the model still what it was then."""
         if self._structure.changed() is not None:
             return False
-        known = self._key(batches)
-        if known is not None and known in self._known:
-            return True
         many = len(batches) > 1
-        found = all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
-        if found and known is not None:
-            self._known.add(known)
-        return found
-
-    def _key(self, batches: Sequence[Batch]) -> Any:
-        """What the answer of `proved` depends on, where that is quick to say: it is asked often."""
-        if len(batches) != 1 or (tensors := batches[0].plain_tensors()) is None:
-            return None
-        kinds = [(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors]
-        return (self.chain.cuts_made, self.chain.mode(), *kinds)
+        return all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
 
     def ready(self, batches: Sequence[Batch], step: int) -> bool:
         """Whether nothing has to be proved before these batches are used in this step."""
@@ -171,7 +156,6 @@ class Routes:
         def arrange() -> None:
             self._place_blocks(inputs)
 
-        self._known.clear()
         self._follow_changes(inputs)
         many, reason, written = len(batches) > 1, None, set[str]()
         while True:

@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
-from torch.utils import _pytree as pytree
+from torch import Tensor, nn
 
 from cyclade.optim._warn import warn_user
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.effects import MAYBE, YES, RngState
-from cyclade.optim.stages.inputs import Inputs, Names, Signature, guess, signature
-from cyclade.optim.stages.parts import (
-    Env,
-    Guard,
-    Part,
-    StageInfo,
-    layers,
-    modules_as_parts,
-    split,
-    whole,
-)
-from cyclade.optim.stages.recording import Traced, export, trace
-from cyclade.optim.stages.structure import Mode, refuse_unrepeatable
+from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
+from cyclade.optim.stages.parts import Env, Guard, Part, StageInfo
+from cyclade.optim.stages.structure import Mode
 
 PROGRAM = "%program"  # the env's note of the cut it belongs to; no value can have this name
 
@@ -37,21 +27,22 @@ class Program:
     def __init__(
         self,
         parts: Sequence[Part],
-        enter: Callable[[Inputs, list[Any]], Env],
-        leave: Callable[[Env], Any],
+        enter: Callable[[list[Any]], Env] | None = None,
+        leave: Callable[[Env], Any] = itemgetter("x"),
         fits: Callable[[list[Any]], bool] | None = None,
     ) -> None:
         self.fits = fits  # whether an export may serve a call of other sizes
-        self.parts = tuple(parts)
-        self.infos = [part.info for part in parts]
-        self._enter = enter
-        self.leave = leave
+        self.parts, self.infos = tuple(parts), [part.info for part in parts]
+        self._enter, self.leave = enter, leave
         for part in self.parts:
             part.passes = (*part.passes, PROGRAM)
 
     def enter(self, inputs: Inputs, leaves: list[Any]) -> Env:
         """The env before the first stage."""
-        env = self._enter(inputs, leaves)
+        if self._enter is None:  # modules
+            env: Env = {"args": tuple(inputs.args), "kwargs": dict(inputs.kwargs)}
+        else:
+            env = self._enter(leaves)
         env[PROGRAM] = self
         return env
 
@@ -59,66 +50,6 @@ class Program:
 def shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:
     """The shapes and types of the tensors among ``leaves``, which an export bakes in."""
     return tuple((v.shape, v.dtype, v.device) if isinstance(v, Tensor) else v for v in leaves)
-
-
-def build(
-    how: str,
-    names: Names,
-    called: Signature | None,
-    inputs: Inputs | None,
-    stages: Sequence[tuple[str, nn.Module]] = (),
-) -> Program:
-    """Cut the model one particular way; raises when that way does not work."""
-    model = names.model
-    refuse_unrepeatable(model)
-    if how == "fx":
-        assert called is not None
-        return _traced(trace(model, called, names), names)
-    if how == "export":
-        if inputs is None:
-            raise ValueError("torch.export needs an example batch (example=Inputs(...))")
-        return _traced(export(model, inputs, names), names)
-    if how == "whole":
-        parts = whole(model, names)
-    else:
-        parts = modules_as_parts(stages if how == "stages" else layers(model), names)
-    return Program(parts, _enter_modules, lambda env: env["x"])
-
-
-def _enter_modules(inputs: Inputs, leaves: list[Any]) -> Env:
-    return {"args": tuple(inputs.args), "kwargs": dict(inputs.kwargs)}
-
-
-def _traced(traced: Traced, names: Names) -> Program:
-    parts = split(traced, names)
-    needed = {*parts[0].reads, *parts[0].passes}
-    wanted = [
-        (k, node.name)
-        for k, node in enumerate(traced.inputs)
-        if node is not None and node.name in needed
-    ]
-    outputs = [_output(value, traced) for value in traced.outputs]
-
-    def enter(inputs: Inputs, leaves: list[Any]) -> Env:
-        return {name: leaves[k] for k, name in wanted}
-
-    def leave(env: Env) -> Any:
-        return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
-
-    return Program(parts, enter, leave, traced.fits)
-
-
-def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
-    """How one leaf of the result is found in the last env."""
-    if not isinstance(value, fx.Node):
-        # A leaf may itself be a structure fx recorded, with nodes inside.
-        return lambda env: fx.node.map_arg(value, lambda node: env[node.name])
-    if value in traced.direct:
-        return lambda env: traced.direct[value].get()
-    if value in traced.constants:
-        return lambda env: traced.constants[value]
-    name = value.name
-    return lambda env: env[name]
 
 
 _MOST = 8  # cuts kept for different modes and calls
@@ -143,8 +74,8 @@ class _Cut:
 class Chain:
     """A model as stages run one after the other.
 
-    ``stages`` lists them with their parameters, ``how`` says how the model was cut. The model
-    is cut anew when its mode (training flags, device, plain attributes) or the kind of call
+    ``stages`` lists them with their parameters, ``how`` says how the model was cut. ``build`` cuts
+    it anew when its mode (training flags, device, plain attributes) or the kind of call
     changes; the list of stages must stay the same then.
     """
 
@@ -152,23 +83,19 @@ class Chain:
         self,
         model: nn.Module,
         how: str,
-        program: Program,
-        *,
+        build: Callable[[Signature | None, Inputs | None], Program],
         example: Inputs | None = None,
-        stages: Sequence[tuple[str, nn.Module]] = (),
     ) -> None:
-        self.model = model
-        self.how = how
+        called, leaves = (None, []) if example is None else signature(example)
+        if how == "fx" and called is None:
+            called = guess(model)
+        program = build(called, example)
+        self.model, self.how, self._build = model, how, build
         self.stages: list[StageInfo] = program.infos
-        self._given = list(stages)
-        self._names = Names(model)
         self._mode = Mode(model, recorded=self._depends)
         self._compile: dict[str, Any] | None = None
         self._alone: set[Any] = set()  # sizes that need an export of their own
         self.cuts_made = 1  # when it grows, an older cut may have been dropped
-        called, leaves = (None, []) if example is None else signature(example)
-        if how == "fx" and called is None:
-            called = guess(model)
         fixed = shapes(leaves) if how == "export" else ()
         self._cuts = [_Cut(self._mode.now(), called if self._depends else None, fixed, program)]
 
@@ -334,7 +261,7 @@ class Chain:
 
     def _recut(self, inputs: Inputs | None, called: Signature | None) -> Program:
         try:
-            program = build(self.how, self._names, called, inputs, self._given)
+            program = self._build(called, inputs)
         except Exception as error:
             raise ValueError(
                 f"the model was cut with {self.how!r}, but not in its present mode or for this "

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
 
-from torch import nn
+from torch import fx, nn
+from torch.utils import _pytree as pytree
 
 from cyclade.optim._warn import warn_user
-from cyclade.optim.stages.chain import Chain, CutWarning, build
-from cyclade.optim.stages.inputs import Inputs, Names, guess, parameter_names, signature
-from cyclade.optim.stages.parts import is_plain
+from cyclade.optim.stages.chain import Chain, CutWarning, Program
+from cyclade.optim.stages.inputs import Inputs, Names, Signature, parameter_names
+from cyclade.optim.stages.parts import Env, is_plain, layers, modules_as_parts
+from cyclade.optim.stages.recording import Traced, export, trace
+from cyclade.optim.stages.splitting import split
 from cyclade.optim.stages.structure import refuse_unrepeatable
 
 __all__ = ["Attempt", "CutWarning", "attempt", "cut", "runs_whole"]
@@ -68,11 +73,9 @@ def attempt(
 ) -> Attempt:
     """The same without the warning."""
     refuse_unrepeatable(model)
-    names = Names(model)
     if stages is not None:
-        given = _given(model, stages, names)
-        chain = Chain(model, "stages", build("stages", names, None, None, given), stages=given)
-        return Attempt(chain)
+        given = _given(model, stages)
+        return Attempt(Chain(model, "stages", _builder(model, "stages", given)))
     stacked = any(isinstance(m, _STACKS) for m in model.modules())
     if stacked and example is not None:
         # One layer to fx, many to export.
@@ -86,22 +89,71 @@ def attempt(
         ways = ["fx", "export"]
     if stacked and is_plain(model) and "sequential" not in ways:
         ways.append("sequential")
-    called = guess(model) if example is None else signature(example)[0]
     reasons = []
     for how in ways:
         try:
-            program = build(how, names, called, example)
+            chain = Chain(model, how, _builder(model, how), example)
         except Exception as error:
             reasons.append(f"{how}: {_first_line(error)}")
             continue
-        chain = Chain(model, how, program, example=example)
         return Attempt(chain, needs_example=stacked and example is None)
     return Attempt(runs_whole(model).chain, reasons, needs_example=example is None)
 
 
 def runs_whole(model: nn.Module) -> Attempt:
     """The model as a single stage."""
-    return Attempt(Chain(model, "whole", build("whole", Names(model), None, None)))
+    return Attempt(Chain(model, "whole", _builder(model, "whole", [("model", model)])))
+
+
+def _builder(
+    model: nn.Module, how: str, stages: Sequence[tuple[str, nn.Module]] | None = None
+) -> Callable[[Signature | None, Inputs | None], Program]:
+    """What cuts the model in one way for a kind of call; it raises where that does not work."""
+    names = Names(model)
+
+    def build(called: Signature | None, inputs: Inputs | None) -> Program:
+        refuse_unrepeatable(model)
+        if how == "fx":
+            assert called is not None
+            return _traced(trace(model, called, names), names)
+        if how == "export":
+            if inputs is None:
+                raise ValueError("torch.export needs an example batch (example=Inputs(...))")
+            return _traced(export(model, inputs, names), names)
+        return Program(modules_as_parts(layers(model) if stages is None else stages, names))
+
+    return build
+
+
+def _traced(traced: Traced, names: Names) -> Program:
+    parts = split(traced, names)
+    needed = {*parts[0].reads, *parts[0].passes}
+    wanted = [
+        (k, node.name)
+        for k, node in enumerate(traced.inputs)
+        if node is not None and node.name in needed
+    ]
+    outputs = [_output(value, traced) for value in traced.outputs]
+
+    def enter(leaves: list[Any]) -> Env:
+        return {name: leaves[k] for k, name in wanted}
+
+    def leave(env: Env) -> Any:
+        return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
+
+    return Program(parts, enter, leave, traced.fits)
+
+
+def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
+    """How one leaf of the result is found in the last env."""
+    if not isinstance(value, fx.Node):
+        # A leaf may itself be a structure fx recorded, with nodes inside.
+        return lambda env: fx.node.map_arg(value, lambda node: env[node.name])
+    if value in traced.direct:
+        return lambda env: traced.direct[value].get()
+    if value in traced.constants:
+        return lambda env: traced.constants[value]
+    return itemgetter(value.name)
 
 
 def _first_line(error: Exception) -> str:
@@ -110,10 +162,9 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
-def _given(
-    model: nn.Module, stages: Sequence[nn.Module], names: Names
-) -> list[tuple[str, nn.Module]]:
+def _given(model: nn.Module, stages: Sequence[nn.Module]) -> list[tuple[str, nn.Module]]:
     """The user's stages with the paths they have in the model."""
+    names = Names(model)
     if not stages:
         raise ValueError("stages is empty: give the modules in the order they are applied")
     paths = {id(module): path for path, module in model.named_modules(remove_duplicate=True)}
