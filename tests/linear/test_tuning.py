@@ -10,7 +10,7 @@ from cyclade.linear.working_set import STRATEGIES, table
 
 ODD = Tuning(
     near=0.99, room=1, max_gram_columns=2, forcing=0.5, forcing_blocks=0.9,
-    direct_lam=1.0, predictor_steps=1, cost=CostModel(row=1e6),
+    lam_step=(0.8, 0.1), predictor_steps=1, cost=CostModel(row=1e6),
 )  # fmt: skip
 
 

@@ -62,29 +62,23 @@ class Tuning:
     # of points that the next λ would start badly from.
     path_distance: float = 1e-3  # of λ: on a path of least squares each λ is brought this near
 
-    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. 2x:
-    # `lam_step` 1.37 (`enet near /100`), `lam_step_nonconvex` 1.2, the others 1.13 or less; without
-    # `large_design`, `logistic logit /10` takes 1.15 times as long.
-    direct_lam: float = 0.05  # of λ_max: a convex fit at a larger λ starts at zero at once
+    # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. A convex fit
+    # at λ_max times the square of the step or more starts at zero at once. 2x: `lam_step` 1.37
+    # (`enet near /100`); without `large_design`, `logistic logit /10` takes 1.15 times as long.
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
-    lam_step_nonconvex: tuple[float, float] = (0.5, 0.6)  # the same for a nonconvex loss
     large_design: int = 2**20  # entries: a check of a larger X costs more than models save, and
     # exact models of groups are in float32
 
     # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
     # 2x: `hops` 1.2, `companion_step` 1.19 in time.
     straighter: tuple[float, ...] = (4.0, 2.0)  # times a penalty is less nonconvex on the way
-    hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
     # Of 2,400 problems of `benchmarks/nonconvex.py`, 33 end higher than skglm's by more than 1 %
-    # after one round and 20 with more, in 1.45 times the time; with hops to 4 and 1/4 besides, 11
-    # in 2.3 times. With rounds on any X, `mcp dense /100` and `mcp basehock /100` take 2.2 and 2.4
-    # times as long.
-    hop_rounds: int = 4  # of these hops, at most, where X has few entries:
-    hop_entries: int = 100_000  # at most; those problems have no more
-    hop_gain: float = 1e-3  # of F: after a round that gains less there is no other
+    # after one round of hops and 20 with more, in 1.45 times the time. With rounds on any X, `mcp
+    # dense /100` and `mcp basehock /100` take 2.2 and 2.4 times as long.
+    hops: tuple[float, ...] = (2.0, 0.5)  # of λ, where a single fit goes and comes back from
+    hop_entries: int = 100_000  # of X, at most, where another round follows one that gained
     companion_step: float = 0.6  # of the λ before: how often a path is compared with another
-    companion_tol: float = 0.1  # of λ: how near to a minimum two points are to be compared
-    same_point: float = 1e-3  # of the largest coefficient: closer points go to the same minimum
+    same_point: float = 1e-3  # of F or the largest coefficient: by less two points are the same
 
     # Starts along a path: models of the loss, against working sets. 2x: `entry` 1.9 (`logistic
     # counts /1000`), `predictor_distance` 1.35 (`logistic madelon path`), `model_precision` 1.15.

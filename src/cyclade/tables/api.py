@@ -16,8 +16,7 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import Certificate, PathResult, Solution, resumed
-from cyclade.linear.starts.continuation import softer
-from cyclade.linear.starts.predictor import lams_between
+from cyclade.linear.starts.continuation import easier, softer
 from cyclade.linear.state import moved
 from cyclade.linear.tuning import Tuning as EngineTuning
 from cyclade.linear.working_set import Report
@@ -162,36 +161,23 @@ def approach(
             some = some[:, table.column.output]
         zero = np.zeros(some.shape)
         for loss in softer(table.loss, penalty, some, zero, table.fit_intercept, tuning):
-            easier = table.with_loss(loss)
-            state = begin(easier, x, c)
-            minimise(easier, state, max(tol, 1e-3), max_passes // 2, report)
-            x, c, table.reads = state.x, state.measured.c, easier.reads
+            wider = table.with_loss(loss)
+            state = begin(wider, x, c)
+            minimise(wider, state, max(tol, 1e-3), max_passes // 2, report)
+            x, c, table.reads = state.x, state.measured.c, wider.reads
     state = begin(table, x, c)
     if not (table.penalty.is_scalar and not state.x.any()):
         return state
     convex, easy = table.penalty.convex, table.loss.convex
-    splits = hasattr(penalty, "split") and hasattr(penalty, "straighter")
-    if (convex and easy) or not (convex or splits):  # in a convex problem stages save no pass
-        return state
-    guide = penalty if convex else penalty.split()[0]
-    if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
-        return state
-    largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
-    if not 0 < lam < largest < np.inf:
-        return state
-    step, rough = tuning.lam_step if easy else tuning.lam_step_nonconvex
-    stages: list[tuple[Any, float, float]] = []
-    if not easy:
-        stages = [(guide.scaled(at), at, rough) for at in lams_between(largest, lam, step)]
-    if not convex:
-        straighter = [penalty.straighter(times) for times in tuning.straighter]
-        stages += [(at, lam, tuning.rough) for at in (guide, *straighter)]
+    stages = easier(penalty, convex, easy, state.measured.g, tuning)
+    if easy:  # stages in λ save no pass
+        stages = [stage for stage in stages if stage[1] == penalty.lam]
     for at, stage, far in stages:
-        easier = table.at(at)
-        rebase(easier, state)
+        other = table.at(at)
+        rebase(other, state)
         if state.measured.distance > far * stage and state.passes < max_passes:
-            improve(easier, state, far * stage, stage, max_passes)
-        table.reads = easier.reads
+            improve(other, state, far * stage, stage, max_passes)
+        table.reads = other.reads
     rebase(table, state)
     return state
 

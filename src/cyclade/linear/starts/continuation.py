@@ -43,32 +43,41 @@ class Continuation:
 
 def approach(problem: Problem, state: State, max_passes: int) -> None:
     """One working set, roughly solved, at each of a few λ on the way."""
-    penalty, tuning = problem.penalty.penalty, problem.tuning
-    easy = problem.loss.convex and problem.penalty.convex
-    guide = penalty if problem.penalty.convex else _convex_part(penalty)
-    if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
-        return
-    if easy and (most_violate(problem, state) or newton.suits(problem, state)):  # all at once
-        return
-    if guide is penalty and not problem.loss.quadratic and warm_start(problem, state, max_passes):
-        return
-    largest, lam = float(guide.lam_max(state.measured.g)), float(guide.lam)
-    if not 0 < lam < largest < math.inf or (easy and lam > tuning.direct_lam * largest):
-        return
-    convex = problem.loss.convex
-    step, rough = tuning.lam_step if convex else tuning.lam_step_nonconvex
-    stages = lams_between(largest, lam, step)
-    followed = [(guide.scaled(stage), stage, rough) for stage in stages]
-    if guide is not penalty:
-        bent = [penalty.straighter(times) for times in tuning.straighter]
-        followed += [(at, lam, tuning.rough) for at in (guide, *bent)]
-    for at, stage, rough in followed:
+    convex = problem.penalty.convex
+    if problem.loss.convex and convex:
+        if most_violate(problem, state) or newton.suits(problem, state):  # all at once
+            return
+        if not problem.loss.quadratic and warm_start(problem, state, max_passes):
+            return
+    for at, lam, distance in easier(
+        problem.penalty.penalty, convex, problem.loss.convex, state.measured.g, problem.tuning
+    ):
         if state.passes >= max_passes:
             break
-        easier = problem.at(at)
-        rebase(easier, state)
-        improve(easier, state, rough * stage, stage, max_passes)
+        stage = problem.at(at)
+        rebase(stage, state)
+        improve(stage, state, distance * lam, lam, max_passes)
     rebase(problem, state)
+
+
+def easier(
+    penalty: Any, convex: bool, easy: bool, g: Array, tuning: Tuning
+) -> list[tuple[Any, float, float]]:
+    """Penalties on the way from zero, each with its λ and the distance in λ that is enough.
+
+    `g` is the gradient at zero; `convex` is of the penalty, `easy` says that the loss is convex.
+    """
+    guide = penalty if convex else _convex_part(penalty)
+    if not all(hasattr(guide, name) for name in ("lam", "scaled", "lam_max")):
+        return []
+    largest, lam, (step, rough) = float(guide.lam_max(g)), float(guide.lam), tuning.lam_step
+    if not 0 < lam < largest < math.inf or (convex and easy and lam > step**2 * largest):
+        return []
+    stages = [(guide.scaled(at), at, rough) for at in lams_between(largest, lam, step)]
+    if not convex:
+        bent = [penalty.straighter(times) for times in tuning.straighter]
+        stages += [(at, lam, tuning.rough) for at in (guide, *bent)]
+    return stages
 
 
 def _convex_part(penalty: Any) -> Any:

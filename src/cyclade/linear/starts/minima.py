@@ -68,14 +68,13 @@ class Hops:
         if not suits or penalty.convex:
             return state
         near(problem, state, max_passes)
-        tuning = problem.tuning
-        cheap = problem.design.entries <= tuning.hop_entries
-        for _ in range(tuning.hop_rounds if cheap else 1):
+        tuning, small = problem.tuning, problem.design.entries <= problem.tuning.hop_entries
+        again = True
+        while again:
             before = state.measured.objective
             for times in tuning.hops:
                 state = hop(problem, state, times, max_passes)
-            if state.measured.objective >= (1.0 - tuning.hop_gain) * before:
-                break
+            again = small and state.measured.objective < before - tuning.same_point * abs(before)
         return state
 
 
@@ -101,7 +100,7 @@ def near(problem: Problem, state: State, max_passes: int) -> None:
     """Bring a state near a minimum, as roughly as a comparison allows."""
     rebase(problem, state)
     on_path, state.on_path = state.on_path, False  # no finer than asked for
-    minimise(problem, state, problem.tuning.companion_tol, max_passes, lambda row: None)
+    minimise(problem, state, problem.tuning.lam_step[1], max_passes, lambda row: None)
     state.on_path = on_path
 
 

@@ -184,10 +184,10 @@ def warm_start(problem: Problem, state: State, budget: int) -> bool:
     if not suits(problem):
         return False
     largest, lam = float(penalty.lam_max(state.measured.g)), float(penalty.lam)
-    large = problem.design.entries > tuning.large_design
-    if not 0 < lam < largest < np.inf or (large and lam > tuning.direct_lam * largest):
+    large, step = problem.design.entries > tuning.large_design, tuning.lam_step[0]
+    if not 0 < lam < largest < np.inf or (large and lam > step**2 * largest):
         return False
-    stages = lams_between(largest, lam, tuning.lam_step[0])
+    stages = lams_between(largest, lam, step)
     easier = [problem.at(penalty.scaled(at)) for at in stages]
     Predictor().follow([*easier, problem], state, budget)
     there = state.measured.problem is problem
