@@ -177,71 +177,56 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
     """A Newton step of F itself on the support S, with φ'' as it is, negative entries included.
 
     Where the support and its signs are right this converges quadratically, however dependent the
-    columns are. Where that Hessian is not positive definite the model's own weights are used, and
-    longer steps are tried, since a majoriser's are short. Coordinates that would change sign stop
-    at zero, if r has a kink there. Returns what x_S moves by, the loss there and what the intercept
-    moves by, or None if F does not fall or S is eps-stationary already. Where all that F could fall
-    by is rounding, a step counts that halves the slopes: those tell more than F near a minimum.
+    columns are. Where that Hessian is not positive definite the model's own weights are used.
+    Coordinates that would change sign stop at zero, if r has a kink there. Returns what x_S moves
+    by, the loss there and what the intercept moves by, or None if F does not fall or S is
+    eps-stationary already. Where F falls by rounding at most, a step counts that halves the slopes:
+    those tell more than F near a minimum.
     """
-    problem, k = model.problem, S.size
-    slope, bend = problem.penalty.derivatives(S, x)
+    problem, penalty, k = model.problem, model.problem.penalty, S.size
+    slope, bend = penalty.derivatives(S, x)
     if not np.isfinite(bend).all():
         return None
     columns = problem.design.unweighted(S, problem.fit_intercept)
-    at = np.searchsorted(columns.cols, S)
+    at, bordered = np.searchsorted(columns.cols, S), int(problem.fit_intercept)
 
     def down(slopes: Array, slope: Array) -> Array:
-        last = -slopes.sum() if problem.fit_intercept else 0.0
-        return np.append(-columns.slopes(slopes, at) - slope, last)
+        return np.append(-columns.slopes(slopes, at) - slope, -bordered * slopes.sum())
 
     downhill = down(model.slopes, slope)
     if float(np.abs(downhill[:k]).max()) <= eps:
         return None
     for second in (model.second(), model.w):
-        H = columns.products(at, second)
-        H.flat[:: k + 1] += bend + numerics.SOLVED * np.abs(H.diagonal())
-        border, corner = columns.slopes(second, at), float(second.sum())
-        step = solve_positive(H, border, corner, downhill, problem.fit_intercept)
-        if step is not None:
+        H = np.zeros((k + 1, k + 1))
+        H[:k, :k], H[k, k] = columns.products(at, second), second.sum() if bordered else 1.0
+        H[:k, k] = H[k, :k] = bordered * columns.slopes(second, at)
+        H.flat[: k * (k + 1) : k + 2] += bend + numerics.SOLVED * np.abs(H.diagonal()[:k])
+        factor = linalg.cholesky(H)
+        if factor is not None:
             break
     else:
         return None
-    F = model.loss_at.value + problem.penalty.total(S, x)
-    kinked = problem.penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
-    best, t = None, 1.0
-    while 0.125 < t <= 2.0**limits.HALVINGS:
-        dx = np.where(kinked & ((x + t * step[:k]) * x < 0), -x, t * step[:k])
-        dc = t * float(step[k])
-        there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
-        tried = there.value + problem.penalty.total(S, x + dx)
-        if tried < F:
-            best, F = (dx, there, dc - float(columns.centres[at] @ dx)), tried
-            t *= 2.0
-        elif best is None and t <= 1.0:
-            t *= 0.5
-        else:
-            break
-    if best is None and 0.0 < float(downhill @ step) <= numerics.SUM * abs(F):
-        dx, dc = step[:k], float(step[k])
-        there = problem.loss_at(model.z + columns.combine(at, dx) + dc)
-        left = down(there.slopes, problem.penalty.derivatives(S, x + dx)[0])
-        crossed = (kinked & ((x + dx) * x <= 0)).any()
-        if crossed or np.abs(left).max() > 0.5 * np.abs(downhill).max():
+    *full, dc = linalg.solve(factor, downhill)
+    step, kinked = np.array(full), penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
+    whole = np.where(kinked & ((x + step) * x < 0), -x, step)
+
+    def dx(t: float) -> Array:
+        return t * whole if t <= 1 else np.where(kinked & ((x + t * step) * x < 0), -x, t * step)
+
+    def there(t: float) -> LossAt:
+        return problem.loss_at(model.z + columns.combine(at, dx(t)) + t * dc)
+
+    t, end, F = 1.0, there(1.0), model.loss_at.value + penalty.total(S, x)
+    rounding = 0.0 < float(downhill @ np.append(step, dc)) <= numerics.SUM * abs(F)
+    if not rounding:
+        t, end = line_search(
+            problem, model.loss_at, end, lambda t: penalty.total(S, x + dx(t)), halvings=3,
+            there=None if problem.loss.convex else there, further=1.0,
+        )  # fmt: skip
+    new = x + dx(t)
+    if end.value + penalty.total(S, new) >= F:
+        left = down(end.slopes, penalty.derivatives(S, new)[0])
+        halved = np.abs(left).max() <= 0.5 * np.abs(downhill).max()
+        if not (rounding and halved) or (kinked & (new * x <= 0)).any():
             return None
-        return dx, there, dc - float(columns.centres[at] @ dx)
-    return best
-
-
-def solve_positive(
-    H: Array, column: Array, corner: float, downhill: Array, bordered: bool
-) -> Array | None:
-    """The Newton step, with a last entry for the intercept (zero without); None if not convex."""
-    if bordered:
-        k = len(H)
-        H = linalg.grown(H, k + 1)
-        H[:k, k], H[k, :k], H[k, k] = column, column, corner
-    factor = linalg.cholesky(H)
-    if factor is None:
-        return None
-    step = linalg.solve(factor, downhill[: len(H)])
-    return step if bordered else np.append(step, 0.0)
+    return dx(t), end, t * dc - float(columns.centres[at] @ dx(t))
