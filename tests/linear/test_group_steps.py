@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from cyclade.linear.kernels.dense import add_rows
 from cyclade.linear.kernels.group import (
+    Blocks,
     anderson_combine,
     anderson_weights,
     diagonal_solve,
     rotated_step,
     sparse_step,
 )
-from cyclade.linear.kernels.storage import dot, subtract
+from cyclade.linear.kernels.storage import Stored, dot, subtract
 from cyclade.linear.panels.group import largest_eigenvalue
 from cyclade.linear.penalties import GroupL2, SparseGroup
 from cyclade.linear.penalty_bound import BoundGroups
@@ -29,6 +30,11 @@ def block(seed, m, rank):
     return A.T @ A, A.T @ rng.standard_normal(rank) * 3, x
 
 
+def one_block(Q, d, lam, nu, rotated, steps):
+    ends = np.array([0, d.size]), Q.ravel(), np.array([0, Q.size])
+    return Blocks(*ends, d, np.array([[lam, nu]]), rotated, steps)
+
+
 @settings(deadline=None)
 @given(seed=seeds, m=st.integers(1, 8), short=st.booleans(), lam=st.sampled_from([0, 0.1, 1, 30]))
 def test_exact_step_is_stationary(seed, m, short, lam):
@@ -37,7 +43,7 @@ def test_exact_step_is_stationary(seed, m, short, lam):
     d = np.maximum(d, 0.0)
     d[d < 1e-12 * d.max()] = 0.0
     c, now, move = np.empty(m), np.empty(m), np.empty(m)
-    rotated_step(g, x, 0, Q.ravel(), 0, d, 0, m, float(lam), c, now, move)
+    rotated_step(g, x, 0, one_block(Q, d, float(lam), 0.0, True, 1), c, now, move)
     v = x + move
     slope = H @ (v - x) - g
     penalty = GroupL2(float(lam), [list(range(m))], [1.0])
@@ -64,7 +70,8 @@ def test_proximal_steps_never_climb_and_approach_the_minimum(seed, m, ratio, lam
     last = value(x)
     for steps in (1, 5, 100, 20_000):
         v, move = np.empty(m), np.empty(m)
-        sparse_step(g, x, 0, H.ravel(), 0, L, m, level, nu, steps, v, move)
+        blocks = one_block(H, np.full(m, L), level, nu, False, steps)
+        sparse_step(g, x, 0, blocks, L, v, move)
         if steps == 1:
             np.testing.assert_allclose(x + move, penalty.prox(x + g / L, 1 / L, 0), atol=1e-12)
         rounding = 1e-12 * (1 + abs(value(x)))
@@ -155,15 +162,15 @@ def test_columns_of_either_storage_are_those_of_the_matrix(dense):
     centred = A - np.outer(means, root)
     sparse = sp.csr_array(A)
     at, rows = sparse.indptr.astype(np.uint64), sparse.indices.astype(np.uint32)
-    storage = dense, A, sparse.data, rows, at, means * mass
+    X = Stored(dense, A, sparse.data, rows, at, means * mass, mass, np.empty(0), 1.0)
     R = rng.standard_normal(7) if dense else np.append(rng.standard_normal(7), 0.3)
     true = R.copy() if dense else R[:-1] + R[-1] * root
     true -= 0.0 if dense else root * (root @ true) / mass  # as for a profiled intercept
     R = R if dense else np.append(true, 0.0)
-    found = [dot(*storage, j, R) for j in range(6)]
+    found = [dot(X, j, R) for j in range(6)]
     np.testing.assert_allclose(found, centred @ true, atol=1e-12)
     for j in range(6):
-        subtract(*storage, mass, j, d[j], R)
+        subtract(X, j, d[j], R)
     left = true - d @ centred
     np.testing.assert_allclose(R if dense else R[:-1] + R[-1] * root, left, atol=1e-12)
     if dense:

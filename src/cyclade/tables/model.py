@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import numerics
-from cyclade.linear.kernels import block_gram, linalg
+from cyclade.linear.kernels import block_gram, group, linalg
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.tables.passes import unpacked
@@ -183,8 +183,6 @@ def block_cycles(
         D[first:last] = values if rotated else values[-1]
         Q[q0[k] : q0[k + 1]] = (vectors if rotated else H).reshape(-1)
     x, c = x.copy(), c.copy()
-    made, _ = block_gram.cycles(
-        np.ascontiguousarray(G), c, x, starts, Q, q0, D, table, rotated, tuning.group_inner_steps,
-        budget, tolerance,
-    )  # fmt: skip
+    blocks = group.Blocks(starts, Q, q0, D, table, rotated, tuning.group_inner_steps)
+    made, _ = block_gram.cycles(np.ascontiguousarray(G), c, x, blocks, budget, tolerance)
     return x, int(made)

@@ -21,14 +21,13 @@ ONES = -1  # the number of the column of ones, which belongs to the intercept
 
 @compiled
 def cycles(
-    G: Any, c: Any, x: Any, starts: Any, Q: Any, q0: Any, D: Any, table: Any, rotated: bool,
-    inner: int, max_cycles: int, tolerance: float,
-) -> tuple[int, float]:  # fmt: skip
-    """Cycle over all blocks until no ‖δ_k‖ L_k exceeds the tolerance; cycles, last move.
+    G: Any, c: Any, x: Any, blocks: Any, max_cycles: int, tolerance: float
+) -> tuple[int, float]:
+    """Cycle over all blocks, as `group.Blocks`, until no ‖δ_k‖ L_k exceeds the tolerance.
 
-    The Hessian of block k is Q[q0[k]:q0[k + 1]] and D, as in `group.cycles`.
+    Returns the number of cycles and the largest move of the last.
     """
-    T, K, widest = G.shape[0], G.shape[1], 1
+    T, K, widest, starts = G.shape[0], G.shape[1], 1, blocks.starts
     for k in range(starts.shape[0] - 1):
         widest = max(widest, starts[k + 1] - starts[k])
     g, scratch, now, d = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
@@ -39,9 +38,7 @@ def cycles(
             first, m = starts[k], starts[k + 1] - starts[k]
             for i in range(m):
                 g[i] = c[first + i]
-            size = block_step(
-                g, x, first, m, Q, q0[k], q0[k + 1], D, table[k], rotated, inner, scratch, now, d
-            )
+            size = block_step(g, x, k, blocks, scratch, now, d)
             for i in range(m if size > 0.0 else 0):
                 row, output = G[(first + i) % T, (first + i) // T], (first + i) % T
                 if T == 1:

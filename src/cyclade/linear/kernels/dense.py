@@ -13,7 +13,7 @@ where the 8 x 8 products of columns are made once and used in every cycle.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -282,17 +282,26 @@ def subtract_four(XT: Any, R: Any, at: Any, d: Any, constant: float) -> None:
         R[i] -= ((a0[i] * d0 + a1[i] * d1) + (a2[i] * d2 + a3[i] * d3)) - constant
 
 
+class InPlace(NamedTuple):
+    """Columns of X where they lie, less their means, for rows of one weight w."""
+
+    XT: Any
+    means: Any
+    L: Any  # w ‖a_j − m_j‖²
+    w: float
+    width: int  # how many are visited at a time: 4 or 1
+
+
 @compiled
 def cycles_in_place(
-    XT: Any, means: Any, R: Any, x: Any, L: Any, order: Any, width: int, parameters: Any, w: float,
-    max_cycles: int, tolerance: float,
-) -> tuple[int, float]:  # fmt: skip
-    """`cycles` over columns of X where they lie, `width` (4 or 1) at a time, with rows of weight w.
+    X: Any, R: Any, x: Any, order: Any, parameters: Any, max_cycles: int, tolerance: float
+) -> tuple[int, float]:
+    """`cycles` over columns of X where they lie, four or one at a time.
 
-    The columns are a_j − m_j with the given `means`, and R holds √w once more; where there are
-    means, its sum is zero. Products of columns are formed again in every cycle: they cost less than
-    reading the columns does.
+    R holds √w once more; where there are means, its sum is zero. Products of columns are formed
+    again in every cycle: they cost less than reading the columns does.
     """
+    XT, means, L, w, width = X
     g, d, at = np.empty(11), np.zeros(4), np.empty(4, np.int64)
     done, largest, size, n = 0, np.inf, order.shape[0], R.shape[0]
     while done < max_cycles and largest > tolerance:

@@ -21,7 +21,7 @@ Sums and distances of these penalties come last.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,23 @@ from cyclade.linear.kernels.storage import dot, subtract
 
 FLAT = 1e-14  # of the largest eigenvalue: smaller ones count as zero
 RIDGE = 1e-12  # of the trace of DDᵀ: steps may be dependent
+
+
+class Blocks(NamedTuple):
+    """Groups of entries: the Hessian H of each, and λ and ν.
+
+    Entries of Q from q0[k] on hold the eigenvectors of group k if `rotated`, and D its eigenvalues;
+    else Q holds H for so many proximal `steps`, and D its largest eigenvalue. A group with q0[k] =
+    q0[k + 1] has no matrix.
+    """
+
+    starts: Any
+    Q: Any
+    q0: Any
+    D: Any
+    table: Any  # λ_k and ν_k
+    rotated: bool
+    steps: int
 
 
 @compiled
@@ -96,11 +113,9 @@ def diagonal_solve(c: Any, x: Any, d: Any, d0: int, m: int, lam: float, size: fl
 
 
 @compiled
-def rotated_step(
-    g: Any, x: Any, x0: int, Q: Any, q0: int, d: Any, d0: int, m: int, lam: float,
-    c: Any, now: Any, move: Any,
-) -> None:  # fmt: skip
-    """move ← argmin − x for a group with H = Q diag(d) Qᵀ and ν = 0; c and now are scratch."""
+def rotated_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: Any) -> None:
+    """move ← argmin − x for a group with H = Q diag(D) Qᵀ and ν = 0; c and now are scratch."""
+    x0, m, q0, Q = blocks.starts[k], blocks.starts[k + 1] - blocks.starts[k], blocks.q0[k], blocks.Q
     size = 0.0
     for i in range(m):
         a, b = 0.0, 0.0
@@ -108,9 +123,9 @@ def rotated_step(
             q = Q[q0 + h * m + i]
             a += q * g[h]
             b += q * x[x0 + h]
-        now[i], c[i] = b, a + d[d0 + i] * b
+        now[i], c[i] = b, a + blocks.D[x0 + i] * b
         size += b * b
-    diagonal_solve(c, now, d, d0, m, lam, math.sqrt(size))
+    diagonal_solve(c, now, blocks.D, x0, m, blocks.table[k, 0], math.sqrt(size))
     zero = True
     for i in range(m):
         zero = zero and c[i] == 0.0
@@ -123,24 +138,23 @@ def rotated_step(
 
 
 @compiled
-def sparse_step(
-    g: Any, x: Any, x0: int, H: Any, q0: int, L: float, m: int, lam: float, nu: float, steps: int,
-    v: Any, move: Any,
-) -> None:  # fmt: skip
+def sparse_step(g: Any, x: Any, k: int, blocks: Any, L: float, v: Any, move: Any) -> None:
     """move ← argmin − x for λ‖v‖_2 + ν‖v‖_1, by proximal steps on the group itself.
 
     The first is the plain step with L, the largest eigenvalue of H. Each lowers F, and costs m²:
-    little beside reading a column.
+    little beside reading a column. A group whose matrix is not known makes one.
     """
+    x0, m, q0 = blocks.starts[k], blocks.starts[k + 1] - blocks.starts[k], blocks.q0[k]
+    lam, nu = blocks.table[k, 0], blocks.table[k, 1]
     for i in range(m):
         v[i] = x[x0 + i]
-    for step in range(steps):
+    for step in range(blocks.steps if q0 < blocks.q0[k + 1] else 1):
         square, change, scale = 0.0, 0.0, 0.0
         for i in range(m):
             a = g[i]
             if step > 0:
                 for h in range(m):
-                    a -= H[q0 + i * m + h] * (v[h] - x[x0 + h])
+                    a -= blocks.Q[q0 + i * m + h] * (v[h] - x[x0 + h])
             move[i] = soft_threshold(v[i] + a / L, nu / L)
             square += move[i] * move[i]
         size = math.sqrt(square)
@@ -156,27 +170,20 @@ def sparse_step(
 
 
 @compiled
-def block_step(
-    g: Any, x: Any, x0: int, m: int, Q: Any, q0: int, q1: int, D: Any, levels: Any, rotated: bool,
-    steps: int, c: Any, now: Any, move: Any,
-) -> float:  # fmt: skip
-    """Move a block to its minimiser, or towards it; move ← by what, and ‖move‖ max D.
-
-    `levels` are λ and ν of the block. Its Hessian is Q[q0:q1] and D, as for `cycles`: eigenvectors
-    if `rotated`, else the matrix for so many proximal `steps`, one if there is none (q0 = q1).
-    """
-    lam, nu, top, length = levels[0], levels[1], 0.0, 0.0
+def block_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: Any) -> float:
+    """Move block k to its minimiser, or towards it; move ← by what, and ‖move‖ max D."""
+    x0, m = blocks.starts[k], blocks.starts[k + 1] - blocks.starts[k]
+    top, length = 0.0, 0.0
     for i in range(m):
-        move[i], top = 0.0, max(top, D[x0 + i])
+        move[i], top = 0.0, max(top, blocks.D[x0 + i])
     if top <= 0.0:  # a block of zeros: only the penalty depends on it
         for i in range(m):
-            x[x0 + i] = 0.0 if lam + nu > 0.0 else x[x0 + i]
+            x[x0 + i] = 0.0 if blocks.table[k, 0] + blocks.table[k, 1] > 0.0 else x[x0 + i]
         return 0.0
-    if rotated and q0 < q1:
-        rotated_step(g, x, x0, Q, q0, D, x0, m, lam, c, now, move)
+    if blocks.rotated and blocks.q0[k] < blocks.q0[k + 1]:
+        rotated_step(g, x, k, blocks, c, now, move)
     else:
-        steps = steps if q0 < q1 else 1
-        sparse_step(g, x, x0, Q, q0, top, m, lam, nu, steps, c, move)
+        sparse_step(g, x, k, blocks, top, c, move)
     for i in range(m):
         length += move[i] * move[i]
         x[x0 + i] += move[i]
@@ -185,52 +192,46 @@ def block_step(
 
 @compiled
 def cycles(
-    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, b: Any,
-    x: Any, starts: Any, place: Any, order: Any, Q: Any, q0: Any, D: Any, table: Any, rotated: bool,
-    inner: int, max_cycles: int, tolerance: float, past_x: Any, past_R: Any,
+    X: Any, blocks: Any, place: Any, order: Any, R: Any, b: Any, x: Any, max_cycles: int,
+    tolerance: float, past: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over the groups of `order` until no ‖δ_k‖ L_k exceeds the tolerance; cycles, last move.
 
-    b holds what A R lacks of the correlations (see `GroupPanel`), `table` λ_k and ν_k. The Hessian
-    of group k is described by Q[q0[k]:q0[k + 1]] and D: if `rotated`, by its eigenvectors and
-    eigenvalues; if not, Q holds the matrix, D its largest eigenvalue, and `inner` proximal steps
-    are made. Groups without a matrix (q0[k] = q0[k + 1]) make one such step. The point after each
-    cycle is written to the next row of the past.
+    X is a `Stored`, and b holds what A R lacks of the correlations (see `GroupPanel`). The point
+    after each cycle is written to the next row of the past, (x, R).
     """
-    widest = 1
+    widest, starts = 1, blocks.starts
     for k in order:
         widest = max(widest, starts[k + 1] - starts[k])
     g, c, now, d = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
-    step, columns = np.empty(widest, R.dtype), np.arange(A.shape[0])
+    step, columns = np.empty(widest, R.dtype), np.arange(X.A.shape[0])
     done, largest = 0, np.inf
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for k in order:
             first, m, own = starts[k], starts[k + 1] - starts[k], place[k]
-            if dense:
-                correlate(A, columns[own : own + m], R, g)
+            if X.dense:
+                correlate(X.A, columns[own : own + m], R, g)
             else:
                 for i in range(m):
-                    g[i] = dot(dense, A, data, rows, at, sums, own + i, R)
+                    g[i] = dot(X, own + i, R)
             for i in range(m):
                 g[i] += b[first + i]
-            size = block_step(
-                g, x, first, m, Q, q0[k], q0[k + 1], D, table[k], rotated, inner, c, now, d
-            )
+            size = block_step(g, x, k, blocks, c, now, d)
             for i in range(m):
                 step[i] = -d[i]
             if size > 0.0:
-                if dense:
-                    add_rows(A, columns[own : own + m], step, R, 0)
+                if X.dense:
+                    add_rows(X.A, columns[own : own + m], step, R, 0)
                 else:
                     for i in range(m):
-                        subtract(dense, A, data, rows, at, sums, mass, own + i, d[i], R)
+                        subtract(X, own + i, d[i], R)
                 largest = max(largest, size)
         done += 1
-        if done < past_x.shape[0]:
-            copy_blocks(x, starts, order, past_x[done])
+        if done < past[0].shape[0]:
+            copy_blocks(x, starts, order, past[0][done])
             for i in range(R.shape[0]):
-                past_R[done, i] = R[i]
+                past[1][done, i] = R[i]
     return done, largest
 
 

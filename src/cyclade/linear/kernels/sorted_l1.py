@@ -17,7 +17,7 @@ A cluster is known by the number of its first member and holds its members as a 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,13 +110,25 @@ def dual_norm(v: Array, lam: Array) -> float:
     return float((np.cumsum(np.sort(np.abs(v))[::-1]) / np.cumsum(lam)).max())
 
 
+class Clusters(NamedTuple):
+    """The first m of `rank` are clusters, largest first, by the number of their first member."""
+
+    rank: Any
+    size: Any  # |x| of a cluster
+    count: Any  # of its members; 0 if it was joined to another
+    sign: Any  # of x_j
+    after: Any  # the next member, or −1
+    last: Any  # the last member of a cluster
+
+
 @compiled
-def build(
-    order: Any, x: Any, sign: Any, rank: Any, size: Any, count: Any, after: Any, last: Any
-) -> int:
+def build(order: Any, x: Any) -> tuple[Any, int]:
     """Clusters of equal |x|, where |x| falls along `order`; how many there are."""
+    k = x.shape[0]
+    rank, count, last = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k, np.int64)
+    size, sign, after = np.empty(k), np.empty(k), np.empty(k, np.int64)
     m, here = 0, -1
-    for i in range(order.shape[0]):
+    for i in range(k):
         j = order[i]
         count[j], after[j] = 0, -1
         sign[j] = 0.0 if x[j] == 0.0 else (1.0 if x[j] > 0.0 else -1.0)
@@ -130,40 +142,39 @@ def build(
             rank[m], here = j, j
             m += 1
             size[j], count[j], last[j] = abs(x[j]), 1, j
-    return m
+    return Clusters(rank, size, count, sign, after, last), m
 
 
 @compiled
-def read(m: int, sign: Any, rank: Any, size: Any, after: Any, x: Any) -> None:
+def read(m: int, clusters: Any, x: Any) -> None:
     """x from its clusters."""
     x[:] = 0.0
     for i in range(m):
-        j = rank[i]
+        j = clusters.rank[i]
         while j >= 0:
-            x[j] = sign[j] * size[rank[i]]
-            j = after[j]
+            x[j] = clusters.sign[j] * clusters.size[clusters.rank[i]]
+            j = clusters.after[j]
 
 
 @inner
 def threshold(
-    pull: float, bend: float, members: int, skip: int, m: int, rank: Any, size: Any, count: Any,
-    Lam: Any,
-) -> tuple[float, int, int]:  # fmt: skip
+    pull: float, bend: float, members: int, skip: int, m: int, clusters: Any, Lam: Any
+) -> tuple[float, int, int]:
     """argmin over b ≥ 0 of ½ bend b² − pull b + r: b, its place in `rank`, and whom it meets or −1.
 
     `skip` is the cluster that moves; it is not in the way.
     """
     larger = 0
     for i in range(m):
-        other = rank[i]
+        other = clusters.rank[i]
         if other == skip:
             continue
         b = (pull - (Lam[larger + members] - Lam[larger])) / bend
-        if b > size[other]:
+        if b > clusters.size[other]:
             return b, i, -1
-        larger += count[other]
-        if pull - (Lam[larger + members] - Lam[larger]) >= bend * size[other]:
-            return size[other], i, other
+        larger += clusters.count[other]
+        if pull - (Lam[larger + members] - Lam[larger]) >= bend * clusters.size[other]:
+            return clusters.size[other], i, other
     b = (pull - (Lam[larger + members] - Lam[larger])) / bend
     return max(b, 0.0), m, -1
 
@@ -199,16 +210,15 @@ def both(d: Any, R: Any) -> tuple[float, float]:
 
 @compiled
 def cycles(
-    dense: bool, A: Any, data: Any, rows: Any, at: Any, sums: Any, mass: float, R: Any, L: Any,
-    m: int, sign: Any, rank: Any, size: Any, count: Any, after: Any, last: Any, Lam: Any,
-    max_cycles: int, tolerance: float,
-) -> tuple[int, float, int]:  # fmt: skip
+    X: Any, R: Any, m: int, clusters: Any, Lam: Any, max_cycles: int, tolerance: float
+) -> tuple[int, float, int]:
     """Cycle until nothing moves by more than the tolerance (in |δ| times curvature, per member).
 
-    A cycle visits the clusters there are, largest first, then the coordinates at zero. Columns and
-    R are stored as in `kernels.storage`. Returns the number of cycles, the last's largest move, and
-    the number of clusters.
+    A cycle visits the m clusters there are, largest first, then the coordinates at zero. X is a
+    `Stored`. Returns the number of cycles, the last's largest move, and the number of clusters.
     """
+    rank, size, count, sign, after, last = clusters
+    L, mass = X.L, X.mass
     k, shift = sign.shape[0], R.shape[0] - 1
     d, visit = np.zeros_like(R), np.empty(k, np.int64)
     done, largest, inside = 0, np.inf, 0
@@ -224,16 +234,16 @@ def cycles(
             if members == 0:  # it was joined to another in this cycle
                 continue
             if members == 1:
-                g = sign[name] * dot(dense, A, data, rows, at, sums, name, R)
+                g = sign[name] * dot(X, name, R)
                 bend = L[name]
             else:
                 d[:] = 0
                 j = name
                 while j >= 0:
-                    subtract(dense, A, data, rows, at, sums, mass, j, -sign[j], d)
+                    subtract(X, j, -sign[j], d)
                     j = after[j]
                 g, bend = both(d, R)
-                if not dense:  # the last entry of d is a shift: minus the mean of Σ sign a_j
+                if not X.dense:  # the last entry of d is a shift: minus the mean of Σ sign a_j
                     along = -d[shift] * mass
                     g += R[shift] * (along - d[shift])
                     bend -= d[shift] * d[shift] + along * along / mass
@@ -241,13 +251,13 @@ def cycles(
                 bend = max(bend, 1e-12 * members * L[name])
             pull = bend * size[name] + g
             turned = pull < 0.0
-            b, put, met = threshold(abs(pull), bend, members, name, m, rank, size, count, Lam)
+            b, put, met = threshold(abs(pull), bend, members, name, m, clusters, Lam)
             step = (-b if turned else b) - size[name]
             if step == 0.0:
                 continue
             largest = max(largest, abs(step) * bend / members)
             if members == 1:
-                subtract(dense, A, data, rows, at, sums, mass, name, step * sign[name], R)
+                subtract(X, name, step * sign[name], R)
             else:
                 for i in range(R.shape[0]):
                     R[i] -= step * d[i]
@@ -278,15 +288,15 @@ def cycles(
         for j in range(k):
             if sign[j] != 0.0 or L[j] <= 0.0:
                 continue
-            g = dot(dense, A, data, rows, at, sums, j, R)
+            g = dot(X, j, R)
             if abs(g) <= Lam[inside + 1] - Lam[inside]:
                 continue
-            b, put, met = threshold(abs(g), L[j], 1, -1, m, rank, size, count, Lam)
+            b, put, met = threshold(abs(g), L[j], 1, -1, m, clusters, Lam)
             if b == 0.0:
                 continue
             largest = max(largest, b * L[j])
             sign[j] = 1.0 if g > 0.0 else -1.0
-            subtract(dense, A, data, rows, at, sums, mass, j, b * sign[j], R)
+            subtract(X, j, b * sign[j], R)
             inside += 1
             after[j] = -1
             if met >= 0:

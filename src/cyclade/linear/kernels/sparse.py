@@ -37,24 +37,25 @@ def add_columns(data: Any, rows: Any, starts: Any, columns: Any, x: Any, z: Any)
 
 
 @compiled
-def gather(
-    data: Any, rows: Any, starts: Any, columns: Any, root: Any, out: Any, out_rows: Any,
-    out_starts: Any, sums: Any, L: Any, at: int,
-) -> None:  # fmt: skip
-    """The chosen columns times √w, one after another from `at`; √w-sums and squared norms."""
+def gather(X: Any, columns: Any, root: Any, out: Any, sums: Any, L: Any, at: int) -> None:
+    """The chosen columns times √w, one after another from `at`; √w-sums and squared norms.
+
+    X and `out` are (data, rows, starts).
+    """
+    data, rows, starts = X
     for k in range(columns.shape[0]):
         j = columns[k]
-        out_starts[k] = at
+        out[2][k] = at
         s, q = 0.0, 0.0
         for e in range(starts[j], starts[j + 1]):
             i = rows[e]
             scaled = data[e] * root[i]
-            out[at], out_rows[at] = scaled, i
+            out[0][at], out[1][at] = scaled, i
             at += 1
             s += scaled * root[i]
             q += scaled * scaled
         sums[k], L[k] = s, q
-    out_starts[columns.shape[0]] = at
+    out[2][columns.shape[0]] = at
 
 
 @reductions
@@ -194,17 +195,15 @@ def paired_products(
 
 @compiled
 def cycles(
-    data: Any, rows: Any, starts: Any, sums: Any, mass: float, R: Any, x: Any, L: Any, cols: Any,
-    order: Any, parameters: Any, zero_threshold: Any, w: float, max_cycles: int, tolerance: float,
+    X: Any, R: Any, x: Any, cols: Any, order: Any, parameters: Any, zero_threshold: Any,
+    max_cycles: int, tolerance: float,
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
 
-    Returns the number of cycles and the largest move of the last. `sums` holds a_j·√w where an
-    intercept is profiled out, else zeros; `mass` is Σ w. The number w is 1 for columns that hold
-    √w; it is the weight of all rows for those that do not, and R then holds √w once more. A zero
-    with a_j · R up to its threshold, if there are any, stays.
+    Returns the number of cycles and the largest move of the last. X is a `Stored`, and `cols` maps
+    its columns to coordinates. A zero with a_j · R up to its threshold, if there are any, stays.
     """
-    done, largest, shift = 0, np.inf, float(R[R.shape[0] - 1])
+    data, rows, starts, done, largest, shift = X.data, X.rows, X.starts, 0, np.inf, float(R[-1])
     stays, places = zero_threshold.shape[0] > 0, places_of(data, rows)
     while done < max_cycles and largest > tolerance:
         largest = 0.0
@@ -212,18 +211,18 @@ def cycles(
             ask_for(places, starts, order, k)
             j = order[k]
             first, last = starts[j], starts[j + 1]
-            g = dot(data, rows, first, last, R) + shift * sums[j]
+            g = dot(data, rows, first, last, R) + shift * X.sums[j]
             if stays and x[j] == 0 and abs(g) <= zero_threshold[cols[j]]:
                 continue
-            t = 1.0 / L[j]
+            t = 1.0 / X.L[j]
             d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:
                 x[j] += d
-                shift += d * sums[j] / mass
-                largest = max(largest, abs(d) * L[j])
-                d *= w
+                shift += d * X.sums[j] / X.mass
+                largest = max(largest, abs(d) * X.L[j])
+                d *= X.w
                 for e in range(first, last):
                     R[rows[e]] -= d * data[e]
         done += 1
-    R[R.shape[0] - 1] = shift
+    R[-1] = shift
     return done, largest

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear import numerics, threads
 from cyclade.linear.kernels import dense
+from cyclade.linear.kernels.storage import Stored
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -89,10 +90,10 @@ class DensePanel:
         return np.arange(first, last)
 
     @property
-    def storage(self) -> tuple[bool, Array, Array, Array, Array, Array, float]:
-        """The columns as `kernels.storage` takes them."""
-        nothing = np.empty(0, self.dtype)
-        return True, self.A, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64), nothing, 1.0
+    def storage(self) -> Stored:
+        """The columns for kernels."""
+        X = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
+        return Stored(True, self.A, *X, np.empty(0), 1.0, self.L, 1.0)
 
     def place(self, x: Array) -> None:
         self.x[: x.size] = x
@@ -257,8 +258,8 @@ class SharedDensePanel(DensePanel):
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
         done, largest = penalty.functions["dense_cycles_in_place"](
-            self.X.T, self.means, self.R, self.x, self.L, self.order, self.width,
-            penalty.parameters, self.weight, max_cycles, tolerance,
+            dense.InPlace(self.X.T, self.means, self.L, self.weight, self.width), self.R, self.x,
+            self.order, penalty.parameters, max_cycles, tolerance,
         )  # fmt: skip
         return int(done), float(largest)
 

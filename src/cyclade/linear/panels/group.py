@@ -130,7 +130,7 @@ class GroupPanel(BlockPanel):
             g, slope = gradient
             self.begun, self.c = R, self.means * slope - g
         self.columns.start(R - self.begun, np.zeros(self.columns.cols.size))
-        self.x, self.R, self.storage = x, self.columns.R, self.columns.storage
+        self.x, self.R = x, self.columns.R
 
     def slopes(self, blocks: Array) -> Array:
         out, sizes = np.zeros(self.x.size), np.diff(self.starts)[blocks]
@@ -143,9 +143,10 @@ class GroupPanel(BlockPanel):
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
+        blocks = group.Blocks(self.starts, self.Q, self.q0, self.D, table, self.rotated, self.inner)
         return group.cycles(
-            *self.storage, self.R, self.c, self.x, self.starts, self.place, self.chosen,
-            self.Q, self.q0, self.D, table, self.rotated, self.inner, max_cycles, tolerance, *past,
+            self.columns.storage, blocks, self.place, self.chosen, self.R, self.c, self.x,
+            max_cycles, tolerance, past,
         )  # fmt: skip
 
     def residual(self) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear import numerics, threads
 from cyclade.linear.kernels import linalg, sparse
+from cyclade.linear.kernels.storage import Stored
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -50,9 +51,8 @@ class SparsePanel:
             self.data, self.rows = data, rows
         begins = np.empty(columns.size + 1, np.uint64)
         sums, L = np.empty(columns.size), np.empty(columns.size)
-        sparse.gather(
-            *self.X, columns, self._scale, self.data, self.rows, begins, sums, L, used
-        )  # fmt: skip
+        out = self.data, self.rows, begins
+        sparse.gather(self.X, columns, self._scale, out, sums, L, used)
         self.starts = np.concatenate([self.starts[:-1], begins])
         sums, L = self._centre(sums, L)
         self.sums, self.L = np.concatenate([self.sums, sums]), np.concatenate([self.L, L])
@@ -68,10 +68,10 @@ class SparsePanel:
         return sums, np.maximum(L - sums**2 / self.mass, least)
 
     @property
-    def storage(self) -> tuple[bool, Array, Array, Array, Array, Array, float]:
-        """The columns as `kernels.storage` takes them."""
-        A = np.empty((0, 0), self.dtype)
-        return False, A, self.data, self.rows, self.starts, self.sums, self.mass
+    def storage(self) -> Stored:
+        """The columns for kernels."""
+        X = self.data, self.rows, self.starts
+        return Stored(False, np.empty((0, 0), self.dtype), *X, self.sums, self.mass, self.L, self.w)
 
     def place(self, x: Array) -> None:
         self.x = x.astype(self.dtype)
@@ -108,8 +108,8 @@ class SparsePanel:
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
         stays = penalty.zero_threshold if penalty.convex else np.empty(0)
         done, largest = penalty.functions["sparse_cycles"](
-            self.data, self.rows, self.starts, self.sums, self.mass, self.R, self.x, self.L,
-            self.cols, self.order, penalty.parameters, stays, self.w, max_cycles, tolerance,
+            self.storage, self.R, self.x, self.cols, self.order, penalty.parameters, stays,
+            max_cycles, tolerance,
         )  # fmt: skip
         return int(done), float(largest)
 

@@ -111,16 +111,16 @@ class RowGram:
         self.G, self.c, self.x, self.m, self.lam = G, c, x.copy(), m, lam
         self.rows = np.arange(lam.size)
         D, Q = np.linalg.eigh(G.reshape(lam.size, m, lam.size, m)[self.rows, :, self.rows])
-        self.Q, self.D = Q.reshape(-1), np.maximum(D.reshape(-1), 0.0)
-        self.starts, self.q0 = (width * np.arange(lam.size + 1) for width in (m, m * m))
-        self.table = np.stack([lam, np.zeros(lam.size)], axis=1)
+        starts, q0 = (width * np.arange(lam.size + 1) for width in (m, m * m))
+        table, D = np.stack([lam, np.zeros(lam.size)], axis=1), np.maximum(D.reshape(-1), 0.0)
+        self.blocks = group.Blocks(starts, Q.reshape(-1), q0, D, table, True, 1)
 
     def minimise(self, tolerance: float, max_cycles: int) -> int:
         """Cycles and Newton steps until no ‖δ_k‖ L_k exceeds the tolerance; the cycles made.
 
         A Newton step costs as many cycles as there are tens of entries, so it waits for these.
         """
-        size = np.abs(self.c) + self.D.max(initial=0.0) * np.abs(self.x)
+        size = np.abs(self.c) + self.blocks.D.max(initial=0.0) * np.abs(self.x)
         tolerance = max(tolerance, ROUNDING * float(size.max(initial=0.0)))
         done, wait = 0, 4 + self.x.size // 16
         while done < max_cycles:
@@ -135,9 +135,8 @@ class RowGram:
     def cycles(self, max_cycles: int, tolerance: float) -> tuple[int, float]:
         """Cycles alone: how many were made, and the largest move of the last."""
         made, largest = block_gram.cycles(
-            self.G[None], self.c, self.x, self.starts, self.Q, self.q0, self.D, self.table, True, 1,
-            max_cycles, tolerance,
-        )  # fmt: skip
+            self.G[None], self.c, self.x, self.blocks, max_cycles, tolerance
+        )
         return int(made), float(largest)
 
     def newton_step(self) -> bool:
@@ -168,4 +167,4 @@ class RowGram:
 
     def norms(self, x: Array) -> float:
         """Σ_k λ_k‖x_k‖."""
-        return float(group.total(x, self.starts, self.table, self.rows))
+        return float(group.total(x, self.blocks.starts, self.blocks.table, self.rows))

@@ -135,16 +135,12 @@ class Descent:
     def cycle(self, x: Array, max_cycles: int, tolerance: float) -> tuple[Array, int]:
         """Cycles over clusters."""
         k, panel = self.k, self.panel
-        sign, size = np.empty(k), np.empty(k)
-        rank, count, after, last = np.empty((4, k), np.int64)
-        order = np.argsort(-np.abs(x), kind="stable")
-        m = kernels.build(order, x, sign, rank, size, count, after, last)
+        clusters, m = kernels.build(np.argsort(-np.abs(x), kind="stable"), x)
         done, _, m = kernels.cycles(
-            *panel.storage, panel.R, panel.L, m, sign, rank, size, count, after, last, self.Lam,
-            max_cycles, tolerance,
-        )  # fmt: skip
+            panel.storage, panel.R, m, clusters, self.Lam, max_cycles, tolerance
+        )
         x = np.empty(k)
-        kernels.read(m, sign, rank, size, after, x)
+        kernels.read(m, clusters, x)
         panel.x[:k] = x
         return x, int(done)
 
