@@ -37,9 +37,6 @@ class Columns(Protocol):
     def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
         """The rows of that for some of the chosen columns; both are given in order."""
 
-    def price(self, chosen: Array) -> float:
-        """What their products cost, in entries of X read in passing."""
-
     def combine(self, chosen: Array, x: Array) -> Array:
         """Σ_k x_k a_k over the chosen columns, for x (k,) or (k, m)."""
 
@@ -118,9 +115,6 @@ class DenseColumns(Columns):
         whole[self.cols[chosen]] = x
         return np.asarray(self.design.predict(whole) - float(self.centres[chosen] @ x))
 
-    def price(self, chosen: Array) -> float:
-        return float(self.design.tuning.cost.product * 0.5 * self.design.n * chosen.size**2)
-
 
 class SparseColumns(Columns):
     """The columns where they lie, and by rows where products are formed so."""
@@ -158,12 +152,6 @@ class SparseColumns(Columns):
             place[chosen] = np.arange(chosen.size)
             sparse.weighted_products(*self.by_rows, place, w, G)
         return G
-
-    def price(self, chosen: Array) -> float:
-        entries = float(self.sizes[chosen].sum())
-        return min(
-            float(np.sort(self.sizes[chosen]) @ np.arange(chosen.size, 0, -1)), 10.0 * entries
-        )
 
     def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
         return self.products(chosen, w)[np.searchsorted(chosen, some)]
