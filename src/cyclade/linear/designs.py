@@ -14,6 +14,7 @@ from cyclade.linear.columns import DenseColumns, SparseColumns
 from cyclade.linear.kernels import dense, sparse
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
+from cyclade.linear.kernels.storage import StoredX
 from cyclade.linear.panels.dense import DensePanel, SharedDensePanel, turned
 from cyclade.linear.panels.protocols import Design
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
@@ -68,10 +69,10 @@ class DenseDesign:
         self.by_columns = bool(X.flags.f_contiguous)  # else columns are picked from rows
 
     @cached_property
-    def storage(self) -> tuple[bool, Array, Array, Array, Array]:
-        """(dense, A, data, rows, at) as in `kernels.storage`; an X by rows is turned."""
-        nothing = np.empty(0, self.dtype)
-        return True, self.turn().T, nothing, np.empty(0, np.uint32), np.zeros(1, np.uint64)
+    def storage(self) -> StoredX:
+        """The columns for kernels; an X by rows is turned."""
+        nothing = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
+        return StoredX(True, self.turn().T, *nothing)
 
     def turn(self) -> Array:
         """X by columns: a copy if X is by rows, which is worked on from now on."""
@@ -242,9 +243,9 @@ class SparseDesign:
         return np.arange(self.p)
 
     @cached_property
-    def storage(self) -> tuple[bool, Array, Array, Array, Array]:
-        """(dense, A, data, rows, at) as in `kernels.storage`."""
-        return False, np.empty((0, 0), self.dtype), self.data, self.rows, self.starts
+    def storage(self) -> StoredX:
+        """The columns for kernels."""
+        return StoredX(False, np.empty((0, 0), self.dtype), self.data, self.rows, self.starts)
 
     def refuse(self) -> None:
         check_finite(self.data)
@@ -252,7 +253,7 @@ class SparseDesign:
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one pass reads X once
             out, sums = np.empty((self.p, v.shape[1])), np.zeros((self.p, v.shape[1]))
-            weighted_dots(*self.storage, self.cols, np.vstack([v, sums[:1]]), sums, out)
+            weighted_dots(self.storage, self.cols, np.vstack([v, sums[:1]]), sums, out)
             return out
         return self.correlate_some(self.cols, v)
 

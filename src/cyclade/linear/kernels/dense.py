@@ -174,17 +174,13 @@ def grams(A: Any, order: Any, first: int, G: Any) -> None:
 
 
 @reductions
-def subtract(A: Any, R: Any, order: Any, b: int, first: int, last: int, d: Any) -> None:
-    """R ← R − A_Bᵀ d in rows `first` to `last`, for the eight columns at b."""
-    # Views from zero on: an index that might be negative would not become vector code.
-    a0, a1 = A[order[b], first:last], A[order[b + 1], first:last]
-    a2, a3 = A[order[b + 2], first:last], A[order[b + 3], first:last]
-    a4, a5 = A[order[b + 4], first:last], A[order[b + 5], first:last]
-    a6, a7 = A[order[b + 6], first:last], A[order[b + 7], first:last]
+def subtract(A: Any, R: Any, order: Any, b: int, d: Any) -> None:
+    """R ← R − A_Bᵀ d for the eight columns at b."""
+    a0, a1, a2, a3 = A[order[b]], A[order[b + 1]], A[order[b + 2]], A[order[b + 3]]
+    a4, a5, a6, a7 = A[order[b + 4]], A[order[b + 5]], A[order[b + 6]], A[order[b + 7]]
     d0, d1, d2, d3, d4, d5, d6, d7 = d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]
-    r = R[first:last]
-    for i in range(r.shape[0]):
-        r[i] -= (
+    for i in range(R.shape[0]):
+        R[i] -= (
             (a0[i] * d0 + a1[i] * d1)
             + (a2[i] * d2 + a3[i] * d3)
             + (a4[i] * d4 + a5[i] * d5)
@@ -222,7 +218,7 @@ def cycles(
                         for h in range(k + 1, 8):
                             g[h] -= G[b, k, h] * d[k]
             if moved:
-                subtract(A, R, order, 8 * b, 0, R.shape[0], d)
+                subtract(A, R, order, 8 * b, d)
         done += 1
     return done, largest
 

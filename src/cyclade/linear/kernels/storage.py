@@ -11,12 +11,22 @@ from typing import Any, NamedTuple
 from cyclade.linear.kernels.jit import reductions
 
 
-class Stored(NamedTuple):
-    """Columns for kernels: of a dense panel A, of a sparse one the rest."""
+class StoredX(NamedTuple):
+    """Columns of X for kernels: of a dense X rows of A, of a sparse one the rest."""
 
     dense: bool
     A: Any
     data: Any  # column j is data[starts[j]:starts[j + 1]], in those rows
+    rows: Any
+    starts: Any
+
+
+class Stored(NamedTuple):
+    """Columns of a panel: those of a `StoredX`, and what cycles have to know of them."""
+
+    dense: bool
+    A: Any
+    data: Any
     rows: Any
     starts: Any
     sums: Any  # a_j · √w where an intercept is profiled out, else zeros

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.kernels import group, losses, rows
+from cyclade.linear.kernels.storage import StoredX
 from cyclade.linear.panels.dense import DensePanel
 from cyclade.linear.panels.sparse import SparsePanel
 
@@ -181,8 +182,8 @@ class RowPanel(BlockPanel):
     ) -> tuple[int, float]:
         own = self.columns
         return rows.shared_cycles(
-            own.A, self.R, self.x, own.L, own.cols, own.order, own.G, table[:, 0], max_cycles,
-            tolerance, *past,
+            own.storage, own.G, own.cols, own.order, self.R, self.x, table[:, 0], max_cycles,
+            tolerance, past,
         )  # fmt: skip
 
     def residual(self) -> Array:
@@ -206,7 +207,7 @@ class OutputPanel(BlockPanel):
         self, design: Any, W: Array, centred: bool, penalty: Any, p: Array | None = None
     ) -> None:
         self.design, self.centred, self.penalty = design, centred, penalty
-        self.storage: tuple[bool, Array, Array, Array, Array] = design.storage
+        self.X: StoredX = design.storage
         n, T = W.shape
         self.D, self.sums, self.means = np.zeros((3, design.p, T))
         self.known, self.centres = np.zeros(design.p, bool), np.zeros(design.p)
@@ -229,12 +230,12 @@ class OutputPanel(BlockPanel):
             return
         self.known[new] = True
         if self.dense:
-            A = self.storage[1][new]
+            A = self.X.A[new]
             self.sums[new], self.D[new] = A @ self.W.T, (A * A) @ self.W.T
         else:
             if self.classes and self.design.is_dense:
                 self._as_sparse(new)
-            rows.sparse_moments(*self.storage[2:], new, self.bounds, self.sums, self.D)
+            rows.sparse_moments(self.X, new, self.bounds, self.sums, self.D)
         if self.centred and not self.classes:
             mass = self.W.sum(axis=1 if self.dense else 0)
             self.means[new] = self.sums[new] / np.maximum(mass, np.finfo(self.W.dtype).tiny)
@@ -244,7 +245,7 @@ class OutputPanel(BlockPanel):
 
     def _as_sparse(self, blocks: Array) -> None:
         """Store these dense columns, which are in order, as sparse ones."""
-        A, n = self.design.storage[1][blocks], self.design.n
+        A, n = self.design.storage.A[blocks], self.design.n
         if self.centred:
             s = self.W.sum(axis=1)
             self.centres[blocks] = A @ s / s.sum()
@@ -252,7 +253,8 @@ class OutputPanel(BlockPanel):
         at = np.zeros(self.design.p + 1, np.uint64)
         at[blocks + 1] = n
         rows_of = np.tile(np.arange(n, dtype=np.uint32), blocks.size)
-        self.storage = False, np.empty((0, 0), A.dtype), A.reshape(-1), rows_of, np.cumsum(at)
+        nothing = np.empty((0, 0), A.dtype)
+        self.X = StoredX(False, nothing, A.reshape(-1), rows_of, np.cumsum(at))
 
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
         """Begin at x, where R is the residual; of classes, minus the gradient in z."""
@@ -270,16 +272,16 @@ class OutputPanel(BlockPanel):
 
     def _slopes(self, blocks: Array, R: Array) -> Array:
         out = np.zeros(self.x.shape)
-        rows.weighted_dots(*self.storage, blocks, R, self.sums, out)
+        rows.weighted_dots(self.X, blocks, R, self.sums, out)
         return out.ravel()
 
     def cycles(
         self, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
+        outputs = rows.Outputs(self.X, self.W, self.P, self.inverse, self.D, self.sums, self.means)
         return rows.weighted_cycles(
-            *self.storage, self.W, self.P, self.inverse, self.R, self.x, self.D, self.sums,
-            self.means, self.chosen, table[:, 0], self.penalty.parameters, self.penalty.entrywise,
-            max_cycles, tolerance, *past,
+            outputs, self.chosen, self.R, self.x, table[:, 0], self.penalty.parameters,
+            self.penalty.entrywise, max_cycles, tolerance, past,
         )  # fmt: skip
 
     def residual(self) -> Array:
