@@ -405,7 +405,7 @@ def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
     new, old = (0 if one is None else one.size for one in (task.new, task.old))
     alive = p if task.alive is None else task.alive.size
     tuning = task.tuning
-    block = min(max(tuning.block_entries // p, 64), tuning.chunk_rows, rows)
+    block = min(max(tuning.cache // p, 64), tuning.chunk_rows, rows)
     gradient = alive if 32 * alive < p else p
     if not task.gradient:  # cache lines of the columns that are picked
         gradient = min(p, 8 * np.union1d(task.cols, task._columns()).size)

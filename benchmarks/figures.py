@@ -33,7 +33,7 @@ are its arguments (in quotes where they hold spaces)::
     samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
     batch-over 512 curvature SCCD                        seconds of an epoch, over another's
     deep-cosine gpt "adam 0" forward 3.3e-5              the largest cosine of the same runs
-    code cyclade.linear.tuning.DEFAULT.max_widened       a number that stands in the code
+    code cyclade.linear.tuning.DEFAULT.huge              a number that stands in the code
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.classes import RowGram
 from cyclade.linear.tuning import Tuning
 
-BY_COLUMNS = Tuning(max_products=0)
+BY_COLUMNS = Tuning(max_gram_columns=0)
 
 
 def data(n=40, p=8, T=4, seed=0):

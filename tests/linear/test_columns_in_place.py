@@ -22,10 +22,10 @@ CYCLES = 12
 SMALL = {
     "calls": 0.0,
     "forecast_passes": (0.0, 0.0, 0.0, 0.0),
-    "in_place_bytes": (0, 0),
+    "long_run": 0,
 }  # else small tables are solved otherwise
 IN_PLACE = Tuning(**SMALL)
-COPIED = {**SMALL, "in_place_bytes": (2**40, 2**40)}
+COPIED = {**SMALL, "long_run": 2**40}
 NEVER = Tuning(**COPIED)
 
 
@@ -86,7 +86,7 @@ def test_columns_in_place_follow_core_cycle(penalty, centred, shift):
 def test_float32_columns_have_a_residual_in_float64():
     X, y, w = data()
     X32 = np.asfortranarray(X, np.float32)
-    panel = as_design(X32, tuning=Tuning(max_widened=0)).shared_panel(w, True)
+    panel = as_design(X32, tuning=Tuning(cache=0)).shared_panel(w, True)
     panel.extend(np.arange(X.shape[1]))
     panel.start(np.sqrt(w) * (y - w @ y), np.zeros(X.shape[1]))
     panel.choose(np.arange(X.shape[1]))

@@ -28,7 +28,7 @@ def close(found, exact, dtype):
 def test_products_with_x_are_those_of_numpy(size, order, dtype, run, ranks):
     rng = np.random.default_rng(0)
     X = np.asarray(rng.standard_normal(size), dtype, order=order)
-    tuning = Tuning(long_run_bytes=run, max_widened=0, threaded_work=0)
+    tuning = Tuning(long_run=run, cache=0, large=0)
     design = as_design(X, tuning=tuning)
     v, x = rng.standard_normal(size[0]), rng.standard_normal(size[1])
     few = np.where(rng.random(size[1]) < 0.2, x, 0.0)
@@ -73,7 +73,7 @@ def test_a_design_is_turned_once_and_the_given_x_left_alone():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((90, 20))
     given, v, x = X.copy(), rng.standard_normal(90), rng.standard_normal(20)
-    design = as_design(X, tuning=Tuning(long_run_bytes=400))  # long by columns only
+    design = as_design(X, tuning=Tuning(long_run=400))  # long by columns only
     assert not design.by_columns
     assert not design.in_runs
     assert design.turn() is design.turn()

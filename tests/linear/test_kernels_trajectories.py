@@ -109,7 +109,7 @@ def test_centring_is_profiling_the_intercept_out(storage):
 
 
 def test_float32_stays_float32():
-    tuning = Tuning(max_widened=0)  # a small X would be worked on in float64
+    tuning = Tuning(cache=0)  # a small X would be worked on in float64
     X, y, w = data()
     known = bind(L1(1.5), X.shape[1])
     for storage in (np.asfortranarray, sp.csc_matrix):

@@ -89,9 +89,7 @@ def test_columns_read_in_blocks_are_those_of_a_copy(order, dtype, centred):
     X = np.asarray(rng.standard_normal((700, 12)) + 3.0, dtype, order=order)
     cols, chosen, some = np.array([1, 4, 5, 9]), np.array([0, 2, 3]), np.array([2])
     copied, read = (
-        as_design(X, tuning=Tuning(block_entries=1, max_widened=0, copied=(least, 0.0))).unweighted(
-            cols, centred
-        )
+        as_design(X, tuning=Tuning(cache=0, large=least)).unweighted(cols, centred)
         for least in (2**24, 0)
     )
     assert copied.copied

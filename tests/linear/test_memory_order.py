@@ -13,8 +13,8 @@ from cyclade.linear.penalties import L1, MCP, ElasticNet, GroupL2
 from cyclade.linear.tuning import Tuning
 
 NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
-TURNED = Tuning(**NO_PRODUCTS, in_place_bytes=(0, 0))
-PICKED = Tuning(**NO_PRODUCTS, max_turned=0)
+TURNED = Tuning(**NO_PRODUCTS, long_run=0)
+PICKED = Tuning(**NO_PRODUCTS, huge=0)
 ROUTES = {"default": Tuning(), "turned": TURNED, "picked": PICKED}
 PENALTIES = {
     "l1": L1(0.02), "elastic net": ElasticNet(0.03, 0.5), "mcp": MCP(0.1, 3.0),
@@ -48,11 +48,11 @@ def test_least_squares_do_not_depend_on_the_order_in_memory(route, penalty, n):
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("loss", ["logistic", "poisson", Huber(1.0)], ids=str)
-@pytest.mark.parametrize("copied", [(2**24, 0.25), (0, 0.0)], ids=["copied", "in blocks"])
-def test_curved_losses_do_not_depend_on_the_order_in_memory(route, loss, copied):
+@pytest.mark.parametrize("large", [2**21, 0], ids=["copied", "in blocks"])
+def test_curved_losses_do_not_depend_on_the_order_in_memory(route, loss, large):
     X, y = table(700, np.float64)
     y = y if isinstance(loss, Huber) else np.where(y > 0, 1.0, -1.0 if loss == "logistic" else 0.0)
-    tuning = replace(ROUTES[route], curved_calls=(0.0, 0.0), copied=copied)
+    tuning = replace(ROUTES[route], curved_calls=(0.0, 0.0), large=large)
     by_rows, by_columns = (
         solve(Z, y, loss, L1(0.01), tol=1e-10, tuning=tuning) for Z in (X, np.asfortranarray(X))
     )
@@ -72,7 +72,7 @@ def test_paths_do_not_depend_on_the_order_in_memory(route):
 
 def test_float32_by_rows_meets_its_tolerance():
     X, y = table(3_000, np.float32)
-    tuning = Tuning(**NO_PRODUCTS, max_widened=0)
+    tuning = Tuning(**NO_PRODUCTS, cache=0)
     by_rows, by_columns = (
         solve(Z, y, "squared", L1(0.02), tuning=tuning) for Z in (X, np.asfortranarray(X))
     )

@@ -52,7 +52,7 @@ def grown(X, y, w, centred, goes, tuning):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("long", [0, 10**9])
 def test_a_panel_that_grew_follows_core_cycle(long, storage, centred, even):
-    tuning = Tuning(shared_entries=long)
+    tuning = Tuning(long_run=8 * long)
     X, y, w = data(even)
     goes = [np.array([7, 2, 19]), np.array([0, 11, 2]), np.array([3, 15, 4, 20, 8, 1, 9])]
     penalty = MCP(0.1, 3.0)
@@ -85,7 +85,7 @@ def test_products_are_kept_while_a_panel_grows(storage, centred, even):
     p = X.shape[1]
     m = w @ X / w.sum() if centred else np.zeros(p)
     A = ((X - m) * np.sqrt(w)[:, None]).T
-    known, design = bind(L1(0.05), p), as_design(storage(X), tuning=Tuning(shared_entries=0))
+    known, design = bind(L1(0.05), p), as_design(storage(X), tuning=Tuning(long_run=0))
     panel_solver = IncrementalPanelSolver(design.growing_panel(w, centred), p)
     gram, slopes = Gram(), -w * y
     for cols in (np.array([7, 2, 19]), np.array([0, 11, 2, 7]), np.arange(p)):

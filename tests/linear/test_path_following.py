@@ -125,7 +125,7 @@ def test_products_of_a_panel_are_the_same_in_either_way(even, centred, many):
     old, new = np.array([5, 2]), np.setdiff1d(rng.permutation(40), [5, 2])[:many]
     m = w @ A / w.sum() if centred else np.zeros(40)
     B = ((A - m) * np.sqrt(w)[:, None])[:, [5, 2, *new]]
-    design = as_design(sp.csc_matrix(A), tuning=Tuning(shared_entries=0))
+    design = as_design(sp.csc_matrix(A), tuning=Tuning(long_run=0))
     panel = design.shared_panel(w, centred) if even else design.panel(np.arange(40), w, centred)
     panel.extend(np.arange(40) if even else np.arange(0))
     G = panel.products(old, new, panel.products(old[:0], old, np.empty((0, 0))))

@@ -295,7 +295,7 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
     s = rng.random(3_000) if weighted else np.ones(3_000)
     s /= s.sum()
     y -= s @ y
-    few, precision = Tuning(threaded_work=0), np.float32 if single else np.float64
+    few, precision = Tuning(large=0), np.float32 if single else np.float64
     with threads.allowed(2):
         G, q, means = moments.products(X, s * y, s, centred, few, precision)
     wide = X.astype(np.float64)
@@ -348,7 +348,7 @@ def test_gaps_on_rough_products_are_no_smaller_than_those_on_the_rows():
 def test_numbers_too_large_for_float32_are_worked_on_in_float64_without_a_word(order):
     X, y, _ = table(n=3_000, order=order)
     large, s = 1e30 * X, np.full(3_000, 1 / 3_000)
-    few = Tuning(threaded_work=0)
+    few = Tuning(large=0)
     with threads.allowed(2):  # warnings are errors, in threads of ours too
         G, _, _ = moments.products(large, s * y, s, False, few, np.float32)
         found = solve(large, y, penalty=L1(1e29), tuning=few)

@@ -190,17 +190,3 @@ def test_a_state_rebased_to_a_smaller_threshold_is_measured_as_if_all_were_read(
         np.testing.assert_allclose(
             state.measured.distances, smaller.penalty.check(x, g)[0], atol=1e-12
         )
-
-
-def test_single_fits_screen_where_few_columns_have_most_entries():
-    rng = np.random.default_rng(0)
-    X = sp.random_array((200, 4_000), density=2e-3, rng=rng, format="lil")
-    X[:, 0] = rng.standard_normal((200, 1))
-    X = X.tocsc()
-    assert as_design(X).lopsided
-    assert not as_design(X[:, 1:]).lopsided
-    y = X[:, [0]].toarray()[:, 0] + 0.1 * rng.standard_normal(200)
-    fit = solve(X, y, losses.get("squared"), L1(1e-3), tol=1e-9)
-    g = X.T @ (X @ fit.coef + fit.intercept - y) / 200
-    far = bind(L1(1e-3), 4_000).check(fit.coef, np.asarray(g))[1]
-    assert far < 1e-6

@@ -141,7 +141,7 @@ def test_large_tables_in_single_precision_end_with_a_certificate(form, smoothing
 
 @pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
 def test_what_single_precision_cannot_reach_is_given_up():
-    tuning = Tuning(max_widened_uneven=0)  # else so small an X is worked on in float64
+    tuning = Tuning(huge=0)  # else so small an X is worked on in float64
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 500)).astype(np.float32)
     y = X[:, :3].sum(axis=1) + rng.standard_normal(600).astype(np.float32)

@@ -17,7 +17,7 @@ from cyclade.linear.products.moments import products
 from cyclade.linear.tuning import Tuning
 
 NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
-SHARED = Tuning(threaded_work=0, in_place_bytes=(0, 0), **NO_PRODUCTS)
+SHARED = Tuning(large=0, long_run=0, **NO_PRODUCTS)
 
 
 class Library:
@@ -70,7 +70,7 @@ def test_fits_have_one_thread(library, front):
 
 def test_fits_of_a_large_table_have_all(library):
     penalty, seen = watched(library)
-    solve(np.eye(10), np.ones(10), "squared", penalty, tuning=Tuning(threaded_entries=99))
+    solve(np.eye(10), np.ones(10), "squared", penalty, tuning=Tuning(huge=99))
     assert set(seen) == {4}
 
 
@@ -117,7 +117,7 @@ def table(n=101, p=23, seed=0):
 def test_as_many_as_blas_had_and_cores_are_there(library, monkeypatch):
     monkeypatch.setattr(threads, "cores", lambda: 3)
     seen = []
-    with threads.one_thread(10**9, Tuning(threaded_entries=10**10)):
+    with threads.one_thread(10**9, Tuning(huge=10**10)):
         seen.append(threads._own.number)
         assert library.number == 1
     library.number = 2

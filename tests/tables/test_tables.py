@@ -540,7 +540,7 @@ def test_passes_by_small_blocks_are_those_of_one(store, loss, outputs):
     for entries, rows in ((2**20, n), (800, n), (2**20, 7)):
         for held in (new, np.array([ONES, 0, 3, 8])):  # without and with all columns of x
             task = Pass(
-                column, replace(DEFAULT, block_entries=entries, chunk_rows=rows), cols, x, 0.3,
+                column, replace(DEFAULT, cache=entries, chunk_rows=rows), cols, x, 0.3,
                 dual=True, sides=True, squares=True, alive=np.array([1, 3, 4, 7]), new=held,
             )  # fmt: skip
             found = task(Chunk(0, store(DENSE), y, WEIGHTS, None))

@@ -94,7 +94,7 @@ class DenseColumns(Columns):
 
     def _spans(self, columns: int) -> Iterator[slice]:
         """All rows, so many at a time that copies of so many columns are small."""
-        rows = max(self.design.tuning.block_entries // max(columns, 1), 256)
+        rows = max(self.design.tuning.cache // max(columns, 1), 256)
         return (slice(first, first + rows) for first in range(0, self.design.n, rows))
 
     def _block(self, chosen: Array, some: slice) -> Array:
@@ -146,7 +146,7 @@ class SparseColumns(Columns):
             shortest = np.argsort(sizes, kind="stable")
             sparse.paired_products(*self.X, cols, shortest, 0, w, G)
         elif 2.0 * entries < self.sizes.sum():  # sooner put by rows than searched
-            sparse.column_products(*self.X, cols, w, G, tuning.block_entries)
+            sparse.column_products(*self.X, cols, w, G, tuning.cache)
         else:
             place = np.full(self.cols.size, -1, np.int32)
             place[chosen] = np.arange(chosen.size)

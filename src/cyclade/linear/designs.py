@@ -41,7 +41,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
 
 def precise(X: Any, entries: int, uneven: bool, tuning: Tuning) -> Any:
     """X itself, or a small float32 X in float64: its rounding would show before a gap closes."""
-    small = entries <= (tuning.max_widened_uneven if uneven else tuning.max_widened)
+    small = entries <= tuning.huge if uneven else 2 * entries <= tuning.cache
     return X.astype(np.float64) if X.dtype == np.float32 and small else X
 
 
@@ -62,7 +62,7 @@ class DenseDesign:
         check_shape(X.shape)
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.asfortranarray(X)
-        uneven = uneven and len(X) < tuning.very_tall * X.shape[1]  # means over many rows are fine
+        uneven = uneven and len(X) < tuning.sample * X.shape[1]  # means over many rows are fine
         self.given, X = X.dtype, precise(X, X.size, uneven, tuning)
         self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
         self.entries = X.size
@@ -101,7 +101,7 @@ class DenseDesign:
         Of a float32 X they sum in float64, so they are always used: a gap would not close.
         """
         run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
-        return bool(run >= self.tuning.long_run_bytes or self.dtype == np.float32)
+        return bool(run >= self.tuning.long_run or self.dtype == np.float32)
 
     def correlate(self, v: Array) -> Array:
         if v.ndim == 2:  # one product reads X once
@@ -140,7 +140,7 @@ class DenseDesign:
     def correlate_some(self, cols: Array, v: Array) -> Array:
         if not self.by_columns:
             out, v = np.zeros(cols.size), self._as_read(v)
-            rows = max(self.tuning.block_entries // max(cols.size, 1), 256)
+            rows = max(self.tuning.cache // max(cols.size, 1), 256)
             for first in range(0, self.n, rows):  # copies of few rows
                 some = slice(first, first + rows)
                 out += v[some] @ self.X[some, cols]
@@ -151,8 +151,6 @@ class DenseDesign:
 
     def reading(self, cols: Array) -> int:
         return int(self.n * cols.size)
-
-    lopsided = False
 
     def norms(self) -> Array:
         out = np.empty(self.p)
@@ -194,9 +192,8 @@ class DenseDesign:
         return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
 
     def shares(self, w: Array) -> bool:
-        tall = self.n >= self.p and self.entries <= self.tuning.max_turned
-        by_columns = self.by_columns or tall
-        long = self.n * self.dtype.itemsize >= self.tuning.in_place_bytes[self.p > self.n]
+        by_columns = self.by_columns or self.entries <= self.tuning.huge
+        long = self.n * self.dtype.itemsize >= self.tuning.long_run and self.n >= self.p
         return bool(long and by_columns and w.min() == w.max())
 
     def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
@@ -207,8 +204,8 @@ class DenseDesign:
 
     def may_copy(self, columns: int) -> bool:
         """Whether a copy in float64 of so many columns is small, or small beside X."""
-        size, (least, share) = 8 * self.n * columns, self.tuning.copied
-        return bool(size <= max(least, share * self.X.nbytes))
+        size = self.n * columns
+        return bool(size <= self.tuning.large or 4 * size <= self.entries)
 
     def products_pay(self, cols: Array) -> bool:
         """In float32 they would be too rough for a gap; a model copies its columns without them."""
@@ -260,15 +257,10 @@ class SparseDesign:
     def correlate_some(self, cols: Array, v: Array) -> Array:
         out, v = np.empty(cols.size), v.astype(self.dtype, copy=False)
         X, ranks = (self.data, self.rows, self.starts), 1
-        if self.entries >= self.tuning.threaded_work:
+        if self.entries >= self.tuning.large:
             ranks = threads.number(self.reading(cols), self.tuning)
         threads.split(lambda some: sparse.correlate(*X, cols[some], v, out[some]), cols.size, ranks)
         return out
-
-    @property
-    def lopsided(self) -> bool:
-        longest = int(np.diff(self.starts).max())
-        return bool(longest * self.p > self.tuning.lopsided * self.entries)
 
     def reading(self, cols: Array) -> int:
         return int((self.starts[cols + 1] - self.starts[cols]).sum())
@@ -299,7 +291,8 @@ class SparseDesign:
         Short ones are faster in a copy, one after another: a column that is not expected costs a
         memory access.
         """
-        if not self.shares(w) or self.entries < self.tuning.shared_entries * self.p:
+        long = self.data.nbytes >= self.tuning.long_run * self.p
+        if not (long and self.shares(w)):
             return self.panel(NONE, w, centred)
         return self.shared_panel(w, centred)
 

@@ -70,10 +70,10 @@ class Reader:
     def __init__(self, design: Design, many: bool = False) -> None:
         """`many`: gradients at points near one another will be asked for, as along a path.
 
-        Else points are too far apart, unless most columns have few entries and move little.
+        Else they are too far apart.
         """
         self.design = design
-        self.screens = design.by_columns and (many or design.lopsided)
+        self.screens = design.by_columns and many
         self.rounding = numerics.of_product(design.dtype)
         self.v: Array | None = None  # v₀
         self.before: tuple[Array, Array] | None = None  # v₁ and the gradient there

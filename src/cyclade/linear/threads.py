@@ -61,15 +61,15 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
-    """Within it, BLAS has one thread; an X of more than `tuning.threaded_entries` is left alone.
+    """Within it, BLAS has one thread; an X of more than `tuning.huge` is left alone.
 
     The setting is one for the whole process. So fits in several threads of Python, as in
     cross-validation, share it: the first to come in sets it, the last to leave restores it.
     """
     keep_freed_memory()
-    large = entries >= tuning.threaded_work
+    large = entries >= tuning.large
     with allowed(max(getattr(_own, "number", 1), permitted()) if large else 1):
-        if entries > tuning.threaded_entries:
+        if entries > tuning.huge:
             yield
             return
         global _inside, _before
@@ -120,7 +120,7 @@ class allowed:  # by hand: `contextmanager` takes a microsecond more
 
 def number(work: float, tuning: Tuning = DEFAULT) -> int:
     """How many threads share work on so many entries: no more than `together` has."""
-    return min(getattr(_own, "number", 1), 1 + _others()) if work >= tuning.threaded_work else 1
+    return min(getattr(_own, "number", 1), 1 + _others()) if work >= tuning.large else 1
 
 
 @cache

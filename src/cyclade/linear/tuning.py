@@ -64,10 +64,8 @@ class Tuning:
 
     # Starts (starts/), single fits: working sets at larger λ, against wrong ones at λ. A convex fit
     # at λ_max times the square of the step or more starts at zero at once. 2x: `lam_step` 1.37
-    # (`enet near /100`); without `large_design`, `logistic logit /10` takes 1.15 times as long.
+    # (`enet near /100`); with models of a larger X, `logistic logit /10` takes 1.15 times as long.
     lam_step: tuple[float, float] = (0.3, 0.1)  # of the λ before; distance in λ that is enough
-    large_design: int = 2**20  # entries: a check of a larger X costs more than models save, and
-    # exact models of groups are in float32
 
     # Starts of nonconvex penalties: lower minima, against time. By objectives on crowded designs.
     # 2x: `hops` 1.2, `companion_step` 1.19 in time.
@@ -102,7 +100,6 @@ class Tuning:
     # prints the times of both ways, and which one was taken.
     calls: float = 5.0 * 2**19  # entries read: about what the calls of any fit cost
     path_passes: float = 1.0  # over X, that working sets cost at each λ of a path
-    forecast_rows: int = 512  # of a rough fit that tells what working sets will cost; n/8 at most
     # Their price: passes over X; more for each log of λ_max/λ times log of how alike columns are,
     # or if X is by rows; and entries per row, for each column that will be in the solution.
     forecast_passes: tuple[float, ...] = (3.0, 1.3, 10.0, 36.0)  # in this order
@@ -118,13 +115,13 @@ class Tuning:
 
     # A shorter table in place of a tall X (products/shorter.py)
     compressed_tall: float = 4.0  # rows per column that X must have
-    block_entries: int = 2**19  # of X that are worked on at a time: 4 MiB; half or twice: 1.03
-    centre_rows: int = 256  # whose mean is near that of all, about which products are formed; safe
-    stable_means: float = 1e4  # mean² over variance, up to which means may be subtracted late
 
-    # Threads (threads.py)
-    threaded_entries: int = 2**26  # of X: passes over a larger one use all threads of BLAS
-    threaded_work: int = 2**21  # entries read in one go: about 1 ms, against 0.05 ms for threads
+    # Sizes of X or of what is read of it, in entries. 2x: 1.04 or less.
+    cache: int = 2**19  # what a cache holds: worked on at a time; half so small an X in float64
+    large: int = 2**21  # about 1 ms to read: threads share larger work, models are in float32
+    huge: int = 2**26  # a larger X is not copied as a whole; BLAS has all its threads for it
+    sample: int = 512  # rows that tell about all: of a rough fit, of a mean
+    long_run: int = 1024  # bytes in a row: columns so long are read where they lie, by our loops
 
     # Every subproblem (subproblem/): cycles on W, against checks of it. 2x: `active_part` 1.6
     # (`lasso mushrooms /10`), `inner_part` 1.24 (`logistic madelon /10`).
@@ -152,12 +149,6 @@ class Tuning:
     max_group_hessian: int = 512  # columns: larger groups move by proximal steps with one bound
     group_inner_steps: int = 12  # proximal steps on a sparse group; 30: 1.1 to 2.4 times as long
 
-    # Classes (subproblem/classes.py): products of all columns and classes against cycles.
-    max_products: int = 2_000  # columns times classes whose products are formed at every step
-
-    # Sorted l1 subproblem (subproblem/sorted_l1.py): splits of clusters against cycles. 2x:
-    # 1.1.
-
     # Active-set Newton (subproblem/active_set.py): products and pivots against cycles. 2x:
     # `pivot_near` 1.38 (`cauchy a9a /10`), `pivot_cycles` 1.24 and `pivot_distance` 1.19 (`cauchy
     # outliers /10`).
@@ -169,27 +160,7 @@ class Tuning:
     pivot_burst: int = 8  # cycles that a step with old products costs, about
     pivot_ridges: tuple[float, ...] = (0.0, 1e-10, 1e-8)  # of the diagonal, in turn; guard
 
-    # Designs and panels (designs.py, panels/, columns.py): copies against columns where
-    # they lie, products against passes over rows, float32 against float64. Loops over
-    # eight columns or rows (`long_run_bytes`) take 0.65 to 0.85 of the time of gemv on X of 1,000 x
-    # 10,000 to 100,000 x 200. Sharing all sparse columns costs 1.5 times (`lasso sparse path`),
-    # sharing none 1.24 (`lasso a9a /100`). Copies of dense columns of 2,000 to 4,000 rows
-    # (`in_place_bytes` of 2**15) take 1.0 to 3.3 times as long; on 2,000 x 2,000 at λ_max/1000,
-    # where cycles are many, 0.7 to 0.85. Of a wide X working sets are a small part, and copies of
-    # them take 0.8 of the time (`lasso unseen /100`). 2x:
-    # `max_columns_kept` 1.24 (`logistic tfidf /100`), the others 1.04 or less.
-    max_widened: int = 2**18  # entries of a float32 X that is worked on in float64
-    max_widened_uneven: int = 2**26  # the same for models that weigh rows very unevenly
-    very_tall: float = 128.0  # rows per column: float32 means of so many are fine
-    long_run_bytes: int = 1024  # of entries of X in a row, read faster by our loops than by gemv
-    lopsided: float = 100.0  # times the average: a longest column of more entries is lopsided
-    in_place_bytes: tuple[int, int] = 2**11, 2**15  # of a column that is not copied; if p > n
-    max_turned: int = 2**27  # entries of an X by rows that is copied by columns: 1 GiB; fits of
-    # 5,000 x 1,000 to 30,000 x 1,000 tables take 0.4 to 0.7 of the time of picking columns
-    copied: tuple[int, float] = 2**24, 0.25  # bytes, share of X: columns of a larger copy are
-    # read in blocks of rows instead, where models weigh rows. A guess: half or twice both changed
-    # neither time nor memory of logistic and Huber fits on dense tables of 60 and 100 MB
-    shared_entries: float = 100.0  # per column, on average: longer columns are not copied
+    # Products of columns: of more than so many only where these pay in other ways.
     max_gram_columns: int = 4_000  # columns whose products are ever formed if these are many
     max_columns_kept: int = 1_000  # columns whose products are formed for one model of many
 

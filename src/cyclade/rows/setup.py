@@ -154,7 +154,7 @@ def as_table(X: Any) -> tuple[Any, Any]:
 class RowDesign:
     """What a certificate asks of sparse X, by rows: the engine's own design copies X by columns."""
 
-    is_dense, by_columns, lopsided, precompute = False, False, False, "auto"
+    is_dense, by_columns, precompute = False, False, "auto"
 
     def __init__(self, X: Any) -> None:
         self.X, (self.n, self.p), self.entries = X, X.shape, X.nnz

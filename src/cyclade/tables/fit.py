@@ -172,7 +172,7 @@ def choose(table: TableProblem, state: TableState) -> Array:
     found = penalty.candidates(now.x, now.g, now.distances, tuning.near, None)
     inside, size = found.support.size, max(penalty.size, 1.0)
     room = max(inside // 2, int(tuning.room / size), 1)
-    most = max(int(tuning.max_products / size), inside + 1)
+    most = max(int(tuning.max_gram_columns / size), inside + 1)
     violating, close = found.violating, found.close
     if violating.size > 2 * room:
         violating = violating[np.argpartition(-found.violation, 2 * room)[: 2 * room]]

@@ -171,7 +171,7 @@ class Pass:
             )
         sums, buffers, tuning = Sums(), Buffers(), self.tuning
         cols, coefs, shared = self._coefficients(not hasattr(chunk.X, "tocsr"))
-        for part, A in blocks(chunk, tuning.block_entries, tuning.chunk_rows):
+        for part, A in blocks(chunk, tuning.cache, tuning.chunk_rows):
             y, s, b = self.column.rows(chunk, part)
             picked = buffers.taken(A, cols) if shared else None
             z = combine(A, cols, coefs, buffers) if picked is None else picked @ coefs

@@ -5,6 +5,7 @@ This is the one place where dense columns are copied.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def gather(
     if X.flags.f_contiguous:
         dense.gather(X.T, columns, w, root, centred, A, means, L)
         return
-    most = max(DEFAULT.block_entries // len(X), 8)
+    most = max(DEFAULT.cache // len(X), 8)
     for first in range(0, columns.size, most):
         some = slice(first, first + most)
         XT = turned(X, columns[some])
@@ -222,7 +223,7 @@ class SharedDensePanel(DensePanel):
             ),
             columns.size, threads.number(columns.size * n, tuning),
         )  # fmt: skip
-        if (means**2 * n > tuning.stable_means**2 * squares).any():
+        if (means**2 * n * math.sqrt(numerics.EPS) > squares).any():
             self.width = 1
         least = numerics.FLAT * (squares + n * means**2)
         np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.weight), out=squares)
@@ -268,7 +269,7 @@ class SharedDensePanel(DensePanel):
         self.extend(new[self.L[new] == 0.0])
         k, order = old.size, np.concatenate([old, new])
         means, n = self.means[order][:, None], self.root.size
-        rows = max(self.tuning.block_entries // order.size, 256)
+        rows = max(self.tuning.cache // order.size, 256)
         ranks = threads.number(order.size * n, self.tuning)
 
         def part(rank: int) -> Array:

@@ -93,10 +93,6 @@ class Design(Protocol):
     def reading(self, cols: Array) -> int:
         """How many entries that reads."""
 
-    @property
-    def lopsided(self) -> bool:
-        """Whether few columns have most of the entries, as words of a language do."""
-
     def norms(self) -> Array:
         """‖a_j‖ of all columns, in float64."""
 

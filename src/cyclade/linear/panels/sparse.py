@@ -138,7 +138,7 @@ class SparsePanel:
             every = np.arange(order.size)
             sparse.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
         else:
-            k, most = 0, self.tuning.block_entries
+            k, most = 0, self.tuning.cache
             sparse.column_products(self.data, self.rows, self.starts, order, w, out, most)
         if self.centred:
             linalg.subtract_outer(out, k, self.sums[order], self.means[order])
@@ -186,7 +186,7 @@ class SharedPanel(SparsePanel):
 
     def extend(self, columns: Array) -> Array:
         sums, L, ranks = np.empty(columns.size), np.empty(columns.size), 1
-        if self.data.size >= self.tuning.threaded_work:
+        if self.data.size >= self.tuning.large:
             ranks = threads.number(self.entries(columns), self.tuning)
         threads.split(
             lambda some: sparse.moments(self.data, self.starts, columns[some], sums[some], L[some]),

@@ -83,7 +83,7 @@ def price_of_cycles(problem: Problem, fits: int) -> float:
     if fits > 1:
         return tuning.calls * (1 + fits / 4) + tuning.path_passes * fits * design.entries
     X, y, n = design.X, targets(problem), design.n  # type: ignore[attr-defined]
-    run = max(min(n // 8, tuning.forecast_rows) // 8, 1)
+    run = max(min(n // 8, tuning.sample) // 8, 1)
     A, u, w = np.empty((design.p, 8 * run)), np.empty(8 * run), np.empty(8 * run)
     for k, first in enumerate(np.linspace(0, n - run, 8).astype(np.int64).tolist()):
         at, there = slice(first, first + run), slice(k * run, (k + 1) * run)

@@ -113,7 +113,7 @@ def moments_of_rows(problem: Problem, rows: Array) -> Moments | None:
     """Of some rows, read a few at a time; None if their weights are zero."""
     X, s, y = problem.design.X, problem.s, targets(problem)  # type: ignore[attr-defined]
     p, found = X.shape[1], None
-    chunk = max(problem.tuning.block_entries // p, 64)
+    chunk = max(problem.tuning.cache // p, 64)
     for first in range(0, rows.size, chunk):
         at = rows[first : first + chunk]
         neighbours = at[-1] - at[0] == at.size - 1 and bool((np.diff(at) == 1).all())
@@ -147,7 +147,7 @@ def products(
     p = X.shape[1]
     centres = np.zeros(p)
     if centred:
-        spread_means(X.T, tuning.centre_rows, centres)
+        spread_means(X.T, tuning.sample, centres)
     ranks = threads.number(X.size * (1 + p // 32), tuning)
 
     def summed(rank: int) -> Array:
@@ -195,7 +195,7 @@ def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:
         out, ranks = np.empty(p), threads.number(X.size, tuning)
         threads.split(lambda some: np.matmul(v, X[:, some], out=out[some]), p, ranks)
         return out
-    rows, out = max(tuning.block_entries // p, 64), np.zeros(p)
+    rows, out = max(tuning.cache // p, 64), np.zeros(p)
     for first in range(0, len(X), rows):
         out += v[first : first + rows] @ X[first : first + rows].astype(np.float64)
     return out

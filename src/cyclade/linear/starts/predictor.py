@@ -184,7 +184,7 @@ def warm_start(problem: Problem, state: State, budget: int) -> bool:
     if not suits(problem):
         return False
     largest, lam = float(penalty.lam_max(state.measured.g)), float(penalty.lam)
-    large, step = problem.design.entries > tuning.large_design, tuning.lam_step[0]
+    large, step = problem.design.entries > tuning.large, tuning.lam_step[0]
     if not 0 < lam < largest < np.inf or (large and lam > step**2 * largest):
         return False
     stages = lams_between(largest, lam, step)

@@ -38,7 +38,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
     state.working = W
     tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
     make: type[Cycles | Products] = Cycles
-    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_products:
+    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_gram_columns:
         # Such models are Newton's, and cheap beside a check.
         make, goal = Products, state.target
     while state.passes < budget:
@@ -141,7 +141,7 @@ def block_panel(problem: Problem, here: Any, model: Model | None, damping: float
     if penalty.T == 1 and not penalty.entrywise:
         # An exact model starts from a measured gradient: single precision is enough. It saves
         # time where columns come from main memory, and costs cycles that rounding makes in vain.
-        large = design.entries > problem.tuning.large_design
+        large = design.entries > problem.tuning.large
         single = model.exact and design.is_dense and large
         dtype = np.float32 if single else design.dtype
         columns = design.panel(NO_COLUMNS, model.w.reshape(-1), centred, dtype)
