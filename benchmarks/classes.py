@@ -15,20 +15,20 @@ counts of twenty newsgroups (tf-idf), from the folder. Medians of up to five fit
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+from linear import HERE, Served
+from measuring import command_line, seconds, timed
+from tables import printed
+
 ACCURACY = 1e-6
 LADDERS = {
     "cyclade": [10.0**-k for k in range(3, 12)],
@@ -155,18 +155,12 @@ def work(options: argparse.Namespace) -> None:
         return [problem.objective(np.asarray(x), c, lam) for (x, c), lam in pairs]
 
     fits(LADDERS[options.worker][0])  # compiles
-    if options.worker == "cyclade":
-        best = values(fits(LADDERS["cyclade"][-1]))
-        print(json.dumps(best), flush=True)
-    else:
-        best = json.loads(input())
-    began, record = time.process_time(), {"status": "missed"}
+    best = options.best or values(fits(LADDERS["cyclade"][-1]))
+    began, record = time.process_time(), {"status": "missed", "best": best}
     for tol in LADDERS[options.worker]:
-        begun = time.process_time()
-        found = values(fits(tol))
-        seconds = time.process_time() - begun
-        far = max((f - b) / b for f, b in zip(found, best, strict=True))
-        record |= {"tol": tol, "far": far, "cpu_s": seconds}
+        took, found = timed(partial(fits, tol))
+        far = max((f - b) / b for f, b in zip(values(found), best, strict=True))
+        record |= {"tol": tol, "far": far, "cpu_s": took}
         if far <= ACCURACY:
             record["status"] = "ok"
             break
@@ -175,61 +169,31 @@ def work(options: argparse.Namespace) -> None:
             break
     print(json.dumps(record), flush=True)
     for _ in sys.stdin:
-        begun = time.process_time()
-        fits(record["tol"])
-        print(time.process_time() - begun, flush=True)
+        print(seconds(partial(fits, record["tol"])), flush=True)
 
 
-class Worker:
+def worker(python: str, name: str, line: tuple[str, str, str], options: Any, *more: str) -> Served:
     """A process that fits when asked to."""
-
-    def __init__(self, python: str, name: str, line: tuple[str, str, str], options: Any) -> None:
-        folders = [str(HERE.parent / "src"), str(HERE)]
-        command = [python, "-W", "ignore", str(HERE / "classes.py"), "--worker", name, "--data"]
-        command += [line[0], "--penalty", line[1], "--place", line[2], "--limit"]
-        command += [str(options.limit)]
-        if options.data_dir:
-            command += ["--data-dir", str(options.data_dir)]
-        self.process = subprocess.Popen(
-            command, env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(folders)},
-            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-
-    def read(self) -> Any:
-        """Its next line."""
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
-
-    def write(self, text: str = "") -> None:
-        """A line to it."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-
-    def end(self) -> None:
-        """Let it go."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+    where = ["--data-dir", str(options.data_dir)] if options.data_dir else []
+    return Served([
+        python, "-W", "ignore", str(HERE / "classes.py"), "--worker", name, "--data", line[0],
+        "--penalty", line[1], "--place", line[2], "--limit", str(options.limit), *where, *more,
+    ])  # fmt: skip
 
 
 def compare(line: tuple[str, str, str], options: Any) -> dict[str, Any]:
     """Ours and the peer in turns."""
     python = {"adelie": options.peer_python or sys.executable}.get(PEERS[line[1]], sys.executable)
-    us = Worker(sys.executable, "cyclade", line, options)
-    best = us.read()
-    mine = us.read()
-    peer = Worker(python, PEERS[line[1]], line, options)
-    peer.write(json.dumps(best))
-    other = peer.read()
+    us = worker(sys.executable, "cyclade", line, options)
+    peer = worker(python, PEERS[line[1]], line, options, "--best", json.dumps(us.record["best"]))
+    mine, other = us.record, peer.record
     times: tuple[list[float], list[float]] = ([mine["cpu_s"]], [other["cpu_s"]])
     if other["status"] == "ok":
         while len(times[0]) < options.rounds and sum(times[1]) < options.limit:
-            for worker, seconds in zip((us, peer), times, strict=True):
-                worker.write()
-                seconds.append(worker.read())
-    for worker in (us, peer):
-        worker.end()
+            for one, taken in zip((us, peer), times, strict=True):
+                taken.append(one.fit())
+    for one in (us, peer):
+        one.end()
     ours_s, peer_s = (statistics.median(t) for t in times)
     return {
         "data": line[0], "penalty": line[1], "place": line[2], "ours_s": round(ours_s, 5),
@@ -240,15 +204,14 @@ def compare(line: tuple[str, str, str], options: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Read the command line and run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__, csv="")
     parser.add_argument("--data-dir", type=Path, help="a folder with news20_counts.npz")
     parser.add_argument("--peer-python", help="an interpreter that imports adelie")
     parser.add_argument("--only", nargs="*", default=[], help="as: digits rows 100")
     parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of a solver")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--best", type=json.loads, help=argparse.SUPPRESS)
     for name in ("worker", "data", "penalty", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -257,16 +220,8 @@ def main() -> None:
         return
     names = (*SMALL, "news20") if options.data_dir else SMALL
     lines = [(name, penalty, place) for name in names for penalty in PEERS for place in PLACES]
-    rows = []
-    for line in lines:
-        if all(set(words.split("|")) & set(line) for words in options.only):
-            rows.append(compare(line, options))
-            print(json.dumps(rows[-1]), flush=True)
-    if options.out and rows:
-        with options.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+    chosen = (x for x in lines if all(set(w.split("|")) & set(x) for w in options.only))
+    printed((compare(line, options) for line in chosen), options.out)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ Only a quiet machine with a core for every rank says anything about throughput.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -29,6 +28,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import nets_models
 from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
-from tables import table
+from measuring import command_line, in_turns, medians, timed
+from tables import printed, table
 
 SMALL = 22  # b' = ⌊√512⌋
 LR = 0.05
@@ -159,7 +161,12 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path, parts: list[int])
             traffic.sizes = []
             step()
         sent[name] = list(traffic.sizes)
-    seconds = medians(steps, repeats, device)
+
+    def read(step: Callable[[], Any]) -> float:
+        _wait(device)
+        return nets_models.seconds(step)
+
+    seconds = medians(in_turns(steps, repeats, warm=3, one=read))
     found = {name: {"seconds": seconds[name], "sent": sent[name]} for name in steps}
     reducing = reduction_seconds(device) if ranks > 1 else []
     if ranks == 1 or dist.get_rank() == 0:
@@ -168,25 +175,6 @@ def as_rank(batch: int, repeats: int, backend: str, out: Path, parts: list[int])
     if ranks > 1:
         dist.barrier()
         os._exit(0)  # DDP's hook and gloo's threads do not survive the end of Python together
-
-
-def medians(
-    steps: dict[str, Callable[[], Any]], repeats: int, device: torch.device
-) -> dict[str, float]:
-    """Median seconds of every contestant, visited in turn."""
-    for step in steps.values():
-        for _ in range(3):
-            step()
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(repeats):
-        for name, step in steps.items():
-            _wait(device)
-            begun = time.perf_counter()
-            step()
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            times[name].append(time.perf_counter() - begun)
-    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def _wait(device: torch.device) -> None:
@@ -263,21 +251,20 @@ def predicted(name: str, ranks: int, alone: dict[str, Any], there: dict[str, Any
     return arithmetic + waits(name) + exchange
 
 
-def save(path: Path, worlds: dict[int, dict[str, Any]]) -> None:
+def lines(worlds: dict[int, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The table of docs/benchmarks/scaling.md."""
-    head = "a step,ranks,ms,/ DDP,x one rank,predicted / measured,reductions,bytes,more than DDP"
-    lines = [head]
     for ranks, found in worlds.items():
         base = found["steps"][BASE]
         for name, one in found["steps"].items():
             gain = worlds[1]["steps"][name]["seconds"] / one["seconds"]
             share = predicted(name, ranks, worlds[1], found) / one["seconds"] if ranks > 1 else 1.0
-            lines.append(
-                f'"{name}",{ranks},{one["seconds"] * 1e3:.1f},'
-                f"{one['seconds'] / base['seconds']:.2f},{gain:.2f},{share:.2f},"
-                f"{len(one['sent'])},{sum(one['sent'])},{sum(one['sent']) - sum(base['sent'])}"
-            )
-    path.write_text("\n".join(lines) + "\n")
+            sent = sum(one["sent"])
+            yield {
+                "a step": name, "ranks": ranks, "ms": f"{one['seconds'] * 1e3:.1f}",
+                "/ DDP": f"{one['seconds'] / base['seconds']:.2f}", "x one rank": f"{gain:.2f}",
+                "predicted / measured": f"{share:.2f}", "reductions": len(one["sent"]),
+                "bytes": sent, "more than DDP": sent - sum(base["sent"]),
+            }  # fmt: skip
 
 
 NETWORKS = {8: (20e-6, 300e9), 64: (60e-6, 40e9)}
@@ -314,51 +301,44 @@ def predict() -> None:
     print(table(head, lines))
 
 
-def checkpoints(batch: int, repeats: int, path: Path | None) -> None:
+def checkpoints(batch: int, repeats: int, cls: Any, options: dict[str, Any]) -> dict[str, Any]:
     """What a checkpoint after every epoch costs, and how long it takes until a run goes on.
 
     LeNet, one rank with one thread, epochs of CIFAR-10's 98 batches. To resume is to build model
     and optimizer and to load; the first step that follows proves the blocks again, as in any run.
     """
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
     x, y = torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
-    page = {"b": batch, "b_small": SMALL, "blocks": "layers"}
-    found: dict[str, tuple[Any, dict[str, Any]]] = {"SCCD": (SCCD, {"blocks": "layers"})}
-    found["VRO-CCD"] = (VROCCD, page)
-    lines = ["run,ms a step,ms a checkpoint,% of an epoch,MB,ms to resume,ms of the next step"]
-    for name, (cls, options) in found.items():
-        times: dict[str, list[float]] = {"step": [], "save": [], "resume": [], "next": []}
-        with tempfile.TemporaryDirectory() as folder:
-            kept, model = Checkpoints(folder), nets_models.LeNet()
-            opt = cls(model, F.cross_entropy, lr=LR, **options)
-            for k in range(repeats + 2):
-                begun = time.perf_counter()
-                opt.step(x, y)
-                between = time.perf_counter()
-                place = kept.save(k, model=model, opt=opt)
-                end = time.perf_counter()
-                if k >= 2:
-                    times["step"].append(between - begun)
-                    times["save"].append(end - between)
-            for _ in range(5):
-                begun = time.perf_counter()
-                again = nets_models.LeNet()
-                resumed = cls(again, F.cross_entropy, lr=LR, **options)
-                Checkpoints(folder).load(model=again, opt=resumed)
-                between = time.perf_counter()
-                resumed.step(x, y)
-                times["resume"].append(between - begun)
-                times["next"].append(time.perf_counter() - between)
-            size = place.stat().st_size / 1e6
-        step, save, resume, following = (1e3 * statistics.median(t) for t in times.values())
-        share = 100 * save / (98 * step)
-        lines.append(
-            f"{name},{step:.1f},{save:.2f},{share:.3f},{size:.2f},{resume:.1f},{following:.1f}"
-        )
-    print("\n".join(lines))
-    if path is not None:
-        path.write_text("\n".join(lines) + "\n")
+    numbers = count()
+
+    def fresh() -> tuple[nn.Module, Any]:
+        model = nets_models.LeNet()
+        return model, cls(model, F.cross_entropy, lr=LR, **options)
+
+    with tempfile.TemporaryDirectory() as folder:
+        kept, (model, opt) = Checkpoints(folder), fresh()
+
+        def save() -> Path:
+            return kept.save(next(numbers), model=model, opt=opt)
+
+        def resume() -> Any:
+            again, found = fresh()
+            Checkpoints(folder).load(model=again, opt=found)
+            return found
+
+        calls = {"step": lambda: opt.step(x, y), "save": save}
+        times = in_turns(calls, repeats, warm=2, one=nets_models.seconds)
+        times |= {"resume": [], "next": []}
+        size = save().stat().st_size / 1e6
+        for _ in range(5):
+            took, again = timed(resume, time.perf_counter)
+            times["resume"].append(took)
+            times["next"].append(nets_models.seconds(partial(again.step, x, y)))
+    ms = {key: 1e3 * value for key, value in medians(times).items()}
+    return {
+        "ms a step": f"{ms['step']:.1f}", "ms a checkpoint": f"{ms['save']:.2f}",
+        "% of an epoch": f"{100 * ms['save'] / (98 * ms['step']):.3f}", "MB": f"{size:.2f}",
+        "ms to resume": f"{ms['resume']:.1f}", "ms of the next step": f"{ms['next']:.1f}",
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -367,18 +347,25 @@ def main() -> None:
         batch, repeats, backend, out = sys.argv[2:6]
         as_rank(int(batch), int(repeats), backend, Path(out), [int(k) for k in sys.argv[6:]])
         return
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = command_line(__doc__, csv="write the table of the docs")
     parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--backend", default="gloo", choices=["gloo", "nccl"])
     parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
-    parser.add_argument("--csv", type=Path, default=None, help="write the table of the docs")
     parser.add_argument("--predict", action="store_true", help="what 8 and 64 GPUs would do")
     parser.add_argument("--checkpoints", action="store_true", help="what they cost")
     chosen = parser.parse_args()
     if chosen.checkpoints:
-        checkpoints(chosen.batch, chosen.repeats, chosen.csv)
+        torch.set_num_threads(1)
+        warnings.simplefilter("ignore")
+        page = {"b": chosen.batch, "b_small": SMALL, "blocks": "layers"}
+        runs: Any = {"SCCD": (SCCD, {"blocks": "layers"}), "VRO-CCD": (VROCCD, page)}
+        rows = (
+            {"run": name} | checkpoints(chosen.batch, chosen.repeats, *run)
+            for name, run in runs.items()
+        )
+        printed(rows, chosen.csv)
         return
     if chosen.predict:
         predict()
@@ -390,36 +377,15 @@ def main() -> None:
         )
         for ranks in (1, *larger)
     }
-    alone, rows = worlds[1], []
-    print(
-        f"{'contestant':<22} {'ranks':>5} {'ms':>8} {'/ DDP':>6} {'x one rank':>10} "
-        f"{'predicted':>9} {'reductions':>10} {'bytes':>9} {'- DDP':>6}"
-    )
-    for ranks, found in worlds.items():
-        base = found["steps"][BASE]
-        for name, one in found["steps"].items():
-            gain = alone["steps"][name]["seconds"] / one["seconds"]
-            wanted = one["seconds"] if ranks == 1 else predicted(name, ranks, alone, found)
-            more = sum(one["sent"]) - sum(base["sent"])
-            rows.append(
-                {"contestant": name, "ranks": ranks, "gain": gain, "predicted": wanted, **one}
-            )
-            print(
-                f"{name:<22} {ranks:>5} {one['seconds'] * 1e3:>8.2f} "
-                f"{one['seconds'] / base['seconds']:>6.2f} {gain:>10.2f} "
-                f"{wanted / one['seconds']:>9.2f} {len(one['sent']):>10} {sum(one['sent']):>9,} "
-                f"{more:>6}"
-            )
+    rows = printed(lines(worlds), chosen.csv)
     for ranks, found in worlds.items():
         for size, seconds in found["reducing"]:
             print(f"all-reduce of {size:>9,} bytes on {ranks} ranks: {seconds * 1e6:.0f} µs")
-    if chosen.csv is not None:
-        save(chosen.csv, worlds)
     if chosen.out is not None:
         about = {"batch": chosen.batch, "backend": chosen.backend, "torch": torch.__version__}
         reducing = {ranks: found["reducing"] for ranks, found in worlds.items()}
-        text = json.dumps({"about": about, "rows": rows, "reducing": reducing}, indent=1)
-        chosen.out.write_text(text + "\n")
+        every = {"about": about, "rows": rows, "worlds": worlds, "reducing": reducing}
+        chosen.out.write_text(json.dumps(every, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ in an outer iteration, over p + |W|². `--model` checks the cost model of docs/b
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import statistics
 import subprocess
@@ -31,6 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from measuring import command_line
+from tables import write_csv
 
 Row = dict[str, Any]
 TITLES = {"squared": "Lasso", "logistic": "l1 logistic"}
@@ -351,8 +352,7 @@ def add(path: Path | None, at: dict[str, str], found: Row) -> None:
     lines = [shown(LINES[key]) for key in sorted(LINES)]
     print("  ".join(f"{k} {v};" for k, v in shown(LINES[tuple(at[k] for k in KEY)]).items()),
           flush=True)  # fmt: skip
-    if path is not None:
-        write(path, lines)
+    write_csv(path, lines)
 
 
 def shown(line: dict[str, str]) -> dict[str, str]:
@@ -499,17 +499,9 @@ def model(path: Path | None, repeats: int) -> None:
         large.append(billion(loss, [float(row[f"{TITLES[loss]}, ns"]) for row in table]))
         print(large[-1])
     if path:
-        write(path, lines)
-        write(path.with_name(f"{path.stem}-constants.csv"), table)
-        write(path.with_name(f"{path.stem}-large.csv"), large)
-
-
-def write(path: Path, lines: list[dict[str, str]]) -> None:
-    """A table as CSV."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+        write_csv(path, lines)
+        write_csv(path.with_name(f"{path.stem}-constants.csv"), table)
+        write_csv(path.with_name(f"{path.stem}-large.csv"), large)
 
 
 def main(arguments: list[str]) -> None:
@@ -519,7 +511,7 @@ def main(arguments: list[str]) -> None:
         n, p, chunk, per_row = map(int, shape)
         as_sklearn(n, p, chunk, per_row, loss, float(lam))
         return
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = command_line(__doc__, csv="write the table of the docs")
     parser.add_argument("--problems", nargs="+", default=["dense", "large", "sparse"])
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--chunks", type=int, default=10, help="of 160 MB where X is dense")
@@ -530,7 +522,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for a peer")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peers", nargs="*", default=None)
-    parser.add_argument("--csv", type=Path, default=None, help="write the table of the docs")
     parser.add_argument("--model", action="store_true", help="check the cost model")
     chosen = parser.parse_args(arguments)
     if chosen.model:

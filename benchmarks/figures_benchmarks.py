@@ -20,11 +20,11 @@ from linear_peers.report import (
     lines_of,
     markdown_table,
     measured,
-    read_csv,
     read_notes,
+    read_records,
     summary,
 )
-from tables import table
+from tables import read_csv, table
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "benchmarks"
@@ -140,8 +140,7 @@ def samples() -> str:
     sizes = {"digits": 1797, "a9a": 32561, "w8a": 49749}
     found: dict[tuple[str, str], dict[str, str]] = {}
     for name in sizes:
-        with (FOLDER / f"samples-{name}.csv").open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = _rows_of(f"samples-{name}")
         found |= {(name, r["method"]): r for r in rows if r["order"] in ("forward", "–")}
     lines = [
         [method, *(_reached(found[name, method]) for name in sizes)]
@@ -165,8 +164,7 @@ def csv_table(name: str) -> str:
 
 def net_rates() -> str:
     """After how many epochs which accuracy: defaults, and the best rate of a grid."""
-    with (FOLDER / "net-rates.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
+    found = _rows_of("net-rates")
     methods = list(dict.fromkeys(row["method"] for row in found))
     cells: dict[str, list[str]] = {}
     defaults, best = ({row["method"] for row in found if row[key]} for key in ("default", "best"))
@@ -186,8 +184,8 @@ def samples_over(method: str, order: str) -> str:
     """Samples over those of VRO-CCD in forward order, from the least data set to the most."""
     ratios, never = [], []
     for name in ("digits", "a9a", "w8a"):
-        with (FOLDER / f"samples-{name}.csv").open(encoding="utf-8") as file:
-            median = {(r["method"], r["order"]): float(r["median"]) for r in csv.DictReader(file)}
+        rows = _rows_of(f"samples-{name}")
+        median = {(r["method"], r["order"]): float(r["median"]) for r in rows}
         ratio = median[method, order] / median["VRO-CCD", "forward"]
         if math.isinf(ratio):
             never.append(name)
@@ -213,7 +211,11 @@ def rows(name: str) -> str:
 
 def _lines(name: str) -> list[list[str]]:
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+        return list(csv.reader(file))  # names of columns may repeat
+
+
+def _rows_of(name: str) -> list[dict[str, str]]:
+    return read_csv(FOLDER / f"{name}.csv")
 
 
 def wheels() -> str:
@@ -233,7 +235,7 @@ def wheels() -> str:
 
 def minimize() -> str:
     """For each problem our fastest setting and each peer, over the fastest peer."""
-    rows = _minimize()
+    rows = _rows_of("minimize")
     lines = []
     for kind, half, shape in dict.fromkeys((r["kind"], r["half"], r["shape"]) for r in rows):
         here = [r for r in rows if (r["kind"], r["half"], r["shape"]) == (kind, half, shape)]
@@ -253,7 +255,7 @@ def minimize() -> str:
 
 def minimize_over(kind: str) -> str:
     """Our fastest setting over the fastest peer, from the least to the largest of a kind."""
-    rows = _minimize()
+    rows = _rows_of("minimize")
     found = sorted(
         min(float(r["ratio"]) for r in rows if r["shape"] == shape and _ours(r, kind))
         for shape in dict.fromkeys(r["shape"] for r in rows if _ours(r, kind))
@@ -264,11 +266,6 @@ def minimize_over(kind: str) -> str:
 
 def _ours(row: dict[str, str], kind: str) -> bool:
     return row["kind"] == kind and row["ours"] == "True" and row["reached"] == "True"
-
-
-def _minimize() -> list[dict[str, str]]:
-    with (FOLDER / "minimize.csv").open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 # --------------------------------------------------------------------------------- linear models
@@ -289,7 +286,7 @@ def linear(what: str, line: str = "") -> str:
 
 def linear_half(half: str, what: str) -> str:
     """Of linear-HALF.csv, kinds of data in two halves: summary, table, or lines that are lost."""
-    records = read_csv(FOLDER / f"linear-{half}.csv")
+    records = read_records(FOLDER / f"linear-{half}.csv")
     if what == "summary":
         return summary(records)
     names = {line: re.sub(rf"-{half}\d*", "", line) for line in lines_of(records)}
@@ -313,7 +310,7 @@ def linear_both() -> str:
     """Of linear.csv and linear-held.csv: how often and by how much the best peer is beaten."""
     tables = {
         "data seen while the engine was tuned": _linear(),
-        "data that nothing was tuned on": (read_csv(FOLDER / "linear-held.csv"), {}),
+        "data that nothing was tuned on": (read_records(FOLDER / "linear-held.csv"), {}),
     }
     lines = []
     for name, (records, notes) in tables.items():
@@ -326,13 +323,12 @@ def linear_both() -> str:
 
 @cache
 def _linear() -> tuple[Records, Notes]:
-    return read_csv(FOLDER / "linear.csv"), read_notes(FOLDER / "linear-notes.csv")
+    return read_records(FOLDER / "linear.csv"), read_notes(FOLDER / "linear-notes.csv")
 
 
 def linear_peer(line: str, solver: str) -> str:
     """A peer's CPU seconds over ours on one line of linear.csv."""
-    with (FOLDER / "linear.csv").open(encoding="utf-8") as file:
-        found = {r["solver"]: r for r in csv.DictReader(file) if r["line"] == line}
+    found = {r["solver"]: r for r in _rows_of("linear") if r["line"] == line}
     if found[solver]["status"] != "ok":
         return "not finished"
     return f"{float(found[solver]['cpu_s']) / float(found['cyclade']['cpu_s']):.1f}"
@@ -340,8 +336,7 @@ def linear_peer(line: str, solver: str) -> str:
 
 def versions(what: str) -> str:
     """Of linear-versions.csv, two versions of the engine in turns: a sentence, or all lines."""
-    with (FOLDER / "linear-versions.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = _rows_of("linear-versions")
     ratios = [float(row["new_over_old"]) for row in rows]
     if what == "summary":
         slower = [row["line"] for row in rows if float(row["new_over_old"]) > 1.1]
@@ -383,8 +378,7 @@ def rows_pay(what: str, peer: str = "saga", half: str = "") -> str:
 
 def read_rows() -> dict[tuple[str, str, str], dict[str, str]]:
     """The rows of rows.csv by line, method and level; what was not reached is infinite."""
-    with (FOLDER / "rows.csv").open(encoding="utf-8") as file:
-        return {(r["line"], r["method"], r["level"]): r for r in csv.DictReader(file)}
+    return {(r["line"], r["method"], r["level"]): r for r in _rows_of("rows")}
 
 
 def _rows_table(found: dict[tuple[str, str, str], dict[str, str]]) -> str:

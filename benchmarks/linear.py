@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -35,12 +34,13 @@ from linear_peers.report import (
     US,
     compare,
     draw,
+    first_calls,
     lines_of,
     read_notes,
     summary,
-    write_csv,
-    write_markdown,
+    write_records,
 )
+from measuring import command_line
 
 HERE = Path(__file__).resolve().parent
 REAL = ("news20_counts", "a9a", "w8a", "basehock", "relathe", "leukemia_allaml", "madelon")
@@ -227,7 +227,7 @@ class Run:
                 for r in fast
                 if r["solver"] != US and r["adapter"] in self.interpreters
             ]
-            workers = {a: Served(self, a, line) for a in ["ours", *peers[:2]]}
+            workers = {a: Served(self.command(a, line, "--serve")) for a in ["ours", *peers[:2]]}
             times: dict[str, list[float]] = {a: [] for a, w in workers.items() if w.ready}
             begun = time.time()
             for _ in range(self.options.duel):
@@ -271,40 +271,34 @@ class Run:
         return sorted(kept, key=lambda r: (place[r["line"]], rank[r["adapter"]]))
 
     def report(self) -> None:
-        """CSV, Markdown, picture, and the ratios on the screen."""
+        """CSV, picture, and the ratios on the screen."""
         records = self.ordered()
         if not records:
             return
         out = self.options.out
         out.mkdir(parents=True, exist_ok=True)
-        about = {
-            "machine": f"{_processor()}, Python {platform.python_version()}",
-            "bandwidth": bandwidth(),
-            "note": self.options.note,
-            "versions": {r["solver"]: r["version"] for r in records if r.get("version")},
-        }
         name = f"linear-{self.options.half}" if self.options.half else "linear"
-        write_csv(records, out / f"{name}.csv")
+        write_records(records, out / f"{name}.csv")
         notes = read_notes(out / f"{name}-notes.csv")
         if not self.options.half:
-            write_markdown(records, out / "linear.md", about, notes)
             draw(records, out / "linear.png", notes)
         for line in lines_of(records):
             found = compare(records, line)
             best = found["best"]["solver"] if found["best"] else "none"
             print(f"{line:34s} ratio {found['ratio']:.2f} against {best}")
+        print(first_calls(records))
+        print({r["solver"]: r["version"] for r in records if r.get("version")})
+        print(f"{bandwidth() / 1e9:.1f} GB a second are read from memory")
         print(summary(records, notes))
 
 
 class Served:
-    """A worker that waits to be asked for one more fit."""
+    """A worker that says how far it came, and then waits to be asked for one more fit."""
 
-    def __init__(
-        self, run: Run, adapter: str, line: Line, environment: dict[str, str] = ENVIRONMENT
-    ) -> None:
+    def __init__(self, command: list[str], environment: dict[str, str] = ENVIRONMENT) -> None:
         self.process = subprocess.Popen(
-            run.command(adapter, line, "--serve"), env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )  # fmt: skip
         text = self._answer()
         self.record: dict[str, Any] = json.loads(text) if text else {"status": "failed"}
@@ -348,20 +342,9 @@ def bandwidth(size: int = 2**26) -> float:
     return a.nbytes / fastest
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for text in cpuinfo.read_text().splitlines():
-            if text.startswith("model name"):
-                return text.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def main() -> None:
     """Read the command line and run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__, csv="")
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
     parser.add_argument(
         "--half", choices=kinds.HALVES, help="kinds of data: the half to tune on, or the other"
@@ -378,7 +361,6 @@ def main() -> None:
     parser.add_argument(
         "--duel", type=int, metavar="ROUNDS", help="ours and the two best, in turns"
     )
-    parser.add_argument("--note", default="", help="what a reader of the table should know")
     parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
     parser.add_argument("--out", type=Path, default=Path("out/linear"))

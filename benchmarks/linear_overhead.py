@@ -18,18 +18,16 @@ Times are medians of the CPU time of this process, on one thread.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,8 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cyclade.linear as ours
+from measuring import command_line, in_turns, medians
+from tables import printed
 
 Row = dict[str, Any]
 HERE = Path(__file__).resolve().parent
@@ -52,21 +52,6 @@ from {module} import Lasso
 X = np.random.default_rng(0).standard_normal((500, 30))
 Lasso(alpha=0.1).fit(X, X[:, 0] + 1.0)
 """
-
-
-def seconds(call: Callable[[], Any]) -> float:
-    """CPU seconds of one call."""
-    begun = time.process_time_ns()
-    call()
-    return 1e-9 * (time.process_time_ns() - begun)
-
-
-def in_turns(calls: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """The median of each."""
-    for call in calls:
-        call()
-    times = [[seconds(call) for call in calls] for _ in range(repeats)]
-    return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
 def single(repeats: int) -> Iterator[Row]:
@@ -92,8 +77,8 @@ def single(repeats: int) -> Iterator[Row]:
                 check_classification_targets(y)
                 np.unique(y, return_inverse=True)
 
-        fit: list[Callable[[], Any]] = [partial(m.fit, X, target) for m in (mine, other)]
-        own, peer, checks = in_turns([*fit, validation], repeats)
+        calls = [*(partial(m.fit, X, target) for m in (mine, other)), validation]
+        own, peer, checks = medians(in_turns(dict(enumerate(calls)), repeats)).values()
         yield {
             "what": f"{name} 500 x 30", "cyclade_ms": 1e3 * own, "scikit_learn_ms": 1e3 * peer,
             "ratio": peer / own, "beyond_validation_ms": 1e3 * (own - checks),
@@ -121,8 +106,8 @@ def cross_validated(repeats: int) -> Iterator[Row]:
     ]
     for name, mine, other, data, target in cases:
         few = 3 if other is liblinear or data is tall else max(repeats // 10, 3)
-        fits: list[Callable[[], Any]] = [partial(m.fit, data, target) for m in (mine, other)]
-        own, peer = in_turns(fits, few)
+        fits = {model: partial(model.fit, data, target) for model in (mine, other)}
+        own, peer = medians(in_turns(fits, few)).values()
         yield {
             "what": name, "cyclade_ms": 1e3 * own, "scikit_learn_ms": 1e3 * peer,
             "ratio": peer / own,
@@ -160,30 +145,17 @@ def processes(cold: bool) -> Iterator[Row]:
 
 def main() -> None:
     """Read the command line, measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--cold", action="store_true", help="compile all kernels of a fit again")
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", FutureWarning)
     fields = ("what", "cyclade_ms", "scikit_learn_ms", "ratio", "beyond_validation_ms")
-    threadpool_limits(1)
-    rows = []
-    for table in (
-        single(options.repeats), cross_validated(options.repeats), processes(options.cold)
-    ):  # fmt: skip
-        for row in table:
-            shown = [f"{name} {row[name]:.3g}" for name in fields[1:] if name in row]
-            print(f"{row['what']:42} {'  '.join(shown)}", flush=True)
-            rows.append(row)
-    if options.csv:
-        with options.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fields)
-            writer.writeheader()
-            writer.writerows(rows)
+    repeats = options.repeats
+    with threadpool_limits(1):
+        rows = chain(single(repeats), cross_validated(repeats), processes(options.cold))
+        printed(rows, options.csv, fields)
 
 
 if __name__ == "__main__":

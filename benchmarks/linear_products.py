@@ -9,10 +9,7 @@ default's way over the better one.
 
 from __future__ import annotations
 
-import argparse
-import csv
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,11 +19,9 @@ from cyclade.linear.api import lam_max
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1
 from cyclade.linear.products import fits
+from measuring import command_line, in_turns
+from tables import printed
 
-FIELDS = (
-    "rows", "columns", "order", "kind", "noise", "ratio", "nonzero", "products_ms",
-    "working_sets_ms", "chosen", "default_ms", "regret",
-)  # fmt: skip
 SHAPES = (
     (20_000, 500, "F"), (6_000, 300, "F"), (6_000, 300, "C"), (50_000, 100, "F"),
     (2_000, 1_000, "F"), (2_000, 200, "F"), (400, 400, "F"),
@@ -45,22 +40,6 @@ def table(n: int, p: int, order: Any, kind: str, noise: float) -> tuple[Any, Any
             X[:, j] = 0.9 * X[:, j - 1] + np.sqrt(0.19) * X[:, j]
     y = X[:, :: max(p // 20, 1)] @ rng.standard_normal(len(range(0, p, max(p // 20, 1))))
     return np.asarray(X, order=order), y + noise * y.std() * rng.standard_normal(n)
-
-
-def cheapest(ways: dict[str, Callable[[], Any]], least: float = 0.02) -> dict[str, float]:
-    """The least CPU time of each, in milliseconds, after a first call of all."""
-    out = dict.fromkeys(ways, np.inf)
-    for way in ways.values():
-        way()
-    spent, rounds = 0.0, 0
-    while rounds < 3 or (spent < least and rounds < 15):
-        for name, way in ways.items():
-            start = time.process_time()
-            way()
-            took = time.process_time() - start
-            out[name], spent = min(out[name], 1e3 * took), spent + took
-        rounds += 1
-    return out
 
 
 def lines(rows: int | None) -> Iterator[dict[str, Any]]:
@@ -85,7 +64,8 @@ def lines(rows: int | None) -> Iterator[dict[str, Any]]:
                         return solve(X, y, penalty=L1(top / ratio), precompute=way)
 
                     ways = {name: lambda way=way, fit=fit: fit(way) for name, way in WAYS.items()}
-                    times = cheapest(ways)
+                    spent = in_turns(ways, 3, least=0.02, most=15)
+                    times = {name: 1e3 * min(some) for name, some in spent.items()}
                     found = fit("auto")
                     coef = found.coef if ratio else found.coefs[:, -1]
                     chosen = "products_ms" if taken[-1] else "working_sets_ms"
@@ -102,21 +82,12 @@ def lines(rows: int | None) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print every line, and write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--csv")
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, help="only tables with so many")
     args = parser.parse_args()
-    rows = []
-    for row in lines(args.rows):
-        rows.append(row)
-        print("  ".join(f"{row[name]!s:>11}" for name in FIELDS), flush=True)
+    rows = printed(lines(args.rows), args.csv)
     regrets = np.array([row["regret"] for row in rows])
     print(f"{len(rows)} lines; over 1.3: {(regrets > 1.3).sum()}; largest {regrets.max()}")
-    if args.csv:
-        with open(args.csv, "w", newline="") as out:
-            writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,9 @@ engine's own loop: what the memory of the machine lets a second thread gain on f
 
 from __future__ import annotations
 
-import argparse
-import csv
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,6 +22,8 @@ from cyclade.linear import path, solve
 from cyclade.linear.designs import as_design
 from cyclade.linear.penalties import L1
 from cyclade.linear.threads import one_thread
+from measuring import command_line, in_turns, medians, seconds
+from tables import printed
 
 FIELDS = ("line", "one_s", "two_s", "one_over_two", "largest_difference", "rounds")
 
@@ -68,21 +67,20 @@ def lines() -> dict[str, Callable[[], tuple[Any, Any, float]]]:
 def measure(name: str, X: Any, y: Any, part: float, rounds: int) -> dict[str, Any]:
     """Both numbers of threads, in turns."""
     lam = part * float(np.abs(X.T @ (y - y.mean())).max()) / len(y)
-    times: dict[int, list[float]] = {1: [], 2: []}
-    coefs = {}
-    for k in range(rounds + 1):
-        for threads in (1, 2) if k % 2 else (2, 1):
-            with threadpool_limits(threads):
-                begun = time.perf_counter()
-                if part == np.inf:
-                    with one_thread(X.size):
-                        coefs[threads] = as_design(X).correlate(y)
-                elif part:
-                    coefs[threads] = solve(X, y, "squared", L1(lam)).coef
-                else:
-                    coefs[threads] = path(X, y, n_alphas=50, alpha_ratio=0.01).coefs
-                times[threads].append(time.perf_counter() - begun)
-    one, two = (statistics.median(times[threads][1:]) for threads in (1, 2))
+    coefs: dict[int, Any] = {}
+
+    def fit(threads: int) -> None:
+        with threadpool_limits(threads):
+            if part == np.inf:
+                with one_thread(X.size):
+                    coefs[threads] = as_design(X).correlate(y)
+            elif part:
+                coefs[threads] = solve(X, y, "squared", L1(lam)).coef
+            else:
+                coefs[threads] = path(X, y, n_alphas=50, alpha_ratio=0.01).coefs
+
+    ways = {threads: partial(fit, threads) for threads in (1, 2)}
+    one, two = medians(in_turns(ways, rounds, one=partial(seconds, clock=perf_counter))).values()
     difference = float(np.abs(coefs[1] - coefs[2]).max() / np.abs(coefs[1]).max())
     values = (name, one, two, one / two, difference, rounds)
     return dict(zip(FIELDS, values, strict=True))
@@ -90,28 +88,12 @@ def measure(name: str, X: Any, y: Any, part: float, rounds: int) -> dict[str, An
 
 def main() -> None:
     """Read the command line and run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="a word of the lines to measure")
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
-    rows = []
-    for name, make in lines().items():
-        if options.only in name:
-            rows.append(measure(name, *make(), options.rounds))
-            row = rows[-1]
-            print(f"{name:32s} {row['one_s']:8.4f} {row['two_s']:8.4f} {row['one_over_two']:6.2f} "
-                  f"{row['largest_difference']:.0e}", flush=True)  # fmt: skip
-    if options.csv:
-        with options.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(
-                {key: f"{v:.4g}" if isinstance(v, float) else v for key, v in row.items()}
-                for row in rows
-            )
+    chosen = {name: make for name, make in lines().items() if options.only in name}
+    printed((measure(k, *make(), options.rounds) for k, make in chosen.items()), options.csv)
 
 
 if __name__ == "__main__":

@@ -17,28 +17,22 @@ PyProximal, copt and jaxopt take part where they are installed (`pip install cop
 
 from __future__ import annotations
 
-import argparse
-import csv
-import statistics
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.optimize import minimize as scipy_minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1, NonNegative, minimize
+from measuring import command_line, in_turns, medians
+from tables import printed
 
 CLOSE = 1e-6
-GOALS = {"nmf": 1.5, "scaled": 3.0, "rows": 3.0, "columns": None, "columns, 20 blocks": None}
 
 Array = np.ndarray[Any, Any]
 Rungs = Iterator[Callable[[], Any]]
@@ -378,13 +372,6 @@ def lines(only: list[str]) -> Iterator[Line]:
 # ----------------------------------------------------------------------------------- measuring
 
 
-def timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Processor seconds of one run, and what it returned."""
-    begun = time.process_time()
-    result = run()
-    return time.process_time() - begun, result
-
-
 def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
     """The rung of every solver, then its median time over turns that all take part in."""
     solvers = line.ours | line.peers
@@ -393,7 +380,7 @@ def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
     for name, rungs in solvers.items():
         climbed[name] = []
         for rung in rungs():
-            value = line.objective(timed(rung)[1])
+            value = line.objective(rung())
             climbed[name].append((rung, value))
             best = min(best, value)
             last = [v for _, v in climbed[name][-3:]]
@@ -404,12 +391,8 @@ def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
         name: next(((rung, value) for rung, value in tried if value <= goal * (1 + 1e-12)), None)
         for name, tried in climbed.items()
     }
-    times: dict[str, list[float]] = {name: [] for name in solvers}
-    for _ in range(repeats):
-        for name, rung in chosen.items():
-            if rung is not None:
-                times[name].append(timed(rung[0])[0])
-    median = {name: statistics.median(t) if t else np.nan for name, t in times.items()}
+    there = {name: rung[0] for name, rung in chosen.items() if rung is not None}
+    median = dict.fromkeys(solvers, np.nan) | medians(in_turns(there, repeats, warm=0))
     peer = np.nanmin([median[name] for name in line.peers])
     return [
         {
@@ -422,55 +405,16 @@ def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def show(table_rows: list[dict[str, Any]]) -> None:
-    """The table, and for each kind the best of ours beside the best peer."""
-    table = Table("problem", "half", "solver", "s (CPU)", "over the best peer", "F")
-    for row in table_rows:
-        ratio = f"{row['ratio']:.2f}" if row["reached"] else "not reached"
-        table.add_row(
-            f"{row['kind']}: {row['shape']}", row["half"], row["solver"], f"{row['seconds']:.3g}",
-            ratio, f"{row['objective']:.9g}",
-        )  # fmt: skip
-    console = Console(width=130)
-    console.print(table)
-    for kind, goal in GOALS.items():
-        for half in ("tuned", "held out"):
-            ours = [
-                r for r in table_rows if (r["kind"], r["half"], r["ours"]) == (kind, half, True)
-            ]
-            reached = [r for r in ours if r["reached"]]
-            if not ours:
-                continue
-            if not reached:
-                console.print(f"{kind}, {half}: not reached")
-                continue
-            first = min(reached, key=lambda r: r["seconds"])
-            aim = f", goal {goal}" if goal else ""
-            console.print(
-                f"{kind}, {half}: {first['solver']} {first['ratio']:.2f} times the best peer{aim}; "
-                f"{first['seconds']:.3g} s"
-            )
-
-
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = command_line(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     kinds = ["nmf", "scaled", "rows", "columns"]
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
-    parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
-    table_rows: list[dict[str, Any]] = []
     with threadpool_limits(1):
-        for line in lines(given.only):
-            table_rows += measure(line, given.repeats)
-    show(table_rows)
-    if given.csv:
-        given.csv.parent.mkdir(parents=True, exist_ok=True)
-        with given.csv.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(table_rows[0]))
-            writer.writeheader()
-            writer.writerows(table_rows)
+        rows = (row for line in lines(given.only) for row in measure(line, given.repeats))
+        printed(rows, given.csv, digits=9)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,10 @@ shared CPU.
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +29,15 @@ from torch import nn
 
 import nets_models
 from cyclade.optim import PAGE, SCCD, SGD, VROCCD
+from measuring import command_line, in_turns, medians
+from tables import printed
 
 Step = Callable[[], Any]
 
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = command_line(__doc__, csv="")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument(
         "--models", nargs="+", default=["lenet"], choices=["lenet", "resnet", "gpt"]
@@ -52,10 +52,8 @@ def main() -> None:
     find_kernels()
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: no CUDA device is available")
-    rows: list[dict[str, Any]] = []
-    for name in options.models:
-        rows += measure(name, options.device, options.repeats, options.batch)
-    show(rows)
+    every = (measure(m, options.device, options.repeats, options.batch) for m in options.models)
+    rows = printed(row for rows in every for row in rows)
     if options.out is not None:
         about = {
             "torch": torch.__version__, "device": device_name(options.device),
@@ -162,37 +160,21 @@ def timed(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Median seconds of each step, visited in turn; and peak memory over torch SGD's on CUDA."""
     inner = 20 if device == "cuda" else 1
-    found: dict[str, list[float]] = {label: [] for label in steps}
-    for step in steps.values():
-        for _ in range(6):  # past warm-up and capture
-            step()
-    for _ in range(repeats):
-        for label, step in steps.items():
-            synchronize(device)
-            begun = time.perf_counter()
-            for _ in range(inner):
-                step()
-            synchronize(device)
-            found[label].append((time.perf_counter() - begun) / inner)
+    read = partial(nets_models.seconds, each=inner)
+    found = medians(in_turns(steps, repeats, warm=6, one=read))  # past warm-up and capture
     peaks: dict[str, float] = {}
     if device == "cuda":
         for label, step in steps.items():
-            synchronize(device)
+            torch.cuda.synchronize()
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
             step()
-            synchronize(device)
+            torch.cuda.synchronize()
             peaks[label] = torch.cuda.max_memory_allocated() - before
     base = peaks.get("torch SGD", 1.0)
     # A captured step allocates in its graph's own pool, where this does not see it.
     memory = {k: v / base for k, v in peaks.items() if "captured" not in k}
-    return {k: statistics.median(v) for k, v in found.items()}, memory
-
-
-def synchronize(device: str) -> None:
-    """Wait for the device."""
-    if device == "cuda":
-        torch.cuda.synchronize()
+    return found, memory
 
 
 def device_name(device: str) -> str:
@@ -219,19 +201,6 @@ CASES: dict[str, tuple[Any, Any, int | None, int]] = {
     "resnet": (nets_models.ResNet18, images, 4, 512),
     "gpt": (nets_models.GPT, tokens, 4, 32),
 }
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """A plain table."""
-    head = f"{'model':<7} {'batch':>5}  {'step':<34} {'ms':>9} {'/torch':>7} {'/ours':>7}"
-    print(f"{head} {'predicted':>9} {'memory':>7}")
-    for row in rows:
-        memory = row["memory vs torch SGD"]
-        print(
-            f"{row['model']:<7} {row['batch']:>5}  {row['step']:<34} {row['ms']:>9.3f} "
-            f"{row['vs torch SGD']:>7.2f} {row['vs ours']:>7.2f} {row['multiply-adds']:>9.2f} "
-            f"{'' if memory is None else f'{memory:.3f}':>7}"
-        )
 
 
 if __name__ == "__main__":

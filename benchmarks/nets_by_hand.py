@@ -10,11 +10,10 @@ What it takes over SGD is the price of so many calls; what SCCD takes over the l
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 
 import nets_models
 from cyclade.optim import SCCD
+from measuring import command_line, in_turns
 
 LR = 1e-3
 Stage = tuple[Callable[[Tensor, Tensor, Tensor], Tensor], Any]
@@ -31,7 +31,7 @@ Stage = tuple[Callable[[Tensor, Tensor, Tensor], Tensor], Any]
 
 def main() -> None:
     """Time the three on both nets and print the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = command_line(__doc__, csv="")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--batch", type=int, default=8, help="images for LeNet (default 8)")
     parser.add_argument("--repeats", type=int, default=40, help="times ten steps (default 40)")
@@ -74,20 +74,10 @@ def measured(make: Callable[[], nn.Module], x: Tensor, y: Tensor, repeats: int) 
         "torch SGD": simultaneous, "by hand": lambda: cycle(stages, x, y),
         "SCCD": lambda: opt.step(x, y),
     }  # fmt: skip
-    found: dict[str, list[float]] = {name: [] for name in steps}
     # On a shared core a long reading is sure to be interrupted, so there it is one step.
-    steps_each = 10 if x.is_cuda else 1
-    for repeat in range(20 + repeats * 10 // steps_each):
-        for name, step in steps.items():
-            if x.is_cuda:
-                torch.cuda.synchronize()
-            begun = time.perf_counter()
-            for _ in range(steps_each):
-                step()
-            if x.is_cuda:
-                torch.cuda.synchronize()
-            if repeat >= 20:
-                found[name].append((time.perf_counter() - begun) / steps_each)
+    each = 10 if x.is_cuda else 1
+    read = partial(nets_models.seconds, each=each)
+    found = in_turns(steps, max(2, repeats * 10 // each), warm=20, one=read)
     return {name: statistics.quantiles(times, n=10)[0] for name, times in found.items()}
 
 

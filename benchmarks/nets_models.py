@@ -1,10 +1,14 @@
-"""The models of `benchmarks/nets.py`, written as people write them."""
+"""Models for benchmarks of nets, written as people write them; and the time of a step."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -12,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from studies.deep import networks
 from studies.deep.networks import ResNet18
 
-__all__ = ["GPT", "LeNet", "ResNet18"]
+__all__ = ["GPT", "LeNet", "ResNet18", "seconds"]
 
 
 class LeNet(nn.Module):
@@ -40,3 +44,14 @@ class GPT(networks.GPT):
         """Scores of the next token."""
         x = self.layers(self.tokens(idx) + self.positions)
         return self.head(self.norm(x[:, -1]))
+
+
+def seconds(step: Callable[[], Any], each: int = 1) -> float:
+    """Seconds of a step by the clock, the mean of so many; a GPU has done its work by then."""
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else int
+    wait()
+    begun = time.perf_counter()
+    for _ in range(each):
+        step()
+    wait()
+    return (time.perf_counter() - begun) / each

@@ -13,14 +13,10 @@ which the lower counts. With `--no-hops` our fit does without its hops to other 
 
 from __future__ import annotations
 
-import argparse
-import csv
-import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +24,8 @@ import scipy.sparse as sp
 
 from cyclade.linear import penalties, solve
 from cyclade.linear.tuning import Tuning
+from measuring import command_line, timed
+from tables import write_csv
 
 TOLERANCE = 1e-5  # of λ, on the distance to stationarity
 SAME = 0.01
@@ -141,9 +139,8 @@ def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> dict[st
         problem = make(seed)
         penalty, found = problem.penalty(name), []
         for k, solver in enumerate((us, peer)):
-            start = time.process_time()
-            x = solver(problem, name)
-            seconds[k] += time.process_time() - start
+            took, x = timed(partial(solver, problem, name))
+            seconds[k] += took
             found.append(problem.objective(x, penalty))
         ratio = found[0] / found[1]
         worst = max(worst, ratio)
@@ -163,12 +160,11 @@ def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> dict[st
 
 def main() -> None:
     """Read the arguments, warm up both solvers, and compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--penalties", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--problems", type=int, default=60)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first problem")
     parser.add_argument("--no-hops", action="store_true", help="ours without hops to other λ")
-    parser.add_argument("--csv", type=Path, help="where to write the counts")
     parser.add_argument("--every", action="store_true", help="a line for every problem")
     parser.add_argument("--literal", action="store_true", help="against the literal descent")
     arguments = parser.parse_args()
@@ -188,11 +184,7 @@ def main() -> None:
             us(make(seed), name), peer(make(seed), name)
         seeds = range(arguments.first, arguments.first + arguments.problems)
         rows.append(compare(name, seeds, us, peer, arguments.every))
-    if arguments.csv:
-        with arguments.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+    write_csv(arguments.csv, rows)
 
 
 if __name__ == "__main__":

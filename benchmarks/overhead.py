@@ -25,23 +25,21 @@ Times are medians over interleaved repeats, per block. Targets: at most 1.3 time
 
 from __future__ import annotations
 
-import argparse
-import csv
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1, Fixed, Forward, Full, Layout, Page, PerBlock, iterate, start
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.oracles.counting import Counting, CountingProx
 from cyclade.oracles.user import UserOracle
+from measuring import command_line
+from tables import printed
 
 ROWS, LAM = 200, 1e-3
 SIZES = (1, 10, 100, 1000, 10_000)
@@ -258,78 +256,54 @@ def measure(loops: list[Callable[[], Iterator[Any]]], m: int, repeats: int) -> l
     return [float(np.median(each)) for each in times]
 
 
-def measure_separable(size: int, vro: bool, repeats: int) -> list[float]:
+def separable(size: int, vro: bool, repeats: int) -> list[float]:
     """The library's loop and the bare one on blocks of `size` coordinates."""
     m = max(4, min(50, 20_000 // size))
     problem = Separable(size, m)
-    loops: list[Callable[[], Iterator[Any]]] = [
-        lambda: ours(problem, vro),
-        lambda: bare(problem, vro),
-    ]
+    loops = [partial(loop, problem, vro) for loop in (ours, bare)]
     check(loops, cycles=12)
     return measure(loops, m, repeats)
 
 
-def measure_chain(given: str, repeats: int) -> list[float]:
+def chained(given: str, repeats: int) -> list[float]:
     """The library's loop and the bare one on blocks of one."""
+    short, long = (
+        [partial(loop, Chain(m), given) for loop in (our_chain, bare_chain)] for m in (50, LINKS)
+    )
+    check(short, cycles=12)
+    return measure(long, LINKS, repeats)
 
-    def loops(m: int) -> list[Callable[[], Iterator[Any]]]:
-        chain = Chain(m)
-        return [lambda: our_chain(chain, given), lambda: bare_chain(chain, given)]
 
-    check(loops(50), cycles=12)
-    return measure(loops(LINKS), LINKS, repeats)
+def lines(repeats: int) -> Iterator[dict[str, Any]]:
+    """The rows of the table, in microseconds a block."""
+    for name, vro in (("P-CCD", False), ("VRO-CCD", True)):
+        for size in SIZES:
+            yield row(name, size, *separable(size, vro, repeats))
+    for given in ("jac", "block_jac", "sweep"):
+        yield row(f"chain, {given}", 1, *chained(given, min(repeats, 7)))
+
+
+def row(method: str, block: int, own: float, bare: float) -> dict[str, Any]:
+    """One of them."""
+    return {
+        "method": method, "block": block, "iterate_us": 1e6 * own, "bare_us": 1e6 * bare,
+        "ratio": own / bare, "extra_us": 1e6 * (own - bare),
+    }  # fmt: skip
 
 
 def main() -> None:
-    """Measure, print, save."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure, print, save; say whether the targets are met."""
+    parser = command_line(__doc__)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--csv", type=Path, help="where to save the table")
     options = parser.parse_args()
-    rows = []
     with threadpool_limits(1):  # one thread: what is measured is the loop
-        for name, vro in (("P-CCD", False), ("VRO-CCD", True)):
-            for size in SIZES:
-                a, b = measure_separable(size, vro, options.repeats)
-                rows.append((name, size, 1e6 * a, 1e6 * b, a / b, 1e6 * (a - b)))
-        for given in ("jac", "block_jac", "sweep"):
-            a, b = measure_chain(given, min(options.repeats, 7))
-            rows.append((f"chain, {given}", 1, 1e6 * a, 1e6 * b, a / b, 1e6 * (a - b)))
-    show(rows)
-    if options.csv:
-        options.csv.parent.mkdir(parents=True, exist_ok=True)
-        with options.csv.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["method", "block", "iterate_us", "bare_us", "ratio", "extra_us"])
-            writer.writerows((n, s, *(f"{v:.4g}" for v in values)) for n, s, *values in rows)
-
-
-def show(rows: list[tuple[str, int, float, float, float, float]]) -> None:
-    """The tables, and whether the targets are met."""
-    chain = [row for row in rows if row[0].startswith("chain")]
-    separable = [row for row in rows if row not in chain]
-    console = Console()
-    console.print(table_of(separable, f"Time per block (µs), {ROWS} rows, l1, one thread"))
-    worst = max(ratio for _, size, _, _, ratio, _ in separable if size == TARGET_SIZE)
-    met = "met" if worst <= TARGET else "not met"
-    console.print(f"Target {TARGET}x at {TARGET_SIZE:,} coordinates a block: {met} ({worst:.2f}x)")
-    console.print(table_of(chain, f"Time per block (µs), {LINKS:,} blocks, l1, one thread"))
-    worst = max(row[4] for row in chain)
-    met = "met" if worst <= TARGET_LINKS else "not met"
-    console.print(f"Target {TARGET_LINKS:g}x at {LINKS:,} blocks of one: {met} ({worst:.2f}x)")
-
-
-def table_of(rows: list[tuple[str, int, float, float, float, float]], title: str) -> Table:
-    """One table."""
-    table = Table(title=title)
-    for column in ("method", "block", "iterate", "bare loop", "ratio", "extra"):
-        table.add_column(column, justify="left" if column == "method" else "right")
-    for name, size, a, b, ratio, extra in rows:
-        style = "bold" if size == TARGET_SIZE else ""
-        table.add_row(name, f"{size:,}", f"{a:.1f}", f"{b:.1f}", f"{ratio:.2f}", f"{extra:.1f}",
-                      style=style)  # fmt: skip
-    return table
+        rows = printed(lines(options.repeats), options.csv)
+    for target, size, many in ((TARGET, TARGET_SIZE, False), (TARGET_LINKS, 1, True)):
+        chosen = [r for r in rows if r["method"].startswith("chain") == many and r["block"] == size]
+        worst = max(r["ratio"] for r in chosen)
+        what = f"{LINKS:,} blocks of one" if many else f"{size:,} coordinates a block"
+        met = "met" if worst <= target else "not met"
+        print(f"Target {target:g}x at {what}: {met} ({worst:.2f}x)")
 
 
 if __name__ == "__main__":

@@ -13,15 +13,13 @@ beside a step of torch's SGD.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import os
 import platform
-import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +33,7 @@ import scipy.sparse as sp
 import cyclade
 import tables
 from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
+from measuring import command_line, in_turns, medians
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "quick.csv"
 PEERS = ("scikit_learn", "celer_", "skglm_")
@@ -44,7 +43,7 @@ LINEAR = (  # a kind, a design, and λ_max over λ
     ("logistic", "wide", 10), ("logistic", "sparse", 10),
 )  # fmt: skip
 TURNS, LIMIT, LOST = 3, 8.0, 2 / 3
-Timed = Callable[[], float]
+Fits = dict[str, Callable[[], Any]]
 
 
 def design(name: str, kind: str) -> tuple[Any, Any]:
@@ -58,12 +57,12 @@ def design(name: str, kind: str) -> tuple[Any, Any]:
     return X, np.where(y > 0, 1.0, -1.0) if kind == "logistic" else y
 
 
-def linear(kind: str, name: str, place: int) -> dict[str, Timed]:
-    """The solvers that reach the accuracy; each is a function that fits and gives its seconds."""
+def linear(kind: str, name: str, place: int) -> Fits:
+    """The solvers that reach the accuracy; each is a function that fits."""
     problem = Problem(kind, *design(name, kind))
     lam = problem.lam_max / place
     best = float("nan")
-    found: dict[str, Timed] = {}
+    found: Fits = {}
     for peer in ("ours", *PEERS):
         solver = import_module(f"linear_peers.{peer}")
         if find_spec(solver.MODULE) is None or not solver.can(problem, False):
@@ -81,23 +80,14 @@ def linear(kind: str, name: str, place: int) -> dict[str, Timed]:
             else:
                 far = problem.distance(x, lam) / (STATIONARY * lam)
             if far <= 1.0:
-                found[solver.NAME] = _timed(solver.fit, mine, lam, tol)
+                found[solver.NAME] = partial(solver.fit, mine, lam, tol)
                 break
             if time.process_time() - began > LIMIT:
                 break
     return found
 
 
-def _timed(call: Callable[..., Any], *arguments: Any) -> Timed:
-    def seconds() -> float:
-        began = time.process_time()
-        call(*arguments)
-        return time.process_time() - began
-
-    return seconds
-
-
-def smooth() -> dict[str, Timed]:
+def smooth() -> Fits:
     """Ridge logistic regression as a function, to 1e-6 of its value."""
     from scipy.optimize import minimize
 
@@ -119,12 +109,12 @@ def smooth() -> dict[str, Timed]:
     for name, fit in fits.items():
         for tol in (10.0**-k for k in range(1, 13)):
             if fun(fit(tol)) - best <= ACCURACY * best:
-                found[name] = _timed(fit, tol)
+                found[name] = partial(fit, tol)
                 break
     return found
 
 
-def net() -> dict[str, Timed]:
+def net() -> Fits:
     """Twenty steps on a small net; a cycle costs more than a step, so the ratio is below 1."""
     import torch
 
@@ -145,12 +135,12 @@ def net() -> dict[str, Timed]:
         theirs.step()
 
     return {
-        "cyclade": _timed(lambda: [ours.step(x, y) for _ in range(20)]),
-        "torch": _timed(lambda: [step() for _ in range(20)]),
+        "cyclade": lambda: [ours.step(x, y) for _ in range(20)],
+        "torch": lambda: [step() for _ in range(20)],
     }
 
 
-LINES: dict[str, Callable[[], dict[str, Timed]]] = {
+LINES: dict[str, Callable[[], Fits]] = {
     **{f"{k} {name} /{at}": lambda k=k, n=name, at=at: linear(k, n, at) for k, name, at in LINEAR},
     "minimize": smooth,
     "SCCD step": net,
@@ -163,22 +153,13 @@ def measured(only: str) -> dict[str, tuple[float, str, float]]:
     for line, make in LINES.items():
         if only in line:
             solvers = make()
-            times: dict[str, list[float]] = {name: [] for name in solvers}
-            for _ in range(TURNS):
-                for name, fit in solvers.items():
-                    times[name].append(fit())
-            medians = {name: statistics.median(some) for name, some in times.items()}
-            ours = medians.pop("cyclade")
-            peer = min(medians, key=medians.__getitem__, default="none")
-            found[line] = (ours, peer, medians.get(peer, float("nan")) / ours)
+            times = medians(in_turns(solvers, TURNS, warm=0))
+            ours = times.pop("cyclade")
+            peer = min(times, key=times.__getitem__, default="none")
+            found[line] = (ours, peer, times.get(peer, float("nan")) / ours)
             cells = (line, f"{ours:.3f}", peer, f"{found[line][2]:.2f}")
             print(tables.line(cells), flush=True)
     return found
-
-
-def released(path: Path) -> list[dict[str, str]]:
-    """The rows of the table, the last release last."""
-    return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
 
 
 def fallen(found: dict[str, tuple[float, str, float]], last: dict[str, str]) -> list[str]:
@@ -192,7 +173,7 @@ def fallen(found: dict[str, tuple[float, str, float]], last: dict[str, str]) -> 
 
 def main() -> None:
     """Measure, print, compare, record."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, csv="")
     parser.add_argument("--only", default="", help="a word of the lines to measure")
     parser.add_argument("--csv", type=Path, default=TABLE, help="the table of releases")
     parser.add_argument("--check", action="store_true", help="compare with the last release")
@@ -201,7 +182,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(tables.table(("line", "CPU seconds", "fastest peer", "peer / ours")), flush=True)
     found = measured(options.only)
-    before = released(options.csv)
+    before = tables.read_csv(options.csv)
     if options.record:
         row = {
             "version": cyclade.__version__, "python": platform.python_version(),
@@ -209,12 +190,7 @@ def main() -> None:
             **{line: f"{ratio:.2f}" for line, (_, _, ratio) in found.items()},
         }  # fmt: skip
         kept = [old for old in before if old["version"] != row["version"]]
-        with options.csv.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(
-                file, ["version", "python", "machine", *LINES], restval="", lineterminator="\n"
-            )
-            writer.writeheader()
-            writer.writerows([*kept, row])
+        tables.write_csv(options.csv, [*kept, row], ["version", "python", "machine", *LINES])
     if options.check and before:
         wrong = fallen(found, before[-1])
         print(*(f"slower: {line}" for line in wrong), sep="\n")

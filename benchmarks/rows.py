@@ -15,11 +15,9 @@ are medians over seeds, of one thread; the contestants take turns, as machines h
 
 from __future__ import annotations
 
-import argparse
-import csv
-import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +29,8 @@ from cyclade.linear import losses, solve
 from cyclade.linear.penalties import L1, MCP, ElasticNet
 from cyclade.rows.fit import solve_rows
 from linear_peers.problems import table
+from measuring import command_line, timed
+from tables import write_csv
 
 LEVELS = (1e-3, 1e-4, 1e-5)
 EPOCHS = (1, 2, 3, 4, 5, 7, 9, 12, 16, 22, 30, 40)
@@ -165,9 +165,8 @@ def race(line: Line, folder: Path | None, seeds: int, n: int | None) -> Iterator
             run, efforts = runs[name]
             trail = []
             for effort in efforts:
-                begun = time.process_time()
-                x = run(effort, seed)
-                trail.append((effort, time.process_time() - begun, F(np.asarray(x, float).ravel())))
+                took, x = timed(partial(run, effort, seed))
+                trail.append((effort, took, F(np.asarray(x, float).ravel())))
                 done = trail[-1][2] - best <= LEVELS[-1] * (start - best)
                 if done or sum(s for _, s, _ in trail) > LIMIT:
                     break
@@ -191,9 +190,7 @@ def race(line: Line, folder: Path | None, seeds: int, n: int | None) -> Iterator
 
 def main() -> None:
     """Read the command line, run, write the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__, csv="")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[], help="how names of lines begin")
@@ -210,11 +207,7 @@ def main() -> None:
         cells = [f"{r['method']} {r['level']}: {r['epochs']} {r['seconds']} s" for r in rows[-12:]
                  if r["line"] == line.name]  # fmt: skip
         print(line.name, "; ".join(cells), flush=True)
-        if options.out:
-            with options.out.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, rows[0])
-                writer.writeheader()
-                writer.writerows(rows)
+        write_csv(options.out, rows)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ medians over the seeds. PAGE and SGD move all blocks at once, so they have no or
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -32,14 +31,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1
 from cyclade.experiments.report.figures import smaller
 from cyclade.problems import LogisticRegression
+from measuring import command_line
+from tables import table, write_csv
 
 ALPHA, LAM = 1e-2, 1e-3
 BLOCKS = {"digits": 12, "a9a": 12, "w8a": 15}
@@ -115,7 +114,7 @@ def _every(job: Job, p: LogisticRegression) -> int:
     return max(1, round(p.n / (4 * cost * (p.layout.m if job.order == "greedy" else 1))))
 
 
-def compete(dataset: str, options: argparse.Namespace, console: Console) -> list[list[Run]]:
+def compete(dataset: str, options: argparse.Namespace) -> list[list[Run]]:
     """All runs on one data set, grouped by (method, order), each at its chosen η."""
     epochs = options.epochs or EPOCHS.get(dataset, 40.0)
     common = {"dataset": dataset, "data_dir": options.data_dir, "target": options.target,
@@ -126,14 +125,14 @@ def compete(dataset: str, options: argparse.Namespace, console: Console) -> list
         for eta in grid
         for seed in TUNING_SEEDS[: _seeds(method, "forward", len(TUNING_SEEDS))]
     ]
-    tuned = _all(tuning, options.jobs, f"{dataset}: η", console)
+    tuned = _all(tuning, options.jobs, f"{dataset}: η")
     chosen = {method: _best([r for r in tuned if r.job.method == method]) for method in GRIDS}
     groups = [
         [Job(method=method, order=order, eta=chosen[method], seed=seed, **common)
          for seed in range(_seeds(method, order, options.seeds))]
         for method in GRIDS for order in (ORDERS if "CCD" in method else ORDERS[:1])
     ]  # fmt: skip
-    runs = iter(_all([job for group in groups for job in group], options.jobs, dataset, console))
+    runs = iter(_all([job for group in groups for job in group], options.jobs, dataset))
     return [[next(runs) for _ in group] for group in groups]
 
 
@@ -153,11 +152,11 @@ def _best(runs: list[Run]) -> float:
     return min({r.job.eta for r in runs}, key=medians)
 
 
-def _all(jobs: list[Job], workers: int, label: str, console: Console) -> list[Run]:
+def _all(jobs: list[Job], workers: int, label: str) -> list[Run]:
     if workers == 1:
-        return [run(job) for job in track(jobs, label, console=console)]
+        return [run(job) for job in track(jobs, label)]
     with ProcessPoolExecutor(workers) as pool:
-        done = track(pool.map(run, jobs), label, total=len(jobs), console=console)
+        done = track(pool.map(run, jobs), label, total=len(jobs))
         return list(done)
 
 
@@ -183,22 +182,15 @@ def rows(groups: list[list[Run]]) -> list[dict[str, Any]]:
     return out
 
 
-def show(table_rows: list[dict[str, Any]], title: str, console: Console) -> None:
-    """Print the table."""
-    table = Table(title=title)
-    for column in ("method", "order", "η", "component gradients / n", "range", "reached", "F"):
-        left = column in ("method", "order", "component gradients / n")
-        table.add_column(column, justify="left" if left else "right")
-    last = None
-    for row in table_rows:
-        if last not in (None, row["method"]):
-            table.add_section()
-        last = row["method"]
-        table.add_row(
-            row["method"], row["order"], f"{row['eta']:g}", figure(row), _range(row),
-            f"{row['reached']}/{row['seeds']}", f"{row['F']:.5f}",
-        )  # fmt: skip
-    console.print(table)
+def shown(table_rows: list[dict[str, Any]]) -> str:
+    """The table to read."""
+    head = ("method", "order", "η", "component gradients / n", "range", "reached", "F")
+    cells = [
+        (row["method"], row["order"], f"{row['eta']:g}", figure(row), _range(row),
+         f"{row['reached']}/{row['seeds']}", f"{row['F']:.5f}")
+        for row in table_rows
+    ]  # fmt: skip
+    return table(head, cells)
 
 
 def figure(row: dict[str, Any]) -> str:
@@ -213,15 +205,6 @@ def _range(row: dict[str, Any]) -> str:
         return ""
     most = f"{row['most']:.1f}" if math.isfinite(row["most"]) else "∞"
     return f"{row['least']:.1f}–{most}"
-
-
-def save_csv(table_rows: list[dict[str, Any]], path: Path) -> None:
-    """Write the table."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(table_rows[0]))
-        writer.writeheader()
-        for row in table_rows:
-            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
 COLOURS = {
@@ -282,7 +265,7 @@ def _bars(axes: Any, groups: list[list[Run]]) -> None:
 
 def main() -> None:
     """Run, print and save, one data set after another."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, csv="")
     parser.add_argument("datasets", nargs="*", default=["digits"], help="digits, a9a, w8a, …")
     parser.add_argument("--data-dir", type=Path, help="a folder of npz tables")
     parser.add_argument("--out", type=Path, default=Path("out"), help="where CSV and PNG go")
@@ -291,20 +274,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    console = Console()
     options.out.mkdir(parents=True, exist_ok=True)
     for dataset in options.datasets:
-        groups = compete(dataset, options, console)
+        groups = compete(dataset, options)
         p = problem(dataset, options.data_dir)
         title = (
             f"{dataset}: n = {p.n:,}, d = {p.d}, m = {p.layout.m}; to dist² ≤ {options.target:g}, "
             f"at most {groups[0][0].job.epochs:g} n"
         )
         table_rows = rows(groups)
-        show(table_rows, title, console)
-        save_csv(table_rows, options.out / f"samples-{dataset}.csv")
+        print(title, shown(table_rows), sep="\n\n")
+        write_csv(options.out / f"samples-{dataset}.csv", table_rows, digits=6)
         save_picture(groups, title, options.target, options.out / f"samples-{dataset}.png")
-        console.print(f"saved {options.out}/samples-{dataset}.csv and .png")
+        print(f"saved {options.out}/samples-{dataset}.csv and .png")
 
 
 def _load(name: str, data_dir: Path | None) -> tuple[Any, Any]:

@@ -11,13 +11,11 @@ default. A constant that moves no line by more than the noise is a candidate to 
 
 from __future__ import annotations
 
-import argparse
-import csv
 import dataclasses
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,8 @@ from cyclade.linear import losses, path, penalties, solve
 from cyclade.linear.tuning import CostModel, Tuning
 from linear_peers import kinds, ours, problems
 from linear_peers.problems import SYNTHETIC, Problem
+from measuring import command_line, in_turns, seconds
+from tables import read_csv, write_csv
 
 FIELDS = ("constant", "value", "variant", "lines", "median", "slowest", "fastest", "line")
 Case = Callable[[Tuning], Any]
@@ -143,44 +143,30 @@ def scaled(value: Any, factor: float) -> Any:
     return value * factor
 
 
-def seconds(run: Case, tuning: Tuning) -> tuple[float, Any]:
-    """CPU seconds of one run, and its result."""
-    begin = time.process_time()
-    found = run(tuning)
-    return time.process_time() - begin, found
-
-
 def compare(run: Case, base: Any, tuning: Tuning, rounds: int) -> float | None:
     """Median of the variant's seconds over the default's; None where the result is the same."""
-    if np.array_equal(seconds(run, tuning)[1], base):
+    if np.array_equal(run(tuning), base):
         return None
-    ratios = []
-    for _ in range(rounds):
-        before = seconds(run, Tuning())[0]
-        ratios.append(seconds(run, tuning)[0] / before)
-    return statistics.median(ratios)
+    times = in_turns({one: partial(run, one) for one in (Tuning(), tuning)}, rounds, warm=0)
+    before, after = times.values()
+    return statistics.median(b / a for a, b in zip(before, after, strict=True))
 
 
 def main() -> None:
     """Read the command line and run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
     parser.add_argument("--by", type=float, default=2.0, help="factor between values")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="constants, by name")
-    parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     chosen = dict(cases(options.data_dir))
     base = {name: run(Tuning()) for name, run in chosen.items()}
     for name, run in chosen.items():
-        print(f"{name:34s} {min(seconds(run, Tuning())[0] for _ in range(2)):8.3f} s", flush=True)
-    rows: list[dict[str, Any]] = []
-    if options.csv and options.csv.exists():  # go on where the last run stopped
-        with options.csv.open() as file:
-            rows = list(csv.DictReader(file))
+        least = min(seconds(partial(run, Tuning())) for _ in range(2))
+        print(f"{name:34s} {least:8.3f} s", flush=True)
+    rows: list[dict[str, Any]] = [*read_csv(options.csv)]  # it goes on where it stopped
     done = {(row["constant"], row["variant"]) for row in rows}
     for constant, value, changed, tuning in variants(options.by):
         if (constant, str(changed)) in done or (options.only and constant not in options.only):
@@ -196,11 +182,7 @@ def main() -> None:
         row = summary(constant, value, changed, found)
         rows.append(row)
         print(*(f"{v:.3g}" if isinstance(v, float) else v for v in row.values()), flush=True)
-        if options.csv:
-            with options.csv.open("w", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+        write_csv(options.csv, rows, FIELDS)
 
 
 def summary(constant: str, value: Any, changed: Any, found: dict[str, float]) -> dict[str, Any]:

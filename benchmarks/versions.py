@@ -10,30 +10,28 @@ lines, as in ``--only "lasso|mcp" dense /10``; a second run goes on where the fi
 
 from __future__ import annotations
 
-import argparse
-import csv
 import os
 import statistics
 import sys
 from pathlib import Path
 
 from linear import ENVIRONMENT, HERE, Line, Run, Served
+from measuring import command_line
+from tables import read_csv, write_csv
 
 SHORT_ROUNDS = 51  # of fits of milliseconds, which swing more
 FIELDS = ("line", "old_s", "new_s", "new_over_old", "rounds", "old_tol", "new_tol")
 
 
-class Version(Served):
+def version(run: Run, tree: Path, line: Line) -> Served:
     """A worker on one source tree."""
-
-    def __init__(self, run: Run, tree: Path, line: Line) -> None:
-        paths = os.pathsep.join([str(tree.resolve() / "src"), str(HERE)])
-        super().__init__(run, "ours", line, ENVIRONMENT | {"PYTHONPATH": paths})
+    paths = os.pathsep.join([str(tree.resolve() / "src"), str(HERE)])
+    return Served(run.command("ours", line, "--serve"), ENVIRONMENT | {"PYTHONPATH": paths})
 
 
 def duel(run: Run, line: Line, trees: list[Path], rounds: int) -> dict[str, object] | None:
     """Medians of the two on one line; None where one of them does not get there."""
-    workers = [Version(run, tree, line) for tree in trees]
+    workers = [version(run, tree, line) for tree in trees]
     try:
         if not all(worker.ready for worker in workers):
             print(f"{line[0]:34s} {[worker.record['status'] for worker in workers]}", flush=True)
@@ -55,9 +53,7 @@ def duel(run: Run, line: Line, trees: list[Path], rounds: int) -> dict[str, obje
 
 def main() -> None:
     """Read the command line and run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
@@ -66,16 +62,12 @@ def main() -> None:
     parser.add_argument("--without", nargs="*", default=[], help="lines to leave out, by name")
     parser.add_argument("--duel", type=int, default=5, metavar="ROUNDS")
     parser.add_argument("--limit", type=float, default=60.0)
-    parser.add_argument("--csv", type=Path)
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
     options = parser.parse_args()
     options.redo, options.peer_python, options.solvers = [], [], ["ours"]
     options.repeats = 1
     run = Run(options)
-    rows: dict[str, dict[str, object]] = {}
-    if options.csv and options.csv.exists():
-        with options.csv.open() as file:
-            rows = {row["line"]: dict(row) for row in csv.DictReader(file)}
+    rows: dict[str, dict[str, object]] = {r["line"]: dict(r) for r in read_csv(options.csv)}
     for line in run.lines():
         if line[0] in rows or line[0] in options.without or not run.ensure_reference(line):
             continue
@@ -83,11 +75,7 @@ def main() -> None:
         if row is None:
             continue
         rows[line[0]] = row
-        if options.csv:
-            with options.csv.open("w", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows.values())
+        write_csv(options.csv, rows.values(), FIELDS)
     ratios = sorted(float(str(row["new_over_old"])) for row in rows.values())
     if not ratios:
         sys.exit("no line was measured")

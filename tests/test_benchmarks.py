@@ -28,7 +28,6 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "minimize": "--repeats 1 --only nmf",
     "net_defaults": "--tasks digits --methods SCCD --epochs 1 --seeds 1",
     "net_routes": "resnet18",
-    "net_rules": "--tasks digits --rules clip --seeds 0",
     "nets": "--models lenet --repeats 1 --batch 64",
     "nets_by_hand": "--repeats 1",
     "nonconvex": "--problems 1 --penalties mcp",
@@ -41,7 +40,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "tuning": "--only newton --rounds 1",
     "versions": f"ROOT ROOT {LASSO} --duel 1",
 }
-PARTS = {"figures_benchmarks", "figures_results", "nets_models", "tables"}  # imported by others
+PARTS = {"figures_benchmarks", "figures_results", "measuring", "nets_models", "tables"}  # imported
 TESTED = {"pages"}  # in tests/experiments/test_report_claims.py: it writes into docs
 
 

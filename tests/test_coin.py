@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.experiments.draws import Coins
+from cyclade.experiments.data import Coins
 from cyclade.optim import PageBatchSampler
 from cyclade.rows.setup import Queue
 from cyclade.sampling.samplers import ALL, Page, coin, page_defaults

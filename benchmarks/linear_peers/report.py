@@ -1,13 +1,13 @@
-"""One table (CSV and Markdown) and one picture from the records of a run."""
+"""Tables and one picture from the records of a run."""
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 from pathlib import Path
 from typing import Any
 
+import tables
 from tables import table
 
 US = "cyclade"
@@ -22,30 +22,23 @@ engine's last change; `least` and `most` are the ratios of single repeats, where
 BAR = 1.5
 
 
-def write_csv(records: Records, path: Path) -> None:
+def write_records(records: Records, path: Path) -> None:
     """Every record, one row each."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for record in records:
-            if record["status"] != "cannot":
-                writer.writerow([_short(record.get(name, "")) for name in COLUMNS])
+    tables.write_csv(path, (r for r in records if r["status"] != "cannot"), COLUMNS, digits=10)
 
 
-def read_csv(path: Path) -> Records:
+def read_records(path: Path) -> Records:
     """The records of a table."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [{k: v for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
     words = ("line", "solver", "status")
-    return [{k: v if k in words else float(v) for k, v in row.items()} for row in rows]
+    return [
+        {k: v if k in words else float(v) for k, v in row.items() if v != ""}
+        for row in tables.read_csv(path)
+    ]
 
 
 def read_notes(path: Path) -> Notes:
     """What is to be said of single lines; nothing without the file."""
-    if not path.exists():
-        return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        return {row["line"]: row for row in csv.DictReader(file)}
+    return {row["line"]: row for row in tables.read_csv(path)}
 
 
 def lines_of(records: Records) -> list[str]:
@@ -107,47 +100,11 @@ def summary(records: Records, notes: Notes | None = None) -> str:
     return text
 
 
-def write_markdown(
-    records: Records, path: Path, about: dict[str, Any], notes: Notes | None = None
-) -> None:
-    """The table people read; `python benchmarks/figures.py` fills its marked spots again."""
-    gigabytes = round(about["bandwidth"] / 1e9, 1)
-    out = [
-        "# Linear models beside their peers",
-        "",
-        f"{about['machine']}; one thread; CPU seconds of a fit, the data in memory, to relative "
-        "suboptimality 1e-6 (MCP, Cauchy: dist(∂F, 0) ≤ 1e-4 λ), every solver at the loosest of "
-        "its own tolerances that gets there, median of repeats. `ratio` is best peer / cyclade. "
-        "`over` did not get there within the limit, `missed` not at any tolerance. "
-        "`x limit` is our time over what reading the bytes of our passes takes at the "
-        f"{gigabytes} GB/s measured here.",
-        "",
-        f"**All lines.** <!-- fig:linear summary -->{summary(records, notes)}<!-- /fig -->",
-        "",
-        "![times of the peers by data set, in units of ours](linear.png)",
-        "",
-        f"<!-- fig:linear table {gigabytes} -->",
-        "",
-        markdown_table(records, gigabytes, notes or {}),
-        "",
-        "<!-- /fig -->",
-        "",
-        "The bytes are a model (a read of X for every check of all columns, and of the working set "
-        "for every cycle; of a path the least of it: one check a λ, and the support), not a "
-        "measurement: cycles that stay in the cache or in single precision, and checks on a path "
-        "that leave out columns proven to rest, read less, so `x limit` can be below 1. The limit "
-        "of each record is in the CSV (`limit_s`; paths get three times that).",
-    ]
-    if about["note"]:
-        out += ["", "## About this run", "", about["note"]]
-    out += [
-        "",
-        "## First call in a fresh process (seconds, wall)",
-        "",
-        "Wall time, so it shows the load of the machine; it contains the fit itself at the loosest "
-        "tolerance, which for slow solvers is most of it.",
-        "",
-    ]
+def first_calls(records: Records) -> str:
+    """The first call in a fresh process, by the clock: it shows the load of the machine.
+
+    It contains the fit itself at the loosest tolerance, which for slow solvers is most of it.
+    """
     rows = []
     for solver in dict.fromkeys(r["solver"] for r in records):
         own = [r for r in records if r["solver"] == solver]
@@ -157,9 +114,7 @@ def write_markdown(
             middle = firsts[len(firsts) // 2]
             found = (imports[len(imports) // 2], middle, firsts[-1])
             rows.append([solver, *(f"{x:.{n}f}" for x, n in zip(found, (2, 3, 2), strict=True))])
-    out.append(table(("solver", "import", "first fit, median over lines", "largest"), rows))
-    out += ["", "Versions: " + ", ".join(f"{k} {v}" for k, v in about["versions"].items()) + "."]
-    path.write_text("\n".join(out) + "\n")
+    return table(("solver", "import", "first fit, median over lines", "largest"), rows)
 
 
 def markdown_table(records: Records, gigabytes: float, notes: Notes) -> str:
@@ -238,10 +193,6 @@ def draw(records: Records, path: Path, notes: Notes | None = None) -> None:
     figure.savefig(path, dpi=120, metadata={"Software": None})
     path.write_bytes(smaller(path.read_bytes()))
     plt.close(figure)
-
-
-def _short(value: Any) -> Any:
-    return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def _order(record: dict[str, Any]) -> tuple[bool, float]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from synthetic import cifar, expect, write
 from test_command_line import failing
 from test_reproduce import TINY, contents
 
@@ -87,58 +85,6 @@ def test_which_plans_are_made(
     assert printed.count("the table") == len(made) - ("table1" in made)  # it has only times
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["reproduce", "fig1", "--dataset", "imagenet"], "unknown data set 'imagenet'"),
-        (["study", "batch", "--seeds", "0"], "seeds must be from 1 to 1000000, got 0"),
-        (["reproduce", "fig1", "--quick", "--jobs", "0"], "jobs must be from 1 to 1024, got 0"),
-        (["reproduce", "fig1", "--quick", "--device", "tpu"], "device must be 'auto'"),
-        (["reproduce", "fig-vr", "--data-dir", "nowhere"], "not found below nowhere"),
-        (["tune", "--methods", "Adam"], "method must be one of 'SGD'"),
-        (["tune", "--set", "speed=1"], "unknown key 'speed'"),
-        (["tune", "--set", "dataset=imagenet"], "dataset must be one of"),
-        (["tune", "--set", "dataset=mnist", "--data-dir", "nowhere"], "not found below nowhere"),
-        (["tune", "--held-out", "1.5"], "held_out must be in (0, 1), got 1.5"),
-    ],
-)
-def test_bad_arguments(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert message in failing(capsys, *arguments, "--out", str(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize(
-    "command", [["reproduce", "table1", "--quick"], ["study", "order", "--quick"], ["tune"]]
-)
-def test_no_gpu_for_plans(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = failing(capsys, *command, "--device", "cuda", "--out", str(tmp_path / "out"))
-    assert "no CUDA GPU can be used here" in error
-    assert not (tmp_path / "out").exists()
-
-
-def test_truncated_data_of_plans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    contents_, _, _ = cifar()
-    expect(monkeypatch, "cifar10", contents_)
-    contents_["data_batch_3.bin"] = contents_["data_batch_3.bin"][:5000]
-    write(tmp_path / "cifar-10-batches-bin", contents_)
-    where = ["--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
-    for command in (
-        ["reproduce", "fig1"],
-        ["study", "batch"],
-        ["tune", "--set", "dataset=cifar10"],
-    ):
-        error = failing(capsys, *command, *where, "--device", "cpu")
-        assert "data_batch_3.bin is cut short: 5,000 bytes" in error
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_results_folder_of_another_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,14 +104,6 @@ def test_no_runs_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     failing(capsys, "report", str(tmp_path / "nowhere"))
     failing(capsys, "report", str(tmp_path))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("command", ["tune", "reproduce", "study", "report"])
-def test_help_of_plans_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    assert stop.value.code == 0
-    assert f"example:\n  cyclade {command}" in capsys.readouterr().out
 
 
 def test_the_names_on_the_command_line() -> None:
@@ -232,11 +170,9 @@ def test_seeds_of_plans() -> None:
     assert counted.content()["seeds"] == 3
 
 
-def test_the_epochs_of_table1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_epochs_of_table1() -> None:
     for settings, epochs in ((plans.Settings(), 12), (plans.Settings(epochs=5), 5)):
         assert {c.epochs for c in plans.PAPER["table1"](settings).timed} == {epochs}
-    command = ["reproduce", "table1", "--quick", "--epochs", "1", "--out", str(tmp_path / "out")]
-    assert "table1 needs at least 2 epochs" in failing(capsys, *command)
 
 
 def test_an_estimate_before_long_work(

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade.experiments.data import Split
-from cyclade.experiments.draws import Coins, Draws, Shuffled, distinct
+from cyclade.experiments.data import Coins, Draws, Shuffled, Split, distinct
 
 
 def test_shuffled_epochs_see_every_image_once() -> None:

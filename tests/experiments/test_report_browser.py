@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from made_up_runs import fig1, make
 
-from cyclade.experiments import RunConfig, pack
+from cyclade.experiments import RunConfig
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read, value
 from cyclade.experiments.report.groups import curve
@@ -115,12 +116,48 @@ class Page:
     def errors(self) -> list[Any]:
         return list(self.driver.get_log("browser"))
 
+    def press(self, key: str) -> None:
+        self.driver.switch_to.active_element.send_keys(key)
+
+    @contextmanager
+    def shown(self, *, width: int = 0, **media: Any) -> Iterator[None]:
+        """On another kind of screen, or on paper."""
+        if media:
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        if width:
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+            self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+    def fits(self) -> None:
+        """Nothing scrolls sideways."""
+        inner, whole = self.script("return [innerWidth, document.documentElement.scrollWidth]")
+        assert whole <= inner
+
+
+Open = Callable[[Path], Page]
+
 
 @pytest.fixture
-def page(chromium: Any, root: Path) -> Iterator[Page]:
-    found = Page(chromium, report(root))
-    yield found
-    assert found.errors() == []
+def opened(chromium: Any) -> Iterator[Open]:
+    """Makes the report of a folder and opens it; in the end there were no errors."""
+    pages: list[Page] = []
+
+    def open_page(root: Path) -> Page:
+        pages.append(Page(chromium, report(root)))
+        return pages[-1]
+
+    yield open_page
+    assert pages[-1].errors() == []
+
+
+@pytest.fixture
+def page(opened: Open, root: Path) -> Page:
+    return opened(root)
 
 
 def points(outline: str) -> Any:
@@ -155,13 +192,12 @@ def test_every_figure_draws_every_series(page: Page) -> None:
     assert page.texts("text.y-label") == ["train loss", "test accuracy"] * 2
 
 
-def test_ticks_are_told_apart_however_close(chromium: Any, tmp_path: Path) -> None:
+def test_ticks_are_told_apart_however_close(opened: Open, tmp_path: Path) -> None:
     def close(epoch: int) -> dict[str, float]:
         return {"train_loss": 2.30451 + 1e-5 * epoch, "test_accuracy": 0.1}
 
     make(tmp_path / "a", RunConfig(epochs=3), changed=close)
-    page = Page(chromium, report(tmp_path))
-    assert page.errors() == []
+    page = opened(tmp_path)
     for number in (1, 2):
         ticks = page.texts(f".plot:nth-of-type({number}) text:not(.axis)")
         heights = [tick for tick in ticks if "." in tick]
@@ -318,12 +354,12 @@ def test_pointing_reads_values(page: Page) -> None:
 
 def test_keys_read_values(page: Page) -> None:
     page.script("document.querySelector('.plot svg').focus()")
-    page.driver.switch_to.active_element.send_keys("\ue014")  # arrow right
+    page.press("\ue014")  # arrow right
     assert page.one("#readout").is_displayed()
     first = page.one("#readout").text
-    page.driver.switch_to.active_element.send_keys("\ue014" * 12)
+    page.press("\ue014" * 12)
     assert page.one("#readout").text != first
-    page.driver.switch_to.active_element.send_keys("\ue00c")  # escape
+    page.press("\ue00c")  # escape
     assert not page.one("#readout").is_displayed()
 
 
@@ -352,15 +388,12 @@ def test_a_figure_can_be_saved_by_itself(page: Page, root: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark(page: Page, root: Path, scheme: str) -> None:
     features = [{"name": "prefers-color-scheme", "value": scheme}]
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    try:
+    with page.shown(features=features):
         inks = page.script(
             "return [...document.querySelectorAll('.plot svg')].map(s => [...s.querySelectorAll("
             "'path.line')].map(p => getComputedStyle(p).stroke))"
         )
         back = page.script("return getComputedStyle(document.body).backgroundColor")
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     styles = [entry.style for entry in read(root).entries]
     wanted = [rgb(style.dark if scheme == "dark" else style.light) for style in styles]
     assert [list(map(channels, figure)) for figure in inks] == [wanted] * 4
@@ -392,34 +425,22 @@ def test_a_narrow_window_does_not_scroll_sideways(page: Page) -> None:
     page.driver.set_window_size(500, 900)
     try:
         page.driver.refresh()
-        inner, whole = page.script("return [innerWidth, document.documentElement.scrollWidth]")
-        assert whole <= inner
+        page.fits()
         assert [len(figure) for figure in page.paths()] == [4, 4, 4, 4]
     finally:
         page.driver.set_window_size(1200, 900)
 
 
-def at_width(page: Page, width: int) -> None:
-    page.driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
-    )
-
-
 @pytest.mark.parametrize("width", [1280, 390])
-def test_how_runs_ended_is_seen_without_scrolling(
-    chromium: Any, tmp_path: Path, width: int
-) -> None:
+def test_how_runs_ended_is_seen_without_scrolling(opened: Open, tmp_path: Path, width: int) -> None:
     base = RunConfig(epochs=4, batch=64)
     make(tmp_path / "a", base)
     make(tmp_path / "b", replace(base, seed=1), epochs=3, status="diverged")
     make(tmp_path / "c", replace(base, method="SGD", spectral="step"))
-    page = Page(chromium, report(tmp_path))
-    at_width(page, width)
-    try:
+    page = opened(tmp_path)
+    with page.shown(width=width):
         page.driver.refresh()
-        inner, whole = page.script("return [innerWidth, document.documentElement.scrollWidth]")
-        assert whole <= inner == width
+        page.fits()
         cell = page.one("table.ends td.bad")
         assert "diverged: seed 1" in cell.text
         left, right = page.script(
@@ -433,23 +454,15 @@ def test_how_runs_ended_is_seen_without_scrolling(
             "s.getBoundingClientRect().left; const b = x(); s.scrollLeft = 80; return [b, x()]"
         )
         assert before == after == 0
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert page.errors() == []
 
 
 def test_tables_print_whole(page: Page) -> None:
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    at_width(page, 718)  # A4 within its margins
-    try:
+    with page.shown(width=718, media="print"):  # A4 within its margins
         sizes = page.script(
             "return [...document.querySelectorAll('.scroll')].map(s => "
             "[s.querySelector('table').getBoundingClientRect().right, "
             "getComputedStyle(s).overflowX])"
         )
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert sizes
     for right, overflow in sizes:
         assert right <= 718
@@ -470,37 +483,32 @@ def test_lines_are_named_at_their_ends(page: Page) -> None:
     assert not page.one("#legend .key").is_displayed()
 
 
-def test_long_names_are_numbers_of_the_legend(chromium: Any, tmp_path: Path) -> None:
+def test_long_names_are_numbers_of_the_legend(opened: Open, tmp_path: Path) -> None:
     for spectral in (None, "step"):
         make(tmp_path / str(spectral), RunConfig(epochs=3, spectral=spectral))
     (tmp_path / "plan.json").write_text('{"panels": {"split_by": "method"}}')
-    page = Page(chromium, report(tmp_path))
-    at_width(page, 390)
-    try:
+    page = opened(tmp_path)
+    with page.shown(width=390):
         page.driver.refresh()
         assert set(page.texts("text.name")) == {"1", "2"}
         assert [key.text for key in page.all("#legend .key")] == ["1", "2"]
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert page.errors() == []
 
 
-def test_a_spike_is_marked_at_the_edge(chromium: Any, tmp_path: Path) -> None:
+def test_a_spike_is_marked_at_the_edge(opened: Open, tmp_path: Path) -> None:
     def spike(epoch: int) -> dict[str, float]:
         return {"train_loss": 20.0} if epoch == 20 else {}
 
     make(tmp_path / "a", RunConfig(epochs=40), changed=spike)
-    page = Page(chromium, report(tmp_path))
+    page = opened(tmp_path)
     assert [len(figure) for figure in page.paths("path.beyond")] == [1, 0]
     assert "SCCD: up to 20 at epoch 20" in page.texts("path.beyond title")[0]
     assert "SCCD: up to 20 at epoch 20" in page.one("#beyond-note").text
     heights = points(page.paths()[0][0])[:, 1]
     calm = np.delete(heights, 20)
     assert np.ptp(calm) > 100  # the rest is not flat
-    assert page.errors() == []
 
 
-def test_ends_by_batch_have_an_axis_of_their_own(chromium: Any, tmp_path: Path) -> None:
+def test_ends_by_batch_have_an_axis_of_their_own(opened: Open, tmp_path: Path) -> None:
     for size in (32, 64, 256):
         for seed in range(2):
             config = RunConfig(epochs=3, batch=size, seed=seed)
@@ -510,7 +518,7 @@ def test_ends_by_batch_have_an_axis_of_their_own(chromium: Any, tmp_path: Path) 
     make(tmp_path / "lost", lost, status="diverged")
     make(tmp_path / "kept", replace(lost, batch=32))
     make(tmp_path / "also kept", replace(lost, batch=64))
-    page = Page(chromium, report(tmp_path))
+    page = opened(tmp_path)
     assert len(page.all("circle.open")) == 2  # of three runs at b = 256 one diverged
     assert page.texts("text.x-label") == ["b, images in a batch"] * 2 + ["epoch"] * 6
     ticks = page.texts(".plot:nth-of-type(1) text:not(.axis):not(.name)")
@@ -520,38 +528,18 @@ def test_ends_by_batch_have_an_axis_of_their_own(chromium: Any, tmp_path: Path) 
     page.choose("x", "seconds")
     assert page.texts("text.x-label")[:2] == ["b, images in a batch"] * 2
     page.script("document.querySelector('.plot svg').focus()")
-    page.driver.switch_to.active_element.send_keys("\ue014")
+    page.press("\ue014")
     assert "b, images in a batch" in page.one("#readout").text
-    assert page.errors() == []
 
 
-def test_without_javascript_the_picture_is_shown(
-    chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "matplotlib")
-    pytest.importorskip("matplotlib")
-    make(tmp_path / "a", RunConfig(epochs=3))
-    packed = pack(tmp_path, tmp_path / "packed")  # which draws one figure alone
-    path = report(packed)
-    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        chromium.get(path.as_uri())
-        picture = chromium.find_element("css selector", "noscript img")
-        assert picture.is_displayed()
-        assert picture.size["width"] > 300
-    finally:
-        chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-
-def test_diverged_unfinished_and_single_runs(chromium: Any, tmp_path: Path) -> None:
+def test_diverged_unfinished_and_single_runs(opened: Open, tmp_path: Path) -> None:
     base = RunConfig(epochs=6, batch=64)
     make(tmp_path / "</script><img src=x onerror=alert(1)>".replace("/", "∕"), base)
     make(tmp_path / "b", replace(base, seed=1), epochs=3, status="unfinished")
     make(tmp_path / "c", replace(base, seed=2), epochs=4, status="diverged")
     make(tmp_path / "d", replace(base, method="SGD"), epochs=4, status="diverged")
     make(tmp_path / "e", replace(base, method="PAGE", epochs=1))
-    page = Page(chromium, report(tmp_path))
-    assert page.errors() == []
+    page = opened(tmp_path)
     # SCCD: a line to epoch 3 of two seeds, and a faded one on of the one that is left.
     whole, few = page.paths("path.line.e1")[0]
     assert (len(points(whole)), len(points(few))) == (4, 4)
@@ -563,9 +551,8 @@ def test_diverged_unfinished_and_single_runs(chromium: Any, tmp_path: Path) -> N
     assert "diverged: seed 2 in epoch 4" in page.one("table.ends").text
 
 
-def test_a_page_of_runs_that_all_diverged(chromium: Any, tmp_path: Path) -> None:
+def test_a_page_of_runs_that_all_diverged(opened: Open, tmp_path: Path) -> None:
     make(tmp_path / "a", RunConfig(epochs=6), epochs=4, status="diverged")
-    page = Page(chromium, report(tmp_path))
-    assert page.errors() == []
+    page = opened(tmp_path)
     assert page.one("#band-note").text == "One seed each: there is no band."
     assert [len(figure) for figure in page.paths("path.cross")] == [1, 1]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from cyclade.experiments import Dataset, Row, RunConfig, Split, run, run_many
+from cyclade.experiments import Dataset, Row, RunConfig, Split, run, run_many, running
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="streams need CUDA")
 
@@ -33,11 +31,7 @@ def made_up_data(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = torch.randint(0, 10, (N,), generator=generator).cuda()
     data = Dataset("digits", Split(images, labels), Split(images[:100], labels[:100]))
 
-    def prepared(config: RunConfig, data_dir: Any) -> Dataset:
-        return data
-
-    for module in ("one", "many"):
-        monkeypatch.setattr(sys.modules[f"cyclade.experiments.{module}"], "prepared", prepared)
+    monkeypatch.setattr(running, "prepared", lambda config, data_dir: data)
 
 
 def without_seconds(history: list[Row]) -> list[Row]:

@@ -22,7 +22,7 @@ from cyclade.experiments import (
     run,
     run_many,
 )
-from cyclade.experiments.draws import Coins
+from cyclade.experiments.data import Coins
 from cyclade.experiments.folder import RunFolder
 from cyclade.experiments.training import rate
 

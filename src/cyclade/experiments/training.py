@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.experiments.config import CURVATURE_DAMPING, RunConfig
-from cyclade.experiments.data import Dataset, Split, network
-from cyclade.experiments.draws import Coins, Draws, Sampling, Shuffled
+from cyclade.experiments.data import Coins, Dataset, Draws, Sampling, Shuffled, Split, network
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError

@@ -30,7 +30,7 @@ ADAGRAD_NORMS: dict[str | None, float] = {None: 1.0, "spectral": 1.0, "spectral-
 """c in Λ_j = √(1 + G_j/c²) where no lr is given, with G_j the sum of ‖g^j‖² so far (AdaGrad-Norm by
 blocks). A net begins on a plateau, where gradients are small and the steps stay large; they fall as
 gradients, and with them noise, add up. No block moves by more than the rate times c in a cycle.
-Rates and norms are from `benchmarks/net_rules.py`."""
+Rates and norms are from `benchmarks/net_defaults.py`."""
 
 CLIP_NORMS: dict[str | None, float] = {
     None: 0.5, "momentum": 0.5, "one block": 1.0, "spectral": 0.5, "spectral-linear": 0.5,
