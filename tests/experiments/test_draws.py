@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade.experiments.data import Coins, Draws, Shuffled, Split, distinct
+from cyclade.experiments.data import Coins, Draws, EpochShuffle, Split, distinct
 
 
 def test_shuffled_epochs_see_every_image_once() -> None:
-    sampling = Shuffled(50, 16, seed=0)
+    sampling = EpochShuffle(50, 16, seed=0)
     assert sampling.steps == 4
     first, second = sampling.epoch(0), sampling.epoch(1)
     assert first.sizes == [16, 16, 16, 2]
@@ -18,7 +18,7 @@ def test_shuffled_epochs_see_every_image_once() -> None:
     assert first.indices.tolist() != second.indices.tolist()
     assert all(first.refresh)
     assert sampling.first() is None
-    assert Shuffled(50_000, 512, seed=0).steps == 98  # as the paper's run times say
+    assert EpochShuffle(50_000, 512, seed=0).steps == 98  # as the paper's run times say
 
 
 def test_an_epoch_of_coins_is_n_samples_on_average() -> None:
@@ -42,8 +42,8 @@ def test_with_p_one_every_batch_is_large() -> None:
     assert all(draws.refresh)
 
 
-@pytest.mark.parametrize("sampling", [Shuffled(50, 16, 3), Coins(50, 16, None, None, 3)])
-def test_draws_depend_on_seed_and_epoch_alone(sampling: Shuffled | Coins) -> None:
+@pytest.mark.parametrize("sampling", [EpochShuffle(50, 16, 3), Coins(50, 16, None, None, 3)])
+def test_draws_depend_on_seed_and_epoch_alone(sampling: EpochShuffle | Coins) -> None:
     wanted = sampling.epoch(2)
     sampling.epoch(7)
     again = sampling.epoch(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,103 @@ TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", 
 """The keys that bear on time: a row of ``timing.json`` repeats them."""
 
 
+# ------------------------------------------------------------------------ what each key accepts
+
+SEEDS = 2**63 - 1
+"""The largest seed: what TOML and torch can hold."""
+THREADS = 256
+"""The most CPU threads: far more make torch crash."""
+_TYPES: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "text or list": (str, list, tuple),
+    "integer or list": (int, list, tuple),
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the config: its kind, what it accepts, as code and in words; what it means.
+
+    `usual` says where the default comes from, if that is not one value; `choices` are the words
+    that are accepted, if there are only these.
+    """
+
+    kind: str
+    fits: Callable[[Any], bool]
+    accepted: str
+    meaning: str
+    usual: str = ""
+    optional: bool = False
+    choices: tuple[str, ...] = ()
+
+    def read(self, value: Any) -> Any:
+        """The value that a user meant; ValueError or TypeError for what is not accepted."""
+        if self.optional and (
+            value is None or (isinstance(value, str) and value.lower() == "none")
+        ):
+            return None
+        wrong = isinstance(value, bool) and self.kind != "boolean"
+        right: bool = isinstance(value, _TYPES[self.kind])
+        if wrong or not right:
+            raise TypeError
+        if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
+            raise ValueError
+        if self.kind == "number":
+            return float(value)
+        return tuple(value) if isinstance(value, list) else value
+
+
+def _key(default: Any, kind: str, *about: Any, **more: Any) -> Any:
+    return field(default=default, metadata={"key": Key(kind, *about, **more)})
+
+
+def _choice(default: str | None, meaning: str, *choices: str | None) -> Any:
+    words = ", ".join("none" if one is None else repr(one) for one in choices)
+    named = tuple(one for one in choices if one is not None)
+    optional = None in choices
+    return _key(
+        default, "text", choices.__contains__, f"one of {words}", meaning, "", optional, named
+    )
+
+
+def _integer(
+    default: Any, meaning: str, least: int, most: int, usual: str = "", optional: bool = False
+) -> Any:
+    words = f"an integer from {least} to {most}{', or none' if optional else ''}"
+    return _key(default, "integer", lambda v: least <= v <= most, words, meaning, usual, optional)
+
+
+def _number(
+    default: Any,
+    meaning: str,
+    words: str,
+    fits: Callable[[float], bool],
+    usual: str = "",
+    optional: bool = False,
+) -> Any:
+    words = f"a number {words}{', or none' if optional else ''}"
+    return _key(default, "number", fits, words, meaning, usual, optional)
+
+
+def _switch(default: bool, meaning: str) -> Any:
+    return _key(default, "boolean", lambda v: True, "true or false", meaning)
+
+
+def _all_of(value: Any, kind: type) -> bool:
+    return bool(value) and all(isinstance(v, kind) and not isinstance(v, bool) for v in value)
+
+
+def _is_device(value: str) -> bool:
+    kind, _, number = value.partition(":")
+    return value in ("auto", "cpu", "cuda") or (kind == "cuda" and number.isdecimal())
+
+
+# ------------------------------------------------------------------------------------- the config
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """One training run. Everything that its result depends on is here, and nothing else.
@@ -47,26 +144,74 @@ class RunConfig:
     """
 
     dataset: str = "digits"
-    method: str = "SCCD"
-    lr: float = None  # type: ignore[assignment]  # the data set's
-    schedule: str = "cosine"
-    batch: int = None  # type: ignore[assignment]  # the data set's
-    b_small: int | None = None
-    p: float | None = None
-    epochs: int = 100
-    weight_decay: float = 5e-4
-    momentum: float = 0.0
-    order: str | tuple[int, ...] = "forward"
-    blocks: int | tuple[str, ...] | None = None
-    precondition: str | None = None
-    spectral: str | None = None
-    seed: int = 0
-    held_out: float = 0.0
-    device: str = "auto"
-    capture: bool = True
-    compile: bool = False
-    tf32: bool = True
-    threads: int = 1
+    method: str = _choice("SCCD", "the algorithm", *METHODS)
+    lr: float = _number(
+        None, "the initial learning rate", "above 0", lambda v: v > 0, "by dataset and method"
+    )
+    schedule: str = _choice(
+        "cosine", "cosine takes lr to 0 over the run, step by step", "cosine", "constant"
+    )
+    batch: int = _integer(None, "b, the images of a step", 1, 2**31 - 1, "by dataset and method")
+    b_small: int | None = _integer(
+        None, "b' of the recursive methods", 1, 2**31 - 1, "by dataset, else ⌊√b⌋", True
+    )
+    p: float | None = _number(
+        None,
+        "the chance of a large batch in the recursive methods",
+        "in (0, 1]",
+        lambda v: 0 < v <= 1,
+        "none: b'/(b + b')",
+        True,
+    )
+    epochs: int = _integer(100, "passes over the training images; a small step counts b'", 1, MOST)
+    weight_decay: float = _number(5e-4, "as in cyclade.optim", "of at least 0", lambda v: v >= 0)
+    momentum: float = _number(0.0, "as in cyclade.optim", "in [0, 1)", lambda v: 0 <= v < 1)
+    order: str | tuple[int, ...] = _key(
+        "forward",
+        "text or list",
+        lambda v: v in ORDERS if isinstance(v, str) else _all_of(v, int),
+        f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
+        "of the blocks of the cyclic methods",
+        choices=ORDERS,
+    )
+    blocks: int | tuple[str, ...] | None = _key(
+        None,
+        "integer or list",
+        lambda v: v >= 1 if isinstance(v, int) else _all_of(v, str),
+        "a number of blocks, a list of layer names, or none",
+        "of the cyclic methods; a number merges layers by cost",
+        "none: one per layer",
+        optional=True,
+    )
+    precondition: str | None = _choice(
+        None, "Λ_j, by which the steps of block j are divided", None, "curvature", "adam"
+    )
+    spectral: str | None = _choice(
+        None,
+        "divide the steps of fully connected layers by σ(W_j); those of convolutions, too; or "
+        "train W/σ(W)",
+        *(None, "step", "step-all", "reparam"),
+    )
+    seed: int = _integer(0, "of the initial weights, the batches and random orders", 0, SEEDS)
+    held_out: float = _number(
+        0.0,
+        "the share of the training images kept back, to choose parameters on",
+        "in [0, 1)",
+        lambda v: 0 <= v < 1,
+    )
+    device: str = _key(
+        "auto",
+        "text",
+        _is_device,
+        "'auto', 'cpu', 'cuda' or 'cuda:N'",
+        "where to train; auto: CUDA if it is there",
+    )
+    capture: bool = _switch(True, "on CUDA, a cycle is captured as one graph")
+    compile: bool = _switch(
+        False, "torch.compile the stages: faster steps after a wait at the start"
+    )
+    tf32: bool = _switch(True, "on CUDA, TF32 in matrix products (never in convolutions)")
+    threads: int = _integer(1, "CPU threads; sums depend on them", 1, THREADS)
 
     def __post_init__(self) -> None:
         for name, key in keys().items():
@@ -187,156 +332,13 @@ def _toml(value: Any) -> str:
     return repr(value)
 
 
-# ------------------------------------------------------------------------ what each key accepts
-
-SEEDS = 2**63 - 1
-"""The largest seed: what TOML and torch can hold."""
-THREADS = 256
-"""The most CPU threads: far more make torch crash."""
-_TYPES: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "text or list": (str, list, tuple),
-    "integer or list": (int, list, tuple),
-}
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of the config: its kind, what it accepts, as code and in words; what it means.
-
-    `usual` says where the default comes from, if that is not one value; `choices` are the words
-    that are accepted, if there are only these.
-    """
-
-    kind: str
-    fits: Callable[[Any], bool]
-    accepted: str
-    meaning: str
-    usual: str = ""
-    optional: bool = False
-    choices: tuple[str, ...] = ()
-
-    def read(self, value: Any) -> Any:
-        """The value that a user meant; ValueError or TypeError for what is not accepted."""
-        if self.optional and (
-            value is None or (isinstance(value, str) and value.lower() == "none")
-        ):
-            return None
-        wrong = isinstance(value, bool) and self.kind != "boolean"
-        right: bool = isinstance(value, _TYPES[self.kind])
-        if wrong or not right:
-            raise TypeError
-        if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
-            raise ValueError
-        if self.kind == "number":
-            return float(value)
-        return tuple(value) if isinstance(value, list) else value
-
-
-def _choice(meaning: str, *choices: str | None) -> Key:
-    words = ", ".join("none" if one is None else repr(one) for one in choices)
-    named = tuple(one for one in choices if one is not None)
-    return Key("text", choices.__contains__, f"one of {words}", meaning, "", None in choices, named)
-
-
-def _integer(meaning: str, least: int, most: int, usual: str = "", optional: bool = False) -> Key:
-    words = f"an integer from {least} to {most}{', or none' if optional else ''}"
-    return Key("integer", lambda v: least <= v <= most, words, meaning, usual, optional)
-
-
-def _number(
-    meaning: str, words: str, fits: Callable[[float], bool], usual: str = "", optional: bool = False
-) -> Key:
-    words = f"a number {words}{', or none' if optional else ''}"
-    return Key("number", fits, words, meaning, usual, optional)
-
-
-def _switch(meaning: str) -> Key:
-    return Key("boolean", lambda v: True, "true or false", meaning)
-
-
-def _all_of(value: Any, kind: type) -> bool:
-    return bool(value) and all(isinstance(v, kind) and not isinstance(v, bool) for v in value)
-
-
-def _is_device(value: str) -> bool:
-    kind, _, number = value.partition(":")
-    return value in ("auto", "cpu", "cuda") or (kind == "cuda" and number.isdecimal())
-
-
 def keys() -> dict[str, Key]:
-    """Every key of the config."""
+    """Every key of the config; the data sets are those that there are now."""
     return _keys(names())
 
 
 @cache
 def _keys(datasets: tuple[str, ...]) -> dict[str, Key]:
-    return {
-        "dataset": _choice("what is learnt, with the network for it", *datasets),
-        "method": _choice("the algorithm", *METHODS),
-        "lr": _number(
-            "the initial learning rate", "above 0", lambda v: v > 0, "by dataset and method"
-        ),
-        "schedule": _choice(
-            "cosine takes lr to 0 over the run, step by step", "cosine", "constant"
-        ),
-        "batch": _integer("b, the images of a step", 1, 2**31 - 1, "by dataset and method"),
-        "b_small": _integer(
-            "b' of the recursive methods", 1, 2**31 - 1, "by dataset, else ⌊√b⌋", True
-        ),
-        "p": _number(
-            "the chance of a large batch in the recursive methods",
-            "in (0, 1]",
-            lambda v: 0 < v <= 1,
-            "none: b'/(b + b')",
-            True,
-        ),
-        "epochs": _integer("passes over the training images; a small step counts b'", 1, MOST),
-        "weight_decay": _number("as in cyclade.optim", "of at least 0", lambda v: v >= 0),
-        "momentum": _number("as in cyclade.optim", "in [0, 1)", lambda v: 0 <= v < 1),
-        "order": Key(
-            "text or list",
-            lambda v: v in ORDERS if isinstance(v, str) else _all_of(v, int),
-            f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
-            "of the blocks of the cyclic methods",
-            choices=ORDERS,
-        ),
-        "blocks": Key(
-            "integer or list",
-            lambda v: v >= 1 if isinstance(v, int) else _all_of(v, str),
-            "a number of blocks, a list of layer names, or none",
-            "of the cyclic methods; a number merges layers by cost",
-            "none: one per layer",
-            optional=True,
-        ),
-        "precondition": _choice(
-            "Λ_j, by which the steps of block j are divided", None, "curvature", "adam"
-        ),
-        "spectral": _choice(
-            "divide the steps of fully connected layers by σ(W_j); those of convolutions, too; or "
-            "train W/σ(W)",
-            None,
-            "step",
-            "step-all",
-            "reparam",
-        ),
-        "seed": _integer("of the initial weights, the batches and random orders", 0, SEEDS),
-        "held_out": _number(
-            "the share of the training images kept back, to choose parameters on",
-            "in [0, 1)",
-            lambda v: 0 <= v < 1,
-        ),
-        "device": Key(
-            "text",
-            _is_device,
-            "'auto', 'cpu', 'cuda' or 'cuda:N'",
-            "where to train; auto: CUDA if it is there",
-        ),
-        "capture": _switch("on CUDA, a cycle is captured as one graph"),
-        "compile": _switch("torch.compile the stages: faster steps after a wait at the start"),
-        "tf32": _switch("on CUDA, TF32 in matrix products (never in convolutions)"),
-        "threads": _integer("CPU threads; sums depend on them", 1, THREADS),
-    }
+    found = {one.name: one.metadata.get("key") for one in fields(RunConfig)}
+    dataset = _choice(None, "what is learnt, with the network for it", *datasets)
+    return {**found, "dataset": dataset.metadata["key"]}

@@ -166,7 +166,7 @@ class Sampling(Protocol):
         """The large batch that forms g_{−1}, for methods that have one."""
 
 
-class Shuffled:
+class EpochShuffle:
     """Every image once an epoch, in a new order: SGD and SCCD.
 
     The last batch of an epoch holds what is left, as in the paper: its run times give 98 steps an

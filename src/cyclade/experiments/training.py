@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.experiments.config import CURVATURE_DAMPING, RunConfig
-from cyclade.experiments.data import Coins, Dataset, Draws, Sampling, Shuffled, Split, network
+from cyclade.experiments.data import Coins, Dataset, Draws, EpochShuffle, Sampling, Split, network
 from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError
@@ -64,7 +64,7 @@ def sampling(config: RunConfig, n: int) -> Sampling:
     try:
         if config.recursive:
             return Coins(n, config.batch, config.b_small, config.p, config.seed)
-        return Shuffled(n, config.batch, config.seed)
+        return EpochShuffle(n, config.batch, config.seed)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"batch = {config.batch} for {n} training images: {error}") from error
 

@@ -174,13 +174,13 @@ class Plan:
             "tune_epochs": self.tune_epochs,
             "curves": [
                 {
-                    "config": _plain(c.config),
+                    "config": _without_device(c.config),
                     "lrs": c.lrs and list(c.lrs),
                     "tune_epochs": c.tune_epochs,
                 }
                 for c in self.curves
             ],
-            "timed": [_plain(config) for config in self.timed],
+            "timed": [_without_device(config) for config in self.timed],
             "shows": {plan.name: plan.content() for plan in self.shows},
         }
 
@@ -189,7 +189,7 @@ Make = Callable[[Settings], Plan]
 """A plan for these settings."""
 
 
-def _plain(config: RunConfig) -> dict[str, Any]:
+def _without_device(config: RunConfig) -> dict[str, Any]:
     """A config without the device, as JSON reads it back."""
     values = {key: value for key, value in asdict(config).items() if key != "device"}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}

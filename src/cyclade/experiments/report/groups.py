@@ -109,7 +109,7 @@ Value = Callable[[Row], float | None]
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A group after an epoch: where it stands on an axis (mean over the seeds) and how high."""
 
     epoch: int
@@ -117,7 +117,7 @@ class Point:
     y: Spread
 
 
-def curve(runs: Sequence[RunResult], x: Value, y: Value) -> list[Point]:
+def curve(runs: Sequence[RunResult], x: Value, y: Value) -> list[CurvePoint]:
     """One point per epoch, over the runs that have got there with a finite value.
 
     Seeds are matched by epoch on every axis: on one where they stand apart (seconds, or samples of
@@ -129,7 +129,7 @@ def curve(runs: Sequence[RunResult], x: Value, y: Value) -> list[Point]:
             if _finite(x(row)) and _finite(y(row)):
                 rows.setdefault(row.epoch, []).append(row)
     return [
-        Point(epoch, spread(map(x, there)).mean or 0.0, spread(map(y, there)))
+        CurvePoint(epoch, spread(map(x, there)).mean or 0.0, spread(map(y, there)))
         for epoch, there in sorted(rows.items())
     ]
 

@@ -258,7 +258,7 @@ def _sgd(timing: Timing, row: Mapping[str, Any]) -> float | None:
     """Plain SGD on the same data with the same batch."""
     for other in timing.rows:
         same = all(row.get(key) == other.get(key) for key in ("dataset", "batch"))
-        if same and other["method"] == "SGD" and _plain(other):
+        if same and other["method"] == "SGD" and _unchanged(other):
             return float(other["seconds_per_epoch"])
     return None
 
@@ -266,10 +266,10 @@ def _sgd(timing: Timing, row: Mapping[str, Any]) -> float | None:
 def _paper(timing: Timing, row: Mapping[str, Any]) -> tuple[float, float] | None:
     """The paper timed the plain methods, in forward order, with a block per layer, at one b."""
     other_batch = _varies(timing, "batch") and row.get("batch") != _PAPERS_BATCH
-    return None if other_batch or not _plain(row) else timing.paper.get(row["method"])
+    return None if other_batch or not _unchanged(row) else timing.paper.get(row["method"])
 
 
-def _plain(row: Mapping[str, Any]) -> bool:
+def _unchanged(row: Mapping[str, Any]) -> bool:
     unset = all(row.get(key) is None for key in ("spectral", "precondition", "blocks"))
     return unset and row.get("order", "forward") == "forward"
 
