@@ -30,8 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from measuring import command_line
-from tables import write_csv
+if __name__ == "__main__":  # not in the processes of workers, which do not look in this folder
+    from measuring import command_line
+    from tables import write_csv
 
 Row = dict[str, Any]
 TITLES = {"squared": "Lasso", "logistic": "l1 logistic"}

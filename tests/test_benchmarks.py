@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "linear_threads": "--rounds 1 --only lasso",
     "minimize": "--repeats 1 --only nmf",
     "net_defaults": "--tasks digits --methods SCCD --epochs 1 --seeds 1",
-    "net_routes": "resnet18",
+    "net_routes": "resnet18" if find_spec("torchvision") else "",
     "nets": "--models lenet --repeats 1 --batch 64",
     "nets_by_hand": "--repeats 1",
     "nonconvex": "--problems 1 --penalties mcp",
