@@ -99,7 +99,7 @@ def test_lines_that_no_peer_finished_are_no_victories(linear: Any) -> None:
 
 def test_notes_are_of_lines_that_are_there(linear: Any) -> None:
     folder = ROOT / "docs" / "benchmarks"
-    records = linear.read_csv(folder / "linear.csv")
+    records = linear.read_records(folder / "linear.csv")
     assert set(linear.read_notes(folder / "linear-notes.csv")) <= set(linear.lines_of(records))
 
 
