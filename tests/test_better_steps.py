@@ -222,14 +222,6 @@ def test_extrapolation_never_raises_F_and_saves_cycles() -> None:
     np.testing.assert_allclose(fast.x, plain.x, atol=1e-5)
 
 
-def test_an_accelerated_run_resumes_bit_for_bit() -> None:
-    options: dict[str, Any] = {"jac": jac, "blocks": [2, 3], "accelerate": True, "tol": None}
-    whole = minimize(fun, np.zeros(5), max_cycles=23, returns="last", **options)
-    half = minimize(fun, np.zeros(5), max_cycles=9, returns="last", **options)
-    rest = minimize(fun, np.zeros(5), max_cycles=23, returns="last", resume=half.state, **options)
-    np.testing.assert_array_equal(whole.x, rest.x)
-
-
 def test_anderson_needs_enough_steps_and_survives_a_standstill() -> None:
     from cyclade import Layout
 
@@ -241,48 +233,6 @@ def test_differences_stand_in_for_a_gradient() -> None:
     res = minimize(fun, np.zeros(5), jac="2-point", blocks=[2, 3], tol=1e-5)
     assert res.success
     np.testing.assert_allclose(res.x, LEAST, atol=1e-3)
-
-
-def test_an_oracle_of_the_users_own() -> None:
-    """Residuals kept between coordinates: one coordinate costs its column."""
-    looked_at: list[int] = []
-
-    class LeastSquares:
-        def sweep(self, x: Any, sample: Any) -> Any:
-            return Residual(x)
-
-    class Residual:
-        def __init__(self, x: Any) -> None:
-            self.x, self.r = x, A @ x.view() - Y
-
-        def get(self, j: int) -> Any:
-            return self.x.get(j)
-
-        def set(self, j: int, u: Any) -> None:
-            self.r = self.r + A[:, j] * (u - self.x.get(j))
-            self.x.set(j, u)
-
-        def grad(self, j: int) -> Any:
-            looked_at.append(j)
-            return A[:, j : j + 1].T @ self.r / 30
-
-        def value(self) -> float:
-            return float(0.5 * np.mean(self.r**2))
-
-    how: Any = {"blocks": "coordinates", "max_cycles": 20, "tol": None}
-    L = np.square(A).sum(axis=0) / 30
-    for given in ({"L": L}, {"L": L, "returns": "last"}):
-        own = minimize(LeastSquares(), np.zeros(5), **how, **given)
-        by_jac = minimize(fun, np.zeros(5), jac=jac, **how, **given)
-        np.testing.assert_allclose(own.x, by_jac.x, atol=1e-12)
-    # A line search decides at rounding which L it takes, and the two round differently.
-    own = minimize(LeastSquares(), np.zeros(5), **how)
-    by_jac = minimize(fun, np.zeros(5), jac=jac, **how)
-    np.testing.assert_allclose(own.fun, by_jac.fun, rtol=1e-14)
-    assert set(looked_at) == set(range(5))
-    assert minimize(LeastSquares(), np.zeros(5), blocks="coordinates", L=9.0).success
-    with pytest.raises(ValueError, match="leave jac, block_jac and args out"):
-        minimize(LeastSquares(), np.zeros(5), jac=jac)
 
 
 def test_steps_objects_and_their_checks() -> None:

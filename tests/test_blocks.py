@@ -122,6 +122,8 @@ def test_a_nested_problem_is_solved_in_every_method(method: str) -> None:
         ({"a": np.ones(3)}, {"a": [1, 1]}, r"blocks\['a'\]: the sizes \[1, 1\] add up to 2"),
         ({"a": np.ones(3)}, {"a": [[0, 1], [1, 2]]}, r"blocks\['a'\] overlap: indices 1"),
         ({"a": np.ones(3)}, {"a": 1.5}, r"blocks\['a'\] must be 'each'"),
+        (np.ones(3), [0, 3], "every size must be at least 1"),
+        (np.ones(3), [[0, 1, 2, 4]], r"blocks\[0\] has indices outside 0 … 2"),
         (np.ones(3), {"a": 1}, "blocks must be"),
         (np.ones(3), np.array(2.5), "blocks must be"),
         (np.ones(3), [[0], [[1], [2, 3]]], r"blocks\[1\] must be a non-empty list"),

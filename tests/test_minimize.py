@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import cyclade
-from cyclade import L1, Fixed, NonNegative, NuclearNorm, Stop, methods, minimize
+from cyclade import L1, NonNegative, NuclearNorm, Stop, methods, minimize
 from small import METHODS, ORDERS, Logistic
 
 PROBLEM = Logistic()
@@ -215,18 +215,6 @@ def test_a_stream_that_ends_returns_what_it_has() -> None:
 # ----------------------------------------------------------------------------- stopping and results
 
 
-def test_stopping_by_each_limit() -> None:
-    assert "max_cycles = 3" in solve(max_cycles=3, tol=None).message
-    assert solve(max_cycles=3, tol=None).success  # no tolerance was asked for
-    assert not solve(max_cycles=3).success
-    by_samples = solve(max_samples=200, tol=None, method="SCCD", b=7)
-    assert 200 <= by_samples.samples < 200 + 7.001
-    assert "max_seconds" in solve(max_seconds=0.01, max_cycles=None, tol=1e-300).message
-    by_change = solve(change_tol=1e-3, tol=None, method="P-CCD")
-    assert by_change.success
-    assert "change_tol" in by_change.message
-
-
 def test_the_history_is_a_table() -> None:
     res = solve(method="VRO-CCD", every=5, max_cycles=40, tol=None)
     table = pd.DataFrame(res.history)
@@ -248,6 +236,7 @@ def test_samples_count_component_gradients() -> None:
     n = PROBLEM.n
     assert solve(method="P-CCD", L=5.0, max_cycles=7, tol=None).samples == pytest.approx(7 * n)
     assert solve(method="SCCD", b=4, max_cycles=7, tol=None).samples == pytest.approx(28)
+    assert 200 <= solve(max_samples=200, tol=None, method="SCCD", b=7).samples < 200 + 7.001
     page = solve(method="VRO-CCD", b=20, b_small=3, p=1e-12, max_cycles=7, tol=None)
     assert page.samples == pytest.approx(20 + 7 * 2 * 3)  # g_{-1}, then two points per small step
     greedy = solve(method="P-CCD", L=5.0, order="greedy", max_cycles=2, tol=None)
@@ -290,12 +279,6 @@ def test_the_uniform_draw_is_uniform() -> None:
     assert np.abs(counts - 1000).max() < 120  # four standard deviations
 
 
-def test_callbacks_may_stop_the_run() -> None:
-    res = solve(callback=lambda report: report.cycle == 4, tol=None)
-    assert res.cycles == 4
-    assert "callback" in res.message
-
-
 def test_progress_shows_and_leaves_the_path_alone(capsys: pytest.CaptureFixture[str]) -> None:
     quiet, shown = solve(), solve(progress=True)
     np.testing.assert_array_equal(quiet.x, shown.x)
@@ -336,11 +319,13 @@ def test_an_interrupt_in_the_middle_of_a_cycle() -> None:
     assert np.isfinite(res.fun)
 
 
-@pytest.mark.parametrize("L", [None, "backtracking", 4.0])
+@pytest.mark.parametrize("L", [None, "backtracking", "search", 4.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_resuming_is_exact(method: str, L: Any) -> None:
     b = None if method == "P-CCD" else 10
     options: dict[str, Any] = {"method": method, "order": "shuffled", "b": b, "L": L, "tol": None}
+    if method == "P-CCD" and L == "search":  # it has no samples; extrapolation has a memory too
+        options |= {"L": None, "accelerate": True}
     whole = solve(max_cycles=17, **options)
     half = solve(max_cycles=8, **options)
     state = pickle.loads(pickle.dumps(half.state))
@@ -349,6 +334,7 @@ def test_resuming_is_exact(method: str, L: Any) -> None:
     assert rest.cycles == 17
     assert rest.samples == whole.samples
     assert rest.prox_calls == whole.prox_calls
+    np.testing.assert_equal(rest.Lambda, whole.Lambda)
     again = solve(max_cycles=17, resume=half.state, **options)  # the state is not used up
     np.testing.assert_array_equal(whole.x, again.x)
 
@@ -558,18 +544,6 @@ def test_page_and_sgd_keep_every_blocks_own_regulariser_and_metric() -> None:
         res.x["a"], np.sign(mean) * np.maximum(abs(mean) - 0.1, 0), atol=1e-4
     )
     np.testing.assert_array_equal(res.x["b"], 0)
-
-
-def test_a_steps_object_is_taken_as_it_is() -> None:
-    given = solve(L=Fixed([4.0] * 4, 0.3))
-    named = solve(L=4.0, eta=0.3)
-    np.testing.assert_array_equal(given.x, named.x)
-
-
-def test_gpu_or_cpu_the_device_and_dtype_of_torch_are_kept() -> None:
-    res = minimize(lambda x: ((x - 1) ** 2).sum(), torch.zeros(3, dtype=torch.float32), tol=1e-3)
-    assert res.x.dtype == torch.float32
-    assert res.x.device.type == "cpu"
 
 
 def test_ctrl_c_while_steps_are_estimated_returns_x0() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import test_line_search
+import test_returned_iterate
 import watched
 from cyclade import Backtracking, Curvature, Layout, core, minimize
 from cyclade.blocks.lag import Lag
@@ -214,16 +216,6 @@ def test_a_broken_order_is_caught(name: str, mutant: Any, monkeypatch: pytest.Mo
 # ------------------------------------------------------------------- line search, rules, defaults
 
 
-def check_line_search() -> None:
-    """f is quadratic with curvature 8: a step passes with L = 8, and not with L = 4."""
-    steps = Backtracking([4.0], shrink=1.0)
-    res = minimize(
-        lambda x: 4.0 * float(x @ x), np.array([1.0, -2.0]), jac=lambda x: 8.0 * x, L=steps,
-        max_cycles=1, tol=None,
-    )  # fmt: skip
-    np.testing.assert_allclose(res.x, 0.0, atol=1e-12)
-
-
 def check_paper_rule() -> None:
     """Algorithm 1, line 8: the smallest ‖x_k − x_{k−1}‖_Λ, here not that of the last cycle.
 
@@ -301,7 +293,12 @@ AS_STEPS = arguments.as_steps
 @pytest.mark.parametrize(
     ("where", "name", "mutant", "check"),
     [
-        (Backtracking, "_try", half_the_curvature, check_line_search),
+        (
+            Backtracking,
+            "_try",
+            half_the_curvature,
+            test_line_search.test_half_the_curvature_is_not_accepted,
+        ),
         (stopping.SmallestChange, "see", stopping.Last.see, check_paper_rule),
         (Runner, "_change", unweighted, check_paper_rule),
         (Curvature, "measure", unsafe, check_safety),
@@ -514,18 +511,6 @@ def check_fair_coin() -> None:
     assert abs(forward - 1000) < 4 * math.sqrt(2000 / 4)
 
 
-def check_last_of_equals() -> None:
-    """Of iterates with the same F the last is kept."""
-    layout, rule = Layout.of(np.zeros(1), None), stopping.Best()
-    for k, value in enumerate((2.0, 1.0, 1.0)):
-        rule.see(core_seen(k, layout.point(np.array([float(k)])), value))
-    assert rule.k == 2
-
-
-def core_seen(k: int, x: Any, fun: float) -> Any:
-    return SimpleNamespace(k=k, x=x, fun=fun, change=0.0)
-
-
 def check_all_probes() -> None:
     """The curvature around x is the largest of three directions, not that of the last."""
     x = Layout.of(np.ones(2), None).point(np.ones(2))
@@ -582,9 +567,11 @@ LINES: list[tuple[Any, str, str, str, Check]] = [
     (expected, "expected_smoothness", "scale = size * count / (count - 1)", "scale = size",
      check_variance_of_batches),
     (Curvature, "begin", "k % self.every == 0", "k % (self.every + 1) == 0", check_every),
-    (orders.Reflected, "turns", "< 0.5", "< 0.25", check_fair_coin),
+    (orders.Reflected, "_listed", "< 0.5", "< 0.25", check_fair_coin),
     (stopping.Best, "see", "seen.fun <= self.smallest + rounding",
-     "seen.fun < self.smallest - rounding", check_last_of_equals),
+     "seen.fun < self.smallest - rounding",
+     test_returned_iterate.
+     test_of_values_that_agree_to_rounding_the_last_is_best_and_none_drifts_up),
     (module("certificates"), "metric_inflation", "max(curvature[j], bent)", "bent",
      check_all_probes),
     (module("certificates"), "contradiction", "in range(2)", "in range(1)",

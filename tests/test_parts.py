@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import Backtracking, Fixed, Layout, Minibatch, Page, Stream
+from cyclade import Backtracking, Fixed, Layout, Minibatch, Stream
 from cyclade.sampling.orders import ORDERS, as_order
-from cyclade.sampling.samplers import ALL, FiniteSum, StreamEnded
+from cyclade.sampling.samplers import ALL, StreamEnded
 from cyclade.steps import power_iteration
 
 
@@ -55,20 +55,6 @@ def test_minibatches_are_without_replacement_and_full_batches_are_all() -> None:
         assert len(set(sample.tolist())) == 49
         assert sampler.size(sample) == 49
     assert Minibatch(50, 50).draw(rng) == (ALL, True)
-
-
-def test_page_defaults_are_the_papers() -> None:
-    sampler = Page(50_000, 512)
-    assert sampler.b_small == 22
-    assert sampler.p == 22 / 534
-    assert Page(1, 1).b_small == 1
-
-
-def test_the_coin_has_probability_p_and_the_right_batch_size() -> None:
-    rng, sampler = np.random.default_rng(0), Page(100, 20, 4, 0.3)
-    draws = [sampler.draw(rng) for _ in range(4000)]
-    assert abs(np.mean([refresh for _, refresh in draws]) - 0.3) < 0.03
-    assert {(len(sample), refresh) for sample, refresh in draws} == {(20, True), (4, False)}
 
 
 def test_streams_stack_tuples_dicts_and_tensors() -> None:
@@ -188,10 +174,3 @@ def test_steps_refuse_nonsense() -> None:
         Backtracking([1.0], shrink=0.0)
     with pytest.raises(ValueError, match="eta must be positive"):
         Fixed([1.0], eta=math.inf)
-
-
-def test_finite_sums_draw_uniformly() -> None:
-    rng, counts = np.random.default_rng(0), np.zeros(7)
-    for _ in range(3000):
-        counts[FiniteSum(7).take(3, rng)] += 1
-    assert np.abs(counts / 3000 - 3 / 7).max() < 0.04

@@ -179,14 +179,6 @@ def test_resume_refuses_another_n() -> None:
         solve(resume=half.state, n=PROBLEM.n + 1)
 
 
-def test_a_resumed_run_keeps_estimates_and_guard() -> None:
-    whole = solve(max_cycles=30, tol=None, returns="last")
-    half = solve(max_cycles=11, tol=None, returns="last")
-    rest = solve(max_cycles=30, tol=None, returns="last", resume=half.state)
-    np.testing.assert_array_equal(whole.x, rest.x)
-    assert whole.Lambda == rest.Lambda
-
-
 def test_the_repr_is_short() -> None:
     res = minimize(
         lambda x: float(x @ x), np.ones(2000), jac=lambda x: 2 * x, blocks="coordinates", L=2.0

@@ -27,6 +27,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "b' as text": (lambda: Page(9, 4, "a"), "b_small must be an integer, got 'a'"),
     "p as text": (lambda: Page(9, 4, p="a"), r"p must be in \(0, 1\], got 'a'"),
     "p as digits": (lambda: Page(9, 4, p="0.5"), r"p must be in \(0, 1\], got '0.5'"),
+    "p of zero": (lambda: Page(9, 4, p=0.0), r"p must be in \(0, 1\], got 0.0"),
     "p NaN": (lambda: Page(9, 4, p=np.nan), r"p must be in \(0, 1\], got nan"),
     "a stream of text": (lambda: Stream("abc"), r"source\(rng, size\) -> batch, got str"),
     "a stream of a dict": (lambda: Stream({}), r"source\(rng, size\) -> batch, got dict"),

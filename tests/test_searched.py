@@ -86,17 +86,3 @@ def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
 def test_noise_lowers_eta_and_full_samples_do_not() -> None:
     assert eta_of(1000, 1000, 1000, 1.0) == pytest.approx(1.0)
     assert eta_of(10**4, 10**4, 100, 0.01) < eta_of(10**4, 10**4, 300, 0.03) < 1.0
-
-
-def test_a_run_is_resumed_exactly() -> None:
-    f = Logistic()
-    options = {"jac": f.jac, "n": f.n, "blocks": 4, "L": "search", "tol": None, "seed": 3}
-    whole = minimize(f.fun, np.zeros(8), max_cycles=60, **options)
-    half = minimize(f.fun, np.zeros(8), max_cycles=25, **options)
-    rest = minimize(f.fun, np.zeros(8), max_cycles=60, resume=half.state, **options)
-    np.testing.assert_array_equal(whole.x, rest.x)
-
-
-def test_it_is_for_methods_that_sample() -> None:
-    with pytest.raises(ValueError, match="L='search'"):
-        minimize(lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * x, L="search")

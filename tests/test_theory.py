@@ -3,8 +3,6 @@
 import dataclasses
 import itertools
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -270,22 +268,6 @@ def test_limits_of_the_batch_factor():
         assert function(2.0, 0.5, math.inf, 8, 3, 0.3) == pytest.approx(large)
 
 
-def test_lemma_4_is_the_papers_expression():
-    L_hat, L_tilde, n, b, b_small, p, sigma2 = 1.3, 0.7, 50, 20, 4, 0.25, 4.0
-    u_prev, v, v_prev = 0.9, 0.8, 0.6
-    expected = (
-        2 * p * (n - b) * sigma2 / (b * (n - 1))
-        + 2 * (p * (n - b) / (b * (n - 1)) + (1 - p) / b_small) * L_tilde * v
-        + (1 - p) * u_prev
-        + 2 * (1 - p) * L_hat / b_small * v_prev
-    )
-    found = variance_recursion(
-        u_prev, v, v_prev,
-        L_hat=L_hat, L_tilde=L_tilde, n=n, b=b, b_small=b_small, p=p, sigma2=sigma2,
-    )  # fmt: skip
-    assert found == pytest.approx(expected)
-
-
 def test_lemma_4_conditional_step_over_all_draws(rng):
     """One cycle of line 6, with every coin and every sample, on a finite sum of quadratics."""
     n, b, b_small, p, sizes = 4, 3, 2, 0.4, [1, 2]
@@ -436,49 +418,6 @@ def test_bounds_in_their_limits():
     values = [pl_vr_bound(3.0, 0.1, 0.5, K, 0.5, math.inf, 10, 9.0) for K in (1, 10, 100, 10**6)]
     assert values == sorted(values, reverse=True)
     assert values[-1] == pytest.approx(4 * 9.0 / (10 * 0.5))
-
-
-@examples
-@given(st.integers(0, 10**6))
-def test_theorems_hold_on_p_ccd_runs(seed):
-    """P-CCD on random quadratics plus l1: Lemmas 2 and 3, Theorem 1, and PŁ without the l1."""
-    rng = np.random.default_rng(seed)
-    sizes = [1, 2, 1]
-    M = rng.standard_normal((4, 4))
-    A, c = M @ M.T / 4, rng.standard_normal(4)
-    A += 0.05 * np.eye(4)
-    Lambda = quadratic_Lambda(A, sizes)
-    diagonal = diagonal_of(Lambda, sizes)
-    L_hat = quadratic_constants(A, Lambda, sizes).L_hat
-    lowest = -0.5 * c @ np.linalg.solve(A, c)
-    root = np.sqrt(diagonal)
-    mu = np.linalg.eigvalsh(A / np.outer(root, root))[0]  # ‖∇f‖²_{Λ⁻¹} ≥ 2μ(f − f*)
-    for weight in (0.0, 0.3):
-
-        def F(x, weight=weight):
-            return 0.5 * x @ A @ x - c @ x + weight * np.abs(x).sum()
-
-        x = rng.standard_normal(4)
-        start, certificates = F(x), []
-        for k in range(1, 16):
-            old = x.copy()
-            for block in blocks(sizes):
-                z = x[block] - (A @ x - c)[block] / diagonal[block]
-                x[block] = np.sign(z) * np.maximum(np.abs(z) - weight / diagonal[block], 0)
-            v = (x - old) ** 2 @ diagonal
-            gradient = A @ x - c
-            residual = np.where(
-                x != 0,
-                gradient + weight * np.sign(x),
-                np.sign(gradient) * np.maximum(np.abs(gradient) - weight, 0),
-            )
-            certificates.append(residual**2 @ (1 / diagonal))
-            assert theory.descent_gap(F(old), F(x), v) >= -1e-12
-            assert certificates[-1] <= theory.lemma2_bound(L_hat, v) * (1 + 1e-9) + 1e-20
-            # F(x*) ≥ min f, so this gap is at least Δ_0
-            assert min(certificates) <= theorem1_bound(L_hat, start - lowest, k)
-            if weight == 0:
-                assert F(x) - lowest <= pl_bound(L_hat, mu, start - lowest, k) + 1e-12
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -703,14 +642,6 @@ def estimate(hvp=lambda z, v: v, x=(0.0, 0.0, 0.0), **options):
 
 
 # --- the module -----------------------------------------------------------------------------------
-
-
-def test_import_is_light():
-    code = (
-        "import sys, cyclade.theory; "
-        "sys.exit(bool({'torch', 'scipy', 'numba', 'sklearn'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_all_is_what_is_public():
