@@ -49,6 +49,11 @@ class Problem:
         return self.design.p * self.penalty.T
 
     @property
+    def entries(self) -> int:
+        """Those of X that are stored."""
+        return self.design.entries
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """What X is worked on in."""
         return self.design.dtype

@@ -84,6 +84,10 @@ class State:
     before: BoundPenalty | None = None  # at the λ before, until a working set was chosen
     kept: dict[str, Any] = field(default_factory=dict)  # by a subproblem: its panels and products
 
+    def fork(self) -> State:
+        """A state at the same point, which moves on its own; what is kept serves both."""
+        return replace(self, x=self.x.copy(), history=[])
+
     def point(self) -> Any:
         """What `return_to` needs; None where z was carried along and not checked."""
         return (self.x.copy(), self.c, self.loss_at, self.measured) if self.fresh else None

@@ -16,7 +16,9 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import Certificate, PathResult, Solution, resumed
+from cyclade.linear.starts import Start
 from cyclade.linear.starts.continuation import easier, softer
+from cyclade.linear.starts.minima import Companion, Engine, Hops
 from cyclade.linear.state import moved
 from cyclade.linear.tuning import Tuning as EngineTuning
 from cyclade.linear.working_set import Report
@@ -29,6 +31,7 @@ from cyclade.tables.table import CheckedRows, TableProblem
 from cyclade.tables.tuning import Tuning
 
 Array = NDArray[Any]
+IN_CHUNKS = Engine(rebase, improve, minimise)
 
 
 class FitInChunks(NamedTuple):
@@ -79,13 +82,16 @@ class FitInChunks(NamedTuple):
             start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
             table.screens = False
             penalty, state = table.penalty.penalty, begin(table, start, intercept)
+            bent = not penalty.convex and hasattr(penalty, "straighter")
+            companion = Companion(state, float(lams[-1]), IN_CHUNKS) if bent else None
             for lam in left:
                 at = table.at(penalty.scaled(float(lam)))
                 rebase(at, state)
                 state.passes, state.history, state.damping = 0, [], 1.0
+                if companion is not None:
+                    state = companion.advance(at, state, max_passes)
                 certificate = minimise(at, state, tol, max_passes, report)
                 done(as_solution(at, *as_returned(at, state, certificate)))
-                table.reads = at.reads
 
         def null() -> Array:
             return self.null_gradient
@@ -147,10 +153,7 @@ def refuse_sorted(bound: Any) -> Any:
 def approach(
     table: TableProblem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> TableState:
-    """A start: guessed, through easier losses where it is narrow, down in λ where F is nonconvex.
-
-    The same ways as in memory (`starts/`), with one working set at each stage.
-    """
+    """A start: guessed, through easier losses where it is narrow, or as in memory (`starts/`)."""
     tuning, penalty = table.tuning, table.penalty.penalty
     guessed = guess(table) if cold else None
     if guessed is not None:
@@ -164,22 +167,29 @@ def approach(
             wider = table.with_loss(loss)
             state = begin(wider, x, c)
             minimise(wider, state, max(tol, 1e-3), max_passes // 2, report)
-            x, c, table.reads = state.x, state.measured.c, wider.reads
-    state = begin(table, x, c)
-    if not (table.penalty.is_scalar and not state.x.any()):
+            x, c = state.x, state.measured.c
+    start: Start = Stages()
+    if not penalty.convex:
+        start = Hops(start, IN_CHUNKS)
+    found: TableState = start.advance(table, begin(table, x, c), max_passes)
+    return found
+
+
+class Stages:
+    """From x = 0 down in λ, with one working set at each stage; then the penalty is bent."""
+
+    def advance(self, table: TableProblem, state: TableState, max_passes: int) -> TableState:
+        """Bring a state at x = 0 near the solution; any other is left alone."""
+        penalty, convex, easy = table.penalty.penalty, table.penalty.convex, table.loss.convex
+        if not table.penalty.is_scalar or state.x.any() or (easy and convex):
+            return state
+        for at, lam, far in easier(penalty, convex, easy, state.measured.g, table.tuning):
+            stage = table.at(at)
+            rebase(stage, state)
+            if state.passes < max_passes:
+                improve(stage, state, far * lam, lam, max_passes)
+        rebase(table, state)
         return state
-    convex, easy = table.penalty.convex, table.loss.convex
-    stages = easier(penalty, convex, easy, state.measured.g, tuning)
-    if easy:  # stages in λ save no pass
-        stages = [stage for stage in stages if stage[1] == penalty.lam]
-    for at, stage, far in stages:
-        other = table.at(at)
-        rebase(other, state)
-        if state.measured.distance > far * stage and state.passes < max_passes:
-            improve(other, state, far * stage, stage, max_passes)
-        table.reads = other.reads
-    rebase(table, state)
-    return state
 
 
 def as_returned(

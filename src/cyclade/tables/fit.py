@@ -9,7 +9,7 @@ columns that have just come in, and the point that a shorter step leads to.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class TableState:
         """The coefficients, flat."""
         return self.measured.x
 
+    def fork(self) -> TableState:
+        """A state at the same point, which moves on its own."""
+        return replace(self, history=[])
+
     def point(self) -> TableMeasured:
         """What `return_to` needs."""
         return self.measured
@@ -67,9 +71,9 @@ def begin(table: TableProblem, x: Array, c: Any, W: Array | None = None) -> Tabl
         c = table.null.c
     new = None if W is None or not W.size else wanted(table, W)
     sums = table.read(x, c, new=new)
-    state = TableState(table.reading(x, c, sums))
-    if W is not None and new is not None:
-        state.products, state.known = new_products(table), W
+    state = TableState(table.reading(x, c, sums), products=new_products(table))
+    if W is not None and new is not None and state.products is not None:
+        state.known = W
         state.products.add(new, sums["products"])
     return state
 

@@ -101,7 +101,7 @@ class TableProblem:
         self.chunks, self.column, self.seen, self.penalty = chunks, column, seen, penalty
         self.loss, self.fit_intercept, self.tuning = column.loss, fit_intercept, tuning
         self.dtype = np.dtype(np.float64)  # that is worked in
-        self.reads = 0  # passes over X
+        self.counts = {"reads": 0}  # passes over X, also under other penalties and losses
         self.norms = np.empty(0)  # of columns, once read
         self.alive: Array | None = None  # columns that are not screened out; None: all
         self.at_zero: Sums | None = None  # of a pass at x = 0 without an intercept
@@ -122,6 +122,16 @@ class TableProblem:
         for cached in ("null", "null_gradient", "has_dual"):
             other.__dict__.pop(cached, None)
         return other
+
+    @property
+    def reads(self) -> int:
+        """Passes over X so far."""
+        return self.counts["reads"]
+
+    @property
+    def entries(self) -> int:
+        """Of X, were it dense."""
+        return self.seen.n * self.chunks.p
 
     @property
     def T(self) -> int:
@@ -154,7 +164,7 @@ class TableProblem:
         own = by_features[cols]
         if self.column.outputs is None:
             own = own[:, 0]
-        self.reads += 1
+        self.counts["reads"] += 1
         task = Pass(self.column, self.tuning, cols, np.ascontiguousarray(own), c, **what)
         return self.chunks.reduce(task)
 

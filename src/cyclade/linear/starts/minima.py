@@ -15,40 +15,59 @@ small, it hops again. All of it is rough: a comparison of objectives needs no mo
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cyclade.linear.problem import Problem
 from cyclade.linear.starts import Start
 from cyclade.linear.state import State, rebase
 from cyclade.linear.tuning import Tuning
 from cyclade.linear.working_set import improve, minimise
 
 
+class Engine(NamedTuple):
+    """How states move: those of rows in memory, or those of tables in chunks."""
+
+    rebase: Callable[[Any, Any], None]
+    improve: Callable[[Any, Any, float, float, int], None]
+    minimise: Callable[..., Any]
+
+
+def minimise_alone(problem: Any, state: State, tol: float, max_passes: int, report: Any) -> None:
+    """`minimise` to the tolerance, no finer: no smaller λ starts from there."""
+    on_path, state.on_path = state.on_path, False
+    minimise(problem, state, tol, max_passes, report)
+    state.on_path = on_path
+
+
+IN_MEMORY = Engine(rebase, improve, minimise_alone)
+
+
 class Companion:
     """The other path. `state` is where the path begins, and is left alone; `last` its last λ."""
 
-    def __init__(self, state: State, last: float) -> None:
-        self._beside, self._last, self._compared = fork(state), last, math.inf
+    def __init__(self, state: Any, last: float, engine: Engine = IN_MEMORY) -> None:
+        self._beside, self._last, self._compared = state.fork(), last, math.inf
+        self._engine = engine
 
-    def advance(self, problem: Problem, state: State, max_passes: int) -> State:
+    def advance(self, problem: Any, state: Any, max_passes: int) -> Any:
         """Where to go on: at `state`, or, where that is compared and F is lower, beside it."""
         penalty, tuning = problem.penalty.penalty, problem.tuning
         lam = float(penalty.lam)
         if lam > max(tuning.companion_step * self._compared, self._last):
             return state
         self._compared = lam
-        beside = self._beside
-        beside.kept, beside.passes = state.kept, 0  # its products serve both
-        near(problem.at(penalty.straighter(tuning.straighter[-1])), beside, max_passes)
-        other = fork(beside)
+        beside, engine = self._beside, self._engine
+        beside.passes = 0
+        straighter = problem.at(penalty.straighter(tuning.straighter[-1]))
+        near(straighter, beside, max_passes, engine)
+        other = beside.fork()
         if same(other.x, state.x, problem.tuning):
             state.passes += other.passes
             return state
-        near(problem, other, max_passes)
-        near(problem, state, max_passes)
+        near(problem, other, max_passes, engine)
+        near(problem, state, max_passes, engine)
         lower = other if other.measured.objective < state.measured.objective else state
         lower.passes = state.passes + other.passes
         return lower
@@ -57,51 +76,49 @@ class Companion:
 class Hops:
     """Another way to a starting point, followed by hops from where it ends."""
 
-    def __init__(self, first: Start) -> None:
-        self._first = first
+    def __init__(self, first: Start, engine: Engine = IN_MEMORY) -> None:
+        self._first, self._engine = first, engine
 
-    def advance(self, problem: Problem, state: State, max_passes: int) -> State:
+    def advance(self, problem: Any, state: Any, max_passes: int) -> Any:
         """The lowest of the points seen; a state that is not at x = 0 is left alone."""
         penalty, cold = problem.penalty.penalty, not state.x.any()
         state = self._first.advance(problem, state, max_passes)
         suits = cold and problem.penalty.is_scalar and hasattr(penalty, "straighter")
         if not suits or penalty.convex:
             return state
-        near(problem, state, max_passes)
-        tuning, small = problem.tuning, problem.design.entries <= problem.tuning.hop_entries
+        near(problem, state, max_passes, self._engine)
+        tuning, small = problem.tuning, problem.entries <= problem.tuning.hop_entries
         again = True
         while again:
             before = state.measured.objective
             for times in tuning.hops:
-                state = hop(problem, state, times, max_passes)
+                state = hop(problem, state, times, max_passes, self._engine)
             again = small and state.measured.objective < before - tuning.same_point * abs(before)
         return state
 
 
-def hop(problem: Problem, state: State, times: float, max_passes: int) -> State:
+def hop(problem: Any, state: Any, times: float, max_passes: int, engine: Engine) -> Any:
     """To so many times λ and back: the lower of the two points."""
     penalty = problem.penalty.penalty
     lam = times * float(penalty.lam)
     away = problem.at(penalty.scaled(lam))
     if not state.x.any():
         return state
-    other = fork(state)
-    rebase(away, other)
-    improve(away, other, problem.tuning.rough * lam, lam, max_passes)
+    other = state.fork()
+    engine.rebase(away, other)
+    engine.improve(away, other, problem.tuning.rough * lam, lam, max_passes)
     if same(other.x, state.x, problem.tuning):
         return state
-    near(problem, other, max_passes)
+    near(problem, other, max_passes, engine)
     lower = other if other.measured.objective < state.measured.objective else state
     lower.passes = other.passes
     return lower
 
 
-def near(problem: Problem, state: State, max_passes: int) -> None:
+def near(problem: Any, state: Any, max_passes: int, engine: Engine) -> None:
     """Bring a state near a minimum, as roughly as a comparison allows."""
-    rebase(problem, state)
-    on_path, state.on_path = state.on_path, False  # no finer than asked for
-    minimise(problem, state, problem.tuning.lam_step[1], max_passes, lambda row: None)
-    state.on_path = on_path
+    engine.rebase(problem, state)
+    engine.minimise(problem, state, problem.tuning.lam_step[1], max_passes, lambda row: None)
 
 
 def same(x: Any, y: Any, tuning: Tuning) -> bool:
@@ -110,8 +127,3 @@ def same(x: Any, y: Any, tuning: Tuning) -> bool:
         return False
     apart, size = (float(np.abs(v).max(initial=0.0)) for v in (x - y, y))
     return apart <= tuning.same_point * size
-
-
-def fork(state: State) -> State:
-    """A state at the same point, which moves on its own."""
-    return replace(state, x=state.x.copy(), history=[])
