@@ -15,7 +15,7 @@ from cyclade._checks import generator, shown
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.files.checkpoint import Checkpoint
-from cyclade.methods import Method, as_method, make_sampler
+from cyclade.methods import Method, MethodName, as_method, make_sampler
 from cyclade.oracles.counting import Counting
 from cyclade.regularisers import Regulariser
 from cyclade.run import arguments
@@ -26,7 +26,7 @@ from cyclade.run.result import History, Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
 from cyclade.run.stopping import Best, EveryCycles, Limits, Rule, Seen, Stop, as_rule
 from cyclade.run.watching import Bar
-from cyclade.sampling.orders import Order, as_order
+from cyclade.sampling.orders import Order, OrderName, as_order
 from cyclade.sampling.samplers import ALL, Sample, Sampler
 from cyclade.steps import Eta, Fixed, RunSteps, Steps
 from cyclade.steps.expected import Estimated, estimated_steps
@@ -40,7 +40,7 @@ def minimize(
     *,
     blocks: Any = None,
     reg: Regulariser | Sequence[Regulariser | None] | Mapping[str, Regulariser] | None = None,
-    method: str | Method | None = None,
+    method: MethodName | Method | None = None,
     jac: Callable[..., Any] | bool | Literal["2-point"] | None = None,
     block_jac: Callable[..., Any] | None = None,
     block_min: Callable[[int, Any], Any] | None = None,
@@ -52,7 +52,7 @@ def minimize(
     p: float | None = None,
     L: float | Sequence[Any] | Mapping[str, Any] | str | Steps | None = None,
     eta: Eta | None = None,
-    order: Any = "forward",
+    order: OrderName | Sequence[int] | Order = "forward",
     accelerate: bool = False,
     tol: float | None = 1e-5,
     rtol: float | None = None,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NoReturn
 
 from cyclade._checks import meant
+from cyclade.sampling.orders import Order, OrderName
 from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
 from cyclade.steps import Eta
+
+MethodName = Literal["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +33,7 @@ class Method:
     resample: ClassVar[Literal["cycle", "block"]] = "cycle"
     one_block: ClassVar[bool] = False
 
-    order: Any = "forward"
+    order: OrderName | Sequence[int] | Order = "forward"
     steps: Any = None
     eta: Eta | None = None
 

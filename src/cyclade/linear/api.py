@@ -28,7 +28,7 @@ from cyclade.linear.checks import (
     default_alphas,
     in_chunks,
 )
-from cyclade.linear.losses import Loss
+from cyclade.linear.losses import Loss, LossLike, LossName
 from cyclade.linear.results import (
     PathResult,
     Solution,
@@ -84,7 +84,7 @@ def unannounced(fit: Callable[P, R]) -> Callable[P, R]:
 def solve(
     X: Any,
     y: Any,
-    loss: str | Loss | Any = "squared",
+    loss: LossName | LossLike = "squared",
     penalty: Any = "l1",
     *,
     alpha: float | None = None,
@@ -173,7 +173,7 @@ def solve(
 def path(
     X: Any,
     y: Any,
-    loss: str | Loss | Any = "squared",
+    loss: LossName | LossLike = "squared",
     penalty: Any = "l1",
     *,
     alphas: Any = None,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,21 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[Any]
+LossName = Literal[
+    "squared", "huber", "quantile", "logistic", "squared_hinge", "multinomial", "poisson", "gamma",
+    "cauchy", "welsch", "geman_mcclure", "tukey", "tweedie", "negative_binomial",
+    "inverse_gaussian", "binomial", "probit", "cloglog",
+]  # fmt: skip
+
+
+class LossLike(Protocol):
+    """The least that an object must have to be a loss; `Loss` says what else it may have."""
+
+    def value(self, y: Any, z: Any) -> Any:
+        """φ(y_i, z_i) of every row."""
+
+    def gradient(self, y: Any, z: Any) -> Any:
+        """∂φ/∂z of every row."""
 
 
 class Loss:
@@ -685,7 +700,7 @@ BY_NAME: dict[str, type[Loss]] = {
 FURTHER: dict[str, type[Loss]] = {}  # those of `distributions`, which puts them here
 
 
-def get(loss: str | Loss | Any, **parameters: Any) -> Loss:
+def get(loss: str | LossLike, **parameters: Any) -> Loss:
     """The loss of that name, or the object itself once it is seen to have what a loss needs.
 
     Parameters

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cyclade._checks import meant
 from cyclade.optim.cycle.schedule import Turns
 from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
-from cyclade.sampling.orders import Greedy
+from cyclade.sampling.orders import Greedy, OrderName
 
 if TYPE_CHECKING:
     from cyclade.optim.optimizer import CyclicOptimizer
@@ -250,7 +250,7 @@ class StepOptions:
         plain = self.precondition in (None, *SPECTRAL) and not self.momentum
         return default and plain and not one_block and not recursive
 
-    def default_order(self, *, one_block: bool, recursive: bool, capture: bool) -> str:
+    def default_order(self, *, one_block: bool, recursive: bool, capture: bool) -> OrderName:
         """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.
 
         They lock in a fixed order (`studies/deep`). CUDA graphs of recursive methods need one all

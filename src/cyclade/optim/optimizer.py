@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,10 @@ from cyclade.optim.runner import CycleRunner
 from cyclade.optim.stages.preserve import in_turn
 from cyclade.optim.state import BlockState, Resumable
 from cyclade.regularisers import Regulariser
-from cyclade.sampling.orders import Order, as_order
+from cyclade.sampling.orders import Order, OrderName, as_order
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
 
@@ -67,7 +70,7 @@ class CyclicOptimizer(Resumable):
         super().__init_subclass__()
         cls.__signature__ = signature_of(cls)
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         """Refuse options that there are not, by name."""
         check_names(cls.__name__, options, cls.__signature__)
         return super().__new__(cls, *args, **options)
@@ -81,7 +84,8 @@ class CyclicOptimizer(Resumable):
         adagrad_norm: float | None = None, maximize: bool = False,
         precondition: str | None = None, reg: Regulariser | Mapping[str, Regulariser] | None = None,
         blocks: int | str | Iterable[Any] | None = None, max_overhead: float | None = None,
-        order: Any = None, example: Any = None, stages: Sequence[nn.Module] | None = None,
+        order: OrderName | Sequence[int] | Order | None = None, example: Any = None,
+        stages: Sequence[nn.Module] | None = None,
         capture: bool = False, compile: bool = False,
         curvature_every: int = 100, curvature_iterations: int = 10, damping: float | None = None,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,

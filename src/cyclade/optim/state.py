@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 from cyclade.optim.net import Block, LivePoint, Net
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cyclade.optim.blocks.partitioning import Partitioning
     from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
     from cyclade.optim.runner import CycleRunner
@@ -71,7 +73,7 @@ class Resumable(Optimizer):
     _rule: EveryBatch | LargeBatches
     _runner: CycleRunner | None
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         """Remember the arguments."""
         self = super().__new__(cls)
         self.__dict__["_given"] = (args, options)

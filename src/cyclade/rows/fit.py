@@ -21,6 +21,7 @@ from cyclade._deprecation import old_name, renamed
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
 from cyclade.linear.designs import as_design
+from cyclade.linear.losses import LossLike, LossName
 from cyclade.linear.results import Certificate
 from cyclade.methods import as_method, make_sampler
 from cyclade.rows.compiled import compiled_cycles
@@ -84,7 +85,7 @@ class RowsSolution:
 def solve_rows(
     X: Any,
     y: Any,
-    loss: Any = "squared",
+    loss: LossName | LossLike = "squared",
     penalty: Any = "l1",
     *,
     alpha: float | None = None,

@@ -7,11 +7,13 @@ block, so that an order may look at the current point (`Greedy` does).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from cyclade._checks import LARGEST_INDEX, function, meant, require, whole_number
+
+OrderName = Literal["forward", "backward", "shuffled", "rotated", "reflected", "random", "greedy"]
 
 Score = Callable[[], Sequence[float]]
 """How far each block would move from the current point, in the norm of Λ_j / η."""

@@ -10,10 +10,10 @@ from cyclade.linear.checks import as_groups
 from cyclade.linear.estimators.base import LinearModel, Regressor
 from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.losses import Array, Loss
+from cyclade.linear.losses import Array, Loss, LossLike, LossName
 
 LossText = Annotated[
-    Any,
+    LossName | LossLike,
     "str or Loss",
     "φ: a name of `cyclade.linear.losses`, or an object, which may be of your own writing.",
 ]
