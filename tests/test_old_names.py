@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cyclade import L1, Box, certificate, minimize, squared_distance
+from cyclade import L1, Box, certificate, minimize, squared_distance, theory
 from cyclade.linear import path, penalties, solve
 from cyclade.regularisers import per_block
 from cyclade.rows.fit import RowStream, solve_rows
@@ -72,5 +72,7 @@ def test_what_minimize_returns_has_its_old_names_too():
     parts = [np.array([0.0, 1.0])], [np.array([0.5, -0.9])], per_block(L1(1.0), 1), lambda j: 2.0
     with pytest.warns(DeprecationWarning, match="certificate is now called squared_distance"):
         assert certificate(*parts) == squared_distance(*parts)
+    with pytest.warns(DeprecationWarning, match="Plan is now called Budget"):
+        assert theory.Plan(4, 2, 0.5, 0.1, 3) == theory.Budget(4, 2, 0.5, 0.1, 3)
     with pytest.warns(DeprecationWarning, match="axes is now called ax"):
         assert len(res.plot(axes=None)) == 2

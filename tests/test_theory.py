@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cyclade import theory
 from cyclade.theory import (
-    Plan,
+    Budget,
     c0,
     c0_pl,
     estimate_constants,
@@ -606,7 +606,7 @@ def test_bad_sampling(function, change, message):
         (lambda: plan_infinite_sum(1, 1, 1, 1, 0.1, n=0), "n must be an integer >= 1 or math.inf"),
         (lambda: plan_finite_sum_pl(10, 1, 1, 0, 1, 0.1), "mu must be .* > 0, got 0"),
         (lambda: plan_infinite_sum_pl(1, 1, 1, -1, 1, 0.1), "mu must be .* > 0, got -1"),
-        (lambda: Plan(4, 5, 0.5, 0.1, 3), "b_small must be at most b=4, got 5"),
+        (lambda: Budget(4, 5, 0.5, 0.1, 3), "b_small must be at most b=4, got 5"),
         (lambda: q_hat(EYE, 0, [1, 2]), "j must be an integer between 1 and 2, got 0"),
         (lambda: q_tilde(EYE, 3, [1, 2]), "j must be an integer between 1 and 2, got 3"),
         (lambda: q_hat(EYE, 1, [1, 1]), r"Q must be of shape \(2, 2\), got \(3, 3\)"),

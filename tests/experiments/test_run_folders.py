@@ -27,8 +27,7 @@ from cyclade.experiments.folder import RunFolder
 from cyclade.files import writing
 from cyclade.files.lock import LOCK, locked
 from cyclade.files.reading import read_json
-from cyclade.files.sealed import Label, opened, sealed
-from cyclade.files.tensors import packed
+from cyclade.files.sealed import Label, opened, packed, sealed
 from cyclade.files.writing import sweep, write, write_json
 
 SMALL = RunConfig(batch=700, epochs=3, lr=0.02, device="cpu")

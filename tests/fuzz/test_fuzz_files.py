@@ -29,10 +29,10 @@ from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, Row, RunFol
 from cyclade.experiments.plans import PAPER, Settings
 from cyclade.experiments.report.files import read_plan, read_searches, read_timing
 from cyclade.experiments.reproduce import _check_folder, _described
-from cyclade.files import objects, sealed, tensors
+from cyclade.files import objects, sealed
 from cyclade.files.arrays import Kept
-from cyclade.files.errors import UserError
-from cyclade.files.names import is_plain, printable
+from cyclade.files.errors import UserError, printable
+from cyclade.files.names import is_plain
 from cyclade.files.reading import as_json, as_toml
 from cyclade.files.writing import write, write_json
 
@@ -286,7 +286,7 @@ def test_checkpoints_of_nets(content: bytes, seal: bool, tmp_path_factory: Any) 
         with suppress(ValueError):
             content = sealed.sealed(content, sealed.Label(sealed.FORMAT, "run", 0))
     path.write_bytes(content)
-    found = named(lambda: tensors.unpacked(path, "run", "cpu"))
+    found = named(lambda: sealed.unpacked(path, "run", "cpu"))
     assert found is None or isinstance(found, dict)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cyclade.experiments.errors import FolderError
-from cyclade.files.tensors import packed
+from cyclade.files.sealed import packed
 from cyclade.optim import SCCD, VROCCD, Checkpoints, CheckpointWarning
 
 

@@ -22,7 +22,7 @@ from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
 from cyclade.rows.steps import RowSteps, diagonal
 from cyclade.rows.sweep import Rows
 from cyclade.sampling.orders import as_order
-from cyclade.sampling.samplers import ALL, Batch, FiniteSum
+from cyclade.sampling.samplers import ALL, FiniteSum, StreamBatch
 from cyclade.steps.searched import falling
 
 METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
@@ -101,16 +101,16 @@ class InOrder:
         self.data, self.recursive, self.draws = data, recursive, draws
         self.b, self.b_small, self.at, self.drawn = b, b_small, 0, 0
 
-    def take(self, size: int) -> Batch:
+    def take(self, size: int) -> StreamBatch:
         assert self.at + size <= len(self.data[1])
         part = slice(self.at, self.at + size)
         self.at += size
-        return Batch(tuple(a[part] for a in self.data), size)
+        return StreamBatch(tuple(a[part] for a in self.data), size)
 
-    def large(self, rng: np.random.Generator) -> Batch:
+    def large(self, rng: np.random.Generator) -> StreamBatch:
         return self.take(self.b)
 
-    def draw(self, rng: np.random.Generator) -> tuple[Batch, bool]:
+    def draw(self, rng: np.random.Generator) -> tuple[StreamBatch, bool]:
         fallen = not self.recursive or rng.random() < self.b_small / (self.b + self.b_small)
         refresh = bool(fallen or self.drawn // self.draws + 1 in (8, 64))
         self.drawn += 1
@@ -128,11 +128,11 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
     recursive = chosen.draws == "page"
     small, large = (6, b) if recursive else (b, 2 * b)
 
-    def as_rows(batch: Batch) -> Rows:
+    def as_rows(batch: StreamBatch) -> Rows:
         X, y, s, offset = batch.data
         return Rows(X, y, s / s.sum(), offset, features.members)
 
-    def measured(batch: Batch, j: int) -> np.ndarray:
+    def measured(batch: StreamBatch, j: int) -> np.ndarray:
         return diagonal(as_rows(batch), j, case.loss.bound, float(small), n=np.inf)
 
     draws = m if chosen.resample == "block" else 1
@@ -140,7 +140,7 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
     Lambda = [measured(first, j) for j in range(m)]
     begun = False
 
-    def grad(x: np.ndarray, batch: Batch, j: int) -> np.ndarray:
+    def grad(x: np.ndarray, batch: StreamBatch, j: int) -> np.ndarray:
         nonlocal begun
         X, y, s, offset = batch.data
         z = X @ x[:11] + x[11] + offset

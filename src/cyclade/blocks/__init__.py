@@ -3,6 +3,6 @@
 `reading` takes apart what users give; `lag` is the point where each gradient estimate was formed.
 """
 
-from cyclade.blocks.layout import Blocks, Layout, Point, Slot
+from cyclade.blocks.layout import Blocks, Layout, Place, Point
 
-__all__ = ["Blocks", "Layout", "Point", "Slot"]
+__all__ = ["Blocks", "Layout", "Place", "Point"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
 from cyclade._checks import shown, unmasked
-from cyclade.blocks.reading import Structure, cuts, cuts_of_arrays, groups_of_arrays, take_apart
+from cyclade.blocks.reading import Tree, cuts, cuts_of_arrays, groups_of_arrays, take_apart
 from cyclade.files.objects import stored
 
 
@@ -31,7 +31,7 @@ class Blocks(Protocol):
         """Make block j equal to `u`."""
 
 
-class Slot(Protocol):
+class Place(Protocol):
     """Where one block lives among the arrays of x."""
 
     @property
@@ -255,8 +255,8 @@ class Layout:
     """
 
     def __init__(
-        self, structure: Structure, labels: list[str], shapes: list[tuple[int, ...]],
-        dtypes: list[Any], slots: list[Slot], names: list[str], shared: list[bool], copy: Any,
+        self, structure: Tree, labels: list[str], shapes: list[tuple[int, ...]],
+        dtypes: list[Any], slots: list[Place], names: list[str], shared: list[bool], copy: Any,
     ) -> None:  # fmt: skip
         self._structure = structure
         self.labels = labels  # of the user's arrays; [""] for a bare one
@@ -361,7 +361,7 @@ def _whole(i: int, a: Array) -> _Whole:
     return (_Scalar if a.shape == () and kind(a) == "numpy" else _Whole)(i, tuple(a.shape))
 
 
-def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Slot:
+def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Place:
     """The block that the arrays of `group` form."""
     members = tuple(_whole(i, leaves[i]) for i in group)
     if len(group) == 1:
@@ -377,7 +377,7 @@ def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Slot:
     return _Joined(members, (size,), array_namespace(leaves[group[0]]).concat)
 
 
-def _flatten(x: Any) -> tuple[list[Array], list[str], Structure]:
+def _flatten(x: Any) -> tuple[list[Array], list[str], Tree]:
     """The arrays of `x`, checked, a label for each ([""] for a bare array), and the way back."""
     entries, labels, structure = take_apart(x)
     leaves = [_as_array(a, label) for a, label in zip(entries, labels, strict=True)]

@@ -158,7 +158,7 @@ def _under(name: Any, labels: list[str]) -> list[int]:
     return below
 
 
-class Structure(Protocol):
+class Tree(Protocol):
     """The way back from a list of arrays; classes, so that layouts pickle."""
 
     def build(self, arrays: Iterator[Array]) -> Any:
@@ -181,7 +181,7 @@ class _Leaf:
 class _Keyed:
     """A dict; a gradient is read by its keys, in whatever order it comes."""
 
-    def __init__(self, keys: Sequence[Any], parts: Sequence[Structure]) -> None:
+    def __init__(self, keys: Sequence[Any], parts: Sequence[Tree]) -> None:
         self.keys, self.parts = tuple(keys), tuple(parts)
 
     def build(self, arrays: Iterator[Array]) -> Any:
@@ -197,7 +197,7 @@ class _Keyed:
 class _Listed:
     """A list, a tuple or a namedtuple."""
 
-    def __init__(self, parts: Sequence[Structure], like: Any) -> None:
+    def __init__(self, parts: Sequence[Tree], like: Any) -> None:
         self.parts = tuple(parts)
         self.named = type(like) if hasattr(like, "_fields") else None
         self.is_tuple = isinstance(like, tuple)
@@ -217,7 +217,7 @@ class _Listed:
         return [a for part, e in zip(self.parts, entries, strict=True) for a in part.arrays(e)]
 
 
-def take_apart(x: Any) -> tuple[list[Any], list[str], Structure]:
+def take_apart(x: Any) -> tuple[list[Any], list[str], Tree]:
     """The arrays of `x`, a label for each ([""] for a bare array), and the way back.
 
     Labels are the keys and positions on the way to an array, joined by dots.
@@ -234,7 +234,7 @@ def take_apart(x: Any) -> tuple[list[Any], list[str], Structure]:
     arrays: list[Any] = []
     labels: list[str] = []
 
-    def walk(part: Any, label: str) -> Structure:
+    def walk(part: Any, label: str) -> Tree:
         if not _is_container(part):
             arrays.append(part)
             labels.append(label)

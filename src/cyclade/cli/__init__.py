@@ -15,7 +15,7 @@ from importlib import import_module
 import cyclade
 from cyclade._checks import meant
 from cyclade.cli.arguments import Parser
-from cyclade.files.names import printable
+from cyclade.files.errors import printable
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 HOMES = {

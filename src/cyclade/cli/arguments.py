@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclade._checks import meant
 from cyclade.experiments import METHODS
-from cyclade.files.names import printable
+from cyclade.files.errors import printable
 
 if TYPE_CHECKING:
     from cyclade.experiments import RunConfig

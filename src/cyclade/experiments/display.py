@@ -11,7 +11,7 @@ from typing import Any
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.folder import Row
-from cyclade.files.names import printable
+from cyclade.files.errors import printable
 
 EVERY = 10.0
 """Seconds between two plain lines about the same run."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
-from cyclade.files import tensors
+from cyclade.files import sealed
 from cyclade.files.lock import LOCK, locked
 from cyclade.files.reading import read, read_json, read_text
 from cyclade.files.writing import digest, is_temporary, sweep, write, write_json
@@ -151,7 +151,7 @@ class RunFolder:
         }
         if (self.path / CHECKPOINT).exists():
             content["checkpoint"] = digest(
-                tensors.checked(self.path / CHECKPOINT, self.config().identity)
+                sealed.checked(self.path / CHECKPOINT, self.config().identity)
             )
         write_json(self.path / DONE, content)
 
@@ -182,7 +182,7 @@ class RunFolder:
     def _checkpoint_problem(self, config: RunConfig, done: dict[str, Any]) -> str | None:
         path = self.path / CHECKPOINT
         try:
-            content = tensors.checked(path, config.identity)
+            content = sealed.checked(path, config.identity)
         except FileNotFoundError:
             if (self.path / PREVIOUS).exists():
                 return f"{path} is missing, and the one before it is there"
@@ -258,7 +258,7 @@ class RunFolder:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint, and keep the one before it."""
-        content = tensors.packed(state, self.config().identity)
+        content = sealed.packed(state, self.config().identity)
         write(self.path / CHECKPOINT, content, keep=self.path / PREVIOUS)
 
     def load(self, device: Any) -> dict[str, Any] | None:
@@ -275,7 +275,7 @@ class RunFolder:
         bad: list[str] = []
         for name in (CHECKPOINT, PREVIOUS):
             try:
-                state = tensors.unpacked(self.path / name, run, device)
+                state = sealed.unpacked(self.path / name, run, device)
             except FileNotFoundError:
                 continue
             except FolderError as error:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from cyclade.files.names import printable
+
+def printable(text: str) -> str:
+    r"""`text` without what moves a terminal: escape sequences, control and direction characters.
+
+    >>> print(printable("a\x1b[31mb\n\u202ec"))
+    a\x1b[31mb
+    \u202ec
+    """
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 class UserError(ValueError):

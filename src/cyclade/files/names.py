@@ -1,4 +1,4 @@
-"""Names that come out of files: which of them may become paths, and how they are printed."""
+"""Names that come out of files: which of them may become paths."""
 
 from __future__ import annotations
 
@@ -35,15 +35,3 @@ def inside(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{path} leads out of {folder}")
     return path
-
-
-def printable(text: str) -> str:
-    r"""`text` without what moves a terminal: escape sequences, control and direction characters.
-
-    >>> print(printable("a\x1b[31mb\n\u202ec"))
-    a\x1b[31mb
-    \u202ec
-    """
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
-    )

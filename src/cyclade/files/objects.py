@@ -60,7 +60,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, self._shared):
             return ("layout",)
         if isinstance(value, np.random.Generator):
-            return ("generator", *_told(value))
+            return ("generator", *_numbers_of(value))
         if isinstance(value, np.ndarray | np.generic):
             return ("numpy", isinstance(value, np.generic), self._place(value))
         if hasattr(value, "detach"):
@@ -108,19 +108,19 @@ class _Unpickler(pickle.Unpickler):
         return self._made[said]
 
 
-def _told(generator: np.random.Generator) -> tuple[Any, ...]:
+def _numbers_of(generator: np.random.Generator) -> tuple[Any, ...]:
     """A generator as plain numbers."""
     bits = generator.bit_generator
     if type(bits).__name__ not in _GENERATORS:
         raise TypeError(f"checkpoint: cannot write a generator of {type(bits).__name__}")
     seeds: Any = bits.seed_seq
     spawned = (seeds.entropy, seeds.spawn_key, seeds.pool_size, seeds.n_children_spawned)
-    return type(bits).__name__, _plain(bits.state), spawned
+    return type(bits).__name__, _without_arrays(bits.state), spawned
 
 
-def _plain(state: Any) -> Any:
+def _without_arrays(state: Any) -> Any:
     if isinstance(state, dict):
-        return {name: _plain(value) for name, value in state.items()}
+        return {name: _without_arrays(value) for name, value in state.items()}
     return state.tolist() if isinstance(state, np.ndarray) else state
 
 
@@ -177,13 +177,13 @@ def rounded(values: Any) -> Array:
 def described(thing: Any) -> Any:
     """An object by its class and what it holds, for a fingerprint."""
     held = getattr(thing, "__dict__", {})
-    return type(thing).__name__, [(name, told(held[name])) for name in sorted(held)]
+    return type(thing).__name__, [(name, stable_repr(held[name])) for name in sorted(held)]
 
 
-def told(value: Any) -> Any:
+def stable_repr(value: Any) -> Any:
     """A value without what differs between processes: addresses, the last digits of sums.
 
-    >>> told({"a": np.ones(2), "b": len}) == told({"a": np.ones(2), "b": len})
+    >>> stable_repr({"a": np.ones(2), "b": len}) == stable_repr({"a": np.ones(2), "b": len})
     True
     """
     if hasattr(value, "detach"):
@@ -191,9 +191,9 @@ def told(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return fingerprint(rounded(value) if value.dtype.kind == "f" else value)
     if isinstance(value, dict):
-        return [(repr(name), told(entry)) for name, entry in value.items()]
+        return [(repr(name), stable_repr(entry)) for name, entry in value.items()]
     if isinstance(value, list | tuple):
-        return [told(entry) for entry in value]
+        return [stable_repr(entry) for entry in value]
     if hasattr(value, "__qualname__"):
         return value.__qualname__
     if getattr(type(value), "__repr__", None) is object.__repr__:

@@ -2,7 +2,8 @@
 
 Files of torch and of NumPy (.npz) are zip archives. The archive comment of a checkpoint holds the
 format, the run it belongs to, the epoch, and the SHA-256 of that and of every byte before it. So
-each is still an ordinary file of torch or NumPy.
+each is still an ordinary file of torch or NumPy. At the end are states of nets: tensors and plain
+values, in sealed files of torch.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import struct
 import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from cyclade.files.errors import FolderError
 from cyclade.files.reading import as_json, read
@@ -101,3 +103,42 @@ def _check_sizes(content: bytes, path: Path) -> None:
         raise FolderError(f"{path} is no zip archive ({error})") from None
     if sum(part.file_size for part in parts) > len(content):
         raise FolderError(f"{path} holds more than its size")
+
+
+# ---------------------------------------------------------------------------------- states of nets
+
+
+def packed(state: dict[str, Any], run: str) -> bytes:
+    """The bytes of a checkpoint."""
+    import torch
+
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return sealed(buffer.getvalue(), Label(FORMAT, run, int(state["epoch"])))
+
+
+def checked(path: Path, run: str) -> bytes:
+    """The archive of a checkpoint of this run. Nothing of it is unpacked yet."""
+    archive, label = read_sealed(path)
+    if label.run != run:
+        raise FolderError(f"{path} belongs to another run")
+    return archive
+
+
+def unpacked(path: Path, run: str, device: Any) -> dict[str, Any]:
+    """The state in a checkpoint of this run."""
+    return state_in(checked(path, run), path, device)
+
+
+def state_in(archive: bytes, path: Path, device: Any = "cpu") -> dict[str, Any]:
+    """The state in the archive of a checkpoint. Only tensors and plain values are read."""
+    import torch
+
+    try:
+        found = torch.load(io.BytesIO(archive), map_location=device, weights_only=True)
+    except Exception:
+        # torch's own message would recommend weights_only=False, which runs what is in the file.
+        raise FolderError(f"{path} holds more than tensors and plain values") from None
+    if not isinstance(found, dict):
+        raise FolderError(f"{path} holds no state of a run")
+    return found

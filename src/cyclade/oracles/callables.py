@@ -23,7 +23,7 @@ from cyclade._arrays import Array, as_index, same_bits
 from cyclade._checks import shown, unmasked
 from cyclade.blocks import Blocks, Layout, Point
 from cyclade.oracles.counting import Calls
-from cyclade.sampling.samplers import ALL, Batch, Sample
+from cyclade.sampling.samplers import ALL, Sample, StreamBatch
 
 
 class CallableOracle:
@@ -76,7 +76,7 @@ class CallableOracle:
         """What f takes beside x for this sample: nothing, indices or a batch."""
         if sample is ALL or not self._takes_sample:
             return self._all_rows
-        rows = (sample.data if isinstance(sample, Batch) else as_index(sample, self._like),)
+        rows = (sample.data if isinstance(sample, StreamBatch) else as_index(sample, self._like),)
         return Arguments(rows, rows)
 
     def _position(self, x: Point, sample: Sample) -> Position:

@@ -31,8 +31,8 @@ class UserOracle:
     * ``value()``: f_S here.
 
     ``x.view()`` gives the whole point in the structure of x0. `sample` is `cyclade.sampling.ALL`
-    where all of f is meant, an array of indices for a finite sum, or a `cyclade.sampling.Batch` of
-    a stream, which has its samples in ``data``.
+    where all of f is meant, an array of indices for a finite sum, or, of a stream, a
+    `cyclade.sampling.StreamBatch`, which has its samples in ``data``.
 
     What else is needed is made from these: trials move the block there and back, products with the
     Hessian are central differences of gradients, evaluations use a fresh sweep on a copy of x. What

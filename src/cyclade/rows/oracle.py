@@ -19,7 +19,7 @@ from cyclade.blocks import Layout, Point
 from cyclade.blocks.reading import cuts
 from cyclade.linear.penalties import BlockPenalty, Slope
 from cyclade.rows.sweep import LinearSweep, Rows
-from cyclade.sampling.samplers import ALL, Batch, Sample
+from cyclade.sampling.samplers import ALL, Sample, StreamBatch
 
 
 class Features:
@@ -109,7 +109,7 @@ class LinearOracle:
     """f over the rows of (X, y), X an array or a SciPy sparse matrix; sweeps hold z = Xx.
 
     A sample S of the rows stands for f_S = (n / |S|) Σ_{i∈S} (s_i / total) φ(y_i, z_i), whose
-    expectation is f; `total` is Σ_i s_i unless given. A `Batch` of a stream holds (X, y, weights,
+    expectation is f; `total` is Σ_i s_i unless given. A `StreamBatch` holds (X, y, weights,
     offsets) of its own rows, and f_S is their weighted mean.
 
     Dense X is never copied whole; sparse X is kept by rows (for sampling) and, once a sweep sees
@@ -163,7 +163,7 @@ class LinearOracle:
             return self._all
         if self._last is not None and self._last[0] is sample:
             return self._last[1]
-        if isinstance(sample, Batch):
+        if isinstance(sample, StreamBatch):
             X, y, weight, offset = sample.data
             weight = weight / weight.sum()
         else:

@@ -29,7 +29,7 @@ from cyclade.rows.tuning import TUNING
 from cyclade.run.runner import Carried, Measured, Setup
 from cyclade.run.stopping import Best
 from cyclade.sampling.orders import Greedy, Random, as_order
-from cyclade.sampling.samplers import ALL, Batch, FiniteSum, Page, Sample, Sampler, coin
+from cyclade.sampling.samplers import ALL, FiniteSum, Page, Sample, Sampler, StreamBatch, coin
 from cyclade.steps.searched import falling, rate_and_large
 
 
@@ -307,14 +307,14 @@ class Queue:
         """How many rows."""
         return float(sample.size)
 
-    def first(self) -> Batch:
+    def first(self) -> StreamBatch:
         """The next b rows, which stay in the queue."""
         kept, rows = list(self.chunks), self.rows
         batch = self._take(self.b)
         self.chunks, self.rows = kept, rows
         return batch
 
-    def _take(self, size: int) -> Batch:
+    def _take(self, size: int) -> StreamBatch:
         parts, missing = [], size
         while missing:
             chunk = self.chunks.pop(0)
@@ -324,7 +324,7 @@ class Queue:
             parts.append(chunk)
             missing -= chunk[0].shape[0]
         self.rows -= size
-        return Batch(tuple(_joined(column) for column in zip(*parts, strict=True)), size)
+        return StreamBatch(tuple(_joined(column) for column in zip(*parts, strict=True)), size)
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:

@@ -24,8 +24,7 @@ from cyclade._checks import (
 )
 from cyclade.blocks import Layout, Point
 from cyclade.certificates import Contradiction, contradiction
-from cyclade.files.objects import as_numpy, fingerprint
-from cyclade.files.objects import told as stable_repr
+from cyclade.files.objects import as_numpy, fingerprint, stable_repr
 from cyclade.methods import Method
 from cyclade.oracles.autograd import Autograd
 from cyclade.oracles.callables import CallableOracle, FiniteDifferences, Jacobian, Pair

@@ -119,7 +119,7 @@ class Custom:
         return iter(self.sequence)
 
 
-class Checked:
+class CheckedOrder:
     """A user's order: its turns must be m block numbers, or there is an error.
 
     A turn too few or a wrong number is an error at that turn. That there were too many is seen when
@@ -188,7 +188,7 @@ def as_order(order: Any, m: int) -> Order:
             raise ValueError(f"order must list each of the {m} blocks 0 … {m - 1} once")
         return Custom(sequence)
     if callable(getattr(order, "turns", None)) and not isinstance(order, type):
-        return order if isinstance(order, BUILT_IN) else Checked(order)
+        return order if isinstance(order, BUILT_IN) else CheckedOrder(order)
     raise TypeError(
         f"order must be a name ({', '.join(ORDERS)}), a list of block numbers or an object with "
         f"`turns`, got {type(order).__name__}"

@@ -127,13 +127,13 @@ class Stream:
         if self._call is not None:
             batch = self._call(rng, size)
             _check_batch(batch, size)
-            return Batch(batch, size)
+            return StreamBatch(batch, size)
         assert self._iterator is not None
         items = list(islice(self._iterator, size))
         if len(items) < size:
             raise StreamEnded(f"the stream ended: {size} samples were wanted, {len(items)} came")
         try:
-            return Batch(self._collate(items), size)
+            return StreamBatch(self._collate(items), size)
         except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as error:
             if self._collate is not stack:
                 raise
@@ -156,7 +156,7 @@ def _check_batch(batch: Any, size: int) -> None:
 
 
 @stored
-class Batch:
+class StreamBatch:
     """A batch from a stream, with the number of samples in it."""
 
     __slots__ = ("data", "size")
@@ -189,7 +189,7 @@ def stack(items: list[Any]) -> Any:
 def _size_of(sample: Sample, n: float) -> float:
     if sample is ALL:
         return n
-    if isinstance(sample, Batch):
+    if isinstance(sample, StreamBatch):
         return float(sample.size)
     try:
         return float(len(sample))

@@ -42,12 +42,13 @@ from .bounds import (
     variance_recursion,
 )
 from .complexity import (
-    Plan,
+    Budget,
     plan_finite_sum,
     plan_finite_sum_pl,
     plan_infinite_sum,
     plan_infinite_sum_pl,
 )
+from .complexity import Plan as Plan
 from .constants import (
     Constants,
     L_hat,
@@ -61,10 +62,10 @@ from .constants import (
 )
 
 __all__ = [
+    "Budget",
     "Constants",
     "L_hat",
     "L_tilde",
-    "Plan",
     "c0",
     "c0_pl",
     "descent_gap",

@@ -31,6 +31,7 @@ from cyclade._checks import (
     sampling,
     whole_number,
 )
+from cyclade._deprecation import old_function
 
 from .bounds import max_eta, max_eta_pl, pl_vr_bound, theorem2_bound
 
@@ -39,7 +40,7 @@ _TINY = 1e-290
 
 
 @dataclass(frozen=True)
-class Plan:
+class Budget:
     """How to run VR-CCD, and what it costs in expectation.
 
     ``evaluations`` counts component gradients, each over all d coordinates once:
@@ -48,8 +49,8 @@ class Plan:
     paper does: b + K(pb + (1−p)b'). Both are the cost whether each block draws its own sample
     (VR-CCD) or all share one (VRO-CCD); the former touches up to m times as many data.
 
-    >>> Plan(b=100, b_small=10, p=1 / 11, eta=0.25, K=11)
-    Plan(b=100, b_small=10, p=0.0909, eta=0.25, K=11, evaluations=400.0, evaluations_paper=300.0)
+    >>> Budget(b=100, b_small=10, p=1 / 11, eta=0.25, K=11)
+    Budget(b=100, b_small=10, p=0.0909, eta=0.25, K=11, evaluations=400.0, evaluations_paper=300.0)
     """
 
     b: int
@@ -69,7 +70,10 @@ class Plan:
         object.__setattr__(self, "evaluations_paper", self.b + self.K * (large + small))
 
 
-def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: float) -> Plan:
+Plan = old_function("Plan", Budget)
+
+
+def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: float) -> Budget:
     """Corollary 2 (finite sum, ``cor:finite-sum``): E[dist²(∂F(x̂_K), 0)] ≤ ε².
 
     b = n, b' = ⌈√n⌉, p = b'/(b+b'), K = ⌈4Δ_0/(ε²η)⌉; O(nd + Δ_0 d √(n(L̂+L̃))/ε²) operations.
@@ -88,7 +92,7 @@ def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: f
     def bound(K: int) -> float:
         return theorem2_bound(gap, eta, K, p, n, b, 0.0)
 
-    return Plan(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
+    return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
 
 
 def plan_infinite_sum(
@@ -98,7 +102,7 @@ def plan_infinite_sum(
     gap: float,
     epsilon: float,
     n: float = math.inf,
-) -> Plan:
+) -> Budget:
     """Corollary 3 (infinite sum, ``cor:online``): E[dist²(∂F(x̂_K), 0)] ≤ ε².
 
     b = min{⌈12σ²/ε²⌉, n}, b' = ⌈√b⌉, p = b'/(b+b'), K = ⌈12Δ_0/(ε²η) + 1/(2p)⌉;
@@ -120,12 +124,12 @@ def plan_infinite_sum(
     def bound(K: int) -> float:
         return theorem2_bound(gap, eta, K, p, n, b, sigma2)
 
-    return Plan(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
+    return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
 
 
 def plan_finite_sum_pl(
     n: int, L_hat: float, L_tilde: float, mu: float, gap: float, epsilon: float
-) -> Plan:
+) -> Budget:
     """Corollary 5 (finite sum under PŁ): E[F(x_K) − F(x*)] ≤ ε.
 
     b = n, b' = ⌈√n⌉, p = b'/(b+b'), K = ⌈(1 + 2/(ημ)) log(Δ_0/ε)⌉;
@@ -145,7 +149,7 @@ def plan_finite_sum_pl(
     def bound(K: int) -> float:
         return pl_vr_bound(gap, eta, mu, K, p, n, b, 0.0)
 
-    return Plan(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
+    return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
 
 
 def plan_infinite_sum_pl(
@@ -156,7 +160,7 @@ def plan_infinite_sum_pl(
     gap: float,
     epsilon: float,
     n: float = math.inf,
-) -> Plan:
+) -> Budget:
     """Corollary 6 (infinite sum under PŁ): E[F(x_K) − F(x*)] ≤ ε.
 
     b = min{⌈12σ²/(με)⌉, n}, b' = ⌈√b⌉, p = b'/(b+b'), K = ⌈(1 + 2/(ημ)) log(3Δ_0/ε)⌉;
@@ -177,7 +181,7 @@ def plan_infinite_sum_pl(
     def bound(K: int) -> float:
         return pl_vr_bound(gap, eta, mu, K, p, n, b, sigma2)
 
-    return Plan(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
+    return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
 
 
 def _checked(
