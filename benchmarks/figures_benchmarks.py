@@ -334,26 +334,6 @@ def linear_peer(line: str, solver: str) -> str:
     return f"{float(found[solver]['cpu_s']) / float(found['cyclade']['cpu_s']):.1f}"
 
 
-def versions(what: str) -> str:
-    """Of linear-versions.csv, two versions of the engine in turns: a sentence, or all lines."""
-    rows = _rows_of("linear-versions")
-    ratios = [float(row["new_over_old"]) for row in rows]
-    if what == "summary":
-        slower = [row["line"] for row in rows if float(row["new_over_old"]) > 1.1]
-        names = f" ({', '.join(f'`{line}`' for line in slower)})" if slower else ""
-        return (
-            f"On {len(rows)} lines the new engine takes {statistics.median(ratios):.2f} of the old "
-            f"one's time in the median, from {min(ratios):.2f} to {max(ratios):.2f}; "
-            f"{len(slower)} are more than 10 % slower{names}."
-        )
-    cells = [
-        [row["line"], f"{1e3 * float(row['old_s']):.3g}", f"{1e3 * float(row['new_s']):.3g}",
-         f"{float(row['new_over_old']):.2f}", row["rounds"]]
-        for row in rows
-    ]  # fmt: skip
-    return table(("line", "before, ms", "after, ms", "after / before", "rounds"), cells)
-
-
 # ----------------------------------------------------------------------------- samples of rows
 
 
@@ -416,5 +396,5 @@ SOURCES: dict[str, Callable[..., str]] = {
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "linear-half": linear_half, "linear-both": linear_both, "wheels": wheels,
     "minimize": minimize, "minimize-over": minimize_over,
-    "csv": csv_table, "net-rates": net_rates, "cell": cell, "rows": rows, "versions": versions,
+    "csv": csv_table, "net-rates": net_rates, "cell": cell, "rows": rows,
 }  # fmt: skip

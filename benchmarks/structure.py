@@ -5,7 +5,8 @@
 
 A room is a package of `cyclade`, or one of its modules that is in none. Arrows are meant to lead
 down the list of `LAYERS`. Only functions that are entered count as visits: each task is done once
-before it is traced, so nothing is imported while it is.
+before it is traced, so nothing is imported while it is. Of linear models the constants are counted
+too.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import argparse
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-
-import linear_structure
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
@@ -35,6 +36,7 @@ WALKS = {
     "step": "a second step of SCCD",
     "run": "cyclade run",
 }
+FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 TASKS = """
 import json, os, sys, tempfile
 import numpy as np
@@ -68,6 +70,14 @@ def run():
         assert main([*command, "--out", out]) == 0
     return one
 
+def fit(name):
+    from cyclade import linear
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 40))
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(30)
+    options = {"groups": 4} if name == "GroupLasso" else {}
+    return lambda: getattr(linear, name)(0.1, **options).fit(X, y)
+
 def seen(task):
     found = set()
     def look(frame, event, argument):
@@ -80,15 +90,15 @@ def seen(task):
     sys.setprofile(None)
     return sorted(found)
 
-out = {name: seen(globals()[name]()) for name in sys.argv[1:]}
+out = {name: seen(globals()[name]() if name in globals() else fit(name)) for name in sys.argv[1:]}
 print("\\n" + json.dumps(out))
 """
 
 
-def modules(tree: Path = ROOT) -> dict[str, ast.Module]:
-    """The syntax trees of all modules of the package, by name."""
+def modules(tree: Path = ROOT, package: str = "cyclade") -> dict[str, ast.Module]:
+    """The syntax trees of all modules of a package, by name."""
     found = {}
-    for path in sorted((tree / "src" / "cyclade").rglob("*.py")):
+    for path in sorted((tree / "src" / package.replace(".", "/")).rglob("*.py")):
         parts = path.relative_to(tree / "src").with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = ast.parse(path.read_text("utf-8"))
@@ -105,13 +115,55 @@ def layer(name: str) -> int:
     return next((i for i, rooms in enumerate(LAYERS) if name in rooms), 1)
 
 
+def imports(module: ast.Module, known: set[str]) -> Iterator[str]:
+    """The known modules that one imports at run time, inside functions included.
+
+    Imports under TYPE_CHECKING are left out. A package is imported before what is in it, which is
+    no dependency of the reader's, so it counts only if something is taken from it.
+    """
+    hidden = {
+        inner
+        for node in ast.walk(module)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(module):
+        if node in hidden:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in known else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+
+
+def cycles(trees: dict[str, ast.Module]) -> list[list[str]]:
+    """Sets of modules that import one another, directly or through others."""
+    known = set(trees)
+    direct = {name: set(imports(tree, known)) - {name} for name, tree in trees.items()}
+    reached: dict[str, set[str]] = {}
+    for name in trees:
+        found, todo = set[str](), set(direct[name])
+        while todo:
+            found |= todo
+            todo = set().union(*(direct[other] for other in todo)) - found
+        reached[name] = found
+    circles = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in trees
+        if name in reached[name]
+    }
+    return sorted(map(list, circles))
+
+
 def arrows(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     """Which rooms a room imports. The package itself, which gathers public names, is left out."""
-    known = set(trees)
     found: dict[str, set[str]] = {}
     for name, tree in trees.items():
         if name != "cyclade":
-            for other in linear_structure.imports(tree, name, known):
+            for other in imports(tree, set(trees)):
                 if room(other) not in ("", room(name)):
                     found.setdefault(room(name), set()).add(room(other))
     return found
@@ -137,13 +189,49 @@ def visited(names: tuple[str, ...] = tuple(WALKS)) -> dict[str, list[str]]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+# ------------------------------------------------------------------------ linear models
+
+
+def constants(module: ast.Module) -> list[str]:
+    """Names in capitals that are set to numbers at the top of a module."""
+    found: list[str] = []
+    for node in module.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=True))
+        found += [
+            name.id
+            for name, number in pairs
+            if isinstance(name, ast.Name)
+            and re.fullmatch(r"[A-Z][A-Z0-9_]*", name.id)
+            and re.fullmatch(r"[\d\s.e_()*/+,-]+", ast.unparse(number))
+        ]
+    return found
+
+
+def named(trees: dict[str, ast.Module]) -> int:
+    """Fields of `Tuning` and `CostModel`, and the names in capitals of `numerics` and `limits`."""
+    rest = (trees.get(f"cyclade.linear.{name}") for name in ("numerics", "limits"))
+    return sum(isinstance(node, ast.Assign) for tree in rest if tree for node in tree.body) + sum(
+        isinstance(field, ast.AnnAssign)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name in ("Tuning", "CostModel")
+        for field in node.body
+    )
+
+
 def main() -> None:
     """Print all of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--modules", action="store_true", help="name the modules of every walk")
     shown = parser.parse_args().modules
-    for name, found in visited().items():
-        print(f"{WALKS[name]}: {len(found)} modules (goal: {GOALS[name]})")
+    for name, found in visited((*WALKS, *FITS)).items():
+        goal = f" (goal: {GOALS[name]})" if name in GOALS else ""
+        print(f"{WALKS.get(name, f'{name}.fit')}: {len(found)} modules{goal}")
         if shown:
             print(*found, sep="\n    ", end="\n\n")
     trees = modules()
@@ -152,8 +240,8 @@ def main() -> None:
     for one in sorted(graph, key=lambda name: (layer(name), name)):
         print(f"  {layer(one)} {one} -> {', '.join(sorted(graph[one]))}")
     print("upward arrows:", ", ".join(upward(graph)) or "none")
-    circles = linear_structure.cycles(trees)
-    print("modules that import one another:", "; ".join(map(", ".join, circles)) or "none")
+    print("modules that import one another:", "; ".join(map(", ".join, cycles(trees))) or "none")
+    print("named constants of linear models:", named(modules(package="cyclade.linear")))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "linear": f"{LASSO} --repeats 1 --solvers ours scikit_learn --out OUT",
     "linear_overhead": "--repeats 2",
     "linear_products": "--rows 400",
-    "linear_structure": "",
     "linear_threads": "--rounds 1 --only lasso",
     "minimize": "--repeats 1 --only nmf",
     "net_defaults": "--tasks digits --methods SCCD --epochs 1 --seeds 1",

@@ -37,7 +37,7 @@ def test_no_new_arrow_leads_up(structure: Any) -> None:
 
 
 def test_no_new_modules_import_one_another(structure: Any) -> None:
-    circles = structure.linear_structure.cycles(structure.modules())
+    circles = structure.cycles(structure.modules())
     assert [circle for circle in circles if circle not in CYCLES] == []
 
 

@@ -15,7 +15,7 @@ from cyclade.linear import path, solve
 from cyclade.linear.penalties import L1, GroupL2, Slope
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("s", ROOT / "benchmarks" / "linear_structure.py")
+spec = importlib.util.spec_from_file_location("s", ROOT / "benchmarks" / "structure.py")
 structure = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(structure)
 
@@ -31,13 +31,13 @@ SHARED = {
 
 @pytest.fixture(scope="module")
 def trees():
-    return structure.modules(ROOT)
+    return structure.modules(ROOT, "cyclade.linear")
 
 
 @pytest.fixture(scope="module")
 def walked():
     """Modules that fits of four kinds visit."""
-    return structure.visited(ROOT)
+    return structure.visited(structure.FITS)
 
 
 def part(name):
@@ -83,7 +83,7 @@ def test_every_constant_says_what_it_is():
     for name, pattern in (
         ("tuning", r"    \w+: \S.* = "), ("limits", r"[A-Z]+ = "), ("numerics", r"[A-Z]+ = "),
     ):  # fmt: skip
-        lines = (ROOT / structure.LINEAR / f"{name}.py").read_text().splitlines()
+        lines = (ROOT / "src" / "cyclade" / "linear" / f"{name}.py").read_text().splitlines()
         fields = [line for line in lines if re.match(pattern, line)]
         bare = [line for line in fields if "#" not in line and "CostModel" not in line]
         assert fields
@@ -122,7 +122,11 @@ def test_one_problem_one_state_one_measurement(trees):
     ],
 )  # fmt: skip
 def test_fits_walk_the_same_modules(walked, estimator, subproblem):
-    visited = [name.removeprefix("cyclade.linear.") for name in walked[estimator]]
+    visited = [
+        name.removeprefix("linear/").removesuffix(".py").replace("/", ".")
+        for name in walked[estimator]
+        if name.startswith("linear/")
+    ]
     engine = {
         name for name in visited
         if part(name) not in ("estimators", "losses", "penalties", "kernels")
