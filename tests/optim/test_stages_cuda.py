@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cyclade.optim.stages import Chain, Env, Inputs, cut
+from cyclade.optim.stages import Chain, Env, Inputs, Replay, cut
 from cyclade.optim.stages.verifying import verify
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
@@ -23,7 +23,7 @@ MAKE = {
 
 def sweep(chain: Chain, inputs: Inputs, plain: dict[str, Tensor]) -> list[Tensor]:
     """Gradients of every stage's parameters, in forward order."""
-    replay = chain.replay()
+    replay = Replay()
     env: Env = chain.start(inputs)
     found: list[Tensor] = []
     for i, stage in enumerate(chain.stages):
@@ -79,7 +79,7 @@ def test_masks_repeat_on_the_device() -> None:
         expected = model(x)
     after = torch.cuda.get_rng_state()
     torch.cuda.set_rng_state(before)
-    replay = chain.replay()
+    replay = Replay()
     own = dict(model.named_parameters())
     with torch.no_grad():
         for _ in range(3):

@@ -16,14 +16,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD
-from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, cut
+from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, Replay, cut
 from cyclade.optim.stages.chain import PROGRAM
 from cyclade.optim.stages.verifying import verify
 
 
 def run(chain: Chain, inputs: Inputs, tensors: dict[str, torch.Tensor] | None = None) -> Env:
     env = chain.start(inputs)
-    replay = chain.replay()
+    replay = Replay()
     for i in range(len(chain.stages)):
         env = replay.run(i, env, tensors or {})
     return env
@@ -128,7 +128,7 @@ def test_direct_parameters_and_tied_weights_are_stages() -> None:
 def test_env_holds_only_what_is_still_needed() -> None:
     chain = cut(models.LeNet())
     env = chain.start(images(32))
-    replay = chain.replay()
+    replay = Replay()
     for i in range(5):
         before = dict(env)
         after = replay.run(i, env, {})
@@ -137,7 +137,7 @@ def test_env_holds_only_what_is_still_needed() -> None:
         env = after
     chain = cut(models.ResNet18(4, depth=1))
     env = chain.start(images())
-    replay = chain.replay()
+    replay = Replay()
     sizes = []
     for i in range(len(chain.stages)):
         env = replay.run(i, env, {})
@@ -330,7 +330,7 @@ def test_envs_are_not_mixed_up() -> None:
     chain = cut(models.LeNet())
     env = chain.start(images(32))
     with pytest.raises(ValueError, match="does not stand before stage 'fc1'"):
-        chain.replay().run(2, env, {})
+        Replay().run(2, env, {})
     assert PROGRAM in env
 
 
@@ -370,7 +370,7 @@ def test_compiled_stages() -> None:
     chain = cut(model)
     chain.compile(backend="aot_eager")
     verify(chain, inputs)
-    replay = chain.replay()
+    replay = Replay()
     plain = {name: p.detach() for name, p in model.named_parameters()}
     with torch.no_grad():
         envs = [chain.start(inputs)]

@@ -10,7 +10,7 @@ import torch
 from test_stages_cut import dicts, images, rows, words_and_targets
 from torch import Tensor, nn
 
-from cyclade.optim.stages import Inputs, cut
+from cyclade.optim.stages import Inputs, Replay, cut
 from cyclade.optim.stages.verifying import verify
 
 CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
@@ -90,7 +90,7 @@ def test_gradient_of_every_stage(case: str) -> None:
     expected = dict(
         zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True)
     )
-    replay = chain.replay()
+    replay = Replay()
     env = chain.start(inputs)
     plain = {name: p.detach() for name, p in parameters.items()}
     first_use: dict[str, int] = {}
@@ -115,7 +115,7 @@ def test_gradient_of_every_stage(case: str) -> None:
 def test_only_what_is_asked_for_is_in_the_graph() -> None:
     model, inputs = models.LeNet(), images(32)
     chain = cut(model)
-    replay = chain.replay()
+    replay = Replay()
     env = chain.start(inputs)
     with torch.no_grad():
         for i in range(2):
@@ -142,7 +142,7 @@ def test_substituted_tensors_are_used_and_the_model_is_not_touched() -> None:
     chain = cut(model, example=inputs)
     before = {name: (p, p.detach().clone()) for name, p in model.named_parameters()}
     env = chain.start(inputs)
-    replay = chain.replay()
+    replay = Replay()
     tensors = {name: p.detach() for name, p in other.named_parameters()}
     for i in range(len(chain.stages)):
         env = replay.run(i, env, tensors)
@@ -159,5 +159,5 @@ def test_parameters_come_back_when_a_stage_fails() -> None:
     weight = model.conv1.weight
     env = chain.start(Inputs((torch.randn(2, 4, 32, 32),)))
     with pytest.raises(RuntimeError):
-        chain.replay().run(0, env, {"conv1.weight": weight.detach()})
+        Replay().run(0, env, {"conv1.weight": weight.detach()})
     assert model.conv1.weight is weight

@@ -26,6 +26,7 @@ from cyclade.optim.options import GroupOptions
 from cyclade.optim.ranks.distributed import OneProcess
 from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
+from cyclade.optim.stages import Replay
 from cyclade.optim.state import BlockState
 from cyclade.regularisers import Regulariser, Zero
 from cyclade.sampling.orders import Forward
@@ -218,7 +219,7 @@ class CycleRunner:
         """What repeats the draws and buffers of one step: shared by both its sweeps."""
         if self.net.whole_model:
             return [ModelReplay(self.net, batches)]
-        return [self.net.chain.replay(undoable=undoable) for _ in batches]
+        return [Replay(undoable=undoable) for _ in batches]
 
     def in_place(self) -> frozenset[int]:
         """The blocks whose plain step is made where they lie (see `cyclade.optim.cycle.in_place`).

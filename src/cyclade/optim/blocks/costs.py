@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-from cyclade.optim.stages import Chain, Inputs
+from cyclade.optim.stages import Chain, Inputs, Replay
 from cyclade.optim.stages.preserve import preserved
 from cyclade.sampling.orders import Custom
 
@@ -57,7 +57,7 @@ def stage_costs(chain: Chain, inputs: Inputs) -> list[float]:
     differentiates = chain.how == "whole"  # its forward may do so itself
     with chain.eager(), preserved(chain.model), torch.set_grad_enabled(differentiates):
         env = chain.start(inputs)
-        replay = chain.replay()
+        replay = Replay()
         for i in range(len(chain.stages)):
             with FlopCounterMode(display=False, custom_mapping=_EXTRA) as counter:
                 env = replay.run(i, env, {}, live=False)

@@ -22,6 +22,7 @@ from cyclade.blocks.layout import NoEstimate
 from cyclade.optim.capture.graphs import Recorder, described, static_copies
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch
+from cyclade.optim.stages import Replay
 from cyclade.optim.stages.inputs import map_leaves
 
 
@@ -111,8 +112,7 @@ class TurnGraphs:
             recorder.eagerly(key, work)
 
     def _replays(self, place: _Place, first: bool) -> list[Any]:
-        chain = self._runner.net.chain
-        return [chain.replay() if first else chain.replay_again(env) for env in place.envs[0]]
+        return [Replay() if first else Replay.spent(env) for env in place.envs[0]]
 
     @torch.no_grad()
     def _advance(self, place: _Place, a: int, b: int, first: bool) -> None:

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from cyclade.optim.cycle.closures import ModelReplay, ModelSweep
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch, LivePoint, Net
+from cyclade.optim.stages import Replay
 from cyclade.optim.stages.preserve import (
     Watch,
     custom_functions,
@@ -138,7 +139,7 @@ class Proof:
         net, point = self.net, LivePoint(self.net)
         if net.whole_model:
             return ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
-        return StagedSweep(net, point, [self.batch], [net.chain.replay()], live=False, keep=False)
+        return StagedSweep(net, point, [self.batch], [Replay()], live=False, keep=False)
 
     def _compare(self, sweep: StagedSweep | ModelSweep) -> None:
         net, weight, loose = self.net, self.batch.weight, self._loose()
@@ -179,9 +180,7 @@ class Proof:
         net = self.net
         tensors = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
         with torch.enable_grad(), Watch(net.model) as watch:
-            env, replay = net.chain.start(self.batch.inputs), net.chain.replay()
-            for i in range(len(net.chain.stages)):
-                env = replay.run(i, env, tensors, live=False)
+            env = net.chain.run(self.batch.inputs, tensors, live=False)
         kept = watch.seen + custom_functions(net.loss(env, self.batch))
         lost = Counter(self.effects)
         lost.subtract(kept)

@@ -11,8 +11,9 @@ import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
@@ -82,13 +83,12 @@ class Link:
     k: int
 
 
-@dataclass
-class Links:
+class Links(NamedTuple):
     """Links by the name of their first layer, and why the outputs of other layers stay."""
 
-    links: dict[str, Link] = field(default_factory=dict)
-    stay: dict[str, str] = field(default_factory=dict)
-    read_by: dict[str, str] = field(default_factory=dict)  # the reader: the layer
+    links: dict[str, Link]
+    stay: dict[str, str]
+    read_by: dict[str, str]  # the reader: the layer
 
 
 def find_links(model: nn.Module) -> Links:
@@ -102,19 +102,17 @@ def find_links(model: nn.Module) -> Links:
     return found
 
 
-class _Tracer(fx.Tracer):
-    proxy_buffer_attributes = True  # so that reading a buffer directly is seen
-
-
 def _trace(model: nn.Module, training: bool) -> fx.Graph:
     parameters = inspect.signature(model.forward).parameters.values()
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    tracer = fx.Tracer()
+    tracer.proxy_buffer_attributes = True  # so that reading a buffer directly is seen
     with preserved(model), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fx warns of defaults that it cannot assert
         for module in model.modules():
             module.training = training
         try:
-            return _Tracer().trace(model, concrete_args=defaults or None)
+            return tracer.trace(model, concrete_args=defaults or None)
         except Exception as error:
             raise ValueError(
                 f"torch.fx cannot trace {type(model).__name__} in "
@@ -153,7 +151,7 @@ class _Graph:
         return node.op == "call_module" and isinstance(self.module(node), Layer)
 
     def walk(self) -> Links:
-        found = Links()
+        found = Links({}, {}, {})
         for name, node in self.layers.items():
             link = self.follow(node)
             if isinstance(link, Link):
@@ -270,10 +268,7 @@ class _Graph:
             kind = _KINDS.get(target, "")
             options = dict(zip(_OPTIONS.get(kind, ()), node.args[1:], strict=False)) | node.kwargs
             call: Any = getattr(Tensor, target) if isinstance(target, str) else target
-
-            def run(x: Tensor) -> Any:
-                return call(x, *node.args[1:], **node.kwargs)
-
+            run = partial(_applied, call, node.args[1:], node.kwargs)
         if kind in ("point", "same"):
             return Op(kind, run if kind == "point" else None)
         if kind in ("drop", "drop if told"):
@@ -287,6 +282,10 @@ class _Graph:
                 return f"{name} has no running statistics"
             return Op("norm", norm=run)
         return _pool(kind, options, name) if kind else unknown
+
+
+def _applied(call: Any, args: Any, kwargs: Any, x: Tensor) -> Any:
+    return call(x, *args, **kwargs)
 
 
 def _held(module: nn.Module) -> list[nn.Parameter]:
@@ -318,12 +317,7 @@ def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op | str:
         shape = tuple(shape[0])
     if node.kwargs or len(shape) != 2 or shape[1] != -1 or not isinstance(shape[0], fx.Node):
         return f"{node.name} does not flatten to (batch, -1): write flatten(1)"
-    size: Any = shape[0]
-    known = _is_size_of_batch(size)
-    if size.target is operator.getitem and size.args[1] == 0:
-        size = size.args[0]
-        known = _is_shape(size)
-    if known and size.args[0] in batch:
+    if _measured(shape[0]) in batch:
         return Op("flatten")
     return f"{node.name} has a first dimension that is not known to be the batch"
 
@@ -332,19 +326,22 @@ def _calls(node: fx.Node, *methods: str) -> bool:
     return node.op == "call_method" and node.target in methods
 
 
-def _is_shape(node: fx.Node) -> bool:
+def _is_shape(node: Any) -> bool:
     whole = _calls(node, "size") and len(node.args) == 1 and not node.kwargs
     return whole or (node.target is getattr and node.args[1] == "shape")
 
 
-def _is_size_of_batch(node: fx.Node) -> bool:
-    return _calls(node, "size") and (*node.args[1:], *node.kwargs.values()) == (0,)
+def _measured(size: Any) -> Any:
+    """The value whose first dimension a node is, as in x.size(0) and x.shape[0]; else None."""
+    if _calls(size, "size") and (*size.args[1:], *size.kwargs.values()) == (0,):
+        return size.args[0]
+    entry = size.target is operator.getitem and size.args[1] == 0
+    return size.args[0].args[0] if entry and _is_shape(size.args[0]) else None
 
 
 def _reads_no_channel(user: fx.Node) -> bool:
     """Whether a user reads only what no channel can change, such as the batch size."""
     if (user.target is getattr and user.args[1] in _HARMLESS) or _calls(user, "dim"):
         return True
-    if _is_shape(user):
-        return all(u.target is operator.getitem and u.args[1] == 0 for u in user.users)
-    return _is_size_of_batch(user)
+    readers = user.users if _is_shape(user) else [user]
+    return all(_measured(reader) is not None for reader in readers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,9 +29,6 @@ def shaped(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return found
 
 
-_SUMMED = ("size", "rows", "dead_rows", "columns", "dead_columns")
-
-
 @dataclass
 class SparsityReport:
     """One row per parameter with two or more dimensions; prints as a table.
@@ -43,24 +40,21 @@ class SparsityReport:
     """
 
     rows: list[dict[str, Any]]
-    size: int = field(init=False)
-    zeros: float = field(init=False)
-    dead_rows: int = field(init=False)
-    dead_columns: int = field(init=False)
 
     def __post_init__(self) -> None:
-        total = {key: sum(int(row[key]) for row in self.rows) for key in _SUMMED}
+        keys = ("size", "rows", "dead_rows", "columns", "dead_columns")
+        self._total = {key: sum(row[key] for row in self.rows) for key in keys}
+        self.size, self.dead_rows = self._total["size"], self._total["dead_rows"]
+        self.dead_columns = self._total["dead_columns"]
         zeros = sum(round(row["zeros"] * row["size"]) for row in self.rows)
-        self._total = {**total, "zeros": zeros / max(total["size"], 1)}
-        self.size, self.dead_rows = total["size"], total["dead_rows"]
-        self.zeros, self.dead_columns = self._total["zeros"], total["dead_columns"]
+        self.zeros: float = zeros / max(self.size, 1)
 
     def __str__(self) -> str:
-        named = [(row["parameter"], "x".join(map(str, row["shape"])), row) for row in self.rows]
+        total = {"parameter": "total", "shape": (self.size,), "zeros": self.zeros, **self._total}
         lines = [
-            [name, shape, f"{100 * row['zeros']:.1f} %"]
+            [row["parameter"], "x".join(map(str, row["shape"])), f"{100 * row['zeros']:.1f} %"]
             + [f"{row[f'dead_{side}']} / {row[side]}" for side in ("rows", "columns")]
-            for name, shape, row in [*named, ("total", self.size, self._total)]
+            for row in [*self.rows, total]
         ]
         return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], lines)
 
@@ -177,24 +171,23 @@ def prune(model: nn.Module) -> PruneReport:
     before = _sizes(model)
     while any(_shorten(link) for link in found.links.values()):
         pass
+    keys = ("layer", "kind", "shape_before", "shape_after", "parameters_before", "parameters_after")
     rows = [
-        {
-            "layer": name, "kind": type(model.get_submodule(name)).__name__,
-            "shape_before": before[name][0], "shape_after": shape,
-            "parameters_before": before[name][1], "parameters_after": count,
-        }
-        for name, (shape, count) in _sizes(model).items()
-    ]  # fmt: skip
-    return PruneReport(rows, _left(model, found), total, sum(p.numel() for p in model.parameters()))
+        dict(zip(keys, (name, kind, before[name][1], shape, before[name][2], count), strict=True))
+        for name, (kind, shape, count) in _sizes(model).items()
+    ]
+    left = _left(model, found)
+    return PruneReport(rows, left, total, sum(p.numel() for p in model.parameters()))
 
 
-def _sizes(model: nn.Module) -> dict[str, tuple[tuple[int, ...], int]]:
-    """The weight's shape and the number of parameters of each layer."""
+def _sizes(model: nn.Module) -> dict[str, tuple[str, tuple[int, ...], int]]:
+    """The kind of each layer, its weight's shape, and the number of its parameters."""
     sizes = {}
     for name, module in model.named_modules():
         held = [p for p in module._parameters.values() if p is not None]
         if held:
-            sizes[name] = (tuple(held[0].shape), sum(p.numel() for p in held))
+            count = sum(p.numel() for p in held)
+            sizes[name] = (type(module).__name__, tuple(held[0].shape), count)
     return sizes
 
 
@@ -293,22 +286,20 @@ def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
     fed = {link.second_name: link.first for link in found.links.values()}
     left = []
     for name, module in model.named_modules():
-        if (
-            not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
-            or not module.weight.numel()
-        ):
+        held = isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
+        if not held or not module.weight.numel():
             continue
         transposed, groups = (getattr(module, key, 0) for key in ("transposed", "groups"))
         for side, dim in (("outputs", int(transposed)), ("inputs", 1 - int(transposed))):
             dead = int(dead_slices(module.weight, dim).sum())
             if not dead or (side == "inputs" and groups > 1 and not transposed):
                 continue  # with groups dimension 1 is not the input channels
-            if side == "inputs" and name in fed:
-                reason = _ONE if len(fed[name].weight) == 1 else _PARTLY
-            elif side == "inputs":
-                layer = found.read_by.get(name)
-                why = "it is linked elsewhere" if layer is None else found.stay.get(layer)
-                reason = f"{layer} stays: {why}" if layer else "no layer alone gives its inputs"
+            if side == "inputs":
+                layer, reason = found.read_by.get(name), "no layer alone gives its inputs"
+                if name in fed:
+                    reason = _ONE if len(fed[name].weight) == 1 else _PARTLY
+                elif layer:
+                    reason = f"{layer} stays: {found.stay.get(layer, 'it is linked elsewhere')}"
             elif name in found.links:
                 reason = _ONE if module.weight.shape[dim] == 1 else _PADDED
             else:

@@ -6,13 +6,13 @@ stages need) into the next one, so that an env cached before stage i lets stages
 replayed with other parameter tensors, and nothing before i is computed again:
 
 >>> import torch
->>> from cyclade.optim.stages import Inputs, cut
+>>> from cyclade.optim.stages import Inputs, Replay, cut
 >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
 >>> chain = cut(model)
 >>> [(stage.name, stage.params) for stage in chain.stages]
 [('0', ('0.weight', '0.bias')), ('2', ('2.weight', '2.bias'))]
 >>> x = torch.ones(5, 3)
->>> replay = chain.replay()
+>>> replay = Replay()
 >>> with torch.no_grad():
 ...     env = replay.run(0, chain.start(Inputs((x,))), {})
 >>> weight = model[2].weight.detach().requires_grad_()

@@ -87,7 +87,7 @@ class Chain:
         example: Inputs | None = None,
     ) -> None:
         called, leaves = (None, []) if example is None else signature(example)
-        if how == "fx" and called is None:
+        if called is None and how == "fx":
             called = guess(model)
         program = build(called, example)
         self.model, self.how, self._build = model, how, build
@@ -115,29 +115,26 @@ class Chain:
             for part in self._present().parts
         )
 
-    def mode(self) -> tuple[Any, ...]:
-        """The model's present mode, on which a cut depends."""
-        return self._mode.now()
-
     def start(self, inputs: Inputs) -> Env:
         """The env before the first stage."""
-        called, leaves = signature(inputs)
-        return self._program(inputs, called, leaves).enter(inputs, leaves)
-
-    def is_proved(self, inputs: Inputs, *, many: bool = False) -> bool:
-        """Whether the stages for such a call, in the model's present mode, were proved."""
-        called, leaves = signature(inputs)
-        found = self._find(called, leaves)
-        return found is not None and (many, self._sizes(leaves)) in found.proved
+        found, leaves = self._find(inputs)
+        return (found or self._cut_for(inputs)).program.enter(inputs, leaves)
 
     def serves(self, inputs: Inputs) -> bool:
         """Whether such a call needs no new cut."""
-        return self._find(*signature(inputs)) is not None
+        return self._find(inputs)[0] is not None
+
+    def is_proved(self, inputs: Inputs, *, many: bool = False) -> bool:
+        """Whether the stages for such a call, in the model's present mode, were proved.
+
+        `many` asks for one of several micro-batches.
+        """
+        found, leaves = self._find(inputs)
+        return found is not None and (many, self._sizes(leaves)) in found.proved
 
     def mark_proved(self, inputs: Inputs, *, many: bool = False) -> None:
-        """Note that they were (with `many`, for one of several micro-batches)."""
-        called, leaves = signature(inputs)
-        found = self._find(called, leaves)
+        """Note that they were."""
+        found, leaves = self._find(inputs)
         assert found is not None
         found.proved.add((many, self._sizes(leaves)))
 
@@ -146,23 +143,12 @@ class Chain:
 
         An export leaves sizes open and may not know every condition on them.
         """
-        called, leaves = signature(inputs)
-        found, sizes = self._find(called, leaves), self._sizes(leaves)
+        found, leaves = self._find(inputs)
+        sizes = self._sizes(leaves)
         if found is None or found.shapes == sizes:
             return False
         self._alone.add(sizes)
         return True
-
-    def replay(self, *, undoable: bool = False) -> Replay:
-        """A fresh replay, for the stages of one batch in one cycle."""
-        return Replay(undoable)
-
-    def replay_again(self, env: Env) -> Replay:
-        """A replay in which every stage counts as having run: it moves no buffers.
-
-        `env` may stand before any stage. Only for models whose stages are `repeatable`.
-        """
-        return Replay.spent(env[PROGRAM])
 
     @property
     def repeatable(self) -> bool:
@@ -172,6 +158,13 @@ class Chain:
         """
         parts = self._present().parts
         return not self.random and all(part.idle.issuperset(part.state) for part in parts)
+
+    def run(self, inputs: Inputs, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
+        """The env after the last stage, each run once."""
+        env, replay = self.start(inputs), Replay()
+        for i in range(len(self.stages)):
+            env = replay.run(i, env, tensors, live=live)
+        return env
 
     def output(self, env: Env) -> Any:
         """What the model returns, from the env after the last stage."""
@@ -205,59 +198,50 @@ class Chain:
         for cut in self._cuts:
             if cut.mode == now:
                 return cut.program
-        latest = self._cuts[0]
         if self.how == "export":
             raise ValueError(
                 "the model's mode (training or eval, device) has changed since it was exported: "
                 "call start() with a batch first"
             )
-        program = self._recut(None, latest.called)
-        self._cuts.insert(0, _Cut(now, latest.called, (), program))
-        return program
+        called = self._cuts[0].called
+        self._cuts.insert(0, _Cut(now, called, (), self._recut(None, called)))
+        return self._cuts[0].program
 
-    def _program(self, inputs: Inputs, called: Signature, leaves: list[Any]) -> Program:
-        found = self._find(called, leaves)
-        if found is not None:
-            return found.program
-        program = self._recut(inputs, called)
-        fresh = _Cut(*self._key(called, leaves), program)
+    def _cut_for(self, inputs: Inputs) -> _Cut:
+        """A new cut, for this call."""
+        called, leaves = signature(inputs)
+        fresh = _Cut(*self._key(called, leaves), self._recut(inputs, called))
         self.cuts_made += 1
         if self.cuts_made == _MANY and self._depends:
             name = self._mode.changed(self._cuts[0].mode, fresh.mode)
-            warn_user(
-                CutWarning(
-                    f"the model has been cut {_MANY} times, each with a proof, "
-                    + (f"lately because {name!r} changed: make it a buffer, which stages read"
-                       if name else "for calls of many kinds")
-                )
-            )  # fmt: skip
+            why = "for calls of many kinds"
+            if name:
+                why = f"lately because {name!r} changed: make it a buffer, which stages read"
+            warn_user(CutWarning(f"the model has been cut {_MANY} times, each with a proof, {why}"))
         self._cuts.insert(0, fresh)
         del self._cuts[_MOST:]
-        return program
+        return fresh
 
     def _key(self, called: Signature, leaves: list[Any]) -> tuple[Any, Signature | None, Any]:
-        """What a cut depends on: the mode, and the kind of call."""
+        """What a cut depends on: the mode, the kind of call, and the sizes of an export."""
         return self._mode.now(), called if self._depends else None, self._sizes(leaves)
 
     def _sizes(self, leaves: list[Any]) -> tuple[Any, ...]:
         return shapes(leaves) if self.how == "export" else ()
 
-    def _find(self, called: Signature, leaves: list[Any]) -> _Cut | None:
+    def _find(self, inputs: Inputs) -> tuple[_Cut | None, list[Any]]:
+        """The cut that serves a call, which is moved to the front, and the leaves of the call."""
+        called, leaves = signature(inputs)
         now, wanted, sizes = self._key(called, leaves)
         alike = [cut for cut in self._cuts if cut.mode == now and cut.called == wanted]
-        for cut in alike:
-            if cut.shapes == sizes:
-                break
-        else:
+        found = next((cut for cut in alike if cut.shapes == sizes), None)
+        if found is None and sizes not in self._alone:
             serves = (cut for cut in alike if cut.program.fits and cut.program.fits(leaves))
-            found = None if sizes in self._alone else next(serves, None)
-            if found is None:
-                return None
-            cut = found
-        if cut is not self._cuts[0]:
-            self._cuts.remove(cut)
-            self._cuts.insert(0, cut)
-        return cut
+            found = next(serves, None)
+        if found is not None and found is not self._cuts[0]:
+            self._cuts.remove(found)
+            self._cuts.insert(0, found)
+        return found, leaves
 
     def _recut(self, inputs: Inputs | None, called: Signature | None) -> Program:
         try:
@@ -283,7 +267,7 @@ class Chain:
 class _Memory:
     """How a stage's first run in a replay began."""
 
-    buffers: dict[Any, Tensor | None]
+    buffers: dict[Any, Tensor | None]  # None for those that the output ignores
     rng: RngState | None
     moved: bool = False
 
@@ -302,12 +286,21 @@ class Replay:
         self._before: list[tuple[Tensor, Tensor]] = []  # buffers that moved, and as they were
 
     @classmethod
-    def spent(cls, program: Program) -> Replay:
-        """One in which every stage has run, and so moves no buffers any more."""
+    def spent(cls, env: Env) -> Replay:
+        """One in which every stage has run: it moves no buffers. For `repeatable` stages."""
         replay = cls()
-        replay._program = program
-        for i, part in enumerate(program.parts):
+        replay._program = env[PROGRAM]
+        for i, part in enumerate(env[PROGRAM].parts):
             replay._memory[i] = _Memory(dict.fromkeys(part.state), None, moved=True)
+        return replay
+
+    def begun_now(self, i: int) -> Replay:
+        """One in which stage i began as here, but with its buffers as they stand now."""
+        assert self._program is not None
+        buffers = _copies(self._program.parts[i])
+        replay = Replay()
+        replay._program = self._program
+        replay._memory[i] = _Memory(buffers, self._memory[i].rng, moved=True)
         return replay
 
     @torch.no_grad()
@@ -336,7 +329,7 @@ class Replay:
         memory = self._memory.get(i)
         first = memory is None
         if memory is None:
-            memory = self._memory[i] = _remember(part, env)
+            memory = self._memory[i] = _Memory(_copies(part), _generators(part, env))
         guard: Guard | None = None
         if part.state:
             if memory.moved or not live:
@@ -351,19 +344,17 @@ class Replay:
             return part.run(env, tensors, guard)
 
 
-def _remember(part: Part, env: Env) -> _Memory:
-    buffers = {
-        slot: None if slot in part.idle else slot.get().detach().clone() for slot in part.state
-    }
-    rng = None
-    settled = part.random == MAYBE and part.drew is False and _capturing()
-    if part.random and not settled:
-        values = [env[name] for name in part.reads if name in env]
-        own = [slot.get() for slot in (*part.direct, *part.swapped)]
-        rng = effects.save_rng(effects.devices_of(values, own))
-    return _Memory(buffers, rng)
+def _copies(part: Part) -> dict[Any, Tensor | None]:
+    return {s: None if s in part.idle else s.get().detach().clone() for s in part.state}
 
 
-def _capturing() -> bool:
-    """Whether a CUDA graph is being captured, when generators cannot be asked for their state."""
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+def _generators(part: Part, env: Env) -> RngState | None:
+    """The state of the generators, where a stage may draw."""
+    # While a CUDA graph is captured they cannot be asked.
+    capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    settled = part.random == MAYBE and part.drew is False and capturing
+    if not part.random or settled:
+        return None
+    values = [env[name] for name in part.reads if name in env]
+    own = [slot.get() for slot in (*part.direct, *part.swapped)]
+    return effects.save_rng(effects.devices_of(values, own))

@@ -1,4 +1,4 @@
-"""Choosing how to cut a model."""
+"""Choosing how to cut a model, and cutting a recorded graph before every use of parameters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+import torch
 from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 from cyclade.optim._warn import warn_user
+from cyclade.optim.stages import effects
 from cyclade.optim.stages.chain import Chain, CutWarning, Program
-from cyclade.optim.stages.inputs import Inputs, Names, Signature, parameter_names
-from cyclade.optim.stages.parts import Env, is_plain, layers, modules_as_parts
-from cyclade.optim.stages.recording import Traced, export, trace
-from cyclade.optim.stages.splitting import split
+from cyclade.optim.stages.inputs import Inputs, Names, Signature, Slot, parameter_names
+from cyclade.optim.stages.parts import Env, Part, is_plain, layers, link, modules_as_parts, unique
+from cyclade.optim.stages.recording import Traced, export, is_leaf, trace
 from cyclade.optim.stages.structure import refuse_unrepeatable
 
 __all__ = ["Attempt", "CutWarning", "attempt", "cut", "runs_whole"]
@@ -178,3 +179,199 @@ def _given(model: nn.Module, stages: Sequence[nn.Module]) -> list[tuple[str, nn.
     if missing:
         raise ValueError(f"stages leave out parameters of the model: {missing}")
     return given
+
+
+# ------------------------------------------------------------------------ a recorded graph
+
+
+@dataclass
+class _Group:
+    """The nodes of one stage."""
+
+    name: str = ""
+    owner: int = 0  # the registry of its direct parameters, 0 when it calls a module
+    nodes: list[fx.Node] = field(default_factory=list)
+
+
+def split(traced: Traced, names: Names) -> list[Part]:
+    """Cut the graph before every use of parameters."""
+    groups = _groups(traced)
+    home = {node: k for k, group in enumerate(groups) for node in group.nodes}
+    last = _last_use(traced, home, len(groups))
+    changed = _changed_buffers(traced)
+    titles = unique(group.name for group in groups)
+    parts = [
+        _part(title, k, group, traced, names, home, last, changed)
+        for k, (title, group) in enumerate(zip(titles, groups, strict=True))
+    ]
+    link(parts, {node.name for node in traced.outputs if _is_value(node, traced)})
+    return parts
+
+
+def _is_value(node: Any, traced: Traced) -> bool:
+    """Whether a node's value travels in the env; parameters and constants do not."""
+    return isinstance(node, fx.Node) and node not in traced.direct and node not in traced.constants
+
+
+def _groups(traced: Traced) -> list[_Group]:
+    groups = [_Group()]
+    for node in traced.graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            continue
+        name, owner = _uses(node, traced)
+        if name:
+            current = groups[-1]
+            if not current.name:
+                # What comes before the first parameters belongs to the first stage.
+                current.name, current.owner = name, owner
+            elif not (owner and owner == current.owner and _is_arithmetic(node, traced)):
+                groups.append(_Group(name, owner))
+        groups[-1].nodes.append(node)
+    groups[0].name = groups[0].name or "model"
+    return groups
+
+
+def _uses(node: fx.Node, traced: Traced) -> tuple[str, int]:
+    """The layer whose parameters a node uses ('' for none), and their registry if used directly."""
+    if node.op == "call_module":
+        module = traced.modules[str(node.target)]
+        return (str(node.target), 0) if next(module.parameters(), None) is not None else ("", 0)
+    for source in node.all_input_nodes:
+        slot = traced.direct.get(source)
+        if slot is not None and not slot.buffer:
+            return slot.name.rpartition(".")[0] or slot.name, id(slot.store)
+    return "", 0
+
+
+def _is_arithmetic(node: fx.Node, traced: Traced) -> bool:
+    """Whether a parameter is only added or multiplied in, perhaps after a reshape.
+
+    Such a use joins the stage of the same layer: ``x @ self.w + self.b`` is one stage.
+    """
+    while effects.base(node, traced.modules) is not None and len(node.users) == 1:
+        if effects.elementwise(node, traced.modules):
+            break
+        node = next(iter(node.users))
+    return effects.elementwise(node, traced.modules)
+
+
+def _last_use(traced: Traced, home: dict[fx.Node, int], end: int) -> dict[fx.Node, int]:
+    """The last stage that reads each value; ``end`` for the outputs."""
+    last: dict[fx.Node, int] = {}
+    for node, k in home.items():
+        for source in node.all_input_nodes:
+            last[source] = max(k, last.get(source, 0))
+    for node in traced.outputs:
+        if isinstance(node, fx.Node):
+            last[node] = end
+    return last
+
+
+def _root_value(node: fx.Node, k: int, traced: Traced, home: dict[fx.Node, int]) -> fx.Node:
+    """The value whose memory ``node`` shares, followed back to what stage ``k`` starts from."""
+    while home.get(node) == k:
+        below = effects.base(node, traced.modules)
+        if below is None:
+            break
+        node = below
+    return node
+
+
+def _changed_buffers(traced: Traced) -> set[Slot]:
+    """Buffers that some node of the graph writes to in place."""
+    changed = set()
+    for node in traced.graph.nodes:
+        for target in effects.written(node, traced.modules):
+            source: fx.Node | None = target
+            while source is not None and source not in traced.direct:
+                source = effects.base(source, traced.modules)
+            if source is not None:
+                slot = traced.direct[source]
+                if not slot.buffer:
+                    raise ValueError(
+                        f"forward writes to the parameter {slot.name!r} in place ({node.target}), "
+                        "which no replay can repeat: do it outside forward"
+                    )
+                changed.add(slot)
+    return changed
+
+
+def _part(
+    title: str,
+    k: int,
+    group: _Group,
+    traced: Traced,
+    names: Names,
+    home: dict[fx.Node, int],
+    last: dict[fx.Node, int],
+    changed: set[Slot],
+) -> Part:
+    """Build the executable stage of one group of nodes."""
+    modules = traced.modules
+    sources = dict.fromkeys(s for node in group.nodes for s in node.all_input_nodes)
+    outside = [s for s in sources if home.get(s) != k]
+    direct = [s for s in outside if s in traced.direct]
+    reads = [s for s in outside if _is_value(s, traced)]
+    overwritten = {
+        _root_value(target, k, traced, home)
+        for node in group.nodes
+        for target in effects.written(node, modules)
+    }
+    graph = fx.Graph()
+    local: dict[fx.Node, fx.Node] = {}
+    attributes: dict[str, Any] = {}
+    for source in (*direct, *reads):
+        local[source] = graph.placeholder(source.name)
+    for source in outside:
+        if source in traced.constants:
+            attributes[source.name] = traced.constants[source]
+            local[source] = graph.get_attr(source.name)
+    for source in reads:
+        if source in overwritten:
+            # The caller keeps the env for other replays, so the stage writes to a copy.
+            local[source] = graph.call_function(torch.clone, (local[source],))
+    called: dict[str, nn.Module] = {}
+    short: dict[str, str] = {}
+    for node in group.nodes:
+        local[node] = graph.node_copy(node, local.__getitem__)
+        if node.op == "call_module":
+            target = str(node.target)
+            alias = short.setdefault(target, f"m{len(short)}")
+            called[alias] = modules[target]
+            local[node].target = alias
+    rewritten = [s for s in reads if s in overwritten and last[s] > k]
+    writes = [node for node in group.nodes if last.get(node, -1) > k]
+    graph.output(tuple(local[node] for node in (*writes, *rewritten)))
+    body = fx.GraphModule(_root(called, attributes), graph)
+    slots = [slot for module in called.values() for slot in names.of(module)]
+    state, idle = effects.changing(called.values(), names)
+    return Part(
+        title,
+        body,
+        reads=[s.name for s in reads],
+        writes=[s.name for s in (*writes, *rewritten)],
+        direct=[traced.direct[s] for s in direct],
+        swapped=slots,
+        state=[*(traced.direct[s] for s in direct if traced.direct[s] in changed), *state],
+        idle=idle,
+        random=max((_randomness(node, traced) for node in group.nodes), default=0),
+        opaque=not all(is_leaf(module) for module in called.values()),
+    )
+
+
+def _randomness(node: fx.Node, traced: Traced) -> int:
+    """Randomness of a node, and of the subgraphs handed to it."""
+    found = effects.node_randomness(node, traced.modules)
+    for source in node.all_input_nodes:
+        inner = traced.constants.get(source)
+        if isinstance(inner, fx.GraphModule):
+            found = max(found, *(effects.node_randomness(n, {}) for n in inner.graph.nodes))
+    return found
+
+
+def _root(called: dict[str, nn.Module], attributes: dict[str, Any]) -> nn.Module:
+    """A module that holds what the graph of a stage refers to."""
+    root = nn.Module()
+    for name, value in {**called, **attributes}.items():
+        setattr(root, name, value)
+    return root

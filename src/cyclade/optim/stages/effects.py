@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,28 +111,23 @@ def repeated(state: RngState) -> Iterator[None]:
 _NORM_FILES = ("torch.nn.modules.batchnorm", "torch.nn.modules.instancenorm")
 
 
-def changing(module: nn.Module, names: Names) -> tuple[list[Slot], list[Slot]]:
-    """The buffers a call of ``module`` may change, and those of them its output ignores.
+def changing(modules: Iterable[nn.Module], names: Names) -> tuple[list[Slot], list[Slot]]:
+    """The buffers that calls of `modules` may change, and those of them their outputs ignore.
 
     Batch and instance norm change their statistics in training mode and do not use them then.
     Other torch.nn layers change nothing. Any buffer of a class of the user's may change.
     """
     state: list[Slot] = []
     idle: list[Slot] = []
-    for owner in module.modules():
-        if not owner._buffers:
-            continue
+    for owner in (inner for module in modules for inner in module.modules() if inner._buffers):
         slots = [slot for slot in names.own(owner) if slot.buffer]
+        home = type(owner).__module__
         if isinstance(owner, nn.modules.batchnorm._NormBase):
             if owner.training and owner.track_running_stats:
                 state += slots
-                if type(owner).__module__ in _NORM_FILES and not isinstance(
-                    owner, nn.SyncBatchNorm
-                ):
+                if home in _NORM_FILES and not isinstance(owner, nn.SyncBatchNorm):
                     idle += slots
-        elif type(owner).__module__.startswith("torch.nn.modules."):
-            continue
-        else:
+        elif not home.startswith("torch.nn.modules."):
             state += slots
     return state, idle
 
@@ -186,14 +181,9 @@ def _arguments(node: fx.Node) -> dict[str, Any]:
     try:
         found = inspect.signature(node.target).bind(*node.args, **node.kwargs)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return {**dict(enumerate_names(node.args)), **node.kwargs}
+        return dict(node.kwargs)  # a builtin has no signature
     found.apply_defaults()
     return dict(found.arguments)
-
-
-def enumerate_names(args: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    """Names for the arguments of a builtin, which has no signature; the first is its input."""
-    return [("input" if k == 0 else f"arg{k}", value) for k, value in enumerate(args)]
 
 
 def _first(node: fx.Node) -> Any:

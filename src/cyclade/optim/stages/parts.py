@@ -221,11 +221,7 @@ def modules_as_parts(modules: Sequence[tuple[str, nn.Module]], names: Names) -> 
     titles = unique(name for name, _ in groups)
     parts = []
     for k, (title, (_, members)) in enumerate(zip(titles, groups, strict=True)):
-        state, idle = [], []
-        for member in members:
-            more, unused = changing(member, names)
-            state += more
-            idle += unused
+        state, idle = changing(members, names)
         parts.append(
             Part(
                 title,

@@ -42,18 +42,8 @@ class Traced:
 
 
 # Factories take no tensor, so a symbolic size does not reach them; fx would miss the random ones.
-_FACTORIES = (
-    "arange",
-    "zeros",
-    "ones",
-    "full",
-    "empty",
-    "eye",
-    "linspace",
-    "tensor",
-    "finfo",
-    "iinfo",
-)
+_FACTORIES = ("arange", "zeros", "ones", "full", "empty", "eye", "linspace", "tensor")
+_LIMITS = ("finfo", "iinfo")
 _RANDOM = ("rand", "randn", "randint", "randperm", "normal")
 
 
@@ -73,7 +63,7 @@ def _factories(tracer: fx.Tracer) -> Iterator[None]:
 
         return call
 
-    originals = {name: getattr(torch, name) for name in (*_FACTORIES, *_RANDOM)}
+    originals = {name: getattr(torch, name) for name in (*_FACTORIES, *_LIMITS, *_RANDOM)}
     try:
         for name, original in originals.items():
             setattr(torch, name, recorder(original, name in _RANDOM))

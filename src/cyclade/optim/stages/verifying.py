@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils import _pytree as pytree
 
 from cyclade.optim.stages import effects
-from cyclade.optim.stages.chain import PROGRAM, Chain, Program, Replay, _Memory
+from cyclade.optim.stages.chain import PROGRAM, Chain, Program, Replay
 from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
 from cyclade.optim.stages.parts import Env
 from cyclade.optim.stages.preserve import Keep, preserved
@@ -63,8 +63,13 @@ def _copy(value: Any) -> Any:
     return map_leaves(copied, value)
 
 
+def _copied(inputs: Inputs) -> Inputs:
+    return Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs)))
+
+
 def _call(model: nn.Module, inputs: Inputs) -> Any:
-    return model(*_copy(tuple(inputs.args)), **_copy(dict(inputs.kwargs)))
+    fresh = _copied(inputs)
+    return model(*fresh.args, **fresh.kwargs)
 
 
 def _buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -114,11 +119,7 @@ def verify(chain: Chain, inputs: Inputs, *, briefly: bool = False) -> None:
 
 def _output(chain: Chain, inputs: Inputs) -> Any:
     """What the stages return, each run once."""
-    env = chain.start(Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs))))
-    replay, own = chain.replay(), dict(chain.model.named_parameters())
-    for i in range(len(chain.stages)):
-        env = replay.run(i, env, own)
-    return chain.output(env)
+    return chain.output(chain.run(_copied(inputs), dict(chain.model.named_parameters())))
 
 
 def _compare_without_draws(chain: Chain, inputs: Inputs) -> None:
@@ -154,9 +155,9 @@ def _check_repeatable(
 
 def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
     """Run every stage twice in one replay, comparing."""
-    env = chain.start(Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs))))
+    env = chain.start(_copied(inputs))
     program: Program = env[PROGRAM]
-    replay = chain.replay()
+    replay = Replay()
     # torch may take another kernel for a detached weight, even without gradients.
     own = dict(chain.model.named_parameters())
     for i, part in enumerate(program.parts):
@@ -185,17 +186,9 @@ def _check_state(
     replay: Replay, i: int, env: Env, after: Env, own: Mapping[str, Tensor], loose: float
 ) -> None:
     """Refuse a stage whose output depends on a buffer that it has itself just moved."""
-    program: Program = env[PROGRAM]
-    part = program.parts[i]
+    part = env[PROGRAM].parts[i]
     feeding = [slot for slot in part.state if slot not in part.idle]
-    memory = replay._memory.get(i)
-    if not feeding or memory is None:
-        return
-    probe = Replay()
-    probe._program = program
-    buffers = {slot: None if slot in part.idle else slot.get().clone() for slot in part.state}
-    probe._memory[i] = _Memory(buffers, memory.rng, moved=True)
-    if not same(probe.run(i, env, own), after, loose=loose):
+    if feeding and not same(replay.begun_now(i).run(i, env, own), after, loose=loose):
         names = ", ".join(repr(slot.name) for slot in feeding)
         raise ValueError(
             f"stage {i} ({part.info.name!r}) changes a buffer that its own output depends on (one "
@@ -205,47 +198,38 @@ def _check_state(
 
 
 @contextmanager
-def _recording(record: list[tuple[nn.Module, Any]]) -> Iterator[None]:
-    handle = register_module_forward_hook(
-        lambda module, args, output: record.append((module, _copy(output)))
-    )
+def _recording(model: nn.Module) -> Iterator[list[tuple[str, Any]]]:
+    """The outputs of the model's modules, by their paths, as they are called."""
+    paths = {module: path for path, module in model.named_modules()}
+    record: list[tuple[str, Any]] = []
+
+    def note(module: nn.Module, args: Any, output: Any) -> None:
+        if module in paths:
+            record.append((paths[module], _copy(output)))
+
+    handle = register_module_forward_hook(note)
     try:
-        yield
+        yield record
     finally:
         handle.remove()
 
 
 def _first_difference(chain: Chain, inputs: Inputs, keep: Keep, loose: float) -> str:
     """Where the stages part from the model, as far as the layers they call can tell."""
-    paths = {module: path for path, module in chain.model.named_modules()}
-    plain: list[tuple[nn.Module, Any]] = []
-    staged: list[tuple[nn.Module, Any]] = []
-    with _recording(plain):
+    with _recording(chain.model) as plain:
         _call(chain.model, inputs)
     keep.everything()
-    env = chain.start(Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs))))
-    replay = chain.replay()
-    own = dict(chain.model.named_parameters())
-    ends = []
-    with _recording(staged):
-        for i in range(len(chain.stages)):
-            env = replay.run(i, env, own)
-            ends.append(len(staged))
-    leaves = {module for module, _ in staged if module in paths}
-    mine = [(k, m, out) for k, (m, out) in enumerate(staged) if m in leaves]
-    theirs = [(m, out) for m, out in plain if m in leaves]
-    for (k, module, out), (other, value) in zip(mine, theirs, strict=False):
-        if module is not other or not same(out, value, loose=loose):
-            i = next(i for i, end in enumerate(ends) if k < end)
-            return f"first in stage {i} ({chain.stages[i].name!r}), at module {paths[module]!r}"
-    return f"after the last layer of stage {len(ends) - 1} ({chain.stages[-1].name!r})"
+    with _recording(chain.model) as staged:
+        _output(chain, inputs)
+    called = {path for path, _ in staged}
+    wanted = [(path, value) for path, value in plain if path in called]
+    for (path, output), (other, value) in zip(staged, wanted, strict=False):
+        if path != other or not same(output, value, loose=loose):
+            return f"first at module {path!r}"
+    return "after the last layer"
 
 
 def _owner(model: nn.Module, name: str) -> str:
     path = name.rpartition(".")[0]
-    module = model.get_submodule(path)
-    return (
-        f"module {path!r} ({type(module).__name__})"
-        if path
-        else f"the model ({type(model).__name__})"
-    )
+    where = f"module {path!r}" if path else "the model"
+    return f"{where} ({type(model.get_submodule(path)).__name__})"
