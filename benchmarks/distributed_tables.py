@@ -379,132 +379,6 @@ def commit() -> str:
     return subprocess.run(line, capture_output=True, text=True).stdout.strip()
 
 
-# --- the cost model -----------------------------------------------------------------------------
-
-
-FEATURES = {
-    "Python, by blocks of 4 MiB, at most 3,072 rows": "n p / 2¹⁹, or n / 3,072",
-    "losses and dual values": "n",
-    "X read, and Xᵀu": "n p', or n p where p' > p/32; 8 n (columns picked), at most n p, without",
-    "columns picked for z and for products": "n (k₀ + 2 k₁), else n (columns of x and the step)",
-    "squares of columns": "n p, in the first pass, with an intercept or p > 1,000",
-    "products of columns": "n k₁²/2, or n k₁ (k₀ + k₁) beside k₀ old ones",
-}
-"""What a pass costs, and what each term counts: see docs/benchmarks/scaling.md."""
-
-FITTED = [
-    (100_000, 100, 0.01), (60_000, 300, 0.01), (150_000, 50, 0.003), (100_000, 200, 0.03),
-    (80_000, 400, 0.05), (200_000, 80, 0.001),
-]  # fmt: skip
-HELD_OUT = [(250_000, 100, 0.01), (120_000, 250, 0.01), (200_000, 150, 0.02), (300_000, 60, 0.005)]
-
-
-def features(task: Any, n: int, p: int, rows: int, with_X: bool) -> list[float]:
-    """How much of everything a pass does, in the order of FEATURES."""
-    if not with_X:
-        return [n / rows, n, 0.0, 0.0, 0.0, 0.0]
-    new, old = (0 if one is None else one.size for one in (task.new, task.old))
-    alive = p if task.alive is None else task.alive.size
-    tuning = task.tuning
-    block = min(max(tuning.cache // p, 64), tuning.chunk_rows, rows)
-    gradient = alive if 32 * alive < p else p
-    if not task.gradient:  # cache lines of the columns that are picked
-        gradient = min(p, 8 * np.union1d(task.cols, task._columns()).size)
-    picked = old + 2 * new  # once for both, where the products have all columns of z
-    if not new or not np.isin(task.cols, task._columns()).all():
-        picked += task.cols.size
-    products = new * old + (0.5 if not old else 1.0) * new * new
-    return [
-        n / block, n * task.gradient + 0.3 * n * (not task.gradient), n * gradient, n * picked,
-        n * p * task.squares, n * products,
-    ]  # fmt: skip
-
-
-def passes_of(loss: str, n: int, p: int, lam: float, repeats: int) -> tuple[Any, Any, float]:
-    """Features and processor seconds of every pass of a fit, and seconds of all between them."""
-    from cyclade.linear import RowChunks, solve
-    from cyclade.tables.chunks import SlicedChunks
-
-    X = rows_of(1, n, p, None)
-    y, plain, rows = target_of(1, X, loss), SlicedChunks.reduce, 20_000
-    lines, seconds, between = [], [], []
-    for _ in range(repeats):
-        lines, each = [], []
-
-        def counted(
-            self: Any, task: Any, with_X: bool = True, to: Any = lines, times: Any = each
-        ) -> Any:
-            start = time.process_time()
-            found = plain(self, task, with_X)
-            times.append(time.process_time() - start)
-            to.append(features(task, n, p, rows, with_X))
-            return found
-
-        SlicedChunks.reduce = counted  # type: ignore[method-assign]
-        try:
-            start = time.process_time()
-            solve(RowChunks(X, rows=rows), y, loss, "l1", alpha=lam, fit_intercept=False)
-            between.append(time.process_time() - start - sum(each))
-        finally:
-            SlicedChunks.reduce = plain  # type: ignore[method-assign]
-        seconds.append(each)
-    # Others on the machine only add: the least of every pass.
-    return np.array(lines), np.min(seconds, axis=0), min(between)
-
-
-def constants(loss: str, repeats: int) -> tuple[np.ndarray, float]:
-    """Seconds of a processor for each of FEATURES, and between passes, from the fits FITTED."""
-    from scipy.optimize import nnls
-
-    found = [passes_of(loss, *shape, repeats) for shape in FITTED]
-    lines = np.concatenate([one for one, *_ in found])
-    seconds = np.concatenate([one for _, one, _ in found])
-    weights = 1.0 / np.maximum(seconds, 0.05 * seconds.max())  # relative errors of what matters
-    costs = np.asarray(nnls(lines * weights[:, None], seconds * weights)[0])
-    return costs, sum(rest for *_, rest in found) / len(lines)
-
-
-def billion(loss: str, costs: list[float]) -> dict[str, str]:
-    """What 10⁹ x 100 would take, from the constants in nanoseconds."""
-    n, p, W, count = 1e9, 100, 25, 3
-    blocks = n / 3_072
-    later = [blocks, n, p * n, 2 * W * n, 0.0, W * W / 2 * n]
-    first = [blocks, n, p * n, 0.0, 0.0, 0.0] if loss == "squared" else later  # from a guess
-    core = 1e-9 * float(np.add(first, np.multiply(count - 1, later)) @ np.array(costs))
-    return {
-        "10⁹ x 100": TITLES[loss], "passes": str(count), "columns in W": str(W),
-        "s of one core": f"{core:.0f}", "s on 64 cores": f"{core / 64:.0f}",
-    }  # fmt: skip
-
-
-def model(path: Path | None, repeats: int) -> None:
-    """Predicted and measured processor seconds of fits, and what a billion rows would take."""
-    lines, large = [], []
-    table = [{"term": name, "counts": count} for name, count in FEATURES.items()]
-    for loss in ("squared", "logistic"):
-        costs, rest = constants(loss, repeats)
-        for row, cost in zip(table, costs, strict=True):
-            row[f"{TITLES[loss]}, ns"] = f"{1e9 * cost:.3g}"
-            print(f"{loss}: {row['term']}: {1e9 * cost:.3g} ns")
-        for n, p, lam in HELD_OUT:
-            counts, seconds, between = passes_of(loss, n, p, lam, repeats)
-            predicted = float((counts @ costs).sum()) + rest * len(counts)
-            measured = float(seconds.sum()) + between
-            lines.append({
-                "fit": f"{TITLES[loss]} {n:,} x {p}, λ = {lam:g}",
-                "passes": str(int((counts[:, 2] > 0).sum())),
-                "CPU s predicted": f"{predicted:.3f}", "CPU s measured": f"{measured:.3f}",
-                "ratio": f"{predicted / measured:.2f}",
-            })  # fmt: skip
-            print("  ".join(f"{value:>14}" for value in lines[-1].values()), flush=True)
-        large.append(billion(loss, [float(row[f"{TITLES[loss]}, ns"]) for row in table]))
-        print(large[-1])
-    if path:
-        write_csv(path, lines)
-        write_csv(path.with_name(f"{path.stem}-constants.csv"), table)
-        write_csv(path.with_name(f"{path.stem}-large.csv"), large)
-
-
 def main(arguments: list[str]) -> None:
     """Run the clusters and print the table."""
     if arguments[:1] == ["--sklearn"]:
@@ -523,11 +397,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for a peer")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peers", nargs="*", default=None)
-    parser.add_argument("--model", action="store_true", help="check the cost model")
     chosen = parser.parse_args(arguments)
-    if chosen.model:
-        model(chosen.csv, chosen.repeats)
-        return
     warnings.simplefilter("ignore")
     here = Path(__file__).resolve().parent  # distributed.py here would hide Dask's package
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
