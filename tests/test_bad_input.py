@@ -46,6 +46,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("method of a wrong type", {"method": 3}, "method must be one of"),
     ("unknown order", {"order": "sideways"}, "order='sideways' is unknown: use one of forward"),
     ("order misses a block", {"order": [0, 0], "blocks": 2}, "each of the 2 blocks"),
+    (
+        "order with an unknown name",
+        {"x0": {"a": ZEROS, "b": ZEROS}, "order": ["a", "c"]},
+        r"order must list each of the blocks \['a', 'b'\] once",
+    ),
     ("L of zero", {"L": 0.0}, r"L\[0\] must be positive and finite, got 0"),
     ("negative L_j", {"L": [1.0, -1.0], "blocks": 2}, r"L\[1\] must be positive and finite"),
     ("L of the wrong length", {"L": [1.0], "blocks": 2}, "one entry for each of the 2 blocks"),

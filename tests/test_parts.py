@@ -86,7 +86,8 @@ def test_orders() -> None:
     both = {tuple(as_order("reflected", 3).turns(3, rng, lambda: [])) for _ in range(100)}
     assert both == {(0, 1, 2), (2, 1, 0)}
     assert turns["greedy"] == [1, 1, 1, 1]
-    assert list(as_order([2, 0, 1], 3).turns(3, rng, lambda: [])) == [2, 0, 1]
+    for listed in ([2, 0, 1], ["c", "a", "b"]):
+        assert list(as_order(listed, 3, "abc").turns(3, rng, lambda: [])) == [2, 0, 1]
     many = {tuple(as_order("shuffled", 3).turns(3, rng, lambda: [])) for _ in range(100)}
     assert len(many) == 6
 

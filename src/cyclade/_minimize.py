@@ -52,7 +52,7 @@ def minimize(
     p: float | None = None,
     L: float | Sequence[Any] | Mapping[str, Any] | str | Steps | None = None,
     eta: Eta | None = None,
-    order: OrderName | Sequence[int] | Order = "forward",
+    order: OrderName | Sequence[int] | Sequence[str] | Order = "forward",
     accelerate: bool = False,
     tol: float | None = 1e-5,
     rtol: float | None = None,
@@ -127,7 +127,7 @@ def minimize(
         methods is halved, and the run goes back to its best iterate, whenever F rises.
     order:
         "forward", "backward", "shuffled", "rotated", "reflected", "random" (with replacement),
-        "greedy" (Gauss–Southwell), or a list of block numbers.
+        "greedy" (Gauss–Southwell), or a list of block numbers or names.
     accelerate:
         For P-CCD: Anderson extrapolation after every 5 cycles, kept only where F is smaller.
     tol, rtol, change_tol:
@@ -256,7 +256,7 @@ def _turns(chosen: Method, problem: arguments.Problem) -> Order:
     """The order of the blocks; where all of x is one, a list of turns orders nothing."""
     listed = isinstance(chosen.order, list | tuple | range | np.ndarray)
     order = "forward" if listed and chosen.one_block else chosen.order
-    return as_order(order, problem.x.layout.m)
+    return as_order(order, problem.x.layout.m, problem.x.layout.names)
 
 
 def _rule(returns: Any, chosen: Method, turns: Order, rng: np.random.Generator) -> Rule:

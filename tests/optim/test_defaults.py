@@ -80,6 +80,16 @@ def test_the_default_order() -> None:
     assert set(orders.values()) == {"Forward"}
 
 
+def test_an_order_is_given_by_names_of_blocks() -> None:
+    turns = [
+        SCCD(net(), F.cross_entropy, blocks="layers", order=given).order.sequence
+        for given in (["4", "0", "2"], [2, 0, 1])
+    ]
+    assert turns == [[2, 0, 1], [2, 0, 1]]
+    with pytest.raises(ValueError, match=r"each of the blocks \['0', '2', '4'\] once"):
+        SCCD(net(), F.cross_entropy, blocks="layers", order=["0", "1"])
+
+
 def test_the_default_order_with_momentum() -> None:
     def order(cls: Any, **options: Any) -> str:
         return type(cls(net(), F.cross_entropy, momentum=0.9, **options).order).__name__

@@ -55,8 +55,9 @@ _PARAMETERS = """
         What a cycle may cost in SGD steps; 2 if not given.
     order:
         "forward" (input to output), "backward", "shuffled", "rotated", "reflected", "random",
-        "greedy", or block numbers. None: forward, but shuffled for Adam's steps and for SCCD with
-        momentum, which lock in a fixed order (a `LockWarning` says so where it is seen).
+        "greedy", or a list of block numbers or names. None: forward, but shuffled for Adam's
+        steps and for SCCD with momentum, which lock in a fixed order (a `LockWarning` says so
+        where it is seen).
     example:
         A batch of inputs, to cut the model and choose the blocks before the first batch.
     stages:

@@ -119,6 +119,8 @@ class CyclicOptimizer(Resumable):
         )
         chain, loss = self._routes.chain, torch.compile(loss_fn) if compile and loss_fn else loss_fn
         self.net = Net(model, loss, chain, self.partitioning.placed(chain), slope_of(loss_fn))
+        turns = as_order(order, self.partitioning.m, [block.name for block in self.net.blocks])
+        self.partitioning.order = turns
         self.net.weigh_losses = self._ranks.synchronised
         self._routes.net, self._routes.partitioning = self.net, self.partitioning
         groups = self.partitioning.groups
@@ -134,9 +136,7 @@ class CyclicOptimizer(Resumable):
         self.run_options = shared_options(self, loss_fn, order, seed)
         settled = {"whether the blocks are known (example=)": self._settled}
         self._seed = self._ranks.agree({**self.run_options, **settled})["seed"]
-        self._turns = Turns(
-            as_order(order, self.partitioning.m), self._seed, one_at_a_time=self.one_at_a_time
-        )
+        self._turns = Turns(turns, self._seed, one_at_a_time=self.one_at_a_time)
         if capture:
             parameters, alone = self.net.parameters.values(), self._ranks.alone
             check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)

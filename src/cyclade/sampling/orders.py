@@ -173,8 +173,11 @@ def _generator(rng: Any) -> np.random.Generator:
     return rng  # type: ignore[no-any-return]
 
 
-def as_order(order: Any, m: int) -> Order:
-    """An `Order` from its name, a list of block numbers, or an `Order`, which is then checked."""
+def as_order(order: Any, m: int, names: Sequence[str] = ()) -> Order:
+    """An `Order` from its name, a list of blocks, or an `Order`, which is then checked.
+
+    A list has the numbers of the m blocks, or their `names`.
+    """
     if isinstance(order, str):
         if order not in ORDERS:
             names, hint = ", ".join(ORDERS), meant(order, ORDERS)
@@ -183,6 +186,10 @@ def as_order(order: Any, m: int) -> Order:
     m = whole_number("m", m, 1)
     if isinstance(order, list | tuple | range | np.ndarray):
         entries = np.atleast_1d(order) if isinstance(order, np.ndarray) else order
+        if names and all(isinstance(name, str) for name in entries):
+            if sorted(entries) != sorted(names):
+                raise ValueError(f"order must list each of the blocks {list(names)} once")
+            return Custom([names.index(name) for name in entries])
         sequence = [as_block_number(j) for j in entries]
         if sorted(sequence) != list(range(m)):
             raise ValueError(f"order must list each of the {m} blocks 0 … {m - 1} once")
@@ -190,6 +197,6 @@ def as_order(order: Any, m: int) -> Order:
     if callable(getattr(order, "turns", None)) and not isinstance(order, type):
         return order if isinstance(order, BUILT_IN) else CheckedOrder(order)
     raise TypeError(
-        f"order must be a name ({', '.join(ORDERS)}), a list of block numbers or an object with "
-        f"`turns`, got {type(order).__name__}"
+        f"order must be a name ({', '.join(ORDERS)}), a list of block numbers or names, or an "
+        f"object with `turns`, got {type(order).__name__}"
     )

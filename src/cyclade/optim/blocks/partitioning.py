@@ -45,7 +45,7 @@ class Partitioning:
             raise ValueError("give blocks or max_overhead, not both")
         if max_overhead is not None and not max_overhead >= 1:
             raise ValueError(f"max_overhead must be at least 1, got {max_overhead}")
-        self._model, self._order = model, order
+        self._model, self.order = model, order
         self.costs: list[float] | None = None
         self._number: int | None = None
         self._budget: float | None = None
@@ -122,7 +122,7 @@ class Partitioning:
         if self._number is not None:
             return merged(parts, balance(layer_costs(parts, self.costs), self._number))
         assert self._budget is not None
-        starts, order = [part.start for part in parts], direction(self._order)
+        starts, order = [part.start for part in parts], direction(self.order)
         found = merged(parts, finest_under(self.costs, self._budget, order, starts))
         if len(found) == 1 and 1 < self._budget < TWO_BLOCKS:
             warn_user(
@@ -144,7 +144,7 @@ class Partitioning:
         if self.costs is None:
             return math.nan
         starts = [block.start for block in blocks]
-        return overhead(self.costs, starts, direction(self._order))
+        return overhead(self.costs, starts, direction(self.order))
 
     def for_closures(self, chain: Chain) -> list[Block]:
         """The blocks when each costs a pass over the whole model, whatever is in it."""
