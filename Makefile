@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 .PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup \
-  clean docs look dist test-recipes test-wheel test-pythons test-lowest bench-quick release-check
+  clean docs look dist changes test-recipes test-wheel test-pythons test-lowest bench-quick release-check
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -64,6 +64,10 @@ look: docs
 	$(DOCS)/bin/python docs/_extensions/look.py docs/_build/html/_files/docs/results out/look \
 	  --page fig1/report.html \
 	  study-batch/report.html table1/report.html
+
+# What the next release will say, from the files in changes/; VERSION=0.3.0 writes it.
+changes: .venv-release/.ready
+	.venv-release/bin/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
 
 # A wheel and an sdist in dist/, fit to be uploaded.
 dist: .venv-release/.ready
