@@ -38,11 +38,10 @@ from cyclade.linear.penalties import (
 )  # fmt: skip
 from cyclade.linear.penalty_bound import bind
 from cyclade.tables.chunks import Chunk, SlicedChunks
-from cyclade.tables.fit import begin, minimise, screen
+from cyclade.tables.fit import begin, minimise
 from cyclade.tables.model import Products, block_cycles
-from cyclade.tables.passes import Column, NullPass, Pass, packed
+from cyclade.tables.passes import Column, Pass, packed
 from cyclade.tables.products import Buffers, blocks, products
-from cyclade.tables.start import sample_fit
 from cyclade.tables.table import CheckedRows, TableProblem
 from cyclade.tables.tuning import DEFAULT
 
@@ -275,91 +274,13 @@ def test_a_start_is_taken_and_left_untouched():
     np.testing.assert_array_equal(coef, first.coef)
 
 
-GUESSING = replace(DEFAULT, chunk_guess=50)
-
-
 def large(loss, rows=2000):
-    """Of each 500 of the rows 50 are fitted beforehand."""
     draw = np.random.default_rng(5)
     X = draw.standard_normal((rows, 15)) * (draw.random((rows, 15)) < 0.5)
     z = X[:, :4] @ np.array([1.0, -1.0, 0.5, 0.3])
     if loss == "poisson":
         return X, draw.poisson(np.exp(0.5 * z)).astype(float)
     return X, np.where(z + draw.logistic(size=rows) > 0, 1.0, -1.0)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "poisson"])
-@pytest.mark.parametrize("penalty", [L1(0.02), GroupL2(0.02, 3)], ids=["l1", "groups"])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("store", [np.asarray, sparse.csr_matrix])
-def test_guessed_starts_lead_to_the_same(loss, penalty, fit_intercept, store):
-    X, y = large(loss)
-    weights = np.random.default_rng(1).integers(0, 3, 2000).astype(float)
-    options = {"fit_intercept": fit_intercept, "sample_weight": weights, "tol": 1e-7}
-    rows = RowChunks(store(X), rows=500)
-    plain = solve(rows, y, loss, penalty, **options)
-    found = solve(rows, y, loss, penalty, tuning=GUESSING, **options)
-    assert found.certificate.reached
-    assert found.certificate.tolerance == pytest.approx(plain.certificate.tolerance, rel=1e-9)
-    assert found.objective == pytest.approx(plain.objective, rel=1e-6)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "poisson"])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_guessed_starts_save_passes(loss, fit_intercept):
-    X, y = large(loss, 40_000)
-    plain, found = (
-        solve(RowChunks(X, rows=10_000), y, loss, L1(0.02), fit_intercept=fit_intercept,
-              tuning=replace(DEFAULT, chunk_guess=guess))
-        for guess in (10_000, 1_000)
-    )  # fmt: skip
-    assert found.objective == pytest.approx(plain.objective, rel=1e-5)
-    assert found.history[-1]["reads"] < plain.history[-1]["reads"]
-
-
-@pytest.mark.parametrize("spoil", ["sorted", "no weights", "offsets", "uneven"])
-def test_bad_guesses_do_no_harm(spoil):
-    X, y = large("logistic")
-    options, order, rows = {"tol": 1e-9}, np.arange(2000), 500
-    if spoil == "sorted":  # a chunk has one label, or nearly
-        order = np.argsort(y, kind="stable")
-    elif spoil == "no weights":
-        options["sample_weight"] = np.repeat([0.0, 1.0, 1.0, 1.0], 500)
-    elif spoil == "offsets":
-        options["offset"] = np.repeat([-30.0, 30.0, 0.0, 0.0], 500)
-    else:  # the last chunk makes no guess
-        rows = 600
-    inside = solve(X[order], y[order], "logistic", L1(0.02), **options)
-    found = solve(RowChunks(X[order], rows=rows), y[order], "logistic", L1(0.02), tuning=GUESSING,
-                  **options)  # fmt: skip
-    assert found.certificate.reached
-    assert found.objective == pytest.approx(inside.objective, rel=1e-8)
-
-
-def test_guesses_leave_errors_to_passes():
-    X, y = large("logistic")
-    spoilt = X.copy()
-    spoilt[[0, 3], [2, 5]] = np.nan  # one of them in the sample
-    with pytest.raises(ValueError, match="infinity in column 2 and 1 more"):
-        solve(RowChunks(spoilt, rows=500), y, "logistic", L1(0.02), tuning=GUESSING)
-    with pytest.raises(ValueError, match="offset: there are 1 outputs"):
-        solve(RowChunks(X, rows=500), y, "logistic", L1(0.02), offset=np.zeros((2000, 2)),
-              tuning=GUESSING)  # fmt: skip
-
-
-def test_the_null_model_of_a_guess_is_that_of_a_pass():
-    X, y = large("logistic")
-    chunks = SlicedChunks(RowChunks(X, rows=500), y, None, None)
-    loss = losses.get("logistic")
-    first = sample_fit(chunks, loss, L1(0.02), True, GUESSING)
-    seen = CheckedRows(chunks, loss, GUESSING, first)
-    sums = seen.null(loss)
-    column = Column(loss, None, None, seen.weight)
-    literal = chunks.reduce(NullPass(column, 0.0, GUESSING), with_X=False)
-    assert sums.keys() == literal.keys()
-    for name, value in literal.items():
-        np.testing.assert_allclose(sums[name], value, rtol=1e-12, atol=1e-15)
-    assert seen.null(losses.get("poisson")) is None
 
 
 @pytest.mark.parametrize("loss", ["poisson", "logistic"])
@@ -450,20 +371,6 @@ def test_no_chunk_sends_more_than_a_gradient_and_products(loss, lam):
         assert own.sum() <= max(made - 1, 1) * 150 + made * triangle + 20 * made, row
         before = int(row["reads"])
     assert not passes.size
-
-
-def test_columns_that_a_gap_proves_zero_are_not_read_again():
-    wide = rng.standard_normal((300, 40))
-    y = wide[:, 0] - wide[:, 1] + 0.1 * rng.standard_normal(300)
-    table = table_of(SlicedChunks(RowChunks(wide, rows=60), y, None, None), "squared", L1(0.3))
-    state = begin(table, np.zeros(40), 0.0)
-    certificate = minimise(table, state, 1e-9, 10_000, lambda row: None)
-    screen(table, state, certificate)
-    assert certificate.reached
-    assert table.alive is not None
-    assert table.alive.size < 40
-    inside = solve(wide, y, "squared", L1(0.3), tol=1e-12)
-    assert set(np.flatnonzero(inside.coef)) <= set(table.alive)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "squared_hinge", "poisson"])
@@ -558,7 +465,7 @@ def test_passes_by_small_blocks_are_those_of_one(store, loss, outputs):
         for held in (new, np.array([ONES, 0, 3, 8])):  # without and with all columns of x
             task = Pass(
                 column, replace(DEFAULT, cache=entries, chunk_rows=rows), cols, x, 0.3,
-                dual=True, sides=True, squares=True, alive=np.array([1, 3, 4, 7]), new=held,
+                dual=True, sides=True, squares=True, new=held,
             )  # fmt: skip
             found = task(Chunk(0, store(DENSE), y, WEIGHTS, None))
             if held is not new:
@@ -567,7 +474,7 @@ def test_passes_by_small_blocks_are_those_of_one(store, loss, outputs):
     z = DENSE[:, cols] @ x + 0.3
     u = column.loss.gradient(y, z)
     g = DENSE.T @ (WEIGHTS * u if outputs is None else WEIGHTS[:, None] * u)
-    np.testing.assert_allclose(sums[0]["g"], g[[1, 3, 4, 7]], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums[0]["g"], g, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sums[0]["squares"], (DENSE**2).T @ WEIGHTS, rtol=1e-12)
     np.testing.assert_allclose(sums[0]["value"], WEIGHTS @ column.loss.value(y, z), rtol=1e-12)
     for other in sums[1:]:

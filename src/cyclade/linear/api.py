@@ -162,7 +162,7 @@ def solve(
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
     limits = (tol, max_iter, tuning, precompute)
-    with checked(X, y, loss, penalty, data, coef, intercept, *limits, cold) as (parts, separate):
+    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
         kept = kept_at(checkpoint, parts, tol, penalty)
         fits = [part.fit(cold, tol, max_iter, printer(verbose), at) for part, at in kept]
     return together(fits) if separate else fits[0]
@@ -446,11 +446,11 @@ def shorter_path(
 def checked(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any = None,
     intercept: Any = None, tol: float = 1.0, max_passes: int = 1, tuning: Tuning | None = None,
-    precompute: Any = "auto", cold: bool = False,
+    precompute: Any = "auto",
 ) -> Iterator[tuple[list[Any], bool]]:  # fmt: skip
     """Parts to fit, from checked arguments, and whether they are outputs that nothing joins.
 
-    BLAS has one thread meanwhile. `cold` says that one fit is to be made, from no start.
+    BLAS has one thread meanwhile.
     """
     non_negative("tol", tol)
     whole_number("max_iter", max_passes, 1)
@@ -459,8 +459,7 @@ def checked(
     tuning = tuning or DEFAULT
     if in_chunks(X):
         with one_thread(0, tuning):
-            start = (coef, intercept, cold)
-            yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, start)
+            yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, (coef, intercept))
         return
     as_design, as_problems = loaded()
     convex = loss.convex and getattr(penalty, "convex", False)

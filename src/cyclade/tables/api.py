@@ -26,7 +26,6 @@ from cyclade.tables import as_chunks
 from cyclade.tables.chunks import Chunks
 from cyclade.tables.fit import TableState, begin, improve, minimise, rebase
 from cyclade.tables.passes import Column
-from cyclade.tables.start import guess, sample_fit
 from cyclade.tables.table import CheckedRows, TableProblem
 from cyclade.tables.tuning import Tuning
 
@@ -80,7 +79,6 @@ class FitInChunks(NamedTuple):
 
         def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
             start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
-            table.screens = False
             penalty, state = table.penalty.penalty, begin(table, start, intercept)
             bent = not penalty.convex and hasattr(penalty, "straighter")
             companion = Companion(state, float(lams[-1]), IN_CHUNKS) if bent else None
@@ -101,14 +99,14 @@ class FitInChunks(NamedTuple):
 
 def as_parts(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], given: EngineTuning,
-    start: tuple[Any, Any, bool],
+    start: tuple[Any, Any],
 ) -> tuple[list[FitInChunks], bool]:  # fmt: skip
     """Tables to fit, and whether they are outputs that nothing joins; for `linear.api`.
 
-    `start` is coef, intercept, and whether one fit is to be made, from no start.
+    `start` is coef and intercept.
     """
-    (coef, intercept, cold), tuning = start, Tuning.of(given)
-    tables = as_tables(X, y, loss, penalty, data, coef, tuning, cold)
+    coef, intercept = start
+    tables = as_tables(X, y, loss, penalty, data, coef, Tuning.of(given))
     column, p = tables[0].column, tables[0].chunks.p
     starts = as_starts(tables, p, column.outputs, coef, intercept)
     return [FitInChunks(*start) for start in starts], column.output is not None
@@ -116,16 +114,12 @@ def as_parts(
 
 def as_tables(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any,
-    tuning: Tuning, cold: bool,
+    tuning: Tuning,
 ) -> list[TableProblem]:  # fmt: skip
-    """One table, or one per output where nothing joins outputs; rows are checked in one pass.
-
-    Where a fit starts `cold`, a start may be guessed in that pass.
-    """
+    """One table, or one per output where nothing joins outputs; rows are checked in one pass."""
     sample_weight, offset, fit_intercept = data
     chunks: Chunks = as_chunks(X, y, sample_weight, offset, tuning)
-    first = sample_fit(chunks, loss, penalty, bool(fit_intercept), tuning) if cold else None
-    seen = CheckedRows(chunks, loss, tuning, first)
+    seen = CheckedRows(chunks, loss, tuning)
     outputs = seen.columns
     if loss.target == "classes":
         outputs = max(seen.classes, np.shape(coef)[1] if np.ndim(coef) == 2 else 0)
@@ -153,11 +147,8 @@ def refuse_sorted(bound: Any) -> Any:
 def approach(
     table: TableProblem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> TableState:
-    """A start: guessed, through easier losses where it is narrow, or as in memory (`starts/`)."""
+    """A start: through easier losses where the loss is narrow, or as in memory (`starts/`)."""
     tuning, penalty = table.tuning, table.penalty.penalty
-    guessed = guess(table) if cold else None
-    if guessed is not None:
-        return guessed
     if cold:
         some = table.seen.some
         if table.column.output is not None:

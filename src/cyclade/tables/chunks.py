@@ -47,7 +47,6 @@ class Chunks(Protocol):
 
     p: int
     given: np.dtype[Any]  # that X came in, and results go back in
-    at_hand: int  # rows of the largest chunk, if all lie in memory; else 0
 
     def reduce(self, task: Task, with_X: bool = True) -> Sums:
         """The sums of a task over all chunks."""
@@ -170,8 +169,6 @@ class SlicedChunks:
         self.X, self.columns = X, (y, s, offset)
         self.p = X.shape[1]
         self.given = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        inside = all(isinstance(one, np.ndarray) or hasattr(one, "tocsr") for one in X.blocks)
-        self.at_hand = min(X.rows, max(one.shape[0] for one in X.blocks)) if inside else 0
 
     def parts(self, with_X: bool = True) -> Iterator[Chunk]:
         """One chunk after another."""

@@ -57,7 +57,6 @@ class DaskChunks:
         most = int(max(tuning.chunk_group_bytes // size, 1))
         futures = futures_of(X)
         inside = all(part.key in futures for part in self.X)
-        self.at_hand = max(rows) if inside and rows else 0
         self.groups = [[k] for k in range(len(self.X))]
         if inside and most > 1:
             self.groups = neighbours([futures[part.key] for part in self.X], most)

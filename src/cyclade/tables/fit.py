@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import numerics
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.quadratic import lowered, next_damping
 from cyclade.linear.results import Certificate
-from cyclade.linear.state import exceeds
 from cyclade.linear.working_set import Report, Stopping
 from cyclade.tables import model
 from cyclade.tables.model import Move, Products
@@ -63,27 +61,19 @@ class TableState:
         self.measured, self.products, self.known = point, None, self.known[:0]
 
 
-def begin(table: TableProblem, x: Array, c: Any, W: Array | None = None) -> TableState:
-    """Start at (x, c), with the products of W if asked for; at x = 0 with the best intercept."""
+def begin(table: TableProblem, x: Array, c: Any) -> TableState:
+    """Start at (x, c); at x = 0 with the best intercept."""
     x = np.array(x, np.float64)
     table.penalty.project(x)
     if table.fit_intercept and not x.any():
         c = table.null.c
-    new = None if W is None or not W.size else wanted(table, W)
-    sums = table.read(x, c, new=new)
-    state = TableState(table.reading(x, c, sums), products=new_products(table))
-    if W is not None and new is not None and state.products is not None:
-        state.known = W
-        state.products.add(new, sums["products"])
-    return state
+    return TableState(table.reading(x, c, table.read(x, c)), products=new_products(table))
 
 
 def rebase(table: TableProblem, state: TableState) -> None:
-    """Carry a state over to another penalty; a gradient with gaps is read again."""
-    now, sums = state.measured, state.measured.sums
-    if sums["g"].shape[0] != table.chunks.p:
-        sums = table.read(now.x, now.c)
-    state.measured = table.reading(now.x, now.c, sums)
+    """Carry a state over to another penalty."""
+    now = state.measured
+    state.measured = table.reading(now.x, now.c, now.sums)
     state.true_below = np.inf
 
 
@@ -102,36 +92,11 @@ def minimise(
 
     stopping = Stopping(table, state, tol, max_passes, tell)
     while not stopping.done(state):
-        screen(table, state, stopping.certificate)
         improve(table, state, stopping.target, stopping.scale, max_passes)
         if save is not None:
             save()
     stopping.settle(state)
     return stopping.certificate
-
-
-def screen(table: TableProblem, state: TableState, certificate: Certificate) -> None:
-    """Take out columns that a duality gap proves to be zero in every solution.
-
-    φ* is 1/L-strongly convex where φ'' ≤ L, so a dual point with a gap is within √(2 L gap) of the
-    best, and a column with |a_j·(sθ)| + ‖a_j‖ √(2 L gap) < λ_j has x_j = 0 there. The problem
-    without it has the same minimum, so gaps of one are gaps of the other.
-    """
-    penalty, now = table.penalty, state.measured
-    if not (table.screens and table.norms.size and table.has_dual and penalty.is_norm):
-        return
-    if not np.isfinite(table.loss.bound):
-        return
-    gap = now.objective - now.dual
-    if not gap < np.inf or exceeds(now.slope, numerics.SOLVED * now.sums["size"]):
-        return  # θ is not φ' shrunk
-    t = min(1.0, 1.0 / max(penalty.excess(now.g), 1e-300))
-    far = t * np.abs(now.g) + table.norms * np.sqrt(2.0 * table.loss.bound * max(gap, 0.0))
-    out = (far < (1.0 - 1e-9) * penalty.zero_threshold) & (now.x == 0)
-    if table.alive is not None:
-        out |= ~np.isin(np.arange(out.size), table.alive)
-    if out.any():
-        table.alive = np.flatnonzero(~out)
 
 
 def improve(

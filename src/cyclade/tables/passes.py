@@ -1,9 +1,9 @@
 """What is summed over the rows of a table: three tasks, each a function of one chunk.
 
 `RowCheck` checks what belongs to the rows, `NullPass` is the loss at one intercept, and neither
-reads X; `Pass` is everything that an outer iteration needs: the loss, the gradient on the
-columns that are not screened out, what a dual value is made of, and the products of the working
-set. A chunk keeps nothing: z is computed again from x, which is short.
+reads X; `Pass` is everything that an outer iteration needs: the loss, the gradient, what a dual
+value is made of, and the products of the working set. A chunk keeps nothing: z is computed again
+from x, which is short.
 """
 
 from __future__ import annotations
@@ -151,7 +151,6 @@ class Pass:
     x: Array  # there: (k,), or (k, T)
     c: Any
     gradient: bool = True
-    alive: Array | None = None  # the columns of the gradient; None: all
     squares: bool = False  # whether squares of columns are summed
     dual: bool = False
     sides: bool = False  # whether sums for dual values are kept apart by the sign of φ'
@@ -176,8 +175,6 @@ class Pass:
             picked = buffers.taken(A, cols) if shared else None
             z = combine(A, cols, coefs, buffers) if picked is None else picked @ coefs
             self._block(A, y, s, b, z, picked, buffers, sums)
-        if "g" in sums and self.alive is not None and len(sums["g"]) > self.alive.size:
-            sums["g"] = sums["g"][self.alive]
         if "products" in sums:
             sums["products"] = packed(sums["products"])
         return sums
@@ -215,8 +212,7 @@ class Pass:
         if self.gradient:
             found["value"] = at.value
             found["slope"], found["size"] = at.balance
-            few = self.alive is not None and 32 * self.alive.size < A.shape[1]  # cache lines
-            correlate(A, at.slopes, sums, "g", self.alive if few else None)
+            correlate(A, at.slopes, sums, "g")
         if self.squares:
             correlate(A, s, sums, "squares", squared=buffers)
         if self.dual:

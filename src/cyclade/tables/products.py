@@ -108,18 +108,10 @@ def combine(A: Any, cols: Array, x: Array, buffers: Buffers) -> Array:
     return z
 
 
-def correlate(
-    A: Any,
-    v: Array,
-    sums: Sums,
-    name: str,
-    cols: Array | None = None,
-    squared: Buffers | None = None,
-) -> None:
-    """Add Aᵀv to one of the sums, for v of shape (n,) or (n, T).
+def correlate(A: Any, v: Array, sums: Sums, name: str, squared: Buffers | None = None) -> None:
+    """Add Aᵀv to one of the sums, for v of shape (n,) or (n, T); of sparse rows where it lies.
 
-    Of a dense block on these columns (None: all). Of sparse rows on all, where the sum lies, since
-    it is long. Entries of A are squared first, if there is buffers for that.
+    Entries of A are squared first, if there are buffers for that.
     """
     if isinstance(A, SparseRows):
         if name not in sums:
@@ -129,7 +121,7 @@ def correlate(
         return
     if squared is not None:
         A = np.multiply(A, A, out=squared.of("squares", *A.shape))  # "columns" may be in use
-    g = np.asarray((A if cols is None else A[:, cols]).T @ v)
+    g = np.asarray(A.T @ v)
     sums[name] = sums[name] + g if name in sums else g
 
 

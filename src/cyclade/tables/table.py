@@ -7,7 +7,6 @@ where rows stay where they are: the client holds x, sums, and nothing with n ent
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +22,7 @@ from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import units_of
 from cyclade.linear.quadratic import lowered
 from cyclade.linear.state import exceeds, in_units
-from cyclade.tables.chunks import Chunks, Sums, Task
+from cyclade.tables.chunks import Chunks, Sums
 from cyclade.tables.passes import Column, NullPass, Pass, RowCheck
 from cyclade.tables.tuning import DEFAULT, Tuning
 
@@ -31,18 +30,11 @@ Array = NDArray[Any]
 
 
 class CheckedRows:
-    """What `RowCheck` found: rows, weights, outputs; and what a task found that looks at more."""
+    """What `RowCheck` found: rows, weights, outputs."""
 
-    def __init__(
-        self, chunks: Chunks, loss: Loss, tuning: Tuning,
-        sample_fit: Callable[[RowCheck], Task] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, chunks: Chunks, loss: Loss, tuning: Tuning) -> None:
         look = RowCheck(Column(loss, None), tuning.chunk_sample if hasattr(loss, "width") else 1)
-        if sample_fit is None:
-            sums = chunks.reduce(look, with_X=False)
-        else:
-            sums = chunks.reduce(sample_fit(look))
-        self.loss, self.sums = loss, sums
+        sums = chunks.reduce(look, with_X=False)
         self.n, self.weight = int(sums["n"]), float(sums["weight"])
         if self.n == 0:
             raise ValueError("X: must have at least one row and one column")
@@ -57,13 +49,6 @@ class CheckedRows:
         offset = sums["most offset"]
         self.offsets = offset[0] if offset else None  # columns of the offset
 
-    def null(self, loss: Loss) -> Sums | None:
-        """The sums of the null model of a loss without an intercept, if they are known."""
-        found = {name[5:]: v for name, v in self.sums.items() if name.startswith("null ")}
-        if loss is not self.loss or not found:
-            return None
-        return {name: value / self.weight for name, value in found.items()}
-
 
 @dataclass
 class TableMeasured:
@@ -71,7 +56,7 @@ class TableMeasured:
 
     x: Array
     c: Any
-    g: Array  # ∇_x of the smooth part; zero where a column was screened out
+    g: Array  # ∇_x of the smooth part
     slope: Any  # in the intercept: a number, or (T,); zero where there is none
     distances: Array  # dist(−g, ∂r(x)) by blocks
     distance: float  # the largest of them, or of the intercept's slopes
@@ -103,14 +88,12 @@ class TableProblem:
         self.dtype = np.dtype(np.float64)  # that is worked in
         self.counts = {"reads": 0}  # passes over X, also under other penalties and losses
         self.norms = np.empty(0)  # of columns, once read
-        self.alive: Array | None = None  # columns that are not screened out; None: all
         self.at_zero: Sums | None = None  # of a pass at x = 0 without an intercept
-        self.screens = True  # not along a path, where the next λ needs the whole gradient
 
     def at(self, penalty: Any) -> TableProblem:
         """The same with another penalty of the same kind, as along a path."""
         other = copy(self)
-        other.penalty, other.alive = self.penalty.at(penalty), None
+        other.penalty = self.penalty.at(penalty)
         return other
 
     def with_loss(self, loss: Loss) -> TableProblem:
@@ -118,7 +101,7 @@ class TableProblem:
         other = copy(self)
         column = self.column
         other.column = Column(loss, column.outputs, column.output, column.total)
-        other.loss, other.alive, other.at_zero = loss, None, None
+        other.loss, other.at_zero = loss, None
         for cached in ("null", "null_gradient", "has_dual"):
             other.__dict__.pop(cached, None)
         return other
@@ -171,10 +154,7 @@ class TableProblem:
     def read(self, x: Array, c: Any, **what: Any) -> Sums:
         """A pass with the gradient, and with norms of columns if they are needed and not known."""
         unknown = self.needs_norms and not self.norms.size
-        sums = self.run(
-            x, c, alive=self.alive, squares=unknown, dual=self.has_dual, sides=self.fit_intercept,
-            **what,
-        )  # fmt: skip
+        sums = self.run(x, c, squares=unknown, dual=self.has_dual, sides=self.fit_intercept, **what)
         if not (self.fit_intercept or x.any()):
             self.at_zero = sums
         if unknown:
@@ -185,13 +165,8 @@ class TableProblem:
 
     @property
     def needs_norms(self) -> bool:
-        """For dual points that an intercept moves, and to screen: in a long gradient that pays.
-
-        And for distances of unpenalised columns.
-        """
-        long = self.chunks.p > self.tuning.max_columns_kept
-        dual = self.has_dual and (self.fit_intercept or long)
-        return bool(dual or self.penalty.unpenalised.any())
+        """For dual points that an intercept moves, and for distances of unpenalised columns."""
+        return bool((self.has_dual and self.fit_intercept) or self.penalty.unpenalised.any())
 
     @property
     def units(self) -> Array | None:
@@ -212,11 +187,7 @@ class TableProblem:
 
     def reading(self, x: Array, c: Any, sums: Sums) -> TableMeasured:
         """What a pass at (x, c) says."""
-        g = sums["g"]
-        if self.alive is not None:
-            g = np.zeros((self.chunks.p, *g.shape[1:]))
-            g[self.alive] = sums["g"]
-        g = self.penalty.by_blocks(g)
+        g = self.penalty.by_blocks(sums["g"])
         distances, distance, r, finite = self.penalty.check(x, g)
         if not (finite and np.isfinite(sums["value"])):
             raise FloatingPointError("the gradient overflowed: X or y hold numbers too large")
@@ -268,8 +239,7 @@ class TableNull:
 
     @staticmethod
     def _at(table: TableProblem, c: Any) -> Sums:
-        known = None if np.any(c) else table.seen.null(table.loss)
-        return known or table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
+        return table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
 
 
 def newton(bend: Any, bound: Any, slope: Any) -> Any:

@@ -13,8 +13,6 @@ class Tuning(tuning.Tuning):
 
     chunk_rows: int = 3 * 2**10  # at a time: their vectors fit where freed memory is kept; 2x: 1.1
     chunk_sample: int = 1_000  # targets of a chunk from which a spread is guessed; safe
-    chunk_guess: int = 4_000  # rows of a chunk of eight times as many that a start is guessed from
-    chunk_guess_tol: float = 1e-3  # of the null loss, what these are fitted to; below their noise
     chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
     chunk_split: int = 32  # sums that one task of Dask adds; 8: 7 % more time on 20 small chunks
     chunk_group_bytes: int = 2**30  # of X in memory that one task works on; 0: a task for a chunk
