@@ -59,6 +59,9 @@ def test_the_page_and_its_figures(tmp_path: Path) -> None:
         "A &amp; B &lt;cpu&gt;", "weight_decay = 0.0005", "up to 4 runs side by side",
     ):  # fmt: skip
         assert said in text
+    # Without JavaScript there is a picture.
+    (picture,) = re.findall(r'<noscript><img [^>]*src="data:image/png;base64,([^"]+)"', text)
+    assert base64.b64decode(picture).startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("unprinted")
@@ -75,7 +78,9 @@ def test_nothing_is_asked_for_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
-    root = fig1(tmp_path / "fig1", seeds=2, epochs=3)
+    root = tmp_path / "runs"
+    make(root / "a", BASE)
+    make(root / "b", RunConfig(epochs=4, batch=64, seed=1))
     first = report(root, tmp_path / "a" / "page.html").parent
     second = report(root, tmp_path / "b" / "page.html").parent
     files = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
@@ -87,9 +92,9 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_names_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     make(tmp_path / NASTY.replace("/", "∕"), BASE)
-    (tmp_path / "plan.json").write_text(
-        json.dumps({"name": NASTY, "title": NASTY, "command": NASTY, "notes": [NASTY]})
-    )
+    plan = {"name": NASTY, "title": NASTY, "command": NASTY, "notes": [NASTY]}
+    plan |= {"panels": {"y": ["train_loss"]}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
     text = report(tmp_path).read_text("utf-8")
     plain = Elements(text).found
     assert [tag for tag, _ in plain].count("script") == 2
@@ -141,20 +146,13 @@ def test_matplotlib_is_loaded_only_to_draw() -> None:
 
 def test_the_users_matplotlib_settings_stay_and_do_not_matter(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
-    make(tmp_path / "run", BASE)
-    first = (report(tmp_path, tmp_path / "a" / "p.html").parent / "figures/curves.png").read_bytes()
+    make(tmp_path / "runs" / "run", BASE)
+    kept = pack(tmp_path / "runs", tmp_path / "kept")  # with one picture
+    first = (report(kept, tmp_path / "a" / "p.html").parent / "figures/curves.png").read_bytes()
     with matplotlib.rc_context({"lines.linewidth": 9, "font.size": 20}):
-        again = report(tmp_path, tmp_path / "b" / "p.html").parent / "figures/curves.png"
+        again = report(kept, tmp_path / "b" / "p.html").parent / "figures/curves.png"
         assert matplotlib.rcParams["font.size"] == 20
     assert again.read_bytes() == first
-
-
-def test_without_javascript_there_is_a_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    make(tmp_path / "run", BASE)
-    text = report(tmp_path).read_text("utf-8")
-    (picture,) = re.findall(r'<noscript><img [^>]*src="data:image/png;base64,([^"]+)"', text)
-    assert base64.b64decode(picture).startswith(b"\x89PNG")
 
 
 def test_results_to_keep_have_one_picture_and_links_to_nothing_else(tmp_path: Path) -> None:
