@@ -263,6 +263,14 @@ def test_the_units_of_an_unpenalised_column_do_not_decide_when_a_fit_ends(loss, 
     np.testing.assert_allclose(fit.coef * np.r_[unit, np.ones(10)], plain.coef, atol=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_the_largest_lambda_is_that_beside_unpenalised_columns(loss):
+    penalty = WeightedL1(1.0, np.r_[0.0, 0.0, np.ones(p - 2)])
+    y = TARGETS["signs" if loss == "logistic" else "real"]
+    inside, found = (path(X, y, loss, penalty, n_alphas=3) for X in (DENSE, RowChunks(DENSE, 50)))
+    np.testing.assert_allclose(found.alphas, inside.alphas, rtol=1e-6)
+
+
 def test_a_start_is_taken_and_left_untouched():
     first = both(TARGETS["signs"], "logistic", L1(0.03))
     coef = first.coef.copy()

@@ -30,6 +30,7 @@ from cyclade.linear.checks import (
 )
 from cyclade.linear.losses import Loss, LossLike, LossName
 from cyclade.linear.results import (
+    Part,
     PathResult,
     Solution,
     paths_together,
@@ -161,8 +162,8 @@ def solve(
     if checkpoint is not None and not in_chunks(X):
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
-    limits = (tol, max_iter, tuning, precompute)
-    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
+    start, limits = (coef, intercept), (tol, max_iter, tuning, precompute)
+    with checked(Call(X, y, loss, penalty, data, start, *limits)) as (parts, separate):
         kept = kept_at(checkpoint, parts, tol, penalty)
         fits = [part.fit(cold, tol, max_iter, printer(verbose), at) for part, at in kept]
     return together(fits) if separate else fits[0]
@@ -221,8 +222,8 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
-    limits = (tol, max_iter, tuning, precompute)
-    with checked(X, y, loss, penalty, data, coef, intercept, *limits) as (parts, separate):
+    start, limits = (coef, intercept), (tol, max_iter, tuning, precompute)
+    with checked(Call(X, y, loss, penalty, data, start, *limits)) as (parts, separate):
         if alphas is None:
             alphas = default_alphas(penalty, null_gradient(parts), n_alphas, alpha_ratio)
         lams = check_alphas(alphas)
@@ -243,7 +244,7 @@ def paths_on_folds(
     from cyclade.linear.products import fits, folds
 
     data, limits = (sample_weight, offset, fit_intercept), (tol, max_iter, None, precompute)
-    with checked(X, y, loss, penalty, data, None, None, *limits) as (parts, _):
+    with checked(Call(X, y, loss, penalty, data, (None, None), *limits)) as (parts, _):
         problem = parts[0].problem
         if len(parts) > 1 or not (loss.quadratic and fits.suits(problem, lams.size, tol)):
             return None
@@ -254,20 +255,30 @@ def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
     """The smallest λ at which x = 0 is stationary, for arguments as in `path`."""
-    with checked(X, y, loss, penalty, (sample_weight, offset, fit_intercept)) as (parts, _):
+    data = (sample_weight, offset, fit_intercept)
+    with checked(Call(X, y, loss, penalty, data)) as (parts, _):
         return float(penalty.lam_max(null_gradient(parts)))
 
 
-def null_gradient(parts: list[Any]) -> Array:
+def null_gradient(parts: list[Part]) -> Array:
     """The gradient at x = 0 and the best intercept, of all outputs.
 
-    Of columns in memory that are not penalised, x is the best too: λ_max is that of the others.
+    Of columns that are not penalised, x is the best too: λ_max is that of the others.
     """
-    gradients = [
-        part.free_gradient if isinstance(part, FitInMemory) else part.null_gradient
-        for part in parts
-    ]
+    gradients = [free_gradient(part) for part in parts]
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
+
+
+def free_gradient(part: Any) -> Array:
+    """That of one part; columns that are not penalised are fitted under a huge λ."""
+    problem, g = part.problem, part.problem.null_gradient
+    free, penalty = problem.penalty.unpenalised, problem.penalty.penalty
+    if not free.any() or free.all() or not (hasattr(penalty, "scaled") and np.any(g)):
+        return np.asarray(g)
+    huge = penalty.scaled(1e3 * max(float(penalty.lam_max(g)), float(np.abs(g).max())))
+    start = part._replace(problem=problem.at(huge))
+    found = start.fit(True, 1e-10, 10_000, lambda row: None)
+    return np.asarray(problem.gradient_at(problem.penalty.by_blocks(found.coef), found.intercept))
 
 
 class FitInMemory(NamedTuple):
@@ -284,24 +295,6 @@ class FitInMemory(NamedTuple):
             problem.y, problem.s, problem.offset, described(problem.loss), problem.fit_intercept,
             tol, described(penalty), problem.design.n, problem.design.p, *map(rounded, lams),
         )  # fmt: skip
-
-    @property
-    def null_gradient(self) -> Array:
-        """At x = 0 and the best intercept, by features."""
-        return self.problem.null_gradient
-
-    @property
-    def free_gradient(self) -> Array:
-        """The same with the best x of columns that are not penalised: those of a huge λ."""
-        problem, g = self.problem, self.null_gradient
-        free, penalty = problem.penalty.unpenalised, problem.penalty.penalty
-        if not free.any() or free.all() or not (hasattr(penalty, "scaled") and np.any(g)):
-            return g
-        huge = penalty.scaled(1e3 * max(float(penalty.lam_max(g)), float(np.abs(g).max())))
-        start = FitInMemory(problem.at(huge), self.x, self.c)
-        found = start.fit(True, 1e-10, 10_000, lambda row: None)
-        z = problem.predict(problem.penalty.by_blocks(found.coef), found.intercept)
-        return np.asarray(problem.design.correlate(problem.loss_at(z).slopes))
 
     def fit(
         self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None = None
@@ -338,10 +331,7 @@ class FitInMemory(NamedTuple):
             start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
             follow(problem, start, intercept, left, tol, max_passes, report, done)
 
-        def null() -> Array:
-            return self.null_gradient
-
-        return PathResult.of(lams, resumed(kept, lams, x, c, null, rest))
+        return resumed(kept, lams, self, rest)
 
 
 def follow(
@@ -442,40 +432,52 @@ def shorter_path(
     return PathResult(lams, coefs, intercepts, objectives, certificates, path.passes)
 
 
+class Call(NamedTuple):
+    """The arguments of a fit or a path, as they were given."""
+
+    X: Any
+    y: Any
+    loss: Loss
+    penalty: Any
+    data: tuple[Any, Any, bool]  # sample_weight, offset, fit_intercept
+    start: tuple[Any, Any] = (None, None)  # coef, intercept
+    tol: float = 1.0
+    max_iter: int = 1
+    tuning: Tuning | None = None
+    precompute: Any = "auto"
+
+
 @contextmanager
-def checked(
-    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool], coef: Any = None,
-    intercept: Any = None, tol: float = 1.0, max_passes: int = 1, tuning: Tuning | None = None,
-    precompute: Any = "auto",
-) -> Iterator[tuple[list[Any], bool]]:  # fmt: skip
+def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
     """Parts to fit, from checked arguments, and whether they are outputs that nothing joins.
 
     BLAS has one thread meanwhile.
     """
-    non_negative("tol", tol)
-    whole_number("max_iter", max_passes, 1)
-    if not (tuning is None or isinstance(tuning, Tuning)):
-        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
-    tuning = tuning or DEFAULT
+    non_negative("tol", call.tol)
+    whole_number("max_iter", call.max_iter, 1)
+    if not (call.tuning is None or isinstance(call.tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(call.tuning).__name__}")
+    X, y, loss, penalty, data, start = call[:6]
+    tuning = call.tuning or DEFAULT
     if in_chunks(X):
         with one_thread(0, tuning):
-            yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, (coef, intercept))
+            yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, start)
         return
     as_design, as_problems = loaded()
     convex = loss.convex and getattr(penalty, "convex", False)
     if not convex and hasattr(X, "toarray") and np.prod(X.shape) <= tuning.hop_entries:
         X = X.toarray(order="C")  # storage would choose among minima
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
-    design.precompute = check_gram(precompute, design.p)
+    design.precompute = check_gram(call.precompute, design.p)
     if design.given == np.float32 and hasattr(penalty, "within_float32"):
         penalty = penalty.within_float32()
     with one_thread(design.entries, tuning):
-        problems = as_problems(design, y, loss, penalty, data, coef, tuning)
+        problems = as_problems(design, y, loss, penalty, data, start[0], tuning)
         offset = problems[0].offset
         outputs = None if offset.ndim == 1 else int(offset.shape[1])
-        starts = as_starts(problems, design.p, outputs, coef, intercept)
+        starts = as_starts(problems, design.p, outputs, *start)
         separate = penalties.is_separable(loss, penalty, np.ndim(y))
-        yield [FitInMemory(*start) for start in starts], separate
+        yield [FitInMemory(*one) for one in starts], separate
 
 
 @cache
@@ -515,8 +517,8 @@ def printer(verbose: bool) -> Any:
 
 
 def kept_at(
-    checkpoint: Any, parts: list[Any], tol: float, penalty: Any, *lams: Array
-) -> list[tuple[Any, Kept | None]]:
+    checkpoint: Any, parts: list[Part], tol: float, penalty: Any, *lams: Array
+) -> list[tuple[Part, Kept | None]]:
     """Each part with where it keeps what is done, if anywhere."""
     if checkpoint is None:
         return [(part, None) for part in parts]

@@ -189,6 +189,10 @@ class Problem:
             total = float(total)
         return here, c + total if np.any(total) else c
 
+    def gradient_at(self, x: Array, c: Any) -> Array:
+        """That of the loss in x at (x, c), by features."""
+        return np.asarray(self.design.correlate(self.loss_at(self.predict(x, c)).slopes))
+
     def slope(self, loss_at: LossAt) -> Any:
         """The derivative in the intercept: a number or (T,), zero where there is none."""
         if self.offset.ndim == 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,22 +171,48 @@ def worst(certificates: list[Any]) -> Any:
     return max(certificates, key=lambda c: c.value / c.tolerance if c.tolerance else c.value)
 
 
+class Part(Protocol):
+    """A problem of one output, or of several that are joined, and where its fit starts."""
+
+    @property
+    def problem(self) -> Any:
+        """In memory, or a table in chunks."""
+
+    @property
+    def x(self) -> Array:
+        """The coefficients to start from, flat, in the order of the penalty."""
+
+    @property
+    def c(self) -> Any:
+        """The intercept to start from."""
+
+    def run(self, tol: float, penalty: Any, *lams: Array) -> str:
+        """What tells a run apart from others."""
+
+    def fit(
+        self, cold: bool, tol: float, max_passes: int, report: Any, kept: Kept | None = None
+    ) -> Solution:
+        """One fit; `cold` says that no start was given."""
+
+    def follow(
+        self, lams: Array, tol: float, max_passes: int, report: Any, kept: Kept | None = None
+    ) -> PathResult:
+        """A path along decreasing λ."""
+
+
 Follow = Callable[[Any, Any, Array, Callable[[Solution], None]], None]
 
 
-def resumed(
-    kept: Kept | None, lams: Array, x: Any, c: Any, null_gradient: Callable[[], Array],
-    follow: Follow,
-) -> list[Solution]:  # fmt: skip
-    """Solutions at all λ: those of the checkpoint, and `follow(coef, intercept, rest, done)`.
+def resumed(kept: Kept | None, lams: Array, part: Part, follow: Follow) -> PathResult:
+    """The path: λ of the checkpoint, if there is one, and `follow(coef, intercept, rest, done)`.
 
-    `x` and `c` are where the first λ starts from; `done` takes each solution when it is there.
-    What is done is taken as it is, so X and y must be those it was done for: the gradient of the
-    null model tells them.
+    `done` takes each solution when it is there. What is done is taken as it is, so X and y must be
+    those it was done for: the gradient of the null model tells them.
     """
+    x, c = part.x, part.c
     fits: list[Solution] = []
     found = None if kept is None else kept.load()
-    g = None if kept is None else np.asarray(null_gradient(), np.float64)
+    g = None if kept is None else np.asarray(part.problem.null_gradient, np.float64)
     if kept is not None and found is not None and g is not None:
         single = found["coefs"].dtype == np.float32
         if not _alike(found.pop("null_gradient"), g, float(lams[-1]), 1e-4 if single else 1e-6):
@@ -209,7 +235,7 @@ def resumed(
 
     if len(fits) < lams.size:
         follow(x, c, lams[len(fits) :], done)
-    return fits
+    return PathResult.of(lams, fits)
 
 
 def _alike(one: Array, other: Array, lam: float, rounding: float) -> bool:

@@ -36,28 +36,23 @@ IN_CHUNKS = Engine(rebase, improve, minimise)
 class FitInChunks(NamedTuple):
     """A table, and where its fit starts; the counterpart of `cyclade.linear.api.FitInMemory`."""
 
-    table: TableProblem
+    problem: TableProblem
     x: Array  # flat, in the order of the penalty
     c: Any
 
     def run(self, tol: float, penalty: Any, *lams: Array) -> str:
         """What tells a run apart from others; X is not read for it (`resumed` does, for paths)."""
-        table, seen = self.table, self.table.seen
+        table, seen = self.problem, self.problem.seen
         return fingerprint(
             described(table.loss), table.fit_intercept, tol, seen.n, rounded(seen.weight),
             seen.some, table.chunks.p, described(penalty), *map(rounded, lams),
         )  # fmt: skip
 
-    @property
-    def null_gradient(self) -> Array:
-        """At x = 0 and the best intercept, by features."""
-        return self.table.null_gradient
-
     def fit(
-        self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None
+        self, cold: bool, tol: float, max_passes: int, report: Report, kept: Kept | None = None
     ) -> Solution:
         """One fit, from a checkpoint where there is one."""
-        table, found = self.table, None if kept is None else kept.load()
+        table, found = self.problem, None if kept is None else kept.load()
         if found is None:
             state = approach(*self, cold, tol, max_passes, report)
         else:
@@ -72,10 +67,10 @@ class FitInChunks(NamedTuple):
         return as_solution(table, *as_returned(table, state, certificate))
 
     def follow(
-        self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None
+        self, lams: Array, tol: float, max_passes: int, report: Report, kept: Kept | None = None
     ) -> PathResult:
         """A path along decreasing λ, from a checkpoint where there is one."""
-        table, x, c = self
+        table, x, _ = self
 
         def rest(coef: Any, intercept: Any, left: Array, done: Callable[[Solution], None]) -> None:
             start = x if left.size == lams.size else table.penalty.by_blocks(np.asarray(coef))
@@ -91,10 +86,7 @@ class FitInChunks(NamedTuple):
                 certificate = minimise(at, state, tol, max_passes, report)
                 done(as_solution(at, *as_returned(at, state, certificate)))
 
-        def null() -> Array:
-            return self.null_gradient
-
-        return PathResult.of(lams, resumed(kept, lams, x, c, null, rest))
+        return resumed(kept, lams, self, rest)
 
 
 def as_parts(

@@ -135,8 +135,11 @@ class TableProblem:
     @cached_property
     def null_gradient(self) -> Array:
         """At x = 0 and the best intercept, by features."""
-        zero = np.zeros(self.chunks.p * self.penalty.T)
-        return np.asarray(self.read(zero, self.null.c)["g"])
+        return self.gradient_at(np.zeros(self.chunks.p * self.penalty.T), self.null.c)
+
+    def gradient_at(self, x: Array, c: Any) -> Array:
+        """That of the loss in x at (x, c), by features."""
+        return np.asarray(self.read(x, c)["g"])
 
     # --- passes over X --------------------------------------------------------------------------
 
