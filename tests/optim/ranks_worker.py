@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -701,6 +702,48 @@ CHECKS: list[Callable[[], None]] = [
 ]
 
 
+def alone() -> dict[str, Any]:
+    """What one process gives, to which rank 0 is held; rank 1 is held to rank 0, to the bit."""
+    one: dict[str, Any] = {}
+    for text, (name, options) in cases().items():
+        losses, parameters, opt = run(name, **options)
+        one[text] = losses, parameters, opt.route
+    one |= {text: fit(name, **options) for text, (name, options) in sums().items()}
+    return one
+
+
+def same_run(name: str, options: dict[str, Any], one: Any) -> None:
+    losses, parameters, opt = run(name, **options)
+    assert opt.runs_on == 2
+    alike_everywhere(parameters)
+    if one is not None:
+        tolerance = 0.02 if parameters[0].dtype is torch.bfloat16 else SAME
+        close((losses, parameters), one[:2], tolerance)
+        assert opt.route == one[2]
+
+
+def same_fit(library: str, options: dict[str, Any], one: Any) -> None:
+    res = fit(library, **options)
+    alike_everywhere([torch.as_tensor(res.x)])
+    if one is not None:
+        close(torch.as_tensor(res.x), torch.as_tensor(one.x))
+        assert (res.cycles, res.message) == (one.cycles, one.message)
+        for column in ("cycle", "samples", "fun", "squared_distance", "dist"):
+            close(np.array(res.history[column]), np.array(one.history[column]))
+
+
+def every_check(one: dict[str, Any]) -> dict[str, Callable[[], None]]:
+    """All that the two ranks do together, by name."""
+    import sharded_checks
+
+    found: dict[str, Callable[[], None]] = {}
+    for same, known in ((same_run, cases()), (same_fit, sums())):
+        for text, (name, options) in known.items():
+            found[text] = partial(same, name, options, one.get(text))
+    found |= {check.__name__: check for check in CHECKS}
+    return {**found, **sharded_checks.cases(FOLDER)}
+
+
 def main(folder: Path) -> None:
     global ALONE, FOLDER
     FOLDER = folder
@@ -711,17 +754,13 @@ def main(folder: Path) -> None:
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     warnings.filterwarnings("ignore", category=FutureWarning)
     one = {}
-    if os.environ["RANK"] == "0":  # the other rank is held against this one, to the bit
-        one = {text: run(name, **options) for text, (name, options) in cases().items()}
+    if os.environ["RANK"] == "0":
+        one = alone()
         ALONE, _ = EXAMPLE.train(folder / "alone", epochs=3, batches=5)
-        one |= {text: fit(name, **options) for text, (name, options) in sums().items()}
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     outcome: dict[str, str] = {}
-
     lost = ""
-
-    def attempt(name: str, check: Callable[[], Any]) -> None:
-        nonlocal lost
+    for name, check in every_check(one).items():
         outcome[name] = f"not run: the ranks lost each other in {lost}" if lost else ""
         try:
             if not lost:
@@ -729,39 +768,11 @@ def main(folder: Path) -> None:
         except Exception as error:
             outcome[name] = traceback.format_exc()
             lost = name if isinstance(error, RankLostError) else ""
-
-    for text, (name, options) in cases().items():
-
-        def same(text: str = text, name: str = name, options: Any = options) -> None:
-            losses, parameters, opt = run(name, **options)
-            assert opt.runs_on == 2
-            assert opt.route == (one[text][2]._routes.how if text in one else opt.route)
-            alike_everywhere(parameters)
-            tolerance = 0.02 if parameters[0].dtype is torch.bfloat16 else SAME
-            if text in one:
-                close(losses, one[text][0], tolerance)
-                close(parameters, one[text][1], tolerance)
-
-        attempt(text, same)
-    for text, (name, options) in sums().items():
-
-        def same_sum(text: str = text, name: str = name, options: Any = options) -> None:
-            res = fit(name, **options)
-            alike_everywhere([torch.as_tensor(res.x)])
-            if text in one:
-                ref = one[text]
-                close(torch.as_tensor(res.x), torch.as_tensor(ref.x))
-                assert (res.cycles, res.message) == (ref.cycles, ref.message)
-                for column in ("cycle", "samples", "fun", "squared_distance", "dist"):
-                    close(np.array(res.history[column]), np.array(ref.history[column]))
-
-        attempt(text, same_sum)
-    for check in CHECKS:
-        attempt(check.__name__, check)
     (folder / f"rank{dist.get_rank()}.json").write_text(json.dumps(outcome))
     dist.barrier()
     os._exit(0)  # gloo's threads sometimes abort at the end of Python, on a busy machine
 
 
 if __name__ == "__main__":
+    sys.modules["ranks_worker"] = sys.modules["__main__"]  # for `sharded_checks`
     main(Path(sys.argv[1]))

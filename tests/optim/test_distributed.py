@@ -1,4 +1,7 @@
-"""Two ranks under torchrun give the trajectory of one process: `ranks_worker.py` has the checks."""
+"""Two ranks under torchrun give the trajectory of one process.
+
+`ranks_worker.py` has the checks, `sharded_checks.py` those of models of torch's fully_shard.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ranks_worker import CHECKS, cases, sums
+from ranks_worker import every_check
 
 WORKER = Path(__file__).with_name("ranks_worker.py")
 
@@ -28,7 +31,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", [*cases(), *sums(), *(check.__name__ for check in CHECKS)])
+@pytest.mark.parametrize("name", every_check({}))
 def test_on_two_ranks(name: str, outcomes: list[dict[str, str]]) -> None:
     for rank, outcome in enumerate(outcomes):
         assert not outcome[name], f"rank {rank}: {outcome[name]}"

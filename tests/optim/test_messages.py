@@ -9,32 +9,20 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import ALL, batch, net
 from torch import Tensor, nn
 
-from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, NotFiniteError
-
-ALL = (SCCD, SGD, VROCCD, PAGE, VRCCD)
-
-
-def net() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
-
-
-def batch() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(8, 6, generator=generator, dtype=torch.float64)
-    return x, torch.randint(0, 3, (8,), generator=generator)
+from cyclade.optim import SCCD, NotFiniteError
 
 
 def test_a_forgotten_loss_is_named() -> None:
-    x, y = batch()
+    x, y = batch(8)
     with pytest.raises(ValueError, match=r"built without a loss.*SCCD\(model, loss_fn"):
-        SCCD(net(), lr=0.1).step(x, y)
+        SCCD(net(6, 5, 3), lr=0.1).step(x, y)
     with pytest.raises(ValueError, match=r"shape \(8, 3\).*SCCD\(model, loss_fn\)"):
-        SCCD(net(), lr=0.1).step(x)
+        SCCD(net(6, 5, 3), lr=0.1).step(x)
     with pytest.raises(TypeError, match=r"got float.*lr=0.1"):
-        SCCD(net(), 0.1)  # type: ignore[arg-type]  # what is refused
+        SCCD(net(6, 5, 3), 0.1)  # type: ignore[arg-type]  # what is refused
 
 
 @pytest.mark.parametrize("blocks", [None, "layers", 1])
@@ -44,10 +32,10 @@ def test_a_gradient_that_is_nan_in_the_first_batch_is_refused_before_anything_mo
     def loss(out: Tensor, y: Tensor) -> Tensor:
         return (out - out.detach()).abs().sqrt().sum() + F.cross_entropy(out, y)
 
-    model = net()
+    model = net(6, 5, 3)
     before = copy.deepcopy(model.state_dict())
     with pytest.raises(NotFiniteError, match="gradient of block 0 is not finite"):
-        SCCD(model, loss, lr=0.1, blocks=blocks).step(*batch())
+        SCCD(model, loss, lr=0.1, blocks=blocks).step(*batch(8))
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
 
@@ -56,9 +44,9 @@ def test_a_gradient_that_is_nan_in_the_first_batch_is_refused_before_anything_mo
 def test_a_misspelt_option_is_answered_with_the_one_that_is_meant(cls: Any) -> None:
     more = {"b": 4} if cls.recursive else {}
     with pytest.raises(TypeError, match=rf"{cls.__name__} has no option 'momentun'.*'momentum'\?"):
-        cls(net(), F.cross_entropy, momentun=0.9, **more)
+        cls(net(6, 5, 3), F.cross_entropy, momentun=0.9, **more)
     with pytest.raises(TypeError, match=r"has no option 'learning_rate'.*weight_decay"):
-        cls(net(), F.cross_entropy, learning_rate=0.9, **more)
+        cls(net(6, 5, 3), F.cross_entropy, learning_rate=0.9, **more)
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -75,13 +63,13 @@ def test_signatures_show_the_real_parameters(cls: Any) -> None:
 
 
 def test_an_optimizer_is_copied_with_its_model() -> None:
-    model = net()
+    model = net(6, 5, 3)
     opt = SCCD(model, F.cross_entropy, lr=0.1, momentum=0.9)
-    opt.step(*batch())
+    opt.step(*batch(8))
     other, copied = copy.deepcopy((model, opt))
     assert copied.net.model is other
     for _ in range(3):
-        assert torch.equal(opt.step(*batch()), copied.step(*batch()))
+        assert torch.equal(opt.step(*batch(8)), copied.step(*batch(8)))
     for p, q in zip(model.parameters(), other.parameters(), strict=True):
         assert p is not q
         assert torch.equal(p, q)

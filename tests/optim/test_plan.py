@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import LeNet, ResNet18
+from small_nets import close
 from torch import nn
 
 from cyclade.optim import SCCD, VROCCD, CostWarning, CutWarning
@@ -135,8 +136,7 @@ def test_groups_stay_for_schedulers_and_may_differ_within_a_block() -> None:
         schedule.step()
     assert opt.net.m == 2
     assert "several" in repr(opt)
-    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-14)
+    close(model, twin, 1e-14)
     opt.param_groups[0]["momentum"] = 0.5
     with pytest.raises(ValueError, match=r"are one block .* but have different momentum"):
         opt.step(x, y)
@@ -163,8 +163,7 @@ def test_a_resumed_run_takes_the_blocks_it_was_saved_with(cls: Any) -> None:
     for k in range(4, 8):
         opt.step(*batch(k))
         again.step(*batch(k))
-    for p, q in zip(model.parameters(), other.parameters(), strict=True):
-        assert torch.equal(p, q)
+    close(model, other)
     state = opt.state_dict()
     state["cyclade"]["blocks"][-1] = ["24.weight"]
     with pytest.raises(ValueError, match="not made of layers or blocks of this optimizer"):

@@ -14,40 +14,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import batch, close, literal_cycle, net
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CrossEntropy, CutWarning
 from cyclade.optim.proof.routes import Routes
 
 LR = 0.1
-
-
-def batch(size: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(size, 6, generator=generator, dtype=torch.float64)
-    return x, torch.randint(0, 3, (size,), generator=generator)
-
-
-def net() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
-
-
-def literal(opt: Any, model: nn.Module, loss: Any) -> None:
-    """One cycle over the optimizer's blocks, each by a whole backward pass of the model."""
-    params = dict(model.named_parameters())
-    for block in opt.net.blocks:
-        model.zero_grad()
-        loss(model).backward()
-        with torch.no_grad():
-            for name in block.params:
-                if params[name].grad is not None:
-                    params[name] -= LR * params[name].grad
-
-
-def agree(a: nn.Module, b: nn.Module) -> None:
-    for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
-        torch.testing.assert_close(p, q, atol=1e-12, rtol=0, msg=name)
 
 
 class Listed(nn.Module):
@@ -83,19 +56,19 @@ def test_parameters_reached_beside_the_registry_train(cls: Any, make: Any) -> No
     twin = make().double()
     options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
     opt = cls(model, F.cross_entropy, lr=LR, blocks="layers", **options)
-    x, y = batch()
+    x, y = batch(12)
     if make is Listed:
         with pytest.warns(CutWarning, match=r"l\.weight gets a gradient in the model but none"):
             opt.step(x, y)
     else:
         opt.step(x, y)
     if cls is SCCD:
-        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
     for k in range(4):
-        x, y = batch(seed=k)
+        x, y = batch(12, seed=k)
         opt.step(x, y)
-        literal(opt, twin, lambda m, x=x, y=y: F.cross_entropy(m(x), y))
-    agree(model, twin)
+        literal_cycle(twin, opt.net.blocks, lambda m, x=x, y=y: F.cross_entropy(m(x), y), LR)
+    close(model, twin, 1e-12)
 
 
 def test_a_sequential_of_such_modules_trains_too() -> None:
@@ -112,7 +85,7 @@ def test_a_sequential_of_such_modules_trains_too() -> None:
     model = nn.Sequential(Layer(), nn.Linear(6, 3)).double()
     before = model[0].l.weight.detach().clone()
     with pytest.warns(CutWarning, match=r"0\.l\.weight gets a gradient"):
-        SCCD(model, F.cross_entropy, lr=LR).step(*batch())
+        SCCD(model, F.cross_entropy, lr=LR).step(*batch(12))
     assert not torch.equal(before, model[0].l.weight.detach())
 
 
@@ -146,7 +119,7 @@ def test_hooks_on_containers_fire_and_may_feed_the_loss(cls: Any, parts: int) ->
     options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
     opt = cls(model, loss, lr=LR, blocks="layers", **options)
     for k in range(5):
-        x, y = batch(seed=k)
+        x, y = batch(12, seed=k)
         given = [(x[:6], y[:6]), (x[6:], y[6:])] if parts == 2 else x
         if k == 0 and (cls is VROCCD or parts == 2):
             with pytest.warns(CutWarning, match="f has forward hooks"):
@@ -155,27 +128,32 @@ def test_hooks_on_containers_fire_and_may_feed_the_loss(cls: Any, parts: int) ->
             opt.step(given, None if parts == 2 else y)
         if cls is SCCD or k:
             halves = [(x, y)] if parts == 1 else [(x[:6], y[:6]), (x[6:], y[6:])]
-            literal(opt, twin, lambda m, h=halves: sum(its_loss(m(a), b) for a, b in h) / len(h))
-    agree(model, twin)
+            literal_cycle(
+                twin,
+                opt.net.blocks,
+                lambda m, h=halves: sum(its_loss(m(a), b) for a, b in h) / len(h),
+                LR,
+            )
+    close(model, twin, 1e-12)
 
 
 def test_hooks_of_parameters_bend_their_gradients() -> None:
-    model, twin = net(), net()
+    model, twin = net(6, 8, 3), net(6, 8, 3)
     for one in (model, twin):
         one[0].weight.register_hook(lambda g: g * torch.arange(8.0, dtype=g.dtype)[:, None])
     opt = SCCD(model, F.cross_entropy, lr=LR)
     for k in range(3):
-        x, y = batch(seed=k)
+        x, y = batch(12, seed=k)
         opt.step(x, y)
-        literal(opt, twin, lambda m, x=x, y=y: F.cross_entropy(m(x), y))
-    agree(model, twin)
+        literal_cycle(twin, opt.net.blocks, lambda m, x=x, y=y: F.cross_entropy(m(x), y), LR)
+    close(model, twin, 1e-12)
     # One that comes later is followed as well, and those that work on .grad are refused.
     for one in (model, twin):
         one[2].bias.register_hook(lambda g: -g)
     opt.step(x, y)
-    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
-    agree(model, twin)
-    fresh = net()
+    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
+    close(model, twin, 1e-12)
+    fresh = net(6, 8, 3)
     fresh[2].weight.register_post_accumulate_grad_hook(lambda p: None)
     with pytest.raises(ValueError, match=r"2\.weight has a hook by register_post_accumulate"):
         SCCD(fresh, F.cross_entropy, lr=LR).step(x, y)
@@ -206,9 +184,9 @@ def _assign(model: Any) -> None:
 def test_other_parameters_than_at_the_start_are_refused(
     change: Any, message: str, first: bool
 ) -> None:
-    model = net()
+    model = net(6, 8, 3)
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch()
+    x, y = batch(12)
     if first:
         opt.step(x, y)
     change(model)
@@ -255,33 +233,33 @@ def _forward(model: Any) -> None:
 def test_changes_that_keep_the_parameters_are_followed(change: Any) -> None:
     model, twin = Switchable().double(), Switchable().double()
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch()
+    x, y = batch(12)
     for _ in range(2):
         opt.step(x, y)
-        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
     change(model)
     change(twin)
     if change is _forward:
         with pytest.warns(CutWarning, match="its forward was replaced"):
             opt.step(x, y)
-        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
     for _ in range(2):
         expected = float(F.cross_entropy(model(x), y).detach())
         assert float(opt.step(x, y)) == pytest.approx(expected, abs=1e-13)
-        literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
-    agree(model, twin)
+        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
+    close(model, twin, 1e-12)
 
 
 def test_a_swapped_activation_of_a_sequential_is_followed() -> None:
-    model, twin = net(), net()
+    model, twin = net(6, 8, 3), net(6, 8, 3)
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch()
+    x, y = batch(12)
     opt.step(x, y)
-    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
+    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
     model[1], twin[1] = nn.ReLU(), nn.ReLU()
     opt.step(x, y)
-    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
-    agree(model, twin)
+    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
+    close(model, twin, 1e-12)
 
 
 def test_the_proof_is_made_once_for_each_condition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +277,7 @@ def test_the_proof_is_made_once_for_each_condition(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         Routes, "_find_route", lambda *a, **k: (proofs.append(model.training), prove(*a, **k))
     )
-    x, y = batch()
+    x, y = batch(12)
     for training in (True, True, False, True, False, True):
         model.train(training)
         opt.step(x, y)
@@ -319,34 +297,34 @@ def test_a_loss_with_parameters_is_refused_by_name() -> None:
     with pytest.raises(
         ValueError, match=r"loss_fn \(Scaled\) has a parameter 's' that would never"
     ):
-        SCCD(net(), Scaled(), lr=LR)
+        SCCD(net(6, 8, 3), Scaled(), lr=LR)
     frozen = Scaled()
     frozen.s.requires_grad_(False)
-    SCCD(net(), frozen, lr=LR).step(*batch())
-    hidden, model = Scaled(), net()
+    SCCD(net(6, 8, 3), frozen, lr=LR).step(*batch(12))
+    hidden, model = Scaled(), net(6, 8, 3)
     before = [p.detach().clone() for p in model.parameters()]
     with pytest.raises(ValueError, match=r"depends on a trained parameter of shape \(\)"):
-        SCCD(model, lambda out, y: hidden(out, y), lr=LR).step(*batch())
+        SCCD(model, lambda out, y: hidden(out, y), lr=LR).step(*batch(12))
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
 def test_a_trained_tensor_outside_the_registry_is_refused() -> None:
-    model = net()
+    model = net(6, 8, 3)
     free = torch.ones(3, dtype=torch.float64, requires_grad=True)
     model[1].forward = lambda x: torch.tanh(x) * free.sum()
     with pytest.raises(ValueError, match=r"depends on a trained tensor of shape \(3,\)"):
-        SCCD(model, F.cross_entropy, lr=LR).step(*batch())
+        SCCD(model, F.cross_entropy, lr=LR).step(*batch(12))
 
 
 def test_a_loss_without_a_graph_is_refused() -> None:
-    x, y = batch()
+    x, y = batch(12)
     for loss in (
         lambda out, y: F.cross_entropy(out.detach(), y),
         lambda out, y: torch.tensor(F.cross_entropy(out, y).item()),
     ):
         with pytest.raises(ValueError, match="the loss has no graph"):
-            SCCD(net(), loss, lr=LR).step(x, y)
-    model = net()
+            SCCD(net(6, 8, 3), loss, lr=LR).step(x, y)
+    model = net(6, 8, 3)
     with (
         pytest.raises(ValueError, match="the closure's loss has no graph"),
         pytest.warns(UserWarning, match="runs the closure"),
@@ -375,7 +353,7 @@ def test_draws_of_python_and_numpy_are_repeated_not_baked_in(draw: Any) -> None:
     np.random.seed(0)  # noqa: NPY002
     model = Dropped().double()
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch()
+    x, y = batch(12)
     patterns = set()
     with pytest.warns(CutWarning):
         opt.step(x, y)
@@ -414,7 +392,7 @@ def test_blocks_of_a_late_cut_are_in_the_order_of_use() -> None:
     opt = SCCD(model, F.cross_entropy, lr=[0.0, LR, LR], blocks="layers")
     assert [group["name"] for group in opt.param_groups] == ["last", "mid", "first"]
     last = model.last.weight.detach().clone()
-    x, y = batch()
+    x, y = batch(12)
     opt.step(x, y)
     assert opt.net.chain.how == "export"
     assert [block.name for block in opt.net.blocks] == ["first", "mid", "last"]
@@ -423,8 +401,8 @@ def test_blocks_of_a_late_cut_are_in_the_order_of_use() -> None:
         group["lr"] = LR
     twin.load_state_dict(model.state_dict())
     opt.step(x, y)
-    literal(opt, twin, lambda m: F.cross_entropy(m(x), y))
-    agree(model, twin)
+    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
+    close(model, twin, 1e-12)
 
 
 def test_stages_that_are_not_the_model_are_refused() -> None:
@@ -435,7 +413,7 @@ def test_stages_that_are_not_the_model_are_refused() -> None:
     model = Doubled().double()
     opt = SCCD(model, F.cross_entropy, lr=LR, stages=[model.f, nn.Tanh(), model.head])
     with pytest.raises(ValueError, match="stages= are not the model"):
-        opt.step(*batch())
+        opt.step(*batch(12))
 
 
 # ------------------------------------------------------------- gradients within forward or loss
@@ -467,12 +445,12 @@ def test_a_forward_that_differentiates_is_exact(cls: Any) -> None:
     opt = cls(model, F.mse_loss, lr=LR, **options)
     target = torch.ones(12, 6, dtype=torch.float64)
     for k in range(4):
-        x, _ = batch(seed=k)
+        x, _ = batch(12, seed=k)
         opt.step(x, target)
         if cls is SCCD or k:
-            literal(opt, twin, lambda m, x=x: F.mse_loss(m(x), target))
+            literal_cycle(twin, opt.net.blocks, lambda m, x=x: F.mse_loss(m(x), target), LR)
     assert opt.net.m == 2
-    agree(model, twin)
+    close(model, twin, 1e-12)
 
 
 def test_a_loss_that_differentiates_is_exact() -> None:
@@ -489,14 +467,14 @@ def test_a_loss_that_differentiates_is_exact() -> None:
     model, twin = Plain().double(), Plain().double()
     opt = SCCD(model, residual, lr=LR)
     for k in range(3):
-        x = batch(seed=k)[0].requires_grad_()
+        x = batch(12, seed=k)[0].requires_grad_()
         if k == 0:
             with pytest.warns(CutWarning, match="runs as a whole"):
                 opt.step(x, x)
         else:
             opt.step(x, x)
-        literal(opt, twin, lambda m, x=x: residual(m(x), x))
-    agree(model, twin)
+        literal_cycle(twin, opt.net.blocks, lambda m, x=x: residual(m(x), x), LR)
+    close(model, twin, 1e-12)
 
 
 @pytest.mark.parametrize("way", ["fx", "model"])
@@ -515,7 +493,7 @@ def test_a_model_that_writes_to_its_inputs_leaves_the_batch_alone(way: str) -> N
 
     model, twin = Writes().double(), Writes().double()
     opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch()
+    x, y = batch(12)
     given = x.clone()
     if way == "model":
         with pytest.warns(CutWarning, match=r"a\.weight gets a gradient"):
@@ -525,8 +503,8 @@ def test_a_model_that_writes_to_its_inputs_leaves_the_batch_alone(way: str) -> N
     opt.step(x, y)
     assert torch.equal(x, given)
     for _ in range(2):
-        literal(opt, twin, lambda m: F.cross_entropy(m(x.clone()), y))
-    agree(model, twin)
+        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x.clone()), y), LR)
+    close(model, twin, 1e-12)
 
 
 def test_what_no_route_can_give_is_refused_before_anything_moved() -> None:
@@ -540,13 +518,15 @@ def test_what_no_route_can_give_is_refused_before_anything_moved() -> None:
     model = Counts().double()
     before = [p.detach().clone() for p in model.parameters()]
     with pytest.raises(ValueError, match="no way of running Counts block by block"):
-        SCCD(model, F.cross_entropy, lr=LR).step(*batch())
+        SCCD(model, F.cross_entropy, lr=LR).step(*batch(12))
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
 def test_a_wrong_call_raises_what_the_model_raises() -> None:
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        SCCD(net(), F.cross_entropy, lr=LR).step(torch.ones(2, 5).double(), torch.tensor([0, 1]))
+        SCCD(net(6, 8, 3), F.cross_entropy, lr=LR).step(
+            torch.ones(2, 5).double(), torch.tensor([0, 1])
+        )
 
 
 def test_a_slope_belongs_to_its_value() -> None:
@@ -559,13 +539,13 @@ def test_a_slope_belongs_to_its_value() -> None:
             right = super().slope(target, output)
             return lambda z: 2 * right(z)
 
-    model, twin = net(), net()
+    model, twin = net(6, 8, 3), net(6, 8, 3)
     opt = SCCD(model, Smoothed(), lr=LR)
-    x, y = batch()
+    x, y = batch(12)
     opt.step(x, y)
-    literal(opt, twin, lambda m: F.cross_entropy(m(x), y, label_smoothing=0.3))
-    agree(model, twin)
+    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y, label_smoothing=0.3), LR)
+    close(model, twin, 1e-12)
     assert CrossEntropy().slope is not None
-    assert SGD(net(), CrossEntropy(), lr=LR).net.slope is not None
+    assert SGD(net(6, 8, 3), CrossEntropy(), lr=LR).net.slope is not None
     with pytest.warns(CutWarning, match="another gradient"):
-        SCCD(net(), Wrong(), lr=LR).step(x, y)
+        SCCD(net(6, 8, 3), Wrong(), lr=LR).step(x, y)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import close
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CutWarning
@@ -44,11 +45,6 @@ def by_hand(model: nn.Module, blocks: Any, batches: Any, clip: float | None = No
                     params[name] -= LR * params[name].grad
 
 
-def agree(a: nn.Module, b: nn.Module) -> None:
-    for p, q in zip(a.parameters(), b.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-12)
-
-
 def test_a_closure_may_be_given_by_name() -> None:
     model, twin = net(), net()
     opt = SCCD(model, lr=LR, blocks="layers")
@@ -63,7 +59,7 @@ def test_a_closure_may_be_given_by_name() -> None:
         expected = float(F.cross_entropy(model(x), y).detach())
         assert float(opt.step(closure=closure)) == pytest.approx(expected, abs=1e-13)
     by_hand(twin, opt.net.blocks, data())
-    agree(model, twin)
+    close(model, twin, 1e-12)
     with pytest.raises(TypeError, match="a batch or a closure, not both"):
         opt.step(x, closure=closure)
 
@@ -96,7 +92,7 @@ def test_an_optimizer_can_be_pickled_with_its_model(cls: Any) -> None:
     assert copies["opt"].net.model is copies["model"]
     for x, y in data():
         assert torch.equal(opt.step(x, y), copies["opt"].step(x, y))
-    agree(model, copies["model"])
+    close(model, copies["model"], 1e-12)
 
 
 def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
@@ -110,7 +106,7 @@ def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
     opt.feed(*c)
     opt.step(None)
     literal.step([b, c])
-    agree(model, twin)
+    close(model, twin, 1e-12)
     with pytest.raises(TypeError, match=r"opt\.feed\(x, y\)"):
         opt.step()
     opt.feed(*a)
@@ -135,7 +131,7 @@ def test_gradients_accumulated_before_a_closure_are_refused() -> None:
     twin.load_state_dict(model.state_dict())
     with pytest.raises(ValueError, match=r"0\.weight holds a \.grad .*opt\.feed\(x, y\)"):
         opt.step(closure)
-    agree(model, twin)
+    close(model, twin, 1e-12)
     opt.zero_grad(set_to_none=False)  # the gradient of another loss, let go of
     opt.step(closure)
     assert opt.cycles == 1
@@ -153,7 +149,7 @@ def test_fed_micro_batches_have_weights_and_feed_returns_the_last_loss() -> None
     opt.feed(*b, weight=8)
     loss = opt.step()
     assert torch.equal(literal.step([a, b], weights=[5, 8]), loss)
-    agree(model, twin)
+    close(model, twin, 1e-12)
     assert torch.equal(opt.feed(*a, weight=5), loss)
     opt.feed(*b)
     with pytest.raises(ValueError, match="a weight for some micro-batches only"):
@@ -215,7 +211,7 @@ def test_lightning(automatic: bool, clip: float | None, tmp_path: Any) -> None:
     trainer.fit(module, torch.utils.data.DataLoader(data(), batch_size=None))
     assert trainer.global_step == 6
     by_hand(twin, module.opt.net.blocks, data() * 2, clip)
-    agree(model, twin)
+    close(model, twin, 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -248,7 +244,7 @@ def test_accelerate_accumulates_what_is_fed() -> None:
         assert opt.cycles == 1
         literal = SCCD(twin, F.cross_entropy, lr=LR, blocks="layers")
         literal.step(data())
-        agree(model, twin)
+        close(model, twin, 1e-12)
         with pytest.raises(ValueError, match="Accelerate accumulates 3 micro-batches a step"):
             opt.step(lambda: F.cross_entropy(model(x), y))
     finally:
@@ -269,7 +265,7 @@ def test_accelerate() -> None:
     for x, y in loader:
         prepared.step(lambda x=x, y=y: F.cross_entropy(model(x), y))
     by_hand(twin, opt.net.blocks, data() * 2)
-    agree(model, twin)
+    close(model, twin, 1e-12)
 
 
 class WithLoss(nn.Module):
@@ -321,7 +317,7 @@ def test_the_trainer_of_transformers(tmp_path: Any, accumulate: int) -> None:
         loss = literal.step(parts, weights=[int((p["labels"] != -100).sum()) for p in parts])
         if k == 0:  # the log is one step late
             assert done.training_loss == pytest.approx(float(loss) / 2, rel=1e-3)
-    agree(model, twin)
+    close(model, twin, 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore")

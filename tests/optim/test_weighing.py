@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import close, net
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD
-
-
-def net() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
 
 
 def data() -> tuple[Tensor, Tensor]:
@@ -41,8 +37,7 @@ def test_ignored_labels_do_not_count(name: str) -> None:
         first = a.step(x, y)
         second = b.step([(x[:3], y[:3]), (x[3:5], y[3:5]), (x[5:], y[5:])])
         torch.testing.assert_close(first, second, rtol=0, atol=1e-13)
-    for p, q in zip(whole.parameters(), parts.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-13)
+    close(whole, parts, 1e-13)
 
 
 def test_other_losses_ask_for_the_weights() -> None:
@@ -56,8 +51,7 @@ def test_other_losses_ask_for_the_weights() -> None:
     whole, given = net(), net()
     SCCD(whole, loss, lr=0.1).step(x, y)
     SCCD(given, loss, lr=0.1).step(parts, weights=[2, 6])
-    for p, q in zip(whole.parameters(), given.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-13)
+    close(whole, given, 1e-13)
     for weights, message in [([1.0], "one number for each of 2"), ([1.0, -1.0], "at least 0"),
                              ([0.0, 0.0], "no label of this batch counts")]:  # fmt: skip
         with pytest.raises(ValueError, match=message):

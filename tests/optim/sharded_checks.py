@@ -1,11 +1,7 @@
-"""One of two ranks of `test_sharded.py`: models of fully_shard against one process."""
+"""Models of fully_shard on two ranks against one process; `ranks_worker.py` runs them."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from ranks_worker import batch, raises
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
@@ -65,12 +62,6 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], list[list[str]]]] = {
 def net(name: str) -> nn.Module:
     torch.manual_seed(0)
     return MODELS[name][0]().double()
-
-
-def batch(size: int, k: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(k)
-    x = torch.randn(size, 6, generator=generator, dtype=torch.float64)
-    return x, torch.randint(0, 3, (size,), generator=generator)
 
 
 def mine(whole: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -144,9 +135,8 @@ def a_resumed_run_goes_on() -> None:
         close(own, twin)
 
 
-def checkpoints_hold_the_shards_of_every_rank() -> None:
+def checkpoints_hold_the_shards_of_every_rank(folder: Path) -> None:
     """In a folder for each; one folder for all would hold those of the first rank."""
-    folder = Path(sys.argv[1])
     own, _, sharded, _ = pair("sequential", "VRO-CCD", "forward")
     for k, size in enumerate([12, 3]):
         sharded.step(*mine(batch(size, k)))
@@ -182,16 +172,6 @@ def only_shards_are_kept() -> None:
     assert all(type(p).__name__ == "DTensor" for p in own.parameters())
 
 
-def raises(kind: type[Exception], words: str, call: Callable[[], Any]) -> None:
-    said = None
-    try:
-        call()
-    except kind as error:
-        said = str(error)
-    assert said is not None, f"no {kind.__name__}"
-    assert words in said, f"{words!r} is not in {said}"
-
-
 def what_is_not_exact_is_refused() -> None:
     plain = net("sequential")
     raises(ValueError, "no unit of torch's fully_shard", lambda: ShardedSCCD(plain, F.mse_loss))
@@ -216,32 +196,16 @@ def nan_moves_nothing() -> None:
     close(own, twin)
 
 
-def cases() -> dict[str, Callable[[], None]]:
+def cases(folder: Path = Path()) -> dict[str, Callable[[], None]]:
     orders: list[Any] = ["forward", "backward", "shuffled", [2, 0, 1]]
-    return {
-        f"{model}, {method}, {order}": lambda m=model, k=method, o=order: trajectory(m, k, o)
+    checks: list[Callable[..., None]] = [
+        micro_batches, a_rank_without_samples_is_refused, a_resumed_run_goes_on,
+        only_shards_are_kept, what_is_not_exact_is_refused, nan_moves_nothing,
+    ]  # fmt: skip
+    found: dict[str, Callable[[], None]] = {
+        f"shards, {model}, {method}, {order}": partial(trajectory, model, method, order)
         for model in MODELS for method in ("SCCD", "VRO-CCD") for order in orders
-    } | {
-        check.__name__: check for check in (
-            micro_batches, a_rank_without_samples_is_refused, a_resumed_run_goes_on,
-            checkpoints_hold_the_shards_of_every_rank,
-            only_shards_are_kept, what_is_not_exact_is_refused, nan_moves_nothing,
-        )
     }  # fmt: skip
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    outcome = {}
-    for name, check in cases().items():
-        print(f"rank {dist.get_rank()}: {name}", flush=True)
-        try:
-            check()
-            outcome[name] = ""
-        except Exception:
-            outcome[name] = traceback.format_exc()
-    place = Path(sys.argv[1]) / f"rank{os.environ['RANK']}.json"
-    place.write_text(json.dumps(outcome))
-    dist.barrier()
-    os._exit(0)  # gloo's threads sometimes abort at the end of Python, on a busy machine
+    found |= {f"shards, {check.__name__}": check for check in checks}
+    last = checkpoints_hold_the_shards_of_every_rank
+    return {**found, f"shards, {last.__name__}": partial(last, folder / "shards")}
