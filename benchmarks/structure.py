@@ -139,12 +139,15 @@ def imports(module: ast.Module, known: set[str]) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name in known)
 
 
-def cycles(trees: dict[str, ast.Module]) -> list[list[str]]:
+def imported(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """What every module imports of the others."""
+    return {name: set(imports(tree, set(trees))) - {name} for name, tree in trees.items()}
+
+
+def cycles(direct: dict[str, set[str]]) -> list[list[str]]:
     """Sets of modules that import one another, directly or through others."""
-    known = set(trees)
-    direct = {name: set(imports(tree, known)) - {name} for name, tree in trees.items()}
     reached: dict[str, set[str]] = {}
-    for name in trees:
+    for name in direct:
         found, todo = set[str](), set(direct[name])
         while todo:
             found |= todo
@@ -152,20 +155,19 @@ def cycles(trees: dict[str, ast.Module]) -> list[list[str]]:
         reached[name] = found
     circles = {
         tuple(sorted(other for other in reached[name] if name in reached[other]))
-        for name in trees
+        for name in direct
         if name in reached[name]
     }
     return sorted(map(list, circles))
 
 
-def arrows(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
+def arrows(direct: dict[str, set[str]]) -> dict[str, set[str]]:
     """Which rooms a room imports. The package itself, which gathers public names, is left out."""
     found: dict[str, set[str]] = {}
-    for name, tree in trees.items():
-        if name != "cyclade":
-            for other in imports(tree, set(trees)):
-                if room(other) not in ("", room(name)):
-                    found.setdefault(room(name), set()).add(room(other))
+    for name, others in direct.items():
+        for other in others if name != "cyclade" else ():
+            if room(other) not in ("", room(name)):
+                found.setdefault(room(name), set()).add(room(other))
     return found
 
 
@@ -235,12 +237,13 @@ def main() -> None:
         if shown:
             print(*found, sep="\n    ", end="\n\n")
     trees = modules()
-    graph = arrows(trees)
+    direct = imported(trees)
+    graph = arrows(direct)
     print(f"\n{len(trees)} modules in {len({room(name) for name in trees})} rooms")
     for one in sorted(graph, key=lambda name: (layer(name), name)):
         print(f"  {layer(one)} {one} -> {', '.join(sorted(graph[one]))}")
     print("upward arrows:", ", ".join(upward(graph)) or "none")
-    print("modules that import one another:", "; ".join(map(", ".join, cycles(trees))) or "none")
+    print("modules that import one another:", "; ".join(map(", ".join, cycles(direct))) or "none")
     print("named constants of linear models:", named(modules(package="cyclade.linear")))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, Fixed, Matrix, NuclearNorm, minimize
+from cyclade import L1, Fixed, NuclearNorm, minimize
 
 
 def fun(x: Any, *idx: Any) -> float:
@@ -222,8 +222,3 @@ def test_a_scalar_start_takes_a_gradient_of_one_entry() -> None:
     res = minimize(lambda x: float(x) ** 2, 3.0, jac=lambda x: np.array([2.0 * float(x)]))
     assert res.success
     assert res.x.shape == ()
-
-
-def test_a_matrix_that_is_not_symmetric_says_how_far() -> None:
-    with pytest.raises(ValueError, match="differs from its transpose by up to 1: give"):
-        Matrix(np.array([[2.0, 1.0], [0.0, 2.0]]))

@@ -35,8 +35,11 @@ def solve(**options: Any) -> Any:
     return minimize(PROBLEM.fun, np.zeros(PROBLEM.d), **{**settings, **options})
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "order"),
+    [(method, "forward") for method in METHODS]
+    + [(method, order) for method in ("P-CCD", "VRO-CCD") for order in ORDERS[1:]],
+)
 def test_every_method_reaches_a_stationary_point(method: str, order: str) -> None:
     res = solve(method=method, order=order, b=None if method == "P-CCD" else 30, max_cycles=6000)
     assert res.success, res.message
@@ -156,9 +159,12 @@ def test_jac_true_and_args_and_block_jac() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("order", ["forward", "greedy"])
 def test_block_jac_follows_the_same_path_as_jac(method: str, order: str) -> None:
+    buffer = np.zeros(3)  # handed out again and again: it must be copied
+
     def block_jac(x: Any, j: int, idx: Any) -> Any:
         assert not x.flags.writeable
-        return PROBLEM.jac(x, idx)[3 * j : 3 * j + 3]
+        buffer[:] = PROBLEM.jac(x, idx)[3 * j : 3 * j + 3]
+        return buffer
 
     b = None if method == "P-CCD" else 9
     options: dict[str, Any] = {"method": method, "order": order, "b": b, "max_cycles": 12}
@@ -384,19 +390,6 @@ def test_the_line_search_stays_where_f_is_finite() -> None:
     )
     assert res.success
     assert res.x[0] == pytest.approx(0.1, rel=1e-4)
-
-
-def test_gradients_handed_out_in_one_buffer_are_copied() -> None:
-    buffer = np.zeros(3)
-
-    def reused(x: Any, j: int, idx: Any) -> Any:
-        buffer[:] = PROBLEM.jac(x, idx)[3 * j : 3 * j + 3]
-        return buffer
-
-    options: dict[str, Any] = {"method": "VRO-CCD", "b": 12, "max_cycles": 20, "tol": None}
-    safe = solve(**options)
-    shared = solve(jac=None, block_jac=reused, **options)
-    np.testing.assert_allclose(safe.x, shared.x, atol=1e-14)
 
 
 def test_the_dtype_of_x0_is_kept_whatever_jac_returns() -> None:

@@ -325,18 +325,23 @@ def frames():
     return frame, dd.from_pandas(frame, npartitions=4, sort=False)
 
 
-@pytest.mark.parametrize("weights", [None, "w", "array", 2.0])
+SINGLE = [
+    (Lasso(0.05), ["y"]), (Lasso(0.05), ["y", "z"]), (MultiTaskLasso(0.05), ["y", "z"]),
+    (SparseLogisticRegression(), ["label"]), (WeightedLasso(), "y"),
+    (SparseLogisticRegression(class_weight="balanced"), "label"),
+]  # fmt: skip
+CHOOSING = [
+    (LassoCV(n_alphas=4, cv=3, alpha_ratio=0.1), "y"),
+    (WeightedLassoCV(n_alphas=4, cv=3, alpha_ratio=0.1), "y"),
+    (SparseLogisticRegressionCV(n_alphas=4, cv=3, alpha_ratio=0.1), "label"),
+]
+
+
 @pytest.mark.parametrize(
-    ("model", "y"),
-    [
-        (Lasso(0.05), ["y"]), (Lasso(0.05), ["y", "z"]), (MultiTaskLasso(0.05), ["y", "z"]),
-        (SparseLogisticRegression(), ["label"]), (WeightedLasso(), "y"),
-        (SparseLogisticRegression(class_weight="balanced"), "label"),
-        (LassoCV(n_alphas=4, cv=3, alpha_ratio=0.1), "y"),
-        (WeightedLassoCV(n_alphas=4, cv=3, alpha_ratio=0.1), "y"),
-        (SparseLogisticRegressionCV(n_alphas=4, cv=3, alpha_ratio=0.1), "label"),
-    ],
-)  # fmt: skip
+    ("model", "y", "weights"),
+    [(*row, weights) for row in SINGLE for weights in (None, "w", "array", 2.0)]
+    + [(*row, "w") for row in CHOOSING],
+)
 def test_estimators_on_dataframes_agree_with_memory(model, y, weights, frames):
     frame, table = frames
     X, model = [f"f{j}" for j in range(p)], model.set_params(tol=1e-9)

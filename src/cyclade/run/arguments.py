@@ -239,7 +239,7 @@ def _all_blocks(block_jac: Callable[..., Any], user: Layout) -> Callable[..., An
     """`block_jac` of the one block that is all of x, from that of the user's blocks."""
 
     def whole(x: Any, _: int, *args: Any) -> Array:
-        parts = [np.asarray(block_jac(x, j, *args)) for j in range(user.m)]
+        parts = [np.array(block_jac(x, j, *args)) for j in range(user.m)]  # it may reuse a buffer
         gradient = np.empty(user.d, dtype=parts[0].dtype)
         for index, part in zip(user.flat_index(), parts, strict=True):
             gradient[index] = part.reshape(-1)
