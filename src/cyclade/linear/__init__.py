@@ -66,21 +66,25 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
         RobustRegression,
         RobustRegressionCV,
     )
+    from cyclade.linear.estimators.square_root import SqrtLasso, SqrtLassoCV
     from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
+    from cyclade.linear.statistics.deviances import d2_score, deviance, residuals
+    from cyclade.linear.statistics.intervals import Inference, inference
 
 __all__ = [
     "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression", "CoxRegressionCV",
     "CrossValidated", "ElasticNet", "ElasticNetCV", "GammaRegressor", "GammaRegressorCV",
     "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
-    "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV", "Lasso", "LassoCV",
+    "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV", "Inference", "Lasso", "LassoCV",
     "LinearModel", "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",
     "MultiTaskLasso", "MultiTaskLassoCV", "PathDisplay", "PathResult", "PoissonRegressor",
     "PoissonRegressorCV", "QuantileRegression", "QuantileRegressionCV", "RobustRegression",
     "RobustRegressionCV", "RowChunks", "SCADRegression", "SCADRegressionCV", "SlopeRegression",
     "SlopeRegressionCV", "Solution", "SparseGroupLasso", "SparseGroupLassoCV",
     "SparseLogisticRegression", "SparseLogisticRegressionCV", "SparseSVC", "SparseSVCCV",
-    "StochasticLinear", "StochasticLinearClassifier", "WeightedLasso", "WeightedLassoCV",
-    "concordance", "path", "plot_cv", "plot_path", "solve", "survival",
+    "SqrtLasso", "SqrtLassoCV", "StochasticLinear", "StochasticLinearClassifier", "WeightedLasso",
+    "WeightedLassoCV", "concordance", "d2_score", "deviance", "inference", "path", "plot_cv",
+    "plot_path", "residuals", "solve", "survival",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ TWINS = {  # each of these has a twin that chooses alpha, `…CV`
     "SCADRegression SlopeRegression SparseGroupLasso WeightedLasso",
     "likelihoods": "GammaRegressor PoissonRegressor SparseLogisticRegression SparseSVC",
     "robust": "QuantileRegression RobustRegression",
+    "square_root": "SqrtLasso",
     "hazards": "CoxRegression",
     "generalized": "GeneralizedLinear GeneralizedLinearClassifier",
 }
@@ -23,6 +24,8 @@ OTHERS = {
     "estimators.cross_validated": "CrossValidated",
     "estimators.fitted": "CoefficientPath",
     "cox": "concordance survival",
+    "statistics.deviances": "d2_score deviance residuals",
+    "statistics.intervals": "Inference inference",
     "plots": "CVDisplay PathDisplay plot_cv plot_path",
 }
 MODULES = {

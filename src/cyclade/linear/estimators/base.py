@@ -308,6 +308,12 @@ class LinearModel(FittedModel):
             model._warn(f"at {missed} of {len(grid)} alphas")
         return result
 
+    def inference(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Any:
+        """Standard errors, p-values and intervals; see `cyclade.linear.inference`."""
+        from cyclade.linear.statistics.intervals import inference
+
+        return inference(self, X, y, sample_weight, **options)
+
     def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
         """Check parameters and data."""
         positive("tol", self.tol)

@@ -1,0 +1,221 @@
+"""Standard errors, p-values and intervals for coefficients of a fitted model.
+
+Without a penalty they are the classical ones, by the information matrix or the sandwich. With one
+they are those of the debiased lasso (Zhang and Zhang 2014; van de Geer et al. 2014): a step from
+the fit along −Mg, for the gradient g and a matrix M near the inverse of the information, whose rows
+come from lassos of each column on the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse, stats
+
+from cyclade._checks import choice
+from cyclade.linear.checks import between
+from cyclade.linear.cox import Cox
+from cyclade.linear.losses import Array, Squared
+from cyclade.linear.statistics.debiased import debiased
+from cyclade.linear.statistics.deviances import (
+    DISPERSED,
+    FittedRows,
+    expected_curvature,
+    fitted_rows,
+    pearson,
+    products,
+)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Estimates of coefficients and how sure they are; one entry per feature.
+
+    Attributes
+    ----------
+    names : array of p names or numbers
+    estimate, std_error, statistic, p_value : arrays of shape (p,)
+        `p_value` is two-sided, of the hypothesis that the coefficient is zero.
+    method : {"classical", "debiased"}
+    dispersion : float
+        The variance of errors, or what stands for it; 1 where the distribution says it.
+    df : float
+        Degrees of freedom of the t distribution; infinite for the normal one.
+    intercept : (estimate, standard error), or None
+        With the classical method alone.
+    """
+
+    names: Array
+    estimate: Array
+    std_error: Array
+    method: str
+    dispersion: float
+    df: float = np.inf
+    intercept: tuple[float, float] | None = None
+    statistic: Array = field(init=False)
+    p_value: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        statistic = self.estimate / self.std_error
+        object.__setattr__(self, "statistic", statistic)
+        object.__setattr__(self, "p_value", 2.0 * stats.t.sf(abs(statistic), self.df))
+
+    def interval(self, level: float = 0.95) -> Array:
+        """Lower and upper ends of intervals for each coefficient by itself, shape (p, 2)."""
+        half = stats.t.ppf(0.5 + 0.5 * between("level", level), self.df) * self.std_error
+        return np.stack([self.estimate - half, self.estimate + half], axis=1)
+
+    @property
+    def q_value(self) -> Array:
+        """P-values adjusted by Benjamini and Hochberg: the least rate that selects each feature."""
+        return np.asarray(stats.false_discovery_control(self.p_value))
+
+    def discoveries(self, rate: float = 0.1) -> Array:
+        """Features, by number, at a rate of false discoveries (Benjamini–Hochberg)."""
+        return np.flatnonzero(self.q_value <= between("rate", rate))
+
+    def table(self, level: float = 0.95) -> Any:
+        """All of it as a pandas DataFrame."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        low, high = self.interval(level).T
+        columns = {
+            "coef": self.estimate, "std err": self.std_error, "statistic": self.statistic,
+            "p": self.p_value, "q": self.q_value, "lower": low, "upper": high,
+        }  # fmt: skip
+        return pd.DataFrame(columns, index=pd.Index(self.names, name="feature"))
+
+
+def inference(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    offset: Any = None,
+    method: str = "auto",
+    covariance: str = "auto",
+    n_jobs: int | None = None,
+) -> Inference:
+    """Standard errors, p-values and intervals, on the rows that the model was fitted to.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted one with one target, or two classes.
+    X, y, sample_weight, offset
+        As for `fit`. Weights count rows.
+    method : {"auto", "classical", "debiased"}
+        "classical" is the table of the unpenalised fit, which is made from the model's
+        coefficients; it needs more rows than columns. "debiased" corrects a sparse fit, for losses
+        of distributions. "auto" is the first where ``alpha_`` is zero, else the second.
+    covariance : {"auto", "model", "sandwich"}
+        Of the classical method: the inverse information times the dispersion, or the sandwich,
+        which holds for any smooth loss and errors of unequal spread. "auto" is the first for
+        distributions and Cox models, else the second.
+    n_jobs : int, default=None
+        Threads for the lassos of columns, as in joblib.
+
+    Notes
+    -----
+    Debiased intervals hold for each coefficient by itself where the truth is sparse, about
+    s log p ≪ √n, and the columns are not too alike. ``docs/inference.md`` has their coverage.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear import LassoCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 200))
+    >>> y = X[:, 0] + rng.standard_normal(100)
+    >>> found = inference(LassoCV().fit(X, y), X, y)
+    >>> found.discoveries(0.1)
+    array([0])
+    >>> low, high = found.interval()[0]
+    >>> bool(low < 1.0 < high)
+    True
+    """
+    choice("method", method, ("auto", "classical", "debiased"))
+    choice("covariance", covariance, ("auto", "model", "sandwich"))
+    rows = fitted_rows(model, X, y, sample_weight, offset)
+    if rows.z.ndim > 1:
+        raise ValueError("model: inference is for one target or two classes")
+    if method == "auto":
+        method = "classical" if model.alpha_ == 0 else "debiased"
+    coef = np.ravel(np.asarray(model._ranked()[0], np.float64))
+    names = model._ranked()[1]
+    if method == "debiased":
+        return Inference(names, *debiased(rows, coef, model.fit_intercept, names, n_jobs))
+    return classical(rows, model, coef, covariance, names)
+
+
+def classical(
+    rows: FittedRows, model: Any, coef: Array, covariance: str, names: Array
+) -> Inference:
+    """The table of the unpenalised fit; Newton steps from the model's coefficients end exactly."""
+    cox = isinstance(rows.loss, Cox)
+    intercept = bool(model.fit_intercept) and not cox
+    D, x = rows.X, coef
+    if intercept:
+        ones = np.ones((len(rows.y), 1))
+        D = sparse.hstack([ones, D], "csc") if sparse.issparse(D) else np.hstack([ones, D])
+        x = np.r_[float(np.ravel(model.intercept_)[0]), coef]
+    total = float(rows.s.sum())
+    if D.shape[1] >= total:
+        raise ValueError("method: 'classical' needs more rows than columns; 'debiased' does not")
+    for _ in range(100):
+        z = D @ x + rows.offset
+        H, slopes = information(rows, D, z)
+        size = np.sqrt(np.diag(H))
+        if not np.linalg.eigvalsh(H / np.outer(size, size))[0] > 1e-13:
+            raise ValueError("X: its columns are dependent: drop some of them")
+        step = -np.linalg.solve(H, D.T @ slopes)
+        x = x + step
+        if np.max(abs(step)) <= 1e-13 * (1.0 + np.max(abs(x))):
+            break
+    H, slopes = information(rows, D, D @ x + rows.offset)
+    inverse, dispersion, df = np.linalg.inv(H), 1.0, np.inf
+    if isinstance(rows.loss, DISPERSED):
+        dispersion = pearson(rows, D @ x + rows.offset) / (total - x.size)
+        df = total - x.size if isinstance(rows.loss, Squared) else np.inf
+    plain = covariance == "model" or (covariance == "auto" and (rows.family or cox))
+    if plain and not (rows.family or cox):
+        raise ValueError(f"covariance must be 'sandwich' with {rows.loss!r}, no distribution's")
+    if cox and not plain:
+        raise ValueError("covariance must be 'model' for Cox models")
+    if plain:
+        errors = np.sqrt(dispersion * np.diag(inverse))
+    else:
+        meat = products(D, slopes**2 / rows.s)
+        errors = np.sqrt(np.diag(inverse @ meat @ inverse))
+    known = (float(x[0]), float(errors[0])) if intercept else None
+    at = slice(int(intercept), None)
+    return Inference(names, x[at], errors[at], "classical", dispersion, df, known)
+
+
+def information(rows: FittedRows, D: Any, z: Array) -> tuple[Array, Array]:
+    """The expected information at z (observed where none is expected), and derivatives Σ s φ'."""
+    loss, s = rows.loss, rows.s
+    if isinstance(loss, Cox):
+        scale = loss.sets(rows.y).total / len(s)  # of the mean over rows
+        return scale * differences(loss, rows.y, D, z), scale * loss.gradient(rows.y, z)
+    bend = expected_curvature if rows.family else partial(_observed, rows)
+    return products(D, s * bend(loss, z)), s * loss.gradient(rows.y, z)
+
+
+def differences(loss: Any, y: Array, D: Any, z: Array) -> Array:
+    """The Hessian of a loss whose rows belong together, by differences of order four."""
+    h = 1e-3 / np.maximum(abs(D).max(axis=0), 1e-300)
+    H = np.empty((len(h), len(h)))
+    for j, step in enumerate(h):
+        d = step * D[:, j]
+        ends = [loss.gradient(y, z + t * d) for t in (-2.0, -1.0, 1.0, 2.0)]
+        H[:, j] = D.T @ (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
+    return 0.5 * (H + H.T)
+
+
+def _observed(rows: FittedRows, loss: Any, z: Array) -> Array:
+    return np.asarray(loss.second_derivative(rows.y, z))
