@@ -143,6 +143,6 @@ class SqrtLassoCV(CrossValidated, SqrtLasso):
 
     alpha_ratio: Annotated[
         float,
-        "The smallest alpha over the largest. With more columns than rows small ones fit y exactly, "
-        "where the root has no derivative.",
+        "The smallest alpha over the largest. With more columns than rows small ones fit y "
+        "exactly, where the root has no derivative.",
     ] = 0.05
