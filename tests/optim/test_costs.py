@@ -67,12 +67,10 @@ def test_orders() -> None:
     starts = [0, 1, 3]
     forward = cycle_cost(LENET, starts, "forward")
     assert cycle_cost(LENET, starts, [0, 1, 2]) == forward
-    assert cycle_cost(LENET, starts, range) == forward
     low = min(cycle_cost(LENET, starts, o) for o in itertools.permutations(range(3)))
     assert low == cycle_cost(LENET, starts, "backward")
     assert low <= cycle_cost(LENET, starts, "shuffled") <= 2 * forward
-    with pytest.raises(ValueError, match="not an order of 3 blocks"):
-        cycle_cost(LENET, starts, [0, 0, 1])
+    assert cycle_cost(LENET, starts, [1]) < forward / 2
     with pytest.raises(ValueError, match="unknown order 'sideways'"):
         cycle_cost(LENET, starts, "sideways")
     with pytest.raises(ValueError, match="do not fit 5 stages"):

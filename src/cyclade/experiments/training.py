@@ -278,4 +278,4 @@ class Prices:
 
 def _alone(costs: list[float], starts: list[int], j: int) -> float:
     """The price of block j by itself, from the images on."""
-    return cycle_cost(costs, starts, lambda m: [j])
+    return cycle_cost(costs, starts, [j])

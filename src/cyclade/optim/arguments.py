@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from cyclade._checks import meant
+from cyclade._checks import is_number, meant, require
 from cyclade.optim.cycle.schedule import Turns
 from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
 from cyclade.sampling.orders import Greedy, OrderName
@@ -89,11 +89,8 @@ def check_names(label: str, options: Iterable[str], accepted: inspect.Signature)
 def check_number(name: str, value: Any) -> None:
     """Refuse a number that makes no sense for this option; None stands for no norm."""
     fits, accepted = _RANGES[name]
-    if value is None and name.endswith("_norm"):
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not fits(value):
-        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    none = value is None and name.endswith("_norm")
+    require(none or (is_number(value) and fits(value)), name, value, accepted)
 
 
 def check_model(model: Any) -> nn.Module:

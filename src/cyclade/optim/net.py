@@ -266,7 +266,7 @@ class LivePoint:
 
 
 class FlatPoint:
-    """A second point, one vector a block: the lagged point, which lives in optimizer state."""
+    """One vector a block, in optimizer state: the lagged point, and the estimates g."""
 
     def __init__(self, net: Net, flats: list[Tensor]) -> None:
         self.net, self.flats = net, flats
@@ -277,8 +277,8 @@ class FlatPoint:
             self._views.update(zip(net.blocks[j].params, views, strict=True))
 
     def get(self, j: int) -> Tensor:
-        """A copy of block j."""
-        return self.flats[j].clone()
+        """Vector j itself."""
+        return self.flats[j]
 
     def set(self, j: int, u: Tensor) -> None:
         """Write block j."""

@@ -238,7 +238,6 @@ class CyclicOptimizer(Resumable):
 
     __repr__ = views.text
     _repr_html_ = views.html
-    plot = views.plot
 
     # -------------------------------------------------------------------------------- one step
 

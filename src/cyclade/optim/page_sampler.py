@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Sampler
 
+from cyclade._checks import whole_number
 from cyclade.ranks import Ranks, initialised
 from cyclade.sampling.samplers import FiniteSum, Page, coin
 
@@ -75,10 +76,7 @@ class PageBatchSampler(Sampler[list[int]]):
         rng = np.random.default_rng([self.seed, k])
         large = k == 0 or coin(rng, self.p)
         sample = FiniteSum(self.n).take(self.b if large else self.b_small, rng)
-        indices: list[int] = (
-            list(range(self.n)) if not hasattr(sample, "tolist") else sample.tolist()
-        )
-        return indices
+        return sample.tolist() if isinstance(sample, np.ndarray) else list(range(self.n))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the sampler stands. With workers, set `position` from the optimizer instead."""
@@ -99,11 +97,10 @@ def _shared_seed(process_group: Any, seed: int) -> tuple[int, int, int]:
 
 def page_sizes(b: int | None, b_small: int | None) -> tuple[int, int]:
     """b and b' of an optimizer, checked, with the default b' = ⌊√b⌋."""
-    if b is not None and (isinstance(b, bool) or not isinstance(b, int) or b < 1):
-        raise ValueError(f"b must be a whole number of samples, at least 1, got {b!r}")
     if b is None:
         raise ValueError(
             "give b=, the size of a large batch, so that step can tell it from a small one"
         )
+    b = whole_number("b", b, 1)
     page = Page(FiniteSum(b), b, b_small)
     return page.b, page.b_small

@@ -71,6 +71,7 @@ class CycleRunner:
         self.graphs: Graphs | TurnGraphs | None = None  # TurnGraphs for an order that changes
         self._curvature_every, self._curvature_iterations = curvature
         self._lagged: Any = None
+        self._estimates: FlatPoint | None = None
         self._norms = spectral_norms(net.model)
         self._now: Any = None  # the checked sweep of the step under way
         if capture:
@@ -256,7 +257,9 @@ class CycleRunner:
         """g; nothing for a method that carries none."""
         if not self.rule.recursive:
             return NoEstimate()
-        return _Estimates(self.block_state.vectors("g", self.point))
+        if self._estimates is None:
+            self._estimates = FlatPoint(self.net, self.block_state.vectors("g", self.point))
+        return self._estimates
 
     def lag(self) -> Any:
         """The lagged point: two points in a fixed order, a tape otherwise."""
@@ -340,23 +343,8 @@ class CycleRunner:
     def load(self, state: dict[str, Any]) -> None:
         """Stand where `state` was taken."""
         self.draws, self.measured = int(state["draws"]), state["measured"]
-        self._lagged = None
+        self._lagged = self._estimates = None
         if state["trail"]:
             lag = self.lag()
             put_tape(lag, state["trail"], lag.point.flats[0].device)
         self.forget_graphs()
-
-
-class _Estimates:
-    """The estimates g, one vector a block."""
-
-    def __init__(self, flats: list[Tensor]) -> None:
-        self._flats = flats
-
-    def get(self, j: int) -> Tensor:
-        """Vector j itself."""
-        return self._flats[j]
-
-    def set(self, j: int, u: Tensor) -> None:
-        """Overwrite vector j."""
-        self._flats[j].copy_(u)

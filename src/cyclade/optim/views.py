@@ -1,11 +1,11 @@
-"""An optimizer as text, as notebooks show it, and as a picture: its blocks and what they cost."""
+"""An optimizer as text, and as notebooks show it: its blocks and what they cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from cyclade.optim.optimizer import CyclicOptimizer
@@ -105,36 +105,3 @@ def html(opt: CyclicOptimizer) -> str:
         f"<div><table><caption><b>{escape(head(opt))}</b></caption><thead><tr>{top}</tr></thead>"
         f"<tbody>{body}</tbody></table><p>{words}</p></div>"
     )
-
-
-def plot(opt: CyclicOptimizer, ax: Any = None) -> Any:
-    """Draw each block's share of the parameters and, after a step, of the multiply-adds.
-
-    Returns the matplotlib axes, which are `ax` where that is given. Needs matplotlib.
-
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("Agg")
-    >>> from torch import nn
-    >>> from cyclade.optim import SCCD
-    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    >>> SCCD(model, nn.CrossEntropyLoss()).plot().get_xlabel()
-    'share'
-    """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("opt.plot needs matplotlib: pip install matplotlib") from error
-    found = rows(opt)
-    if ax is None:
-        size = (7, 1.2 + 0.35 * len(found))
-        ax = plt.subplots(figsize=size, layout="constrained")[1]
-    at, total = range(len(found)), sum(row.size for row in found)
-    ax.barh([j - 0.2 for j in at], [row.size / total for row in found], 0.4, label="parameters")
-    if not math.isnan(found[0].share):
-        ax.barh([j + 0.2 for j in at], [row.share for row in found], 0.4, label="multiply-adds")
-    ax.set(yticks=list(at), yticklabels=[row.name for row in found], xlabel="share", ylabel="block")
-    ax.set_title(f"{type(opt).__name__}: {cost(opt)[-1]}", fontsize="medium")
-    ax.invert_yaxis()  # the first block on top
-    ax.legend()
-    return ax

@@ -10,7 +10,7 @@ later block in the cycle needs that.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from cyclade.optim.stages import Chain, Inputs, Replay
 from cyclade.optim.stages.preserve import preserved
 from cyclade.sampling.orders import Custom
 
-Order = str | Sequence[int] | Callable[[int], Sequence[int]]
-"""'forward', 'backward', 'shuffled', an order of the blocks, or a function of their number."""
+Order = str | Sequence[int]
+"""'forward', 'backward', 'shuffled', or an order of the blocks."""
 
 _DRAWS = 16  # shuffles averaged to predict a shuffled cycle
 
@@ -71,22 +71,7 @@ def sgd_cost(costs: Sequence[float], first: int = 0) -> float:
     return sum(costs) + 2 * trained - costs[first]
 
 
-def _blocks(costs: Sequence[float], starts: Sequence[int]) -> list[tuple[int, int]]:
-    """The stages [s, e) of each block: it ends where the next one begins."""
-    if not starts or min(starts) < 0 or max(starts) >= len(costs):
-        raise ValueError(f"block starts {list(starts)} do not fit {len(costs)} stages")
-    first = sorted(set(starts))
-    ends = dict(zip(first, [*first[1:], len(costs)], strict=True))
-    return [(s, ends[s]) for s in starts]
-
-
 def _orders(order: Order, m: int) -> list[Sequence[int]]:
-    if callable(order):
-        return [order(m)]
-    if not isinstance(order, str):
-        if sorted(order) != list(range(m)):
-            raise ValueError(f"{list(order)} is not an order of {m} blocks")
-        return [order]
     if order == "forward":
         return [range(m)]
     if order == "backward":
@@ -94,33 +79,29 @@ def _orders(order: Order, m: int) -> list[Sequence[int]]:
     if order == "shuffled":
         generator = random.Random(0)
         return [generator.sample(range(m), m) for _ in range(_DRAWS)]
-    raise ValueError(f"unknown order {order!r}: 'forward', 'backward' or 'shuffled'")
+    if isinstance(order, str):
+        raise ValueError(f"unknown order {order!r}: 'forward', 'backward' or 'shuffled'")
+    return [order]
 
 
 def cycle_cost(costs: Sequence[float], starts: Sequence[int], order: Order = "forward") -> float:
     """Multiply-adds of one exact cycle over the blocks that begin at ``starts``.
 
-    In forward order with one block per stage this is sum c_i (2i+1) - c_m for i = 1..m: nothing
-    is carried over the last stage.
+    An order of numbers may leave blocks out. In forward order with one block per stage this is
+    sum c_i (2i+1) - c_m for i = 1..m: nothing is carried over the last stage.
     """
-    blocks = _blocks(costs, starts)
-    orders = _orders(order, len(blocks))
-    return sum(_follow(costs, blocks, one) for one in orders) / len(orders)
-
-
-def _follow(
-    costs: Sequence[float], blocks: Sequence[tuple[int, int]], order: Sequence[int]
-) -> float:
-    """Follow the env through one cycle."""
-    total = 0.0
-    reach = 0  # envs up to this stage are valid
-    for j in order:
-        s, e = blocks[j]
-        if reach < s:
+    if not starts or min(starts) < 0 or max(starts) >= len(costs):
+        raise ValueError(f"block starts {list(starts)} do not fit {len(costs)} stages")
+    first = sorted(set(starts))
+    ends = dict(zip(first, [*first[1:], len(costs)], strict=True))
+    total, orders = 0.0, _orders(order, len(starts))
+    for one in orders:
+        reach = 0  # envs up to this stage are valid
+        for s in (starts[j] for j in one):
             total += sum(costs[reach:s])
-        total += 2 * sum(costs[e:]) + 3 * sum(costs[s:e]) - costs[s]
-        reach = s  # the update of block j spoils everything behind it
-    return total
+            total += 2 * sum(costs[ends[s] :]) + 3 * sum(costs[s : ends[s]]) - costs[s]
+            reach = s  # the update of a block spoils everything behind it
+    return total / len(orders)
 
 
 def overhead(costs: Sequence[float], starts: Sequence[int], order: Order = "forward") -> float:

@@ -49,7 +49,7 @@ class LockWatch:
         self._seen: list[list[Tensor]] = []
         self._means: list[float] = []  # over the blocks, at the last looks
         self._losses: list[float] = []  # at these looks
-        self._told = False
+        self._warned = False
         self.cosines: list[float] = []  # of each block's gradients in two successive cycles
 
     def look(self, cycles: int, loss: Tensor) -> None:
@@ -70,16 +70,13 @@ class LockWatch:
 
     def _buffer(self, j: int) -> tuple[float, Tensor | None]:
         """μ and b of block j."""
-        adam = self._options.shared(j, "precondition") == "adam"
-        name = "first_moment" if adam else "momentum_buffer"
-        factor = self._options.shared(j, "betas")[0] if adam else None
-        momentum = self._options.shared(j, "momentum") if factor is None else factor
-        return momentum, self._state.find(j, name)
+        if self._options.shared(j, "precondition") == "adam":
+            return self._options.shared(j, "betas")[0], self._state.find(j, "first_moment")
+        return self._options.shared(j, "momentum"), self._state.find(j, "momentum_buffer")
 
     def _compared(self, factors: list[float]) -> list[float]:
-        before, between, after = self._seen
         cosines = []
-        for mu, b0, b1, b2 in zip(factors, before, between, after, strict=True):
+        for mu, b0, b1, b2 in zip(factors, *self._seen, strict=True):
             one, other = b1 - mu * b0, b2 - mu * b1
             size = (one.norm() * other.norm()).clamp(min=torch.finfo(one.dtype).tiny)
             cosines.append(torch.dot(one, other) / size)
@@ -93,8 +90,8 @@ class LockWatch:
         falls = loss < PROGRESS * self._losses[0]
         if len(self._means) < LOOKS or mean <= LOCKED or falls:
             return
-        if self._fixed and self._net.m > 1 and not self._told:
-            self._told = True
+        if self._fixed and self._net.m > 1 and not self._warned:
+            self._warned = True
             warn_user(
                 LockWarning(
                     "the fixed order of the blocks may have locked: the gradients of a block point "

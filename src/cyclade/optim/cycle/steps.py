@@ -159,14 +159,15 @@ class NetSteps:
 
     # -------------------------------------------------------------- Λ_j by the weights' norms
 
-    def _matrices(self, j: int) -> list[Tensor]:
-        """The weights of block j that Λ_j looks at, as matrices."""
-        names = [name for name in self._net.blocks[j].params if self._counts(j, name)]
-        return [self._net.live[name].flatten(1) for name in names]
+    def _weights(self, j: int) -> list[int]:
+        """Which parameters of block j are weights that Λ_j looks at."""
+        dims = SPECTRAL[self._options.shared(j, "precondition")]
+        return [i for i, p in enumerate(self._net.block_parameters(j)) if p.dim() in dims]
 
-    def _counts(self, j: int, name: str) -> bool:
-        """Whether this parameter is a weight that Λ_j looks at."""
-        return self._net.parameters[name].dim() in SPECTRAL[self._options.shared(j, "precondition")]
+    def _matrices(self, j: int) -> list[Tensor]:
+        """These weights as matrices."""
+        names = self._net.blocks[j].params
+        return [self._net.live[names[i]].flatten(1) for i in self._weights(j)]
 
     def _power_iteration(self, j: int, iterations: int = 1) -> None:
         """Improve σ(W) of block j's weights by warm power iterations."""
@@ -189,7 +190,7 @@ class NetSteps:
         params = self._net.block_parameters(j)
         layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
         sigma = sigma.clamp(min=self._options.shared(j, "damping"))
-        own = [i for i, name in enumerate(self._net.blocks[j].params) if self._counts(j, name)]
+        own = self._weights(j)
         if not own:
             return 1.0
         if len(own) == 1 and set(layers) == {layers[own[0]]}:

@@ -76,51 +76,33 @@ class Structure:
     """
 
     def __init__(self, model: nn.Module, written: Collection[str] = ()) -> None:
-        # Registries that are empty, and what the others and the attributes hold: a look at them
-        # belongs to every step, so it is one pass of C code over each.
-        self._empty: list[dict[str, Any]] = []
-        self._full: list[tuple[str, Any, list[Any]]] = []
-        self._attributes: list[tuple[dict[str, Any], str, Any]] = []
-        self._hooks: list[tuple[str, Tensor, list[Any]]] = []
-        self._paths: dict[int, str] = {}
+        # A look at them belongs to every step, so it is one pass of C code over each.
+        self._contents: list[tuple[str, Any, list[Any]]] = []  # path, list or dict, what it holds
+        self._attributes: list[tuple[str, dict[str, Any], list[str], list[Any]]] = []
         for path, module in model.named_modules():
-            state = vars(module)
-            for name in _REGISTRIES:
-                registry = state[name]
-                self._paths[id(registry)] = path
-                if registry:
-                    self._full.append((path, registry, list(_content(registry))))
-                else:
-                    self._empty.append(registry)
-            where = f"{path}." if path else ""
-            attributes = [
-                (name, value)
-                for name, value in state.items()
-                if name not in _OWN
-                and not isinstance(value, _PLAIN)
-                and f"{where}{name}" not in written
-            ]
-            for _, value in attributes:
-                if type(value) in (list, dict):
-                    self._full.append((path, value, list(_content(value))))
+            state, where = vars(module), path or "the model itself"
+            prefix = f"{path}." if path else ""
             # A forward may also be put on the instance afterwards.
-            self._paths[id(state)] = path
-            self._attributes += [(state, name, value) for name, value in attributes]
-            self._attributes.append((state, "forward", state.get("forward")))
-        for name, p in model.named_parameters():
-            self._hooks.append((name, p, _hooks_of(p)))
+            names = ["forward"]
+            for name, value in state.items():
+                known = name in _OWN or f"{prefix}{name}" in written or isinstance(value, _PLAIN)
+                if not known:
+                    names.append(name)
+            values = [state.get(name) for name in names]
+            self._attributes.append((where, state, names, values))
+            held = [value for value in values if type(value) in (list, dict)]
+            for container in (*(state[name] for name in _REGISTRIES), *held):
+                self._contents.append((where, container, list(_content(container))))
+        self._hooks = [(name, p, _hooks_of(p)) for name, p in model.named_parameters()]
 
     def changed(self) -> str | None:
         """Where the model has changed, or None."""
-        if any(self._empty):
-            grown = next(registry for registry in self._empty if registry)
-            return self._paths[id(grown)] or "the model itself"
-        for path, registry, values in self._full:
-            if len(registry) != len(values) or not all(map(is_, _content(registry), values)):
-                return path or "the model itself"
-        for state, name, value in self._attributes:
-            if state.get(name) is not value:
-                return self._paths[id(state)] or "the model itself"
+        for where, container, values in self._contents:
+            if len(container) != len(values) or not all(map(is_, _content(container), values)):
+                return where
+        for where, state, names, values in self._attributes:
+            if not all(map(is_, map(state.get, names), values)):
+                return where
         for name, p, hooks in self._hooks:
             if p._backward_hooks or hooks:
                 now = _hooks_of(p)
