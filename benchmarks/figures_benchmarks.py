@@ -157,9 +157,14 @@ def _reached(row: dict[str, str]) -> str:
 
 
 def csv_table(name: str) -> str:
-    """A table as a benchmark wrote it."""
+    """A table as a benchmark wrote it, its fractions to four digits."""
     head, *lines = _lines(name)
-    return table(head, lines)
+    return table(head, [[_four_digits(cell) for cell in line] for line in lines])
+
+
+def _four_digits(cell: str) -> str:
+    """A long fraction rounded, as 1.22 of 1.2199; any other text as it is."""
+    return f"{float(cell):.4g}" if re.fullmatch(r"-?\d+\.\d{5,}", cell) else cell
 
 
 def net_rates() -> str:

@@ -17,7 +17,8 @@ PAGES = [
     ),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs").glob("extend/*.md")),
-    *sorted((ROOT / "docs").glob("benchmarks/[Ras]*.md")),
+    *sorted((ROOT / "docs").glob("benchmarks/*.md")),
+    *sorted((ROOT / "docs").glob("design/*.md")),
 ]
 GUIDES = ("linear", "minimize", "nets", "scaling", "how-do-i")
 
