@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-REACHED = {"minimize": 20, "step": 20, "run": 53}
+REACHED = {"minimize": 20, "step": 20, "run": 50}
 
 
 @pytest.fixture(scope="module")

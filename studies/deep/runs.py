@@ -12,9 +12,8 @@ import torch
 
 from cyclade.experiments.device import about
 from cyclade.experiments.errors import FolderError
+from cyclade.files.disk import read_json, sweep, write_json
 from cyclade.files.lock import locked
-from cyclade.files.reading import read_json
-from cyclade.files.writing import sweep, write_json
 from studies.deep.record import TOGETHER, Setting, run
 from studies.deep.report import final
 from studies.deep.tasks import Images, Sources, Task, small_sources

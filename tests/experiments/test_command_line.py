@@ -424,7 +424,7 @@ def test_names_of_runs_do_not_move_the_terminal(
 
 
 def test_warnings_and_errors_do_not_move_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    from cyclade.experiments.display import warnings_shown
+    from cyclade.experiments.folder import warnings_shown
 
     with warnings_shown():
         logging.getLogger("cyclade.experiments").warning("%s: written again", "\x1b[31mred")

@@ -24,11 +24,10 @@ from test_resuming import assert_same_end
 from cyclade.experiments import FolderError, RunConfig, find_runs, run
 from cyclade.experiments import running as module
 from cyclade.experiments.folder import RunFolder
-from cyclade.files import writing
+from cyclade.files import disk
+from cyclade.files.disk import read_json, sweep, write, write_json
 from cyclade.files.lock import LOCK, locked
-from cyclade.files.reading import read_json
 from cyclade.files.sealed import Label, opened, packed, sealed
-from cyclade.files.writing import sweep, write, write_json
 
 SMALL = RunConfig(batch=700, epochs=3, lr=0.02, device="cpu")
 CPU = torch.device("cpu")
@@ -307,12 +306,12 @@ def test_what_a_killed_write_leaves_is_removed(folder: Path, made: Path) -> None
     (folder / "done").unlink()
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
-    here = writing._place()
+    here = disk._place()
     left = {
         f".history.csv.{gone.pid}-{here}-01234567.tmp": 0.0,
-        f".checkpoint.pt.{gone.pid}": 2 * writing.STALE,  # an earlier version
-        f".history.csv.{gone.pid}.tmp": 2 * writing.STALE,
-        f".history.csv.{gone.pid}-{'0' * 8}-01234567.tmp": 2 * writing.STALE,  # another host
+        f".checkpoint.pt.{gone.pid}": 2 * disk.STALE,  # an earlier version
+        f".history.csv.{gone.pid}.tmp": 2 * disk.STALE,
+        f".history.csv.{gone.pid}-{'0' * 8}-01234567.tmp": 2 * disk.STALE,  # another host
     }
     lives = {
         f".history.csv.{os.getppid()}-{here}-01234567.tmp": 0.0,

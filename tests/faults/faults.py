@@ -43,9 +43,8 @@ from cyclade.cli import main as cyclade
 from cyclade.experiments import FolderError, RunConfig, plans
 from cyclade.experiments.folder import RunFolder
 from cyclade.experiments.plans import Curve, Plan
-from cyclade.files.reading import read_json
+from cyclade.files.disk import DIGEST, read_json, write_json
 from cyclade.files.sealed import Label, sealed
-from cyclade.files.writing import DIGEST, write_json
 
 BASE = RunConfig(batch=700, epochs=3, lr=0.02, device="cpu")
 SHORT = replace(BASE, epochs=1)

@@ -16,13 +16,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade.files import reading, writing
+from cyclade.files import disk
 from cyclade.files.arrays import Kept
+from cyclade.files.disk import (
+    as_json,
+    as_toml,
+    check_writable,
+    is_temporary,
+    read,
+    read_json,
+    sweep,
+    write,
+)
 from cyclade.files.errors import FolderError
 from cyclade.files.lock import LOCK, locked
-from cyclade.files.reading import as_json, as_toml, read, read_json
 from cyclade.files.sealed import FORMAT, Label, opened, read_sealed, sealed
-from cyclade.files.writing import check_writable, is_temporary, sweep, write
 
 
 def gone() -> int:
@@ -34,7 +42,7 @@ def gone() -> int:
 
 def left(path: Path, pid: int, place: str | None = None, age: float = 0.0) -> Path:
     """What a write of `path` by a process that was killed leaves behind."""
-    place = writing._place() if place is None else place
+    place = disk._place() if place is None else place
     found = path.with_name(f".{path.name}.{pid}-{place}-01234567.tmp")
     found.write_bytes(b"half")
     os.utime(found, (time.time() - age,) * 2)
@@ -48,8 +56,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     """Not even where the name of the temporary file is known."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(writing.secrets, "token_hex", lambda size: "0" * 2 * size)
-    (tmp_path / f".file.{os.getpid()}-{writing._place()}-00000000.tmp").symlink_to(victim)
+    monkeypatch.setattr(disk.secrets, "token_hex", lambda size: "0" * 2 * size)
+    (tmp_path / f".file.{os.getpid()}-{disk._place()}-00000000.tmp").symlink_to(victim)
     (tmp_path / f".file.{os.getpid()}.tmp").symlink_to(victim)
     with pytest.raises(FolderError, match="file cannot be written: File exists"):
         write(tmp_path / "file", b"new")
@@ -93,7 +101,7 @@ def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(tmp_path: Path) 
 
 
 def test_sweeping_asks_host_container_and_age(tmp_path: Path) -> None:
-    file, day = tmp_path / "fit", writing.STALE
+    file, day = tmp_path / "fit", disk.STALE
     dead, far = gone(), "0" * 8
     goes = [
         left(file, dead),
@@ -173,7 +181,7 @@ def test_what_is_deep_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "j").write_text(text)
     with pytest.raises(FolderError, match="damaged"):
         read_json(tmp_path / "j")
-    with pytest.raises(ValueError, match=f"more than {reading.DEPTH} deep"):
+    with pytest.raises(ValueError, match=f"more than {disk.DEPTH} deep"):
         as_toml("a." * 500 + "b = 1")
 
 

@@ -31,10 +31,9 @@ from cyclade.experiments.report.files import read_plan, read_searches, read_timi
 from cyclade.experiments.reproduce import _check_folder, _described
 from cyclade.files import objects, sealed
 from cyclade.files.arrays import Kept
+from cyclade.files.disk import as_json, as_toml, write, write_json
 from cyclade.files.errors import UserError, printable
 from cyclade.files.names import is_plain
-from cyclade.files.reading import as_json, as_toml
-from cyclade.files.writing import write, write_json
 
 fuzzed = settings(
     max_examples=settings.default.max_examples // 2,

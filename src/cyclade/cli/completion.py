@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import cyclade
-from cyclade.cli.arguments import Parser, command
+from cyclade.cli import Parser, command
 from cyclade.experiments import METHODS
 
 _BASH = """\

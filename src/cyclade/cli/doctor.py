@@ -15,7 +15,7 @@ from typing import Any
 
 import cyclade
 from cyclade._extras import to_install
-from cyclade.cli.arguments import add_options, command
+from cyclade.cli import add_options, command
 
 PARTS = {
     "": "minimize, regularisers, theory",

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cyclade.cli.arguments import (
+from cyclade.cli import (
     Parser,
     add_config,
     add_options,

@@ -7,11 +7,13 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cyclade.cli.arguments import add_config, add_options, command, config_of, tell
+from cyclade.cli import add_config, add_options, command, config_of, tell
 
 if TYPE_CHECKING:
     from cyclade.experiments import RunResult
@@ -147,13 +149,10 @@ def _run(chosen: argparse.Namespace) -> None:
     from cyclade.experiments.display import Display
 
     config = config_of(chosen)
-    with Display(not chosen.quiet) as display:
-        result = run(
-            config,
-            chosen.out or Path("out") / "runs" / config.slug(),
-            data_dir=chosen.data_dir,
-            watch=lambda row: display.show(config, row),
-        )
+    folder = chosen.out or Path("out") / "runs" / config.slug()
+    with nullcontext() if chosen.quiet else Display() as display:
+        watch = None if display is None else partial(display.show, config)
+        result = run(config, folder, data_dir=chosen.data_dir, watch=watch)
     row = result.last
     if result.status == "diverged":
         tell(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")

@@ -27,9 +27,8 @@ from cyclade.experiments import folder as run_folders
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, RunResult
+from cyclade.files.disk import as_json, read, read_text, write
 from cyclade.files.names import inside, is_plain
-from cyclade.files.reading import as_json, read, read_text
-from cyclade.files.writing import write
 
 RUNS, HISTORIES = "runs.jsonl", "histories.csv"
 TUNE = "tune"

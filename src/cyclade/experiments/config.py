@@ -14,7 +14,7 @@ from cyclade._checks import meant
 from cyclade.experiments import METHODS
 from cyclade.experiments.datasets import find, names
 from cyclade.experiments.errors import ConfigError, FolderError
-from cyclade.files.reading import as_toml, read_toml
+from cyclade.files.disk import as_toml, read_toml
 from cyclade.sampling.orders import ORDERS as _ORDERS
 
 CURVATURE_DAMPING = 10.0

@@ -1,17 +1,14 @@
-"""Progress of runs: bars in a terminal, plain lines elsewhere; and warnings, one line each."""
+"""Progress of runs: bars in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.folder import Row
-from cyclade.files.errors import printable
 
 EVERY = 10.0
 """Seconds between two plain lines about the same run."""
@@ -100,26 +97,6 @@ def duration(seconds: float) -> str:
     if seconds < 2 * 86400:
         return f"{round(seconds / 3600)} h"
     return f"{seconds / 86400:.2g} days"
-
-
-@contextmanager
-def warnings_shown() -> Iterator[None]:
-    """Warnings about files go to the standard error stream, one line each."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine())
-    logger = logging.getLogger("cyclade.experiments")
-    logger.addHandler(handler)
-    propagate, logger.propagate = logger.propagate, False
-    try:
-        yield
-    finally:
-        logger.propagate = propagate
-        logger.removeHandler(handler)
-
-
-class _OneLine(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(f"cyclade: warning: {' '.join(record.getMessage().split())}")
 
 
 def _progress() -> Any:

@@ -12,8 +12,9 @@ import csv
 import io
 import logging
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,18 @@ from typing import Any
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.files import sealed
+from cyclade.files.disk import (
+    digest,
+    is_temporary,
+    read,
+    read_json,
+    read_text,
+    sweep,
+    write,
+    write_json,
+)
+from cyclade.files.errors import printable
 from cyclade.files.lock import LOCK, locked
-from cyclade.files.reading import read, read_json, read_text
-from cyclade.files.writing import digest, is_temporary, sweep, write, write_json
 
 CONFIG, ABOUT, HISTORY, CHECKPOINT, DONE = (
     "config.toml", "about.json", "history.csv", "checkpoint.pt", "done",
@@ -365,3 +375,22 @@ def holds(path: Path, *names: str) -> bool:
     if any(entry.name != LOCK and not is_temporary(entry.name) for entry in entries):
         raise FolderError(f"{path} is not empty and holds no {names[0]}: give a new folder")
     return False
+
+
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Warnings about files go to the standard error stream, one line each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine())
+    _log.addHandler(handler)
+    propagate, _log.propagate = _log.propagate, False
+    try:
+        yield
+    finally:
+        _log.propagate = propagate
+        _log.removeHandler(handler)
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(f"cyclade: warning: {' '.join(record.getMessage().split())}")

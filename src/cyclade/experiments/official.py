@@ -17,8 +17,7 @@ from typing import Any
 
 from cyclade.experiments.datasets import find
 from cyclade.experiments.errors import DataError, FolderError
-from cyclade.files.reading import read
-from cyclade.files.writing import write
+from cyclade.files.disk import read, write
 
 LARGEST = 2**32  # bytes of a download
 

@@ -22,9 +22,8 @@ from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.running import check_jobs
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
+from cyclade.files.disk import read, read_json, sweep, write, write_json
 from cyclade.files.lock import locked
-from cyclade.files.reading import read, read_json
-from cyclade.files.writing import sweep, write, write_json
 
 PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
 _OF_A_RUN = (CONFIG, HISTORY, DONE, ABOUT)  # with the last one it counts as a run

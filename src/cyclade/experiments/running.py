@@ -30,9 +30,17 @@ import torch
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.data import Dataset, load
 from cyclade.experiments.device import about, before_cuda_starts, cores, on, repeatable, resolve
-from cyclade.experiments.display import Display, warnings_shown
+from cyclade.experiments.display import Display
 from cyclade.experiments.errors import ConfigError, ExperimentError, FolderError
-from cyclade.experiments.folder import DONE, HISTORY, Row, RunFolder, RunResult, row_of
+from cyclade.experiments.folder import (
+    DONE,
+    HISTORY,
+    Row,
+    RunFolder,
+    RunResult,
+    row_of,
+    warnings_shown,
+)
 from cyclade.experiments.training import Training
 from cyclade.optim.capture.graphs import alone
 

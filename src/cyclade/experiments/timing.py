@@ -16,8 +16,7 @@ from cyclade.experiments.device import about, resolve
 from cyclade.experiments.errors import ExperimentError, FolderError
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.running import run
-from cyclade.files.reading import read_json
-from cyclade.files.writing import write_json
+from cyclade.files.disk import read_json, write_json
 
 TIMING = "timing.json"
 PAPER = {

@@ -20,8 +20,8 @@ from cyclade.experiments.errors import ConfigError, ExperimentError
 from cyclade.experiments.folder import RunResult, holds
 from cyclade.experiments.plans.grids import rounded
 from cyclade.experiments.running import check_jobs, run_many
+from cyclade.files.disk import sweep, write_json
 from cyclade.files.lock import locked
-from cyclade.files.writing import sweep, write_json
 
 SUMMARY, RUNS = "tuned.json", "runs"
 EXTENSIONS = 2

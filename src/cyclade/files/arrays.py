@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.files import sealed
+from cyclade.files.disk import read, sweep, write
 from cyclade.files.errors import FolderError
 from cyclade.files.objects import fingerprint
-from cyclade.files.reading import read
-from cyclade.files.writing import sweep, write
 
 Array = NDArray[Any]
 FORMAT = 6  # of what callers store: files of another one are those of another run

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout  # torch brings it, which all that locks needs
 
+from cyclade.files.disk import as_json, read
 from cyclade.files.errors import FolderError
-from cyclade.files.reading import as_json, read
 
 LOCK = ".lock"
 

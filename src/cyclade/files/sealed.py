@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cyclade.files.disk import as_json, read
 from cyclade.files.errors import FolderError
-from cyclade.files.reading import as_json, read
 
 FORMAT = 2
 """1 had no comment."""

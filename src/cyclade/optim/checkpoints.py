@@ -19,9 +19,9 @@ import torch
 
 from cyclade._checks import whole_number
 from cyclade.files.checkpoint import read_by_first
+from cyclade.files.disk import sweep, write
 from cyclade.files.errors import FolderError
 from cyclade.files.sealed import checked, packed, state_in
-from cyclade.files.writing import sweep, write
 from cyclade.ranks import Ranks, initialised
 
 _RUN = "cyclade.optim"

@@ -9,7 +9,7 @@ from cyclade.experiments.report.figures import print_figures
 from cyclade.experiments.report.page import page
 from cyclade.experiments.report.payload import payload
 from cyclade.experiments.report.tables import summary_table
-from cyclade.files.writing import check_writable, write
+from cyclade.files.disk import check_writable, write
 
 __all__ = ["report", "summary"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cyclade.experiments.report.board import ALONE, Board
-from cyclade.files.writing import write
+from cyclade.files.disk import write
 
 WITHOUT = (
     "The figures were not printed as PNG and PDF, because matplotlib is not installed: "

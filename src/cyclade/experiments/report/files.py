@@ -11,7 +11,7 @@ from cyclade.experiments.archive import TUNE
 from cyclade.experiments.config import TIMED_BY, RunConfig
 from cyclade.experiments.errors import ExperimentError
 from cyclade.experiments.plans.plan import Check, Claim
-from cyclade.files.reading import as_json, read_text
+from cyclade.files.disk import as_json, read_text
 
 T = TypeVar("T")
 

@@ -1,7 +1,9 @@
-"""One way to write a file: beside its place, then renamed into it. JSON carries its own digest.
+"""One way to write a file and one way to read it. JSON carries its own digest.
 
-A kill at any moment leaves the old file or the new one, never a half. What a kill does leave, the
-temporary file, is removed by the next process that writes there (`sweep`).
+Written beside its place, a file is renamed into it. A kill at any moment leaves the old file or the
+new one, never a half. What a kill does leave, the temporary file, is removed by the next process
+that writes there (`sweep`). Read is what somebody else may have made: regular files of bounded size
+and depth.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import os
 import platform
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +31,20 @@ DIGEST = "sha256"
 STALE = 24 * 3600.0
 """Seconds after which a temporary file is nobody's, whoever wrote it."""
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # never an existing file, never through a link
-_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # never an existing file, never through a link
+_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)(-(?P<place>[0-9a-f]{8})-[0-9a-f]{8})?\.tmp")
 _FORMER = re.compile(  # as earlier versions named them
     r"\.(?P<name>config\.toml|about\.json|history\.csv|checkpoint\.pt|done|plan\.json|timing\.json"
     r"|tuned\.json)\.(?P<pid>\d+)(?P<place>)"
 )
+
+TEXT = 2**28
+"""The most bytes of a text file."""
+DEPTH = 64
+"""The most that lists and objects may lie within each other."""
+
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write(path: Path, content: bytes, *, keep: Path | None = None) -> None:
@@ -80,7 +91,7 @@ def _created(path: Path) -> tuple[Path, int]:
         _sync(folder.parent)
     owner = f"{os.getpid()}-{_place()}-{secrets.token_hex(4)}"
     temporary = path.with_name(f".{path.name}.{owner}.tmp")
-    return temporary, os.open(temporary, _FLAGS, 0o666)
+    return temporary, os.open(temporary, _CREATE, 0o666)
 
 
 def _sync(folder: Path) -> None:
@@ -165,3 +176,106 @@ def _alive(pid: int) -> bool:
     except PermissionError:  # somebody else's
         return True
     return True
+
+
+# -------------------------------------------------------------------------------------- reading
+
+
+def read(path: Path, most: int = TEXT, *, first: int = 0, last: int = 0) -> bytes:
+    """The content of a regular file of at most so many bytes; or its first or last few.
+
+    What is no regular file, too large or unreadable is a `FolderError`. A file that is not there
+    raises FileNotFoundError. Pipes and devices are not waited for.
+    """
+    try:
+        handle = os.open(path, _READ)
+        with open(handle, "rb") as stream:
+            seen = os.fstat(handle)
+            if not stat.S_ISREG(seen.st_mode):
+                what = "Is a directory" if stat.S_ISDIR(seen.st_mode) else "not a regular file"
+                raise FolderError(f"{path} cannot be read: {what}")
+            if first or last:
+                stream.seek(max(seen.st_size - last, 0) if last else 0)
+                return stream.read(first or last)
+            if seen.st_size > most:
+                raise FolderError(f"{path} cannot be read: it has more than {most:,} bytes")
+            return stream.read(seen.st_size)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def read_text(path: Path, most: int = TEXT) -> str:
+    """The content of a text file in UTF-8."""
+    try:
+        return read(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FolderError(f"{path} is damaged: it is no text ({error})") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, without the digest, which must fit if there is one.
+
+    Files of earlier versions have none. A file that is not there raises FileNotFoundError.
+    """
+    text = read_text(path)
+    try:
+        found = as_json(text)
+    except ValueError as error:
+        raise FolderError(f"{path} is damaged: it cannot be read as JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise FolderError(f"{path} is damaged: it cannot be read as a JSON object")
+    wanted = found.pop(DIGEST, None)
+    if wanted is not None and wanted != digest_of(found):
+        raise FolderError(f"{path} is damaged: its content does not fit its digest")
+    return found
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in a TOML file."""
+    content = read(path)
+    try:
+        return as_toml(content.decode("utf-8"))
+    except ValueError as error:
+        raise FolderError(f"{path} is not TOML: {error}") from error
+
+
+def as_json(text: str | bytes) -> Any:
+    """What a JSON text says; ValueError if it is none, or too deep."""
+    try:
+        return _shallow(json.loads(text))
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def as_toml(text: str) -> dict[str, Any]:
+    """What a TOML text says; ValueError if it is none, or too deep."""
+    try:
+        toml: Any = import_module("tomllib")
+    except ImportError:  # Python 3.10
+        toml = import_module("tomli")
+    try:
+        found: dict[str, Any] = _shallow(toml.loads(text))
+        return found
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _shallow(found: Any) -> Any:
+    """`found`, if nothing in it lies too deep for code that follows it down."""
+    level = [found]
+    for _ in range(DEPTH):
+        level = [
+            below
+            for one in level
+            if isinstance(one, dict | list)
+            for below in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return found
+    raise _too_deep()
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"lists and objects lie more than {DEPTH} deep")
