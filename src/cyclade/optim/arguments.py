@@ -302,7 +302,7 @@ def shared_options(opt: CyclicOptimizer, loss_fn: Any, order: Any, seed: int) ->
     return {
         "the optimizer": opt.name, "the loss": str(loss), "param_groups": groups,
         "blocks=": opt.partitioning.wanted, "order": str(turns),
-        "b and b_small": (getattr(opt, "b", None), getattr(opt, "b_small", None)), "seed": seed,
+        "b and b_small": (opt.b, opt.b_small), "seed": seed,
     }  # fmt: skip
 
 

@@ -61,6 +61,8 @@ class CyclicOptimizer(Resumable):
     one_block = False
     one_at_a_time = False  # moves one block a step
     recursive = False  # carries an estimate g and a lagged point from step to step
+    b: Any = None  # samples of a large batch and of a small one, where they differ
+    b_small: Any = None
     for_short_runs: bool  # whether the lr is a default that falls behind after a few epochs
 
     __signature__: ClassVar[inspect.Signature]

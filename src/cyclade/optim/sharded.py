@@ -1,4 +1,4 @@
-"""Models cut over ranks by torch's `fully_shard` (FSDP2): cycles over its units.
+"""Experimental: models cut over ranks by torch's `fully_shard` (FSDP2), cycles over its units.
 
 A block is an FSDP unit. Parameters, the lagged point and the estimates lie in shards, one part on
 every rank. In the turn of block j the units are gathered one after the other, by FSDP's own hooks,
@@ -349,6 +349,8 @@ class _ShardedOptimizer(torch.optim.Optimizer):
 
 class ShardedSCCD(_ShardedOptimizer):
     """SCCD (Algorithm 1 on a batch) for a model of `fully_shard`'s; every unit is a block.
+
+    Experimental: names and options may change from one version to the next.
 
     Call `fully_shard` on the parts that are to be blocks and then on the model itself, then build
     this. Each rank gives its part of the batch; the trajectory is that of one process. A

@@ -12,7 +12,7 @@ from torch import Tensor
 from cyclade.optim.cycle.sweep import dense
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.stages import effects
-from cyclade.optim.stages.preserve import preserved_inputs
+from cyclade.optim.stages.preserve import Places, buffers_of, preserved_inputs
 
 
 class _OnTheModel:
@@ -94,16 +94,15 @@ class ModelReplay:
     def __init__(self, net: Net, batches: Sequence[Batch]) -> None:
         self._net, self._batches = net, batches
         self._rng: effects.RngState | None = None
-        self._moved = False
-        self._before: list[_Buffer] = []
+        self._before: Places | None = None  # buffers, once they have moved, as they were
 
     @contextmanager
     def loss(self, live: bool) -> Iterator[Tensor]:
         """The mean loss over the batch, as a function of the model's own parameters."""
         model = self._net.model
-        own = _buffers(self._net)
-        for buffer in self._before:
-            buffer.restore()
+        parameters = [(self._net.parameters, name) for name in self._net.moving]
+        own = Places([*buffers_of(model), *parameters])
+        self.undo()
         if self._rng is None:
             self._rng = effects.save_rng(effects.devices_of(list(model.parameters())))
             repeat: Any = nullcontext()
@@ -119,42 +118,15 @@ class ModelReplay:
                 output = model(*batch.inputs.args, **batch.inputs.kwargs)
                 terms.append(self._net.loss_of(output, batch) * batch.weight)
             yield terms[0] if len(terms) == 1 else torch.stack(terms).sum()
-        if live and not self._moved:
-            self._moved, self._before = True, own
+        if live and self._before is None:
+            self._before = own
             return
-        for buffer in own:
-            buffer.restore()
+        own.restore()
 
     def undo(self) -> None:
         """Put the buffers back as they were before the first call."""
-        for buffer in self._before:
-            buffer.restore()
-
-
-class _Buffer:
-    """A buffer of a module, which may write to it or replace it, with its value."""
-
-    def __init__(self, store: dict[str, Any], name: str, tensor: Tensor) -> None:
-        self._store, self._name, self._tensor = store, name, tensor
-        self._value = tensor.detach().clone()
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """As it was; batch norm moves its statistics without counting it as a write."""
-        if self._store.get(self._name) is not self._tensor:
-            self._store[self._name] = self._tensor
-        if not torch.equal(self._tensor, self._value):
-            self._tensor.copy_(self._value)
-
-
-def _buffers(net: Net) -> list[_Buffer]:
-    own = [
-        _Buffer(module._buffers, name, tensor)
-        for module in net.model.modules()
-        for name, tensor in module._buffers.items()
-        if tensor is not None
-    ]
-    return own + [_Buffer(net.parameters, name, net.parameters[name]) for name in net.moving]
+        if self._before is not None:
+            self._before.restore()
 
 
 class ModelSweep(_OnTheModel):

@@ -11,6 +11,7 @@ import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -123,6 +124,10 @@ def _trace(model: nn.Module, training: bool) -> fx.Graph:
             ) from error
 
 
+class _End(Exception):
+    """Why a link does not go on."""
+
+
 class _Graph:
     """One traced graph and what its modules are used for."""
 
@@ -144,7 +149,7 @@ class _Graph:
                 owner = operator.attrgetter(str(node.target).rpartition(".")[0])
                 self.bare.add(id(owner(model) if "." in str(node.target) else model))
 
-    def module(self, node: fx.Node) -> nn.Module:
+    def module(self, node: fx.Node) -> Any:
         return self.model.get_submodule(str(node.target))
 
     def is_layer(self, node: fx.Node) -> bool:
@@ -153,11 +158,10 @@ class _Graph:
     def walk(self) -> Links:
         found = Links({}, {}, {})
         for name, node in self.layers.items():
-            link = self.follow(node)
-            if isinstance(link, Link):
-                found.links[name] = link
-            else:
-                found.stay[name] = link
+            try:
+                found.links[name] = self.follow(node)
+            except _End as end:
+                found.stay[name] = str(end)
             _, *before = self.before(node)
             if layer := next(filter(self.is_layer, before), None):
                 found.read_by[name] = self.names[id(self.module(layer))]
@@ -166,102 +170,95 @@ class _Graph:
     def before(self, node: fx.Node) -> Iterator[fx.Node]:
         """The layer's call, and what is before it as far as each acts on the channels alone."""
         yield node
-        while node.args and isinstance(source := node.args[0], fx.Node):
-            if not self.is_layer(node) and isinstance(self.classify(node, source, {source}), str):
-                return
-            yield source
-            node = source
+        with suppress(_End):
+            while node.args and isinstance(source := node.args[0], fx.Node):
+                if not self.is_layer(node):
+                    self.classify(node, source, {source})
+                yield source
+                node = source
 
-    def follow(self, start: fx.Node) -> Link | str:
-        """From a layer to the next one: the link, or why there is none."""
-        first: Any = self.module(start)
-        if why := self.blocked(first):
-            return why
+    def follow(self, start: fx.Node) -> Link:
+        """The link from a layer to the next one."""
+        first = self.module(start)
+        self.check(first, "")
         node, batch, ops = start, set(self.before(start)), list[Op]()
         while True:
             batch.add(node)
             users = [user for user in node.users if not _reads_no_channel(user)]
             if len(users) != 1:
                 several = ", ".join(user.name for user in users)
-                return f"its values have several users: {several}" if users else "it is not used"
+                raise _End(
+                    f"its values have several users: {several}" if users else "it is not used"
+                )
             user = users[0]
             if user.op == "output":
-                return "its values leave the model"
+                raise _End("its values leave the model")
+            flat = isinstance(first, nn.Linear) or any(op.kind == "flatten" for op in ops)
             if self.is_layer(user):
-                return self.ended(first, ops, node, user)
+                return self.ended(first, ops, node, user, flat)
             op = self.classify(user, node, batch)
-            if isinstance(op, str):
-                return op
-            flat = _flat(first, ops)
             if op.kind == "pool" and flat:
-                return f"{user.name} mixes its outputs"
-            if op.norm is not None and (why := self.unfit(op.norm, user.name, first, flat)):
-                return why
+                raise _End(f"{user.name} mixes its outputs")
+            if op.norm is not None:
+                self.check(op.norm, f"{user.name} stays: ")
+                if isinstance(op.norm, nn.BatchNorm1d) is not flat:
+                    raise _End(f"{user.name} does not normalise over its channels")
+                if not flat and op.norm.num_features != len(first.weight):
+                    raise _End(f"{user.name} has other features than {len(first.weight)}")
             ops.append(Op("same") if flat and op.kind == "flatten" else op)
             node = user
 
-    def unfit(self, norm: Norm, name: str, first: Layer, flat: bool) -> str | None:
-        """Why a link cannot go on through this normalisation, if so."""
-        if why := self.blocked(norm):
-            return f"{name} stays: {why}"
-        if isinstance(norm, nn.BatchNorm1d) is not flat:
-            return f"{name} does not normalise over its channels"
-        if not flat and norm.num_features != len(first.weight):
-            return f"{name} has {norm.num_features} features, not {len(first.weight)}"
-        return None
-
-    def ended(self, first: Layer, ops: list[Op], node: fx.Node, user: fx.Node) -> Link | str:
+    def ended(self, first: Layer, ops: list[Op], node: fx.Node, user: fx.Node, flat: bool) -> Link:
         """The link, now that `user` calls the second layer, if that reads the channels."""
-        second: Any = self.module(user)
+        second = self.module(user)
         name = self.names[id(second)]
-        if why := self.blocked(second):
-            return f"the next layer, {name}, stays: {why}"
+        self.check(second, f"the next layer, {name}, stays: ")
         width = second.weight.shape[1]
         k, rest = divmod(width, len(first.weight))
         fits = rest == 0 and (k == 1 or isinstance(first, nn.Conv2d)) and user.args[:1] == (node,)
         flat_norms = (op.norm for op in ops if isinstance(op.norm, nn.BatchNorm1d))
         fits = fits and all(norm.num_features == width for norm in flat_norms)
-        if not fits or _flat(first, ops) is not isinstance(second, nn.Linear):
-            return f"the inputs of {name} are not its channels"
+        if not fits or flat is not isinstance(second, nn.Linear):
+            raise _End(f"the inputs of {name} are not its channels")
         return Link(first, ops, name, second, k)
 
-    def blocked(self, module: nn.Module) -> str | None:
-        """Why this module must not change, if so."""
-        if type(module) not in (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d):
-            return f"it is a {type(module).__name__}, not a plain layer"
-        if isinstance(module, nn.Conv2d) and module.groups != 1:
-            return f"it has groups = {module.groups}"
-        if self.calls[id(module)] > 1:
-            return f"it is called {self.calls[id(module)]} times"
-        if id(module) in self.bare:
-            return "its parameters are also read without calling it"
-        if any(self.holders[id(p)] > 1 for p in _held(module)):
-            return "its parameters are shared with another module"
-        if module._forward_hooks or module._forward_pre_hooks:
-            return "it has forward hooks"
+    def check(self, module: nn.Module, who: str) -> None:
+        """Raise where this module must not change."""
+        kind, own = type(module), _held(module)
         lacks = isinstance(module, Layer) and module._parameters.get("weight") is None
-        if lacks or any(type(p) is not nn.Parameter for p in _held(module)):
-            return "its weight is not a plain parameter"
-        return None
+        for trouble, why in (
+            (kind not in (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d),
+             f"it is a {kind.__name__}, not a plain layer"),
+            (isinstance(module, nn.Conv2d) and module.groups != 1, "it has groups = {}"),
+            (self.calls[id(module)] > 1, f"it is called {self.calls[id(module)]} times"),
+            (id(module) in self.bare, "its parameters are also read without calling it"),
+            (any(self.holders[id(p)] > 1 for p in own),
+             "its parameters are shared with another module"),
+            (module._forward_hooks or module._forward_pre_hooks, "it has forward hooks"),
+            (lacks or any(type(p) is not nn.Parameter for p in own),
+             "its weight is not a plain parameter"),
+        ):  # fmt: skip
+            if trouble:
+                raise _End(who + why.format(getattr(module, "groups", 1)))
 
-    def classify(self, node: fx.Node, before: fx.Node, batch: set[fx.Node]) -> Op | str:
-        """What ``node`` does to the channels of ``before``, or why that is not known.
+    def classify(self, node: fx.Node, before: fx.Node, batch: set[fx.Node]) -> Op:
+        """What ``node`` does to the channels of ``before``.
 
         ``batch`` holds the values whose first dimension is known to be the batch.
         """
         name, target = node.name, node.target
-        unknown = f"{name} is not known to act on each channel alone"
+        unknown = _End(f"{name} is not known to act on each channel alone")
         if not node.args or node.args[0] is not before:
-            return unknown
+            raise unknown
         if target is torch.reshape or _calls(node, "view", "reshape"):
             return _reshape(node, batch)
         if node.all_input_nodes != [before]:
-            return unknown
+            raise unknown
         run: Any
         if node.op == "call_module":
             run = self.module(node)
             if run._forward_hooks or run._forward_pre_hooks:
-                return f"{name} has forward hooks"
+                raise _End(f"{name} has forward hooks")
             kind = _KINDS.get(type(run), "")
             options = {key: getattr(run, key, None) for key in _OPTIONS.get(kind, ())}
         else:
@@ -272,16 +269,20 @@ class _Graph:
         if kind in ("point", "same"):
             return Op(kind, run if kind == "point" else None)
         if kind in ("drop", "drop if told"):
-            drops = options.get("training", kind == "drop") and not self.training
-            return f"{name} drops at random even in eval mode" if drops else Op("same")
+            if options.get("training", kind == "drop") and not self.training:
+                raise _End(f"{name} drops at random even in eval mode")
+            return Op("same")
         if kind == "flatten":
-            ends = options.get("start_dim", 0), options.get("end_dim", -1)
-            return Op("flatten") if ends == (1, -1) else f"{name} does not flatten to (batch, -1)"
+            if (options.get("start_dim", 0), options.get("end_dim", -1)) != (1, -1):
+                raise _End(f"{name} does not flatten to (batch, -1)")
+            return Op("flatten")
         if kind == "norm":
             if run.running_mean is None or run.running_var is None:
-                return f"{name} has no running statistics"
+                raise _End(f"{name} has no running statistics")
             return Op("norm", norm=run)
-        return _pool(kind, options, name) if kind else unknown
+        if not kind:
+            raise unknown
+        return _pool(kind, options, name)
 
 
 def _applied(call: Any, args: Any, kwargs: Any, x: Tensor) -> Any:
@@ -292,34 +293,29 @@ def _held(module: nn.Module) -> list[nn.Parameter]:
     return [p for p in module._parameters.values() if p is not None]
 
 
-def _flat(first: Layer, ops: list[Op]) -> bool:
-    """Whether the channels are spread over features, of which each is a number."""
-    return isinstance(first, nn.Linear) or any(op.kind == "flatten" for op in ops)
-
-
-def _pool(kind: str, options: dict[str, Any], name: str) -> Op | str:
+def _pool(kind: str, options: dict[str, Any], name: str) -> Op:
     def other(key: str, plain: int) -> bool:
         value = options.get(key) or plain
         return any(v != plain for v in (value if isinstance(value, (tuple, list)) else (value,)))
 
     if options.get("return_indices"):
-        return f"{name} returns indices"
+        raise _End(f"{name} returns indices")
     padded = other("padding", 0)
     if padded and other("dilation", 1):
-        return f"{name} may take the maximum over padding alone"
+        raise _End(f"{name} may take the maximum over padding alone")
     zeros_in = kind == "average" and padded and options.get("count_include_pad", True)
     return Op("pool", steady=not zeros_in and options.get("divisor_override") is None)
 
 
-def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op | str:
+def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op:
     shape = node.args[1:]
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
     if node.kwargs or len(shape) != 2 or shape[1] != -1 or not isinstance(shape[0], fx.Node):
-        return f"{node.name} does not flatten to (batch, -1): write flatten(1)"
-    if _measured(shape[0]) in batch:
-        return Op("flatten")
-    return f"{node.name} has a first dimension that is not known to be the batch"
+        raise _End(f"{node.name} does not flatten to (batch, -1): write flatten(1)")
+    if _measured(shape[0]) not in batch:
+        raise _End(f"{node.name} has a first dimension that is not known to be the batch")
+    return Op("flatten")
 
 
 def _calls(node: fx.Node, *methods: str) -> bool:

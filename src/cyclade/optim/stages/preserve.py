@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -153,6 +153,31 @@ def _refill(container: Any, content: Any) -> None:
         container.update(content)
 
 
+class Places:
+    """Tensors where modules hold them, with their values: a module may write to or replace one."""
+
+    def __init__(self, places: Iterable[tuple[dict[str, Any], str]]) -> None:
+        self._held = [
+            (store, name, store[name], store[name].detach().clone(), version(store[name]))
+            for store, name in places
+        ]
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put them back as they were."""
+        for store, name, tensor, value, seen in self._held:
+            store[name] = tensor
+            # Batch norm moves its statistics without counting it as a write.
+            if version(tensor) != seen or not torch.equal(tensor, value):
+                tensor.copy_(value)
+
+
+def buffers_of(model: nn.Module) -> list[tuple[dict[str, Any], str]]:
+    """Where a model holds its buffers."""
+    stores = [module._buffers for module in model.modules()]
+    return [(store, name) for store in stores for name, b in store.items() if b is not None]
+
+
 class Keep:
     """A record of a model's Python attributes, buffer values and of the random generators."""
 
@@ -164,20 +189,13 @@ class Keep:
             {k: v.copy() for k, v in saved.items() if type(v) in _COPIED}
             for saved in self._attributes
         ]
-        self._buffers = [
-            (b, b.detach().clone(), version(b)) for b in model.buffers() if type(b) is Tensor
-        ]
+        plain = [(store, name) for store, name in buffers_of(model) if type(store[name]) is Tensor]
+        self._buffers = Places(plain)
         self._rng = effects.save_rng(effects.devices_of(list(model.parameters())))
 
     def tensors(self) -> None:
         """Restore buffers and generators, but not what Python code has stored."""
-        for saved, contents in zip(self._attributes, self._contents, strict=True):
-            _refill(saved["_buffers"], contents["_buffers"])
-        for buffer, value, seen in self._buffers:
-            # Batch norm moves its statistics without counting it as a write.
-            if version(buffer) != seen or not torch.equal(buffer, value):
-                with torch.no_grad():
-                    buffer.copy_(value)
+        self._buffers.restore()
         effects.restore_rng(self._rng)
 
     def everything(self) -> None:
