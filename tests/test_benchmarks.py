@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cyclade.methods import METHODS
+
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 TABLES = "--problems dense --rows 4000 --chunks 2 --workers 1 --repeats 1 --peers"
@@ -48,6 +50,20 @@ def test_every_script_is_known() -> None:
     assert there == SMALL.keys() | PARTS | TESTED
 
 
+def run(script: Path, words: list[str], folder: Path) -> str:
+    """What a script prints, from start to end."""
+    done = subprocess.run(
+        [sys.executable, str(script), *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
@@ -55,15 +71,20 @@ def test_a_script_runs(name: str, tmp_path: Path) -> None:
     X = rng.standard_normal((200, 10))
     np.savez(tmp_path / "small.npz", X=X, y=X[:, 0] > 0)
     words = SMALL[name].replace("OUT", str(tmp_path)).replace("ROOT", str(ROOT)).split()
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / f"{name}.py"), *words],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    run(BENCHMARKS / f"{name}.py", words, tmp_path)
+
+
+def test_the_demo_solves_with_every_method_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "deep" / "demo.png"
+    shown = run(ROOT / "examples" / "demo.py", ["--quick", "--out", str(picture)], tmp_path)
+    assert all(method.name in shown for method in METHODS.values())
+    assert str(picture) in shown
+    assert picture.stat().st_size > 10_000
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="a9a needs --data-dir"):
+        run(BENCHMARKS / "samples.py", ["a9a", "--jobs", "1"], tmp_path)
 
 
 def test_a_ratio_that_fell_by_a_third_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from cyclade.methods import METHODS, MethodName
 from cyclade.sampling.orders import ORDERS, OrderName
 
 SRC = Path(__file__).resolve().parents[1] / "src"
+CACHE = SRC.parent / ".mypy_cache" / "user"  # kept: without it mypy takes nine seconds
 TOP = """\
 import numpy as np
 
@@ -62,7 +63,7 @@ def mypy(folder: Path) -> dict[int, str]:
     """What mypy says of each line of `user.py`."""
     (folder / "mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n")
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache",
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(CACHE),
          "--follow-imports", "silent", "--hide-error-context", "user.py"],
         cwd=folder, env={**os.environ, "MYPYPATH": str(SRC)}, capture_output=True, text=True,
         check=False,
@@ -95,7 +96,9 @@ def pyright(folder: Path) -> dict[int, str]:
     ("checker", "module", "top", "wrong"),
     [
         (mypy, "mypy", TOP, WRONG),  # without torch, which takes mypy ten seconds
-        (pyright, "basedpyright", TOP + NETS, WRONG | WRONG_NETS),
+        pytest.param(
+            pyright, "basedpyright", TOP + NETS, WRONG | WRONG_NETS, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_users_file_is_checked(checker, module, top, wrong, tmp_path):

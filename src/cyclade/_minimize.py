@@ -52,7 +52,7 @@ def minimize(
     p: float | None = None,
     L: float | Sequence[Any] | Mapping[str, Any] | str | Steps | None = None,
     eta: Eta | None = None,
-    order: OrderName | Sequence[int] | Sequence[str] | Order = "forward",
+    order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order = "forward",
     accelerate: bool = False,
     tol: float | None = 1e-5,
     rtol: float | None = None,

@@ -33,7 +33,7 @@ class Method:
     resample: ClassVar[Literal["cycle", "block"]] = "cycle"
     one_block: ClassVar[bool] = False
 
-    order: OrderName | Sequence[int] | Sequence[str] | Order = "forward"
+    order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order = "forward"
     steps: Any = None
     eta: Eta | None = None
 

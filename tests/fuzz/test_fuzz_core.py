@@ -189,7 +189,7 @@ THEORY = [
     Call("pl_vr_bound", theory.pl_vr_bound,
          {"gap": NON_NEGATIVE, "eta": POSITIVE, "mu": POSITIVE, "K": CYCLES,
           "sigma2": NON_NEGATIVE, **without("b_small")}),
-    Call("Plan", theory.Plan, {**without("n"), "eta": POSITIVE, "K": CYCLES}),
+    Call("Budget", theory.Budget, {**without("n"), "eta": POSITIVE, "K": CYCLES}),
     Call("plan_finite_sum", theory.plan_finite_sum, {"n": TERMS, **TARGET}),
     Call("plan_infinite_sum", theory.plan_infinite_sum,
          {"sigma2": NON_NEGATIVE, **TARGET, "n": [math.inf, *TERMS]}),
