@@ -430,7 +430,7 @@ def test_bad_arguments(options: dict[str, Any], message: str) -> None:
 
 
 def test_orders_and_models_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="VRCCD cannot take order='greedy'"):
+    with pytest.raises(ValueError, match="order='greedy' compares blocks"):
         build(VRCCD, net(), order="greedy")
     with pytest.raises(TypeError, match=r"give the model itself, not model\.parameters\(\)"):
         SCCD(net().parameters(), nn.CrossEntropyLoss())

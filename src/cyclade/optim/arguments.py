@@ -58,6 +58,7 @@ _RANGES: dict[str, tuple[Any, str]] = {
     "eps": (lambda v: 0 < v < math.inf, "positive and finite"),
     "curvature_every": (lambda v: v >= 1, "at least 1"),
     "curvature_iterations": (lambda v: v >= 1, "at least 1"),
+    "visit_steps": (lambda v: v >= 1 and v == int(v), "a whole number, at least 1"),
 }
 
 
@@ -155,6 +156,22 @@ def check_batch_size(batch_size: Any) -> None:
             "batch_size must be a function of the inputs that returns their samples, got "
             f"{type(batch_size).__name__}"
         )
+
+
+def check_resident(
+    opt: CyclicOptimizer, resident: Any, visit_steps: Any, steps: StepOptions, **refused: Any
+) -> None:
+    """Refuse what visits to one block at a time cannot have."""
+    if resident != "block":
+        raise ValueError(f"resident must be 'block' or None, got {resident!r}")
+    check_number("visit_steps", visit_steps)
+    if opt.name != "SCCD":
+        raise ValueError(f"resident='block' is for SCCD, not for {type(opt).__name__}")
+    if steps.precondition not in (None, "adam") or steps.momentum:
+        raise ValueError("resident='block' takes Adam's steps: leave precondition= and momentum=")
+    for name, value in refused.items():
+        if value:
+            raise ValueError(f"resident='block' does not take {name}=: leave it out")
 
 
 def check_capture(
@@ -303,6 +320,7 @@ def shared_options(opt: CyclicOptimizer, loss_fn: Any, order: Any, seed: int) ->
         "the optimizer": opt.name, "the loss": str(loss), "param_groups": groups,
         "blocks=": opt.partitioning.wanted, "order": str(turns),
         "b and b_small": (opt.b, opt.b_small), "seed": seed,
+        "visit_steps": opt.visit_steps,
     }  # fmt: skip
 
 

@@ -73,7 +73,14 @@ _PARAMETERS = """
         initialised group, if there is one (see `docs/nets.md`).
     batch_size:
         A function of the inputs that returns how many samples they are; without one they are the
-        rows of the first tensor."""
+        rows of the first tensor.
+    resident:
+        "block", for SCCD alone: one block at a time is trained, for `visit_steps` steps on a batch
+        each. It alone has gradients, both moments of Adam and (where parameters are narrower) a
+        float32 copy, and all of it goes when its visit ends. Without `blocks` there are eight of
+        balanced size, in a new order each time. See `docs/nets.md`.
+    visit_steps:
+        How many steps a visit has."""
 
 
 class SCCD(CyclicOptimizer):

@@ -24,6 +24,7 @@ from cyclade.optim.arguments import (
     check_model,
     check_names,
     check_number,
+    check_resident,
     rates_as_number,
     rates_of,
     shared_options,
@@ -60,6 +61,7 @@ class CyclicOptimizer(Resumable):
     name = "cyclic"
     one_block = False
     one_at_a_time = False  # moves one block a step
+    visit_steps: int | None = None  # steps in a row on the block that alone has Adam's state
     recursive = False  # carries an estimate g and a lagged point from step to step
     b: Any = None  # samples of a large batch and of a small one, where they differ
     b_small: Any = None
@@ -93,6 +95,7 @@ class CyclicOptimizer(Resumable):
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         seed: int = 0, process_group: Any = None,
         batch_size: Callable[[Any], int] | None = None,
+        resident: str | None = None, visit_steps: int = 50,
     ) -> None:  # fmt: skip
         model = check_model(model)
         check_loss(loss_fn, model)
@@ -104,6 +107,9 @@ class CyclicOptimizer(Resumable):
             maximize, precondition, damping, betas, eps,
         )  # fmt: skip
         steps.check()
+        if resident is not None:
+            check_resident(self, resident, visit_steps, steps, reg=reg, capture=capture)
+            self.visit_steps, steps.precondition = int(visit_steps), "adam"
         check_dtypes(model, precondition)
         kind = {"one_block": self.one_block, "recursive": self.recursive}
         self.for_short_runs = steps.complete(**kind)
@@ -114,11 +120,17 @@ class CyclicOptimizer(Resumable):
         self._loss_fn, self._batch_size = loss_fn, batch_size
         with in_turn(alone=True):
             self._routes = Routes(
-                model, inputs, stages, compile=compile, recursive=self.recursive, again=not capture
+                model,
+                inputs,
+                stages,
+                compile=compile,
+                recursive=self.recursive,
+                again=not capture and self.visit_steps is None,
             )
         self.partitioning = Partitioning(
-            model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block
-        )
+            model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block,
+            resident=self.visit_steps is not None,
+        )  # fmt: skip
         chain, loss = self._routes.chain, torch.compile(loss_fn) if compile and loss_fn else loss_fn
         self.net = Net(model, loss, chain, self.partitioning.placed(chain), slope_of(loss_fn))
         turns = as_order(order, self.partitioning.m, [block.name for block in self.net.blocks])
@@ -138,7 +150,7 @@ class CyclicOptimizer(Resumable):
         self.run_options = shared_options(self, loss_fn, order, seed)
         settled = {"whether the blocks are known (example=)": self._settled}
         self._seed = self._ranks.agree({**self.run_options, **settled})["seed"]
-        self._turns = Turns(turns, self._seed, one_at_a_time=self.one_at_a_time)
+        self._turns = self._turns_of(turns)
         if capture:
             parameters, alone = self.net.parameters.values(), self._ranks.alone
             check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)
@@ -158,6 +170,13 @@ class CyclicOptimizer(Resumable):
     def _settled(self) -> bool:
         """Whether the blocks can be chosen without a batch."""
         return self._routes.settled and self.partitioning.ready
+
+    def _turns_of(self, order: Order) -> Turns:
+        if self.visit_steps is not None:
+            from cyclade.optim.cycle.visits import Visits
+
+            return Visits(order, self._seed, self.visit_steps)
+        return Turns(order, self._seed, one_at_a_time=self.one_at_a_time)
 
     def _refresh_rule(self) -> EveryBatch | LargeBatches:
         return EveryBatch(type(self).__name__)

@@ -63,7 +63,9 @@ class CycleRunner:
         self.turns, self.rule, self.ranks = turns, rule, ranks
         turns.m = net.m
         self.point = LivePoint(net)
-        self.steps = NetSteps(net, options, block_state)
+        turns.forget = block_state.forget
+        masters = turns.visit_steps is not None
+        self.steps = NetSteps(net, options, block_state, masters=masters)
         self.reg = NetProx(regs, self.steps)
         self.lock = LockWatch(net, options, block_state, fixed=turns.fixed)
         self.measured: int | None = None  # the cycle before which the curvature was last measured

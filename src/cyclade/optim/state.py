@@ -42,6 +42,10 @@ class BlockState:
         self._state[self._net.block_parameters(j)[0]][name] = value
         return value
 
+    def forget(self, j: int) -> None:
+        """Let go of all that lies in block j's places."""
+        self._state.pop(self._net.block_parameters(j)[0], None)
+
     def vectors(self, name: str, point: LivePoint) -> list[Tensor]:
         """One vector a block, made from the point on first use."""
         return [self.get(j, name, functools.partial(point.get, j)) for j in range(self._net.m)]

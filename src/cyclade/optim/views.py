@@ -72,7 +72,10 @@ def cost(opt: CyclicOptimizer) -> list[str]:
             "an lr that falls get further"
         )
     known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
-    return [*words, f"multiply-adds of a cycle: {known}"]
+    if opt.visit_steps is not None:
+        words.append(f"one block a step, {counted(opt.visit_steps, 'step')} in a row")
+    turn = "cycle" if opt.visit_steps is None else "step"
+    return [*words, f"multiply-adds of a {turn}: {known}"]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:

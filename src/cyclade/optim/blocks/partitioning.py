@@ -25,6 +25,9 @@ from cyclade.sampling.orders import Custom
 DEFAULT_OVERHEAD = 2.0
 """What a cycle may cost by default, in SGD steps."""
 
+RESIDENT_BLOCKS = 8
+"""How many blocks of balanced size are visited in turn, where one at a time has Adam's state."""
+
 TWO_BLOCKS = 4 / 3
 """What two blocks cost at least: the stages before the second run forward for both."""
 
@@ -39,17 +42,21 @@ class Partitioning:
 
     def __init__(
         self, model: nn.Module, chain: Chain, blocks: Any, max_overhead: float | None, order: Any,
-        *, one_block: bool = False,
+        *, one_block: bool = False, resident: bool = False,
     ) -> None:  # fmt: skip
         if blocks is not None and max_overhead is not None and not one_block:
             raise ValueError("give blocks or max_overhead, not both")
         if max_overhead is not None and not max_overhead >= 1:
             raise ValueError(f"max_overhead must be at least 1, got {max_overhead}")
-        self._model, self.order = model, order
+        self._model, self.order, self._resident = model, order, resident
         self.costs: list[float] | None = None
         self._number: int | None = None
         self._budget: float | None = None
         layers = layers_of(model, chain)
+        if resident and blocks is None:
+            if max_overhead is not None:
+                raise ValueError("max_overhead is for cycles: with resident='block' give blocks=")
+            blocks = min(RESIDENT_BLOCKS, len(layers))
         if one_block:
             layers = merged(layers, [0])
         elif isinstance(blocks, int) and not isinstance(blocks, bool):
@@ -97,7 +104,7 @@ class Partitioning:
 
     def __str__(self) -> str:
         if self._number is not None:
-            return f"{self._number} blocks of balanced cost"
+            return f"{self._number} blocks of balanced {'size' if self._resident else 'cost'}"
         return f"the finest blocks whose cycle costs at most {self._budget:g} SGD steps"
 
     def placed(self, chain: Chain) -> list[Block]:
@@ -111,13 +118,15 @@ class Partitioning:
     @property
     def ready(self) -> bool:
         """Whether the blocks can be chosen."""
-        return self.costs is not None or not self.by_cost
+        return self.costs is not None or not self.by_cost or self._resident
 
     def choose(self, chain: Chain) -> list[Block]:
         """The blocks; those by cost need the costs."""
         parts = self.placed(chain)
         if not self.by_cost:
             return parts
+        if self._number is not None and self._resident:
+            return merged(parts, balance(self._sizes(parts), self._number))
         assert self.costs is not None
         if self._number is not None:
             return merged(parts, balance(layer_costs(parts, self.costs), self._number))
@@ -140,19 +149,28 @@ class Partitioning:
         return layer_costs(blocks, self.costs)
 
     def overhead(self, blocks: list[Block]) -> float:
-        """Multiply-adds of a cycle over those of an SGD step; NaN before they are counted."""
+        """Multiply-adds of a cycle over those of an SGD step; NaN before they are counted.
+
+        With visits to one block at a time, those of a step.
+        """
         if self.costs is None:
             return math.nan
         starts = [block.start for block in blocks]
+        if self._resident:
+            alone = [overhead(self.costs, starts, [j]) for j in range(len(starts))]
+            return sum(alone) / len(alone)
         return overhead(self.costs, starts, direction(self.order))
 
     def for_closures(self, chain: Chain) -> list[Block]:
         """The blocks when each costs a pass over the whole model, whatever is in it."""
         parts = self.placed(chain)
         k = self._number or (len(parts) if self._budget is None else int(self._budget))
-        sizes = dict(self._model.named_parameters())
-        weights = [float(sum(sizes[n].numel() for n in part.params)) for part in parts]
-        return merged(parts, balance(weights, min(k, len(parts))))
+        return merged(parts, balance(self._sizes(parts), min(k, len(parts))))
+
+    def _sizes(self, parts: list[Block]) -> list[float]:
+        """The numbers in the parameters of each part."""
+        params = dict(self._model.named_parameters())
+        return [float(sum(params[n].numel() for n in part.params)) for part in parts]
 
     def saved(self, chain: Chain, blocks: list[list[str]]) -> list[Block]:
         """The blocks of a saved state, by the names of their parameters."""

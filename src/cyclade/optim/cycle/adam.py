@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,11 +19,15 @@ class AdamStep:
 
     Written as AdamW writes it, so that one block gives its bits: the quotient is formed before it
     is subtracted, and the decay multiplies x first. `core.cycle` asks for no more of a step than
-    x − t·d; a regulariser takes the `diagonal`.
+    x − t·d; a regulariser takes the `diagonal`. `master` gives the float32 copy of x.
     """
 
-    def __init__(self, size: Any, denom: Tensor, keep: Any, diagonal: Callable[[], Tensor]) -> None:
+    def __init__(
+        self, size: Any, denom: Tensor, keep: Any, diagonal: Callable[[], Tensor],
+        master: Callable[[Tensor], Tensor] | None,
+    ) -> None:  # fmt: skip
         self.size, self.denom, self.keep, self.diagonal = size, denom, keep, diagonal
+        self.master = master
 
     def __mul__(self, moment: Tensor) -> _AdamMove:
         return _AdamMove(self, moment)
@@ -35,19 +40,28 @@ class _AdamMove:
         self._step, self._moment = step, moment
 
     def __rsub__(self, x: Tensor) -> Tensor:
-        step, wide = self._step, x.to(self._moment.dtype)
+        step = self._step
+        master = None if step.master is None else step.master(x)
+        wide = x.to(self._moment.dtype) if master is None else master
         if step.keep is not None:
             wide = wide * step.keep
         if isinstance(step.size, Tensor):
-            return (wide - step.size * self._moment / step.denom).to(x.dtype)
-        return torch.addcdiv(wide, self._moment, step.denom, value=-step.size).to(x.dtype)
+            moved = wide - step.size * self._moment / step.denom
+        else:
+            moved = torch.addcdiv(wide, self._moment, step.denom, value=-step.size)
+        if master is not None:
+            master.copy_(moved)
+        return moved.to(x.dtype)
 
 
 class Adam:
     """First and second moments of every block, with bias correction and decoupled decay."""
 
-    def __init__(self, net: Net, options: GroupOptions, state: BlockState) -> None:
+    def __init__(
+        self, net: Net, options: GroupOptions, state: BlockState, *, masters: bool = False
+    ) -> None:
         self._net, self._options, self._state, self._slot = net, options, state, state.get
+        self._masters = masters
 
     def at(self, j: int, gj: Tensor, used: Tensor | None) -> tuple[Tensor, AdamStep]:
         """The first moment and the step; where `used` is 0 nothing moves."""
@@ -79,7 +93,15 @@ class Adam:
         if decay is not None:
             decay = decay if used is None else decay * used
             decay = 1 - rate * decay
-        return AdamStep(size, denom, decay, lambda: self._diagonal(j, denom))
+        narrow = self._masters and self._net.block_parameters(j)[0].dtype != denom.dtype
+        master = partial(self._master, j) if narrow else None
+        return AdamStep(size, denom, decay, lambda: self._diagonal(j, denom), master)
+
+    def _master(self, j: int, x: Tensor) -> Tensor:
+        """Block j in float32, which x is rounded from; where x was changed, x itself."""
+        wide = x.float()
+        master: Tensor = self._slot(j, "master", wide.clone)
+        return master.copy_(torch.where(master.to(x.dtype) == x, master, wide))
 
     def _diagonal(self, j: int, denom: Tensor) -> Tensor:
         """lr / Λ_j. A coordinate that never had a gradient has no scale: it has the plain lr."""

@@ -14,15 +14,21 @@ from cyclade.sampling.orders import Backward, Custom, Forward, Greedy, Order
 class Turns:
     """The turns of each step: a whole cycle, or (`one_at_a_time`, VR-CCD) the next block of one."""
 
+    visit_steps: int | None = None  # see `Visits`
+
     def __init__(self, order: Order, seed: int, *, one_at_a_time: bool = False) -> None:
         self.order, self.one_at_a_time = order, one_at_a_time
         self.m = 0  # set once the blocks are known
+        self.forget: Callable[[int], None]  # lets go of the state of a block; see `Visits`
         self.cycles = 0
         self.fixed = isinstance(order, Forward | Backward | Custom)
         self._rng = np.random.default_rng(seed)
         self._pending: list[int] = []  # the rest of a cycle taken one block at a time
         if one_at_a_time and isinstance(order, Greedy):
-            raise ValueError("VRCCD cannot take order='greedy': its blocks see different batches")
+            raise ValueError(
+                "order='greedy' compares blocks on one batch, but here every block has its own: "
+                "take another order"
+            )
 
     def next(self) -> list[int] | None:
         """The turns of the next step; None when they can only be chosen on the way (greedy)."""
@@ -66,6 +72,11 @@ class Turns:
 
     def load(self, state: dict[str, Any]) -> None:
         """Stand where `state` was taken."""
+        if state.get("visit_steps") != self.visit_steps:
+            raise ValueError(
+                f"the state was saved with visit_steps={state.get('visit_steps')} (None: without "
+                f"resident='block'), but this optimizer has {self.visit_steps}: give the same"
+            )
         self.cycles = int(state["cycles"])
         self._rng.bit_generator.state = json.loads(state["order_rng"])
         self._pending = list(state.get("pending", []))

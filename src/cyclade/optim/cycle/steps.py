@@ -23,9 +23,11 @@ class NetSteps:
     What it carries from cycle to cycle lies in `state`; lr and the rest in `options`.
     """
 
-    def __init__(self, net: Net, options: GroupOptions, state: BlockState) -> None:
+    def __init__(
+        self, net: Net, options: GroupOptions, state: BlockState, *, masters: bool = False
+    ) -> None:
         self._net, self._options, self._slot = net, options, state.get
-        self._adam = Adam(net, options, state)
+        self._adam = Adam(net, options, state, masters=masters)
         self._used: dict[int, Tensor | None] = {}
         self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in place
 

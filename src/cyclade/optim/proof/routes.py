@@ -57,7 +57,9 @@ class Routes:
     ) -> None:
         self._model, self._stages, self._compile = model, stages, compile
         self._recursive = recursive
-        self._again = again  # whether to look at a route now and then; CUDA graphs stay as they are
+        # Whether to look at a route now and then. CUDA graphs stay as they are, and visits to one
+        # block at a time have no memory for the gradients of all.
+        self._again = again
         first = attempt(model, example=example, stages=stages)
         # Without an example torch.export could not try: it will, on the first batch.
         self._later = example is None and first.needs_example

@@ -1,0 +1,300 @@
+"""Memory, milliseconds and loss of `resident="block"`, beside AdamW, on a GPT of 300 M parameters.
+
+    python benchmarks/nets_resident.py --device cuda --out docs/benchmarks/nets-resident.json
+    python benchmarks/nets_resident.py                    # a small one on the CPU
+
+Needs torch and NumPy alone. The GPT reads bytes. First each contestant makes steps on random bytes:
+its peak memory (on CUDA `torch.cuda.max_memory_allocated`, else the bytes of all tensors that live
+at once) and its mean milliseconds. Then the model is trained by AdamW on Python's own source, and
+each contestant moves it from there to English (the text of Python's `help`) in as many seconds. The
+loss is that of held-out text, in nats a byte, the better of two rates. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import gc
+import json
+import pydoc_data.topics
+import statistics
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cyclade.optim import SCCD
+
+Step = Callable[[Tensor, Tensor], Any]
+RATES = (1e-4, 3e-4)
+SIZES = {"cuda": (1024, 24, 512, 16), "cpu": (64, 4, 32, 4)}  # width, layers, bytes, sequences
+
+
+# ------------------------------------------------------------------------------------------- model
+
+
+class Embedding(nn.Module):
+    """Bytes and their positions as vectors."""
+
+    def __init__(self, width: int, length: int) -> None:
+        super().__init__()
+        self.bytes = nn.Embedding(256, width)
+        self.positions = nn.Parameter(0.02 * torch.randn(length, width))
+        nn.init.normal_(self.bytes.weight, std=0.02)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors."""
+        out: Tensor = self.bytes(x) + self.positions
+        return out
+
+
+class Layer(nn.Module):
+    """Attention, then two linear maps, each around a skip connection."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x and what the layer adds to it."""
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.before(x)).view(b, t, 3, c // 64, 64).permute(2, 0, 3, 1, 4)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).reshape(b, t, c))
+        out: Tensor = x + self.down(F.gelu(self.up(self.between(x))))
+        return out
+
+
+def gpt(width: int, depth: int, length: int) -> nn.Sequential:
+    """A GPT on bytes."""
+    layers = [Layer(width) for _ in range(depth)]
+    top = (nn.LayerNorm(width), nn.Linear(width, 256, bias=False))
+    return nn.Sequential(Embedding(width, length), *layers, *top)
+
+
+def loss_of(scores: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy in nats a byte."""
+    return F.cross_entropy(scores.flatten(0, 1).float(), target.flatten())
+
+
+# ------------------------------------------------------------------------------------- contestants
+
+
+def adamw(model: nn.Module, lr: float) -> Step:
+    """All of the model at once."""
+    fused = next(model.parameters()).is_cuda
+    opt = torch.optim.AdamW(model.parameters(), lr=lr, fused=fused)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        opt.zero_grad(set_to_none=True)
+        loss = loss_of(model(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        opt.step()
+        return loss.detach()
+
+    return step
+
+
+def resident(model: nn.Module, lr: float) -> Step:
+    """One of eight blocks at a time."""
+    return SCCD(model, loss_of, lr=lr, resident="block", visit_steps=VISIT).step
+
+
+VISIT = 20
+CONTESTANTS: dict[str, tuple[Callable[[nn.Module, float], Step], torch.dtype]] = {
+    "AdamW": (adamw, torch.float32),
+    "resident block": (resident, torch.float32),
+    "resident block, parameters in bfloat16": (resident, torch.bfloat16),
+}
+WORDS = {torch.float32: "float32, bfloat16 autocast", torch.bfloat16: "bfloat16"}
+
+
+def precision(dtype: torch.dtype, device: str) -> contextlib.AbstractContextManager[Any]:
+    """Autocast for float32 parameters."""
+    return torch.autocast(device, torch.bfloat16, enabled=dtype == torch.float32)
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+
+class LiveBytes(TorchDispatchMode):
+    """The bytes of all tensors that live at once, and their peak; those of `held` live already."""
+
+    def __init__(self, held: nn.Module) -> None:
+        super().__init__()
+        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak = 0
+        for p in held.parameters():
+            self._note(p)
+
+    def _note(self, t: Any) -> None:
+        if isinstance(t, Tensor):
+            storage = t.untyped_storage()
+            ref = StorageWeakRef(storage)
+            self._storages[ref.cdata] = (ref, storage.nbytes())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for t in out if isinstance(out, tuple | list) else [out]:
+            self._note(t)
+        self._storages = {k: one for k, one in self._storages.items() if not one[0].expired()}
+        self.peak = max(self.peak, sum(size for _, size in self._storages.values()))
+        return out
+
+
+@contextlib.contextmanager
+def peak_of(model: nn.Module, device: str) -> Iterator[dict[str, float]]:
+    """The peak memory of what is done within, in GiB."""
+    found: dict[str, float] = {}
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        yield found
+        torch.cuda.synchronize()
+        found["GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    else:
+        with LiveBytes(model) as count:
+            yield found
+        found["GiB"] = count.peak / 2**30
+
+
+def measured(name: str, device: str) -> dict[str, Any]:
+    """Peak memory and milliseconds of this contestant's steps on random bytes."""
+    make, dtype = CONTESTANTS[name]
+    width, depth, length, n = SIZES[device]
+    gc.collect()  # of the contestant before
+    model, shape = gpt(width, depth, length).to(device, dtype), (n, length)
+    step = make(model, 1e-4)
+    batches = [torch.randint(0, 256, shape, device=device) for _ in range(2)]
+    times = []
+    with precision(dtype, device):
+        with peak_of(model, device) as first:
+            step(*batches)  # a cyclic optimizer proves its stages here
+        with peak_of(model, device) as later:
+            for _ in range(8 * VISIT - 1):  # every block is visited
+                step(*batches)
+        for _ in range(8 * VISIT):
+            begun = time.perf_counter()
+            step(*batches)
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - begun))
+    return {
+        "optimizer": name, "parameters": WORDS[dtype],
+        "peak GiB": round(later["GiB"], 4), "peak GiB of the first step": round(first["GiB"], 4),
+        "ms a step": round(statistics.fmean(times), 2),
+    }  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------- text
+
+
+def source() -> Tensor:
+    """Some megabytes of Python's own source."""
+    files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
+    return as_bytes(b"\n".join(file.read_bytes() for file in files))
+
+
+def english() -> Tensor:
+    """The text of Python's `help`."""
+    topics = pydoc_data.topics.topics
+    return as_bytes("\n".join(topics[name] for name in sorted(topics)).encode())
+
+
+def as_bytes(text: bytes) -> Tensor:
+    """As a tensor."""
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
+
+
+def draws(text: Tensor, shape: tuple[int, int], device: str, seed: int) -> Iterator[list[Tensor]]:
+    """Random pieces of a text, without end: bytes, and those that come next."""
+    generator = torch.Generator().manual_seed(seed)
+    n, length = shape
+    while True:
+        starts = torch.randint(0, len(text) - length - 1, (n,), generator=generator)
+        rows = text[starts[:, None] + torch.arange(length + 1)].to(device)
+        yield [rows[:, :-1], rows[:, 1:]]
+
+
+def train(step: Step, batches: Iterator[list[Tensor]], seconds: float) -> int:
+    """As many steps as fit; how many they were. The first is not timed."""
+    step(*next(batches))
+    count, begun = 1, time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        float(step(*next(batches)))
+        count += 1
+    return count
+
+
+@torch.no_grad()
+def held_out(model: nn.Module, batches: list[list[Tensor]]) -> float:
+    """The mean loss."""
+    return statistics.fmean(float(loss_of(model(x), y)) for x, y in batches)
+
+
+def moved(
+    name: str, before: nn.Module, device: str, shape: tuple[int, int], seconds: float
+) -> dict[str, Any]:
+    """From source to English: the loss on held-out text at the better rate."""
+    make, dtype = CONTESTANTS[name]
+    text = english()
+    cut = len(text) * 9 // 10
+    test = draws(text[cut:], shape, device, 1)
+    tests = [next(test) for _ in range(8)]
+    found = []
+    for lr in RATES:
+        model = copy.deepcopy(before).to(dtype)
+        with precision(dtype, device):
+            steps = train(make(model, lr), draws(text[:cut], shape, device, 2), seconds)
+            found.append((held_out(model, tests), steps, lr))
+        del model
+    loss, steps, lr = min(found)
+    return {"loss": round(loss, 3), "steps": steps, "lr": lr}
+
+
+def main() -> None:
+    """Print the figures, and write them if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--seconds", type=float, default=40.0, help="of AdamW on source")
+    parser.add_argument("--out", type=Path, help="write the JSON there too")
+    given = parser.parse_args()
+    device, seconds = given.device, given.seconds
+    width, depth, length, n = SIZES[device]
+    rows = []
+    for name in CONTESTANTS:
+        rows.append(measured(name, device))
+        print(rows[-1], flush=True)
+    torch.manual_seed(0)
+    model = gpt(width, depth, length).to(device)
+    with precision(torch.float32, device):
+        train(adamw(model, 3e-4), draws(source(), (n, length), device, 0), seconds)
+        test = draws(english(), (n, length), device, 1)
+        start = held_out(model, [next(test) for _ in range(8)])
+    for row in rows:
+        row |= moved(row["optimizer"], model, device, (n, length), seconds / 4)
+        print(row, flush=True)
+    about = {
+        "torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "sequences": n, "bytes each": length, "steps a visit": VISIT,
+        "loss before the move": round(start, 3), "seconds of the move": seconds / 4,
+    }  # fmt: skip
+    text = json.dumps({"about": about, "rows": rows}, indent=1)
+    print(text)
+    if given.out is not None:
+        given.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
