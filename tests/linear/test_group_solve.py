@@ -10,8 +10,11 @@ from cyclade.linear import losses, path, solve
 from cyclade.linear.penalties import (
     L1,
     MCP,
+    SCAD,
     ElasticNet,
     GroupL2,
+    GroupMCP,
+    GroupSCAD,
     Rows,
     SparseGroup,
     WeightedL1,
@@ -23,6 +26,11 @@ BLOCK = {
     "group with weights": lambda lam: GroupL2(lam, GROUPS, [1.0, 0.5, 2.0, 0.0, 1.0]),
     "sparse group": lambda lam: SparseGroup(lam, 0.4, GROUPS),
     "equal groups": lambda lam: GroupL2(lam, 3),
+    "positive groups": lambda lam: GroupL2(lam, GROUPS, positive=True),
+    "positive sparse groups": lambda lam: SparseGroup(lam, 0.4, GROUPS, positive=True),
+    "group mcp": lambda lam: GroupMCP(lam, 3.0, GROUPS),
+    "group scad": lambda lam: GroupSCAD(lam, 3.7, GROUPS, [1.0, 0.5, 2.0, 1.0, 1.0]),
+    "positive group mcp": lambda lam: GroupMCP(lam, 3.0, GROUPS, positive=True),
 }
 OUTPUTS = {
     "rows": Rows,
@@ -101,7 +109,7 @@ def test_groups_with_every_kind_of_loss(loss, name):
     penalty = BLOCK[name](0.03)
     fit = check(X, y, loss, penalty, sample_weight=weight, offset=offset)
     sparse = check(sp.csc_array(X), y, loss, penalty, sample_weight=weight, offset=offset)
-    if losses.get(loss).convex:
+    if losses.get(loss).convex and penalty.convex:
         np.testing.assert_allclose(sparse.coef, fit.coef, atol=1e-5)
     assert np.isscalar(fit.intercept)
     assert fit.coef.shape == (12,)
@@ -176,6 +184,26 @@ def test_one_output_as_a_column_is_one_output(loss, sparse):
     np.testing.assert_allclose(column.intercept, [flat.intercept], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("groups", "alone"), [(GroupMCP(0.1, 2.5), MCP(0.1, 2.5)), (GroupSCAD(0.1), SCAD(0.1))]
+)
+def test_concave_groups_of_one_are_penalties_on_coordinates(groups, alone):
+    X, y = data(7, n=200)
+    found, other = (path(X, y, "squared", r, n_alphas=20, tol=1e-10) for r in (groups, alone))
+    np.testing.assert_allclose(found.objectives, other.objectives, rtol=1e-6)
+
+
+def test_concave_groups_leave_large_ones_as_least_squares_has_them():
+    """On orthonormal columns the solution is the prox of least squares, group by group."""
+    Q = np.sqrt(60.0) * np.linalg.qr(np.random.default_rng(0).standard_normal((60, 12)))[0]
+    b = np.r_[3.0 * np.ones(3), np.zeros(3), 0.4 * np.ones(3), 0.2 * np.ones(3)]
+    for penalty in (GroupMCP(0.3, 3.0, 3), GroupSCAD(0.3, 3.7, 3)):
+        coef = solve(Q, Q @ b, "squared", penalty, fit_intercept=False, tol=1e-10).coef
+        by_group = [penalty.prox(b[3 * k : 3 * k + 3], 1.0, k) for k in range(4)]
+        np.testing.assert_allclose(coef, np.concatenate(by_group), atol=1e-8)
+        np.testing.assert_allclose(coef[:3], b[:3], atol=1e-8)
+
+
 def test_groups_of_one_are_the_lasso():
     X, y = data(6)
     lasso = solve(X, y, "squared", L1(0.1), tol=1e-12)
@@ -207,7 +235,9 @@ def _int64(X):
     return A
 
 
-@pytest.mark.parametrize("kind", ["group", "sparse group", "rows", "multinomial"])
+@pytest.mark.parametrize(
+    "kind", ["group", "sparse group", "positive groups", "group mcp", "rows", "multinomial"]
+)
 def test_weights_equal_repetition(kind):
     X, y = data(8, T=3 if kind in ("rows", "multinomial") else None)
     y = labels(y) if kind == "multinomial" else y

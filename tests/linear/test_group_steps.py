@@ -18,6 +18,7 @@ from cyclade.linear.kernels.group import (
 from cyclade.linear.kernels.storage import Stored, dot, subtract
 from cyclade.linear.panels.group import largest_eigenvalue
 from cyclade.linear.penalties import GroupL2, SparseGroup
+from cyclade.linear.penalties.joined import norm_table
 from cyclade.linear.penalty_bound import BoundGroups
 
 seeds = st.integers(0, 10_000)
@@ -32,7 +33,7 @@ def block(seed, m, rank):
 
 def one_block(Q, d, lam, nu, rotated, steps):
     ends = np.array([0, d.size]), Q.ravel(), np.array([0, Q.size])
-    return Blocks(*ends, d, np.array([[lam, nu]]), rotated, steps)
+    return Blocks(*ends, d, norm_table(np.array([lam]), nu), rotated, steps)
 
 
 @settings(deadline=None)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cyclade.linear.penalties import L1, GroupL2, Rows, SparseGroup
+from cyclade.linear.penalties import L1, MCP, SCAD, GroupL2, GroupMCP, GroupSCAD, Rows, SparseGroup
 
 GROUPS = [[3, 0, 4], [1], [2, 5]]
 PENALTIES = {
@@ -15,6 +15,11 @@ PENALTIES = {
     "sparse group weighted": SparseGroup(0.8, 0.3, GROUPS, [1.0, 0.0, 2.0]),
     "lasso as sparse group": SparseGroup(0.8, 1.0, GROUPS),
     "rows": Rows(0.6),
+    "positive group": GroupL2(0.6, GROUPS, positive=True),
+    "positive sparse group": SparseGroup(0.8, 0.3, GROUPS, positive=True),
+    "group mcp": GroupMCP(0.6, 2.0, GROUPS),
+    "group scad": GroupSCAD(0.6, 2.5, GROUPS),
+    "positive group mcp": GroupMCP(0.6, 2.0, GROUPS, positive=True),
 }
 each_penalty = pytest.mark.parametrize("name", PENALTIES)
 seeds = st.integers(0, 10_000)
@@ -55,6 +60,7 @@ def test_distance_is_attained_by_the_least_residual(name, seed, k, at_zero):
     penalty = PENALTIES[name]
     size = size_of(name, k)
     x = np.zeros(size) if at_zero else block(seed, size)
+    x = np.abs(x) if penalty.positive else x
     g = block(seed + 1, size, 2.0)
     distance = penalty.distance(x, g, k)
     t = 1e-7
@@ -97,16 +103,21 @@ def test_extremes_of_the_sparse_group():
 def test_totals_and_tables(name):
     penalty = PENALTIES[name]
     x = block(3, (6, 2) if name == "rows" else 6)
+    x = np.abs(x) if penalty.positive else x
     order, starts = penalty.partition(6)
     table = penalty.parameters(6)
-    assert table.shape == (len(starts) - 1, 2)
+    assert table.shape == (len(starts) - 1, 5)
     total = 0.0
     for k in range(len(starts) - 1):
         part = x[order[starts[k] : starts[k + 1]]]
-        l2, l1 = table[k]
-        assert penalty.value(part, k) == pytest.approx(
-            l2 * np.linalg.norm(part) + l1 * np.abs(part).sum()
-        )
+        l2, gamma, low, l1, _ = table[k]
+        of_norm = {"mcp": MCP, "scad": SCAD}.get(name.split()[-1])
+        norm = float(np.linalg.norm(part))
+        inside = of_norm(l2, gamma).value(norm, 0) if of_norm else l2 * norm
+        assert penalty.value(part, k) == pytest.approx(inside + l1 * np.abs(part).sum())
+        if penalty.positive:
+            assert low == 0.0
+            assert penalty.value(-part, k) == np.inf or not part.any()
         total += penalty.value(part, k)
     assert penalty.total(x) == pytest.approx(total)
 

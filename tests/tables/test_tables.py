@@ -31,6 +31,7 @@ from cyclade.linear.penalties import (
     Box,
     ElasticNet,
     GroupL2,
+    GroupMCP,
     Rows,
     Slope,
     SparseGroup,
@@ -71,6 +72,7 @@ PENALTIES = {
     "l1": L1(0.03), "weighted": WeightedL1(0.03, np.linspace(0.5, 2.0, p)),
     "elastic_net": ElasticNet(0.03, 0.5), "box": Box(0.0, 0.5), "mcp": MCP(0.05, 3.0),
     "scad": SCAD(0.05, 3.7), "groups": GroupL2(0.03, 3),
+    "positive_groups": GroupL2(0.03, 3, positive=True), "group_mcp": GroupMCP(0.03, 3.0, 3),
     "sparse_groups": SparseGroup(0.03, 0.5, [[0, 7, 2], [1, 3], [4, 5, 6, 8], [9, 10, 11]]),
 }  # fmt: skip
 

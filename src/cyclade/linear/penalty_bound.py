@@ -253,7 +253,7 @@ class BoundBlocks(BoundPenalty):
     """Blocks of several entries: block k is x[starts[k]:starts[k + 1]], all of it, everywhere."""
 
     starts: Array
-    table: Array  # (λ_k, ν_k)
+    table: Array  # λ_k, γ_k, the lowest entry, ν_k, the kind of h_k: see `kernels.group.Blocks`
     entrywise: ClassVar[bool]  # whether r falls apart into entries
     rotated: bool  # whether kernels may work in the eigenbasis of a block's Hessian
 
@@ -291,7 +291,7 @@ class BoundBlocks(BoundPenalty):
 
 
 class BoundGroups(BoundBlocks):
-    """λ_k‖x_k‖_2 + ν_k‖x_k‖_1 on groups of features, or on rows of T entries."""
+    """h_k(‖x_k‖_2) + ν_k‖x_k‖_1 on groups of features, or on rows of T entries."""
 
     entrywise = False
 
@@ -310,19 +310,23 @@ class BoundGroups(BoundBlocks):
     def _tabulate(self, penalty: BlockPenalty) -> None:
         self.penalty = penalty
         self.table = np.ascontiguousarray(penalty.parameters(self.p))
-        self.rotated = not self.table[:, 1].any()
-        levels = self.table[:, 0] + self.table[:, 1]
+        self.rotated = not self.table[:, 3].any() and bool(np.isneginf(self.table[:, 2]).all())
+        levels = self.table[:, 0] + self.table[:, 3]
         self.has_dual = self.convex and bool(levels.min() > 0)
         self.scale = float(levels.max())
 
     @property
     def unpenalised(self) -> Array:
-        return np.asarray(~self.table.any(axis=1))
+        return np.asarray(~self.table[:, [0, 3]].any(axis=1))
 
     def at(self, penalty: BlockPenalty) -> BoundGroups:
         other = copy(self)
         other._tabulate(penalty)
         return other
+
+    def project(self, x: Array) -> None:
+        if self.penalty.positive:
+            np.maximum(x, 0.0, out=x)
 
     def total(self, cols: Array, x: Array) -> float:
         return float(group.total(x, self.starts, self.table, cols))
@@ -356,7 +360,7 @@ class BoundEntries(BoundBlocks):
         self.penalty, self.convex, self.T = penalty, self.scalar.convex, T
         self.parameters, self.scale = self.scalar.parameters, self.scalar.scale
         self.has_dual, self.columns = self.scalar.has_dual, np.arange(p)
-        self.table = np.zeros((p, 2))
+        self.table = np.zeros((p, 5))
         self._count(T * np.arange(p + 1))
 
     @property

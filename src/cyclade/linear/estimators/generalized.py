@@ -12,11 +12,31 @@ from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Array, Loss, LossLike, LossName
 
+GROUPED = ("group_l2", "sparse_group", "group_mcp", "group_scad")
 LossText = Annotated[
     LossName | LossLike,
     "str or Loss",
     "φ: a name of `cyclade.linear.losses`, or an object, which may be of your own writing.",
 ]
+
+
+GroupsText = Annotated[
+    Any,
+    "int, list of int, array of labels, list of lists or dict",
+    "Of penalties on groups by name (" + ", ".join(f'"{name}"' for name in GROUPED) + "), as in "
+    "`GroupLasso`.",
+]
+
+
+def named_penalty(model: Any, p: int, **options: Any) -> Any:
+    """The penalty of an estimator at λ = 1: by name with its groups, or an object."""
+    names, penalty = getattr(model, "feature_names_in_", None), model.penalty
+    if isinstance(penalty, str):
+        if penalty in GROUPED:
+            options["groups"] = as_groups(model.groups, p, names)
+        return penalties.get(penalty, 1.0, **options)
+    penalty = penalties.get(penalty)
+    return penalty.numbered(names) if hasattr(penalty, "numbered") else penalty
 
 
 class Pair(LinearModel):
@@ -36,18 +56,10 @@ class Pair(LinearModel):
         "leaves all coefficients unpenalised.",
     ] = field(default=None, kw_only=False)
 
-    groups: Annotated[
-        Any,
-        "int, list of int, array of labels, list of lists or dict",
-        'Of the penalties "group_l2" and "sparse_group" by name, as in `GroupLasso`.',
-    ] = 1
+    groups: GroupsText = 1
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        names, penalty = getattr(self, "feature_names_in_", None), self.penalty
-        if isinstance(penalty, str) and penalty in ("group_l2", "sparse_group"):
-            return penalties.get(penalty, 1.0, groups=as_groups(self.groups, X.shape[1], names))
-        penalty = penalties.get(penalty, 1.0 if isinstance(penalty, str) else None)
-        return penalty.numbered(names) if hasattr(penalty, "numbered") else penalty
+        return named_penalty(self, X.shape[1])
 
 
 class GeneralizedLinear(Regressor, Pair):

@@ -10,12 +10,12 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from cyclade._checks import choice, whole_number
-from cyclade.linear import penalties
 from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.cox import Cox, as_survival, concordance
 from cyclade.linear.estimators.base import Data, Encoded, LinearModel, Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.fitted import text_named
+from cyclade.linear.estimators.generalized import GroupsText, named_penalty
 from cyclade.linear.estimators.least_squares import L1Ratio
 from cyclade.linear.losses import Array, Loss
 
@@ -50,6 +50,7 @@ class CoxRegression(Regressor, Single):
         'r; "elastic_net" has `l1_ratio`. Others are as for `GeneralizedLinear`, such as "mcp" or '
         "``penalties.GroupL2``.",
     ] = "elastic_net"
+    groups: GroupsText = 1
     ties: Annotated[str, '{"breslow", "efron"}', "How events at equal times count."] = "breslow"
     # F does not change with an intercept. The engine fits one, which centres the columns.
     fit_intercept: Any = field(init=False, default=True)
@@ -67,9 +68,8 @@ class CoxRegression(Regressor, Single):
         return Cox(*self._likelihood, self.ties)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        if isinstance(self.penalty, str) and self.penalty == "elastic_net":
-            return penalties.ElasticNet(1.0, self.l1_ratio)
-        return penalties.get(self.penalty, 1.0) if isinstance(self.penalty, str) else self.penalty
+        options = {"l1_ratio": self.l1_ratio} if self.penalty == "elastic_net" else {}
+        return named_penalty(self, X.shape[1], **options)
 
     def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
         choice("ties", self.ties, ("breslow", "efron"))

@@ -315,6 +315,7 @@ class GroupLasso(LeastSquares):
         "array of one number per group",
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
+    positive: Positive = False
     _multi_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
@@ -324,7 +325,7 @@ class GroupLasso(LeastSquares):
         return penalty
 
     def _group_penalty(self, groups: Any) -> penalties.BlockPenalty:
-        return penalties.GroupL2(1.0, groups, self.group_weights)
+        return penalties.GroupL2(1.0, groups, self.group_weights, self.positive)
 
 
 class GroupLassoCV(CrossValidated, GroupLasso):
@@ -353,7 +354,7 @@ class SparseGroupLasso(GroupLasso):
     ] = 0.5
 
     def _group_penalty(self, groups: Any) -> penalties.BlockPenalty:
-        return penalties.SparseGroup(1.0, self.l1_ratio, groups, self.group_weights)
+        return penalties.SparseGroup(1.0, self.l1_ratio, groups, self.group_weights, self.positive)
 
 
 class SparseGroupLassoCV(CrossValidated, SparseGroupLasso):

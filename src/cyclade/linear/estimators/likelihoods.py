@@ -41,13 +41,20 @@ class SparseLogisticRegression(Classifier, Single):
         "list of them too. None is 1 with two classes, and with more it penalises rows of x.",
     ] = None
 
+    positive: Positive = False
+
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Multinomial()
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         if len(self.classes_) > 2 and self.l1_ratio is None:
+            if self.positive:
+                raise ValueError(
+                    "positive must be False for rows of more than two classes; l1_ratio=1.0 "
+                    "penalises entries, which may be positive"
+                )
             return penalties.Rows(1.0)
-        return elastic_net(1.0 if self.l1_ratio is None else self.l1_ratio)
+        return elastic_net(1.0 if self.l1_ratio is None else self.l1_ratio, self.positive)
 
     def _probable(self) -> bool:
         return True
@@ -75,11 +82,12 @@ class SparseSVC(Classifier, Single):
     """
 
     l1_ratio: L1Ratio = 1.0
+    positive: Positive = False
 
     _phi = SquaredHinge()
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return elastic_net(self.l1_ratio)
+        return elastic_net(self.l1_ratio, self.positive)
 
 
 class SparseSVCCV(CrossValidated, SparseSVC):
@@ -170,6 +178,8 @@ class GammaRegressorCV(CrossValidated, GammaRegressor):
     """
 
 
-def elastic_net(l1_ratio: float) -> Any:
+def elastic_net(l1_ratio: float, positive: bool) -> Any:
     """The elastic net at λ = 1; as `L1` where it is one."""
-    return penalties.L1(1.0) if l1_ratio == 1.0 else penalties.ElasticNet(1.0, l1_ratio)
+    if l1_ratio == 1.0:
+        return penalties.L1(1.0, positive=positive)
+    return penalties.ElasticNet(1.0, l1_ratio, positive=positive)

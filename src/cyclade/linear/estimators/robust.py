@@ -10,6 +10,7 @@ from cyclade.linear import losses, penalties
 from cyclade.linear.checks import between, spread
 from cyclade.linear.estimators.base import Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
+from cyclade.linear.estimators.least_squares import Positive
 from cyclade.linear.losses import Array, Loss, Quantile
 
 LOSSES = ("huber", "cauchy", "welsch", "geman_mcclure", "tukey")
@@ -27,10 +28,12 @@ class NamedPenalty(Regressor, Single):
     penalty: Annotated[
         str, listed(PENALTIES), "r, with its usual parameters; `GeneralizedLinear` takes others."
     ] = "l1"
+    positive: Positive = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         choice("penalty", self.penalty, PENALTIES)
-        return penalties.get(self.penalty, 1.0)
+        bounded = {} if self.penalty == "nonnegative_l1" else {"positive": self.positive}
+        return penalties.get(self.penalty, 1.0, **bounded)
 
 
 class RobustRegression(NamedPenalty):

@@ -25,7 +25,7 @@ def cycles(
 ) -> tuple[int, float]:
     """Cycle over all blocks, as `group.Blocks`, until no ‖δ_k‖ L_k exceeds the tolerance.
 
-    Returns the number of cycles and the largest move of the last.
+    Returns the number of cycles, and the largest move of the last one.
     """
     T, K, widest, starts = G.shape[0], G.shape[1], 1, blocks.starts
     for k in range(starts.shape[0] - 1):

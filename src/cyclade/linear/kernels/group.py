@@ -30,13 +30,14 @@ from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.linalg import factor, substitute
 from cyclade.linear.kernels.shipped import distance, soft_threshold, value
 from cyclade.linear.kernels.storage import dot, subtract
+from cyclade.linear.penalties.formulas import L1, slope
 
 FLAT = 1e-14  # of the largest eigenvalue: smaller ones count as zero
 RIDGE = 1e-12  # of the trace of DDᵀ: steps may be dependent
 
 
 class Blocks(NamedTuple):
-    """Groups of entries: the Hessian H of each, and λ and ν.
+    """Groups of entries: the Hessian H of each, and the penalty h_k(‖x_k‖) + ν_k‖x_k‖_1.
 
     Entries of Q from q0[k] on hold the eigenvectors of group k if `rotated`, and D its eigenvalues;
     else Q holds H for so many proximal `steps`, and D its largest eigenvalue. A group with q0[k] =
@@ -47,9 +48,25 @@ class Blocks(NamedTuple):
     Q: Any
     q0: Any
     D: Any
-    table: Any  # λ_k and ν_k
+    table: Any  # λ_k, γ_k, the lowest entry, ν_k, and the kind of formula in the norm
     rotated: bool
     steps: int
+
+
+@compiled
+def level(table: Any, k: int, size: float) -> float:
+    """The derivative of h_k at ‖x_k‖ = size: λ_k of a norm, less where h_k is concave."""
+    kind = int(table[k, 4])
+    return table[k, 0] if kind == L1 else slope(kind, table, k, size)
+
+
+@compiled
+def norm_of(x: Any, first: int, last: int) -> float:
+    """‖x‖ over some entries."""
+    square = 0.0
+    for e in range(first, last):
+        square += x[e] * x[e]
+    return math.sqrt(square)
 
 
 @compiled
@@ -114,7 +131,10 @@ def diagonal_solve(c: Any, x: Any, d: Any, d0: int, m: int, lam: float, size: fl
 
 @compiled
 def rotated_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: Any) -> None:
-    """move ← argmin − x for a group with H = Q diag(D) Qᵀ and ν = 0; c and now are scratch."""
+    """move ← argmin − x for a group with H = Q diag(D) Qᵀ and ν = 0; c and now are scratch.
+
+    A concave h is replaced by the line that touches it at ‖x‖: F falls all the same.
+    """
     x0, m, q0, Q = blocks.starts[k], blocks.starts[k + 1] - blocks.starts[k], blocks.q0[k], blocks.Q
     size = 0.0
     for i in range(m):
@@ -125,7 +145,8 @@ def rotated_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: An
             b += q * x[x0 + h]
         now[i], c[i] = b, a + blocks.D[x0 + i] * b
         size += b * b
-    diagonal_solve(c, now, blocks.D, x0, m, blocks.table[k, 0], math.sqrt(size))
+    size = math.sqrt(size)
+    diagonal_solve(c, now, blocks.D, x0, m, level(blocks.table, k, size), size)
     zero = True
     for i in range(m):
         zero = zero and c[i] == 0.0
@@ -139,13 +160,14 @@ def rotated_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: An
 
 @compiled
 def sparse_step(g: Any, x: Any, k: int, blocks: Any, L: float, v: Any, move: Any) -> None:
-    """move ← argmin − x for λ‖v‖_2 + ν‖v‖_1, by proximal steps on the group itself.
+    """move ← argmin − x for h(‖v‖) + ν‖v‖_1, perhaps with v ≥ 0, by proximal steps on the group.
 
     The first is the plain step with L, the largest eigenvalue of H. Each lowers F, and costs m²:
     little beside reading a column. A group whose matrix is not known makes one.
     """
     x0, m, q0 = blocks.starts[k], blocks.starts[k + 1] - blocks.starts[k], blocks.q0[k]
-    lam, nu = blocks.table[k, 0], blocks.table[k, 1]
+    low, nu = blocks.table[k, 2], blocks.table[k, 3]
+    lam = level(blocks.table, k, norm_of(x, x0, x0 + m))
     for i in range(m):
         v[i] = x[x0 + i]
     for step in range(blocks.steps if q0 < blocks.q0[k + 1] else 1):
@@ -155,7 +177,7 @@ def sparse_step(g: Any, x: Any, k: int, blocks: Any, L: float, v: Any, move: Any
             if step > 0:
                 for h in range(m):
                     a -= blocks.Q[q0 + i * m + h] * (v[h] - x[x0 + h])
-            move[i] = soft_threshold(v[i] + a / L, nu / L)
+            move[i] = max(soft_threshold(v[i] + a / L, nu / L), low)
             square += move[i] * move[i]
         size = math.sqrt(square)
         shrink = 1.0 - lam / (L * size) if size * L > lam else 0.0
@@ -178,7 +200,7 @@ def block_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: Any)
         move[i], top = 0.0, max(top, blocks.D[x0 + i])
     if top <= 0.0:  # a block of zeros: only the penalty depends on it
         for i in range(m):
-            x[x0 + i] = 0.0 if blocks.table[k, 0] + blocks.table[k, 1] > 0.0 else x[x0 + i]
+            x[x0 + i] = 0.0 if blocks.table[k, 0] + blocks.table[k, 3] > 0.0 else x[x0 + i]
         return 0.0
     if blocks.rotated and blocks.q0[k] < blocks.q0[k + 1]:
         rotated_step(g, x, k, blocks, c, now, move)
@@ -283,11 +305,10 @@ def total(x: Any, starts: Any, table: Any, blocks: Any) -> float:
     """Σ r_k(x_k) over the blocks."""
     out = 0.0
     for k in blocks:
-        square, size = 0.0, 0.0
+        size = norm_of(x, starts[k], starts[k + 1])
+        out += value((int(table[k, 4]), table), size, k)
         for e in range(starts[k], starts[k + 1]):
-            square += x[e] * x[e]
-            size += abs(x[e])
-        out += table[k, 0] * math.sqrt(square) + table[k, 1] * size
+            out += table[k, 3] * abs(x[e]) if x[e] >= table[k, 2] else math.inf
     return out
 
 
@@ -296,17 +317,15 @@ def distances(x: Any, g: Any, starts: Any, table: Any, blocks: Any, out: Any) ->
     """out_i = dist(−g_k, ∂r_k(x_k)) for the i-th of the blocks, k = blocks[i]."""
     for i in range(blocks.shape[0]):
         k = blocks[i]
-        lam, nu = table[k, 0], table[k, 1]
-        square = 0.0
-        for e in range(starts[k], starts[k + 1]):
-            square += x[e] * x[e]
-        size, far = math.sqrt(square), 0.0
+        nu, bounded = table[k, 3], table[k, 2] == 0.0
+        size, far = norm_of(x, starts[k], starts[k + 1]), 0.0
+        lam = level(table, k, size)
         for e in range(starts[k], starts[k + 1]):
             ge = g[e]
             if size > 0.0:
                 ge += lam * x[e] / size
             if x[e] == 0.0:
-                ge = max(abs(ge) - nu, 0.0)
+                ge = max((-ge if bounded else abs(ge)) - nu, 0.0)
             else:
                 ge += math.copysign(nu, x[e])
             far += ge * ge

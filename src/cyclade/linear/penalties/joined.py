@@ -12,10 +12,10 @@ import numpy as np
 
 from cyclade._checks import fraction
 from cyclade.linear.checks import between, named
+from cyclade.linear.penalties import formulas
 from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, nonnegative_vector
 from cyclade.regularisers._index_lists import index_lists, require_cover
 from cyclade.regularisers.elementwise import l1_residual, soft_threshold
-from cyclade.regularisers.groups import shrink
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,15 +23,30 @@ if TYPE_CHECKING:
 __all__ = ["BlockPenalty", "GroupL2", "Rows", "Slope", "SparseGroup"]
 
 
+def norm_table(
+    lam: Array, nu: Array | float = 0.0, kind: int = formulas.L1, gamma: float = 1.0,
+    positive: bool = False,
+) -> Array:  # fmt: skip
+    """What the kernels read, a row for every block: λ_k, γ, the lowest entry, ν_k, the kind."""
+    table = np.empty((lam.size, 5))
+    table[:, 0], table[:, 3] = lam, nu
+    table[:, [1, 2, 4]] = gamma, 0.0 if positive else -np.inf, kind
+    return table
+
+
 class BlockPenalty(AtLam):
     """λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1) on disjoint groups of coordinates, or rows.
 
     `value`, `prox` and `distance` act on the block with number k. ρ is `l1_ratio`, and the weights
-    w_k are 1 unless a subclass says otherwise.
+    w_k are 1 unless a subclass says otherwise. The norm may be under a formula of scalar penalties,
+    `norm_kind` with its γ, and with `positive` entries are ≥ 0.
     """
 
     convex: ClassVar[bool] = True
     joins_outputs: ClassVar[bool] = True
+    norm_kind: ClassVar[int] = formulas.L1
+    gamma: float = 1.0
+    positive: bool = False
     l1_ratio: float = 0.0
     factors: Array | None = None  # of λ, by blocks
 
@@ -74,30 +89,45 @@ class BlockPenalty(AtLam):
 
     def parameters(self, p: int) -> Array:
         """The table the kernels read: the factors of the two norms, a row for every block."""
-        weights = self.group_weights(p)
-        l1 = np.full_like(weights, self.lam * self.l1_ratio)
-        table = np.stack([self.lam * (1.0 - self.l1_ratio) * weights, l1], axis=1)
-        return table if self.factors is None else table * self.factors[:, None]
+        lam = self.lam if self.factors is None else self.lam * self.factors
+        l2 = (1.0 - self.l1_ratio) * lam * self.group_weights(p)
+        return norm_table(l2, self.l1_ratio * lam, self.norm_kind, self.gamma, self.positive)
+
+    def _in_norm(self, k: int) -> tuple[formulas.Parameters, float]:
+        """The formula in the norm of block k, and the factor of ‖x‖_1."""
+        l2, l1 = self._levels(k)
+        return (self.norm_kind, np.array([[l2, self.gamma, 0.0]])), l1
 
     def value(self, x: Array, k: int) -> float:
-        """λ ((1 − ρ) w_k ‖x‖_2 + ρ ‖x‖_1)."""
+        """h_k(‖x‖_2) + λρ ‖x‖_1; h_k(‖x‖) is λ (1 − ρ) w_k ‖x‖ unless a subclass bends it."""
         x = np.asarray(x)
-        l2, l1 = self._levels(k)
-        return l2 * float(np.linalg.norm(x)) + l1 * float(np.abs(x).sum())
+        if self.positive and (x < 0).any():
+            return math.inf
+        h, l1 = self._in_norm(k)
+        return formulas.value(h, float(np.linalg.norm(x)), 0) + l1 * float(np.abs(x).sum())
 
     def prox(self, u: Array, t: float, k: int) -> Array:
-        """Soft thresholding of the entries, then of the norm."""
-        l2, l1 = self._levels(k)
-        return shrink(soft_threshold(np.asarray(u), l1 * t), l2 * t)
+        """Soft thresholding of the entries, which are clipped if `positive`; then of the norm."""
+        h, l1 = self._in_norm(k)
+        v = soft_threshold(np.asarray(u), l1 * t)
+        v = np.maximum(v, 0.0) if self.positive else v
+        norm = float(np.linalg.norm(v))
+        return v if norm == 0.0 else v * (formulas.prox(h, norm, t, 0) / norm)
 
     def distance(self, x: Array, g: Array, k: int) -> float:
         """The distance from −g to ∂r_k(x)."""
         x, g = np.asarray(x), np.asarray(g)
-        l2, l1 = self._levels(k)
+        if self.positive and (x < 0).any():
+            return math.inf
+        h, l1 = self._in_norm(k)
         norm = float(np.linalg.norm(x))
-        if norm > 0.0:
-            return float(np.linalg.norm(l1_residual(x, g + (l2 / norm) * x, l1)))
-        return max(float(np.linalg.norm(soft_threshold(g, l1))) - l2, 0.0)
+        # The derivative of h_k is its distance from a gradient of zero.
+        along = g if norm == 0.0 else g + (formulas.distance(h, norm, 0.0, 0) / norm) * x
+        rest = l1_residual(x, along, l1)
+        if self.positive:
+            rest = np.where(x == 0.0, np.maximum(-along - l1, 0.0), rest)
+        size = float(np.linalg.norm(rest))
+        return size if norm > 0.0 else max(size - formulas.threshold(h, 0), 0.0)
 
     def total(self, x: Array) -> float:
         """r(x), summed over the blocks."""
@@ -110,7 +140,7 @@ class GroupL2(BlockPenalty):
 
     `groups` is a list of lists of feature numbers that partition the features, or a number s for
     consecutive groups of s. Names of features are for estimators, which know those of X. `weights`
-    defaults to the square roots of the group sizes.
+    defaults to the square roots of the group sizes. With `positive`, x ≥ 0.
 
     Examples
     --------
@@ -122,10 +152,12 @@ class GroupL2(BlockPenalty):
     """
 
     def __init__(
-        self, lam: float = 1.0, groups: Any = 1, weights: Sequence[float] | Array | None = None
-    ) -> None:
+        self, lam: float = 1.0, groups: Any = 1, weights: Sequence[float] | Array | None = None,
+        positive: bool = False,
+    ) -> None:  # fmt: skip
         owner = type(self).__name__
         self._set_lam(lam)
+        self.positive = bool(positive)
         self.groups: Any
         lists = [] if isinstance(groups, str) or not np.iterable(groups) else groups
         self._named = any(
@@ -192,7 +224,7 @@ class GroupL2(BlockPenalty):
         g0 = np.asarray(g0, dtype=np.float64)
         order, starts = self.partition(len(g0))
         sizes, weights = np.diff(starts), (1.0 - self.l1_ratio) * self.group_weights(len(g0))
-        size = np.abs(g0[order])
+        size = np.maximum(-g0[order], 0.0) if self.positive else np.abs(g0[order])
         pulled = (np.maximum.reduceat(size, starts[:-1]) > 0) & (
             (weights > 0) | (self.l1_ratio > 0)
         )
@@ -226,7 +258,7 @@ class GroupL2(BlockPenalty):
 
     def _shown(self) -> list[str]:
         groups = self.groups if isinstance(self.groups, int) else f"<{len(self.groups)} lists>"
-        return [f"groups={groups}"]
+        return [f"groups={groups}", *["positive=True"] * self.positive]
 
 
 class SparseGroup(GroupL2):
@@ -246,8 +278,9 @@ class SparseGroup(GroupL2):
         l1_ratio: float = 0.5,
         groups: Any = 1,
         weights: Sequence[float] | Array | None = None,
+        positive: bool = False,
     ) -> None:
-        super().__init__(lam, groups, weights)
+        super().__init__(lam, groups, weights, positive)
         self.l1_ratio = fraction("SparseGroup: l1_ratio", l1_ratio)
 
     def _shown(self) -> list[str]:

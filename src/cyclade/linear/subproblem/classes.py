@@ -18,6 +18,7 @@ from cyclade.linear import limits, numerics
 from cyclade.linear.columns import Columns
 from cyclade.linear.kernels import block_gram, group, linalg, losses
 from cyclade.linear.kernels.gram import LENGTHS, ROUNDING
+from cyclade.linear.penalties.joined import norm_table
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import State
 from cyclade.linear.subproblem.gram import Gram
@@ -112,7 +113,7 @@ class RowGram:
         self.rows = np.arange(lam.size)
         D, Q = np.linalg.eigh(G.reshape(lam.size, m, lam.size, m)[self.rows, :, self.rows])
         starts, q0 = (width * np.arange(lam.size + 1) for width in (m, m * m))
-        table, D = np.stack([lam, np.zeros(lam.size)], axis=1), np.maximum(D.reshape(-1), 0.0)
+        table, D = norm_table(lam), np.maximum(D.reshape(-1), 0.0)
         self.blocks = group.Blocks(starts, Q.reshape(-1), q0, D, table, True, 1)
 
     def minimise(self, tolerance: float, max_cycles: int) -> int:
