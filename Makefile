@@ -13,14 +13,14 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
-# Damaged folders, killed and interrupted commands, a full disk: everything is mended, or refused in
-# one line. Errors and kills at every single file operation. Killed and hanging ranks, NaN: the others stop and name them, and the run ends as if
-# nothing had happened. Killed fits of tables and killed Dask workers: the same certificate.
+# Damaged folders, killed and interrupted commands: everything is mended, or refused in one line.
+# Errors (a full disk among them) and kills at every single file operation. Killed and hanging ranks,
+# NaN: the others stop and name them, and the run ends as if nothing had happened. Killed fits of
+# tables and killed Dask workers: the same certificate.
 COUNTS = --csv docs/benchmarks/faults.csv
 faults: setup
 	rm -f docs/benchmarks/faults.csv
 	$(BIN)/python tests/faults/faults.py --damages 200 --kills 200 --interrupts 50 $(COUNTS)
-	$(BIN)/python tests/faults/full.py --times 50 $(COUNTS)
 	$(BIN)/python tests/faults/operations.py $(COUNTS) \
 	  --of minimize path "a fit of a table" Checkpoints "cyclade run"
 	$(BIN)/python tests/faults/operations.py $(COUNTS) --every 10 \

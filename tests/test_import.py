@@ -11,7 +11,7 @@ import pytest
 def test_import_brings_in_nothing_heavy() -> None:
     code = (
         "import sys, cyclade; print([m for m in "
-        "('torch', 'numba', 'sklearn', 'scipy', 'matplotlib', 'rich', 'pandas') "
+        "('torch', 'numba', 'sklearn', 'scipy', 'matplotlib', 'rich', 'pandas', 'pyproximal') "
         "if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

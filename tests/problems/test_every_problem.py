@@ -1,8 +1,6 @@
 """What holds for every problem: gradients, block gradients, curvature bounds, a certificate."""
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -162,12 +160,3 @@ def test_a_problem_needs_only_values_and_gradients():
     plain = Plain(np.outer([1.0, 2.0], [1.0, 3.0]) + 0.1, 1)
     result = plain.minimize(tol=1e-6)
     assert result.success
-
-
-def test_import_is_light():
-    code = (
-        "import sys, cyclade.problems; print([m for m in "
-        "('scipy', 'torch', 'numba', 'sklearn') if m in sys.modules])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"

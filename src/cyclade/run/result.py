@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cyclade._checks import choice
 from cyclade._deprecation import old_name, renamed, warn
 
 HISTORY = ("cycle", "samples", "seconds", "fun", "squared_distance", "dist", "change", "eta")
+LABELS = {"cycle": "cycle", "samples": "component gradients", "seconds": "seconds in cycles"}
+_WIDTH, _HEIGHT = 220, 48  # of the small curve, in pixels
 
 
 class History(dict[str, list[float]]):
@@ -149,15 +151,49 @@ class Result:
         >>> [axis.get_ylabel() for axis in res.plot()]
         ['F − best F', 'dist(∂F, 0)']
         """
-        from cyclade.run.result import plot
-
-        return plot(self, against, ax)
+        choice("against", against, list(LABELS))
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("Result.plot needs matplotlib: pip install matplotlib") from error
+        if ax is None:
+            _, ax = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+        try:
+            left, right = ax
+        except (TypeError, ValueError):
+            raise ValueError(
+                "ax must be two matplotlib axes, as plt.subplots(1, 2)[1] is"
+            ) from None
+        history = self.history
+        best = min(history["fun"])
+        above = [value - best if value > best else math.nan for value in history["fun"]]
+        left.plot(history[against], above, marker=".")
+        right.plot(
+            history[against], [d if d > 0 else math.nan for d in history["dist"]], marker="."
+        )
+        left.set(ylabel="F − best F", title=self.method)
+        right.set(ylabel="dist(∂F, 0)", title=self._outcome)
+        for axis in (left, right):
+            axis.set(xlabel=LABELS[against], yscale="log")
+            axis.grid(alpha=0.25)
+        return left, right
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
-        from cyclade.run.result import html
+        """What notebooks show: a table, and dist(∂F, 0) along the run, in the page's colours."""
+        rows = "".join(
+            f'<tr><th scope="row" style="text-align:right">{escape(name)}</th>'
+            f'<td style="text-align:left">{escape(value)}</td></tr>'
+            for name, value in self._rows()
+        )
+        mark = "✓" if self.success else "✗"
+        return (
+            f"<div><table><caption><b>{mark} {escape(self.method)}</b>: {self._outcome}</caption>"
+            f"<tbody>{rows}</tbody></table>{_curve(self.history['dist'])}</div>"
+        )
 
-        return html(self)
+    @property
+    def _outcome(self) -> str:
+        return "a tolerance was reached" if self.success else "no tolerance was reached"
 
     def _rows(self) -> list[tuple[str, str]]:
         """What is worth showing, as pairs of a name and words."""
@@ -193,57 +229,6 @@ def _shapes(x: Any) -> str:
     if x.ndim == 1 and len(x) <= 6:
         return str(x)
     return f"array of shape {tuple(x.shape)}"
-
-
-if TYPE_CHECKING:
-    from cyclade.run.result import Result
-
-LABELS = {"cycle": "cycle", "samples": "component gradients", "seconds": "seconds in cycles"}
-_WIDTH, _HEIGHT = 220, 48  # of the small curve, in pixels
-
-
-def plot(result: Result, against: str, ax: Any) -> Any:
-    """F − best F and dist(∂F, 0) along a run; see `Result.plot`."""
-    choice("against", against, list(LABELS))
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("Result.plot needs matplotlib: pip install matplotlib") from error
-    if ax is None:
-        _, ax = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    try:
-        left, right = ax
-    except (TypeError, ValueError):
-        raise ValueError("ax must be two matplotlib axes, as plt.subplots(1, 2)[1] is") from None
-    history = result.history
-    best = min(history["fun"])
-    above = [value - best if value > best else math.nan for value in history["fun"]]
-    left.plot(history[against], above, marker=".")
-    right.plot(history[against], [d if d > 0 else math.nan for d in history["dist"]], marker=".")
-    left.set(ylabel="F − best F", title=result.method)
-    right.set(ylabel="dist(∂F, 0)", title=_outcome(result))
-    for axis in (left, right):
-        axis.set(xlabel=LABELS[against], yscale="log")
-        axis.grid(alpha=0.25)
-    return left, right
-
-
-def html(result: Result) -> str:
-    """A table, and the course of dist(∂F, 0); it takes its colours from the page around it."""
-    rows = "".join(
-        f'<tr><th scope="row" style="text-align:right">{escape(name)}</th>'
-        f'<td style="text-align:left">{escape(value)}</td></tr>'
-        for name, value in result._rows()
-    )
-    mark = "✓" if result.success else "✗"
-    return (
-        f"<div><table><caption><b>{mark} {escape(result.method)}</b>: {_outcome(result)}</caption>"
-        f"<tbody>{rows}</tbody></table>{_curve(result.history['dist'])}</div>"
-    )
-
-
-def _outcome(result: Result) -> str:
-    return "a tolerance was reached" if result.success else "no tolerance was reached"
 
 
 def _curve(values: Sequence[float]) -> str:
