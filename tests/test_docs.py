@@ -50,21 +50,14 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 3
 
 
-GUIDES = [  # docs/linear.md has its examples run by tests/linear/test_estimators_written.py
+GUIDES = [
     path
     for path in sorted((ROOT / "docs").glob("**/*.md"))
-    if "_build" not in path.parts and path.name not in ("linear.md", "scaling.md") and blocks(path)
+    if "_build" not in path.parts and path.name != "scaling.md" and blocks(path)
 ]
 
 
-SLOW = {"penalty"}  # it compiles the penalty that docs/linear.md has compiled too
-
-
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, marks=pytest.mark.slow if p.stem in SLOW else ()) for p in GUIDES],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_the_examples_of_a_page_run_one_after_the_other(path: Path) -> None:
     names: dict[str, object] = {}
     for code in blocks(path):
@@ -91,7 +84,9 @@ def test_the_examples_of_many_processes_run_as_one_rank(monkeypatch: pytest.Monk
 
 
 def test_the_guides_and_the_first_steps_have_examples() -> None:
-    assert {"minimize", "nets", "recipes", "start-linear", "loss"} <= {path.stem for path in GUIDES}
+    assert {"linear", "minimize", "nets", "recipes", "start-linear", "loss", "penalty"} <= {
+        path.stem for path in GUIDES
+    }
 
 
 OPTIONAL = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +12,6 @@ from sklearn.base import clone
 from cyclade import linear
 from cyclade.linear.losses import Logistic, Loss
 from cyclade.linear.penalties import L1
-
-GUIDE = Path(__file__).parents[2] / "docs" / "linear.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
 
 
 class LogCosh(Loss):
@@ -172,19 +167,3 @@ def test_a_written_penalty_is_refused_with_classes():
     written.convex = True
     with pytest.raises(ValueError, match="penalty must be 'rows' or another shipped one"):
         linear.GeneralizedLinearClassifier("multinomial", written).fit(X, classes)
-
-
-@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_the_guide_runs(code):
-    pytest.importorskip("matplotlib").use("Agg")
-    exec(compile(code, "linear.md", "exec"), {})
-    if "plot" in code:
-        import matplotlib.pyplot as plt
-
-        plt.close("all")
-
-
-def test_written_examples_in_the_guide_are_short():
-    classes = re.findall(r"^class .*?(?=^\S|\Z)", "\n".join(EXAMPLES), re.S | re.M)
-    assert len(classes) >= 2
-    assert all(len(text.strip().splitlines()) < 20 for text in classes)
