@@ -1,8 +1,10 @@
-"""Thirty problems that default arguments must survive: shared by the tests of `minimize`.
+"""Sixty problems that default arguments must survive: shared by the tests of `minimize`.
 
-All of `cyclade.problems`, heavy-tailed and badly scaled rows and columns, factorisations with
-entries as terms, and other smooth functions whose curvature changes along the way. Sizes are small,
-seeds fixed. Each is a `Case`: f as ``fun(x, idx)`` with its gradient, n terms, blocks, r and x0.
+`CASES`: all of `cyclade.problems`, heavy-tailed and badly scaled rows and columns, factorisations
+with entries as terms, and other smooth functions whose curvature changes along the way.
+`HARD_CASES`: starts far from the optimum, terms that curve far more than the others, numbers at the
+edge of single precision, plateaus, edges and too few terms. Sizes are small, seeds fixed. Each is
+a `Case`: f as ``fun(x, idx)`` with its gradient, n terms, blocks, r and x0.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade import L1, Box, ElasticNet, GroupL2, NonNegative, problems
+from cyclade import L1, MCP, Box, ElasticNet, GroupL2, NonNegative, problems
 
 Array = np.ndarray[Any, Any]
 ALL_ROWS = slice(None)
@@ -231,4 +233,137 @@ def cases() -> list[Case]:
     return made
 
 
-CASES = cases()
+def weighted(name: str, case: Case, weights: Array) -> Case:
+    """The terms of `case` times `weights`; asked for term by term, so n is small."""
+
+    def fun(x: Any, idx: Any = ALL_ROWS) -> float:
+        rows = np.arange(case.n)[idx]
+        return float(np.mean([weights[i] * case.fun(x, np.array([i])) for i in rows]))
+
+    def jac(x: Any, idx: Any = ALL_ROWS) -> Any:
+        rows = np.arange(case.n)[idx]
+        return np.mean([weights[i] * case.jac(x, np.array([i])) for i in rows], axis=0)
+
+    return Case(name, fun, jac, case.n, case.x0, case.blocks, case.reg)
+
+
+def poisson(name: str, x0: float, blocks: Any = 4, reg: Any = None) -> Case:
+    """Counts, from a start where the curvature is not that of the way."""
+    rng = np.random.default_rng(20)
+    A = rng.standard_normal((500, 5))
+    y = rng.poisson(np.exp(A @ np.array([0.5, -0.3, 0.0, 0.2, 0.0]))).astype(float)
+    return linear(
+        name, A, y, lambda z, y: np.exp(np.minimum(z, 80)) - y * z,
+        lambda z, y: np.exp(np.minimum(z, 80)) - y, blocks=blocks, reg=reg, x0=np.full(5, x0),
+    )  # fmt: skip
+
+
+def student(z: Array, y: Array) -> Array:
+    return 0.5 * np.log1p((z - y) ** 2)
+
+
+def student_slope(z: Array, y: Array) -> Array:
+    return (z - y) / (1 + (z - y) ** 2)
+
+
+def signed_terms(name: str) -> Case:
+    """Terms that bend up and down, with a convex mean."""
+    rng = np.random.default_rng(21)
+    bends = np.concatenate([rng.uniform(-9, 0, 100), rng.uniform(0, 12, 100)])
+    A, c = rng.standard_normal((200, 8)), rng.standard_normal(8)
+
+    def fun(x: Array, idx: Any = ALL_ROWS) -> float:
+        return float(np.mean(0.5 * bends[idx] * (A[idx] @ (x - c)) ** 2) + 2 * np.sum((x - c) ** 2))
+
+    def jac(x: Array, idx: Any = ALL_ROWS) -> Array:
+        rows, bend = A[idx], bends[idx]
+        return rows.T @ (bend * (rows @ (x - c))) / len(rows) + 4 * (x - c)
+
+    return Case(name, fun, jac, 200, np.zeros(8), 2)
+
+
+def rare_and_steep(name: str, n: int, steep: float) -> Case:
+    """One term in n curves `steep` times as much as the others."""
+    rng = np.random.default_rng(22)
+    A = rng.standard_normal((n, 5))
+    y = A @ np.ones(5)
+    scale = np.ones(n)
+    scale[n // 3] = steep
+
+    def fun(x: Array, idx: Any = ALL_ROWS) -> float:
+        return float(0.5 * np.mean(scale[idx] * (A[idx] @ x - y[idx]) ** 2))
+
+    def jac(x: Array, idx: Any = ALL_ROWS) -> Array:
+        rows = A[idx]
+        return rows.T @ (scale[idx] * (rows @ x - y[idx])) / len(rows)
+
+    return Case(name, fun, jac, n, np.zeros(5), 2)
+
+
+def hard_cases() -> list[Case]:
+    """Thirty more."""
+    rng = np.random.default_rng(30)
+    A = rng.standard_normal((200, 12))
+    x = rng.standard_normal(12)
+    cauchy = A * rng.standard_t(1.0, size=(200, 1))
+    binary = (rng.random((300, 40)) < 0.02).astype(float)
+    levels = np.eye(12)[rng.integers(0, 12, 200) ** 2 % 12]
+    hilbert = 1.0 / (np.arange(200)[:, None] % 12 + np.arange(12) + 1.0)
+    lopsided = A * 10.0 ** rng.uniform(-3, 3, 12)
+    shifted = A + 1e3
+    signs = labels(A, 31)
+    counts = rng.gamma(2.0, size=200)
+    big = factorisation("", 15, 12, 2, 32)
+    uneven = {"W": 1e-3 * big.x0["W"], "H": 1e3 * big.x0["H"]}
+    plateau = network("plateau of a net", 33)
+    far = network("far start of a net", 34)
+
+    def barrier(z: Array, y: Array) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(z > 0, z - y * np.log(z), np.inf)
+
+    made = [
+        poisson("Poisson from 4", 4.0),
+        poisson("Poisson from 2, by coordinates", 2.0, "coordinates"),
+        poisson("Poisson from -6", -6.0, reg=L1(0.01)),
+        rare_and_steep("one term in 1e5 with curvature 1e8", 100_000, 1e8),
+        rare_and_steep("one term in 1e3 with curvature 1e6", 1000, 1e6),
+        linear("|y| = 1e8", A, 1e8 * (A @ x), squared, residual),
+        linear("|y| = 1e-8", A, 1e-8 * (A @ x), squared, residual),
+        linear("Cauchy rows", cauchy, cauchy @ x, squared, residual),
+        linear("Cauchy rows, logistic", cauchy, labels(cauchy, 35), logistic, logistic_slope),
+        linear("rare words", binary, labels(binary, 36), logistic, logistic_slope, reg=L1(1e-3)),
+        linear("levels", levels, levels @ x, squared, residual, reg=ElasticNet(1e-3, 1e-3)),
+        linear("Hilbert", hilbert, hilbert @ x, squared, residual),
+        linear("columns in six units", lopsided, lopsided @ x, squared, residual, reg=L1(1e-3)),
+        linear("far from the origin", shifted, shifted @ x, squared, residual),
+        linear("outliers of 1e6", A, A @ x + 1e6 * (rng.random(200) < 0.1), student, student_slope),
+        linear("far start of a redescending loss", A, A @ x, student, student_slope,
+               x0=np.full(12, 1e3)),
+        linear("separable", A, np.sign(A @ x), logistic, logistic_slope),
+        linear("saturated", A, signs, logistic, logistic_slope, x0=np.full(12, 50.0)),
+        linear("exponential loss", A, signs, lambda z, y: np.exp(np.minimum(-y * z, 80)),
+               lambda z, y: -y * np.exp(np.minimum(-y * z, 80)), x0=np.full(12, 1.5)),
+        linear("gamma", A, counts, lambda z, y: z + y * np.exp(np.minimum(-z, 80)),
+               lambda z, y: 1 - y * np.exp(np.minimum(-z, 80)), x0=np.full(12, 1.0)),
+        linear("edge of the domain", np.abs(A), 2 * np.abs(A) @ np.abs(x), barrier,
+               lambda z, y: 1 - y / z, x0=np.ones(12), reg=Box(1e-3, 1e3)),
+        linear("sixth powers", A, np.zeros(200), lambda z, y: z**6, lambda z, y: 6 * z**5,
+               x0=np.full(12, 3.0)),
+        linear("MCP", A, A @ x, squared, residual, reg=MCP(0.1, 3.0)),
+        linear("groups in six units", lopsided, lopsided @ x, squared, residual, reg=GroupL2(0.1)),
+        signed_terms("terms that bend both ways"),
+        weighted("weights of twelve decades", linear("", A, A @ x, squared, residual),
+                 10.0 ** rng.uniform(-6, 6, 200)),
+        Case("factors of two sizes", big.fun, big.jac, big.n, uneven),
+        Case(plateau.name, plateau.fun, plateau.jac, plateau.n,
+             {"W": 30.0 * plateau.x0["W"], "v": 1e-3 * plateau.x0["v"]}),
+        Case(far.name, far.fun, far.jac, far.n, {"W": far.x0["W"], "v": 1e3 * far.x0["v"]}),
+        linear("three terms", A[:3], A[:3] @ x, squared, residual, reg=L1(0.01)),
+    ]  # fmt: skip
+    assert len(made) == 30, len(made)
+    assert len({case.name for case in made}) == 30
+    return made
+
+
+CASES, HARD_CASES = cases(), hard_cases()

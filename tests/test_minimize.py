@@ -601,7 +601,7 @@ def test_the_estimate_of_steps_is_counted_and_shown(capsys: pytest.CaptureFixtur
         calls.append(len(idx))
         return PROBLEM.jac(x, idx)
 
-    res = sampled(jac=jac, max_cycles=1, tol=None, progress=True)
+    res = sampled(jac=jac, max_cycles=1, tol=None, progress=True, eta="theory")
     shown = capsys.readouterr().out
     assert "VRO-CCD: estimating steps" in shown
     assert "product" in shown

@@ -455,7 +455,7 @@ def check_estimated_eta() -> None:
     common = {
         "fun": lambda x, i: 0.5 * float(np.mean((A[i] @ x) ** 2)), "x0": np.ones(4), "n": 40,
         "jac": lambda x, i: A[i].T @ (A[i] @ x) / len(i), "b": 20, "b_small": 5, "p": 0.2,
-        "max_cycles": 1, "tol": None, "every": 1, "method": "VRO-CCD",
+        "max_cycles": 1, "tol": None, "every": 1, "method": "VRO-CCD", "eta": "theory",
     }  # fmt: skip
     seen: list[Any] = []
 

@@ -15,7 +15,7 @@ from cyclade._checks import generator, shown
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.files.checkpoint import Checkpoint
-from cyclade.methods import Method, MethodName, as_method, make_sampler
+from cyclade.methods import Method, MethodName, as_method, make_sampler, searches
 from cyclade.oracles.counting import Counting
 from cyclade.regularisers import Regulariser
 from cyclade.run import arguments
@@ -24,7 +24,7 @@ from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.run.extrapolation import DEPTH, Anderson
 from cyclade.run.result import History, Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
-from cyclade.run.stopping import Best, EveryCycles, Limits, Rule, Seen, Stop, as_rule
+from cyclade.run.stopping import Best, Limits, Rule, Seen, Stop, as_rule
 from cyclade.run.watching import Bar
 from cyclade.sampling.orders import Order, OrderName, as_order
 from cyclade.sampling.samplers import ALL, Sample, Sampler
@@ -51,13 +51,13 @@ def minimize(
     b_small: int | None = None,
     p: float | None = None,
     L: float | Sequence[Any] | Mapping[str, Any] | str | Steps | None = None,
-    eta: Eta | None = None,
+    eta: Eta | Literal["theory"] | None = None,
     order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order = "forward",
     accelerate: bool = False,
     tol: float | None = 1e-5,
     rtol: float | None = None,
     change_tol: float | None = None,
-    max_cycles: int | None = 1000,
+    max_cycles: int | Literal["auto"] | None = "auto",
     max_samples: float | None = None,
     max_seconds: float | None = None,
     stop: Stop | None = None,
@@ -112,19 +112,22 @@ def minimize(
         Extra arguments for fun, jac and block_jac, after all others.
     b, b_small, p:
         The sizes b and b' of the large and small batch, and the probability p of a large one.
-        Defaults: b = n (512 for a stream; 128 for SGD and SCCD), b' = ⌊√b⌋, p = b'/(b + b').
+        Defaults: b = n (512 for a stream; 128 for SGD and SCCD), b' = 3√b (⌊√b⌋ for a stream and
+        with the steps of the theory), p = b'/(b + b').
     L:
         Λ_j: a number for all blocks; a number, a diagonal (an array shaped like the block) or a
         `cyclade.Matrix` for each; "backtracking", by a line search (default for P-CCD); "scaled",
         a line search with a diagonal that evens out the scales of a block's coordinates;
         "estimate": for P-CCD power iteration on the block Hessians at x0, for the other methods
-        component-wise smoothness, as Assumption 5 wants (their default); "search", for these
-        methods, by a search on the samples as they come; or a `Steps` object.
+        component-wise smoothness, as Assumption 5 wants; "search", for these methods and their
+        default: raised until the samples curve no more along the step, and falling slowly, with
+        such a diagonal where proxes go by entries; or a `Steps` object.
     eta:
         The learning rate η, or a function of the number of cycles done. The step of block j is
-        η Λ_j^{−1}. Default: 1 for P-CCD; for the other methods, with L left to be estimated, the
-        largest that Theorem 2 allows with the estimates; with L given, 0.15. A default η of these
-        methods is halved, and the run goes back to its best iterate, whenever F rises.
+        η Λ_j^{−1}. Default: 1 for P-CCD; with L searched, what Theorem 2 leaves of it for b, b' and
+        p; with L given, 0.15. "theory" takes L="estimate", and the largest η that Theorem 2 allows
+        with it. A default η of methods that sample is halved, and the run goes back to its best
+        iterate, whenever F rises.
     order:
         "forward", "backward", "shuffled", "rotated", "reflected", "random" (with replacement),
         "greedy" (Gauss–Southwell), or a list of block numbers or names.
@@ -147,7 +150,8 @@ def minimize(
         callback the iterate the callback saw. `Result.best` is there in any case.
     every:
         F and its distances are evaluated, on all of f, every so many cycles. Default: every 10
-        cycles for P-CCD, and about once per n component gradients otherwise.
+        cycles for P-CCD; before each refresh of a recursive method on all terms, whose gradient
+        then serves twice; about once per n component gradients otherwise.
     check_grad:
         Compare `jac` with differences of `fun` along random directions first, block by block.
     seed:
@@ -199,19 +203,19 @@ def minimize(
         accelerate=bool(accelerate),
     )  # fmt: skip
     limits = arguments.limits(
-        stop, tol=tol, rtol=rtol, change_tol=change_tol, max_cycles=max_cycles,
+        stop, None if source is None or chosen.deterministic or math.isinf(source.n) else source.n,
+        tol=tol, rtol=rtol, change_tol=change_tol, max_cycles=max_cycles,
         max_samples=max_samples, max_seconds=max_seconds,
     )  # fmt: skip
     given = (jac, block_jac, args)
     problem = arguments.problem(fun, x0, blocks, reg, chosen, given, source, process_group)
-    sampler = make_sampler(chosen, problem.source, **chosen.batches)
+    sampler = make_sampler(chosen, problem.source, **chosen.batches, searched=searches(chosen))
     turns = _turns(chosen, problem)
     arguments.check_options(chosen, turns, limits, block_min, callback)
     described = arguments.described(problem, chosen, reg, seed, returns=returns, every=every)
     agreed, drawn = _over_ranks(problem, described, limits, resume, seed)
     rngs = generator("seed", drawn).spawn(3)  # for the start, the rule, and evaluations
     rule = _rule(returns, chosen, turns, rngs[1])
-    pace = EveryCycles(arguments.cycles_between_looks(every, chosen, sampler))
     keep = None
     if checkpoint is not None:
         arguments.check_checkpoint(resume, stream)
@@ -236,6 +240,7 @@ def minimize(
         setup.reg.x = carried.state.x
     carried.wall += time.perf_counter() - begun
     save = None if keep is None else keep.save
+    pace = arguments.looks(every, chosen, sampler, carried.state.sample_rng)
     return _result(Runner(setup, carried, limits, pace, callback, progress, save), problem)
 
 
@@ -275,15 +280,19 @@ def _setup(
     """What is run; estimated steps are ones until they are estimated, or recalled."""
     smooth, layout, regs = problem.smooth, problem.x.layout, problem.regs
     ones, L = [1.0] * layout.m, chosen.steps
-    guarded = not chosen.deterministic and chosen.eta is None and not hasattr(L, "at")
+    by_theory = isinstance(chosen.eta, str) and chosen.eta == "theory"
+    named = L is None or isinstance(L, str)
+    own_eta = chosen.eta is None or by_theory
+    guarded = not chosen.deterministic and own_eta and not hasattr(L, "at")
     reg: Any = regs
     steps: RunSteps
     if block_min is not None:
         steps, reg = Fixed(ones), BlockMinimiser(block_min, regs)
-    elif guarded and (L is None or (isinstance(L, str) and L == "estimate")):
+    elif searches(chosen):
+        scaled = arguments.scaled_blocks(layout, regs)
+        steps = Searched(layout.m, *rate_and_large(sampler, chosen.eta), scaled)
+    elif guarded and named and L in (None, "estimate"):
         steps = Estimated(ones, ones, 1.0)
-    elif not chosen.deterministic and isinstance(L, str) and L == "search":
-        steps = Searched(layout.m, *rate_and_large(sampler, chosen.eta))
     else:
         # An extrapolation wants cycles that are alike: a line search shrinks L_j between them.
         alike = DEPTH + 1 if chosen.accelerated else 1
@@ -323,12 +332,19 @@ class Watch:
                 raise TimeoutError(f"max_seconds = {self.max_seconds:g} reached")
 
     def estimate(self, x: Point, rng: np.random.Generator) -> None:
-        """Replace the steps of the set-up; the run ends before it begins where that takes long."""
+        """Prepare or replace the steps of the set-up, or end the run where that takes too long."""
         sampler: Any = self.setup.sampler
+        steps = self.setup.steps
         where = "while steps were estimated; x0 is returned"
         try:
             with self.bar:
-                self.setup.steps = estimated_steps(self.setup.oracle, x, sampler, rng, self)
+                if isinstance(steps, Searched):
+                    n, sample = sampler.source.n, self.setup.evaluation_sample
+                    if math.isfinite(n):
+                        sample = steps.first_sample(int(n), rng)
+                    steps.look(self.setup.oracle.sweep(x.copy(), sample), self)
+                else:
+                    self.setup.steps = estimated_steps(self.setup.oracle, x, sampler, rng, self)
         except TimeoutError as error:
             self.setup.cut = "max_seconds", f"{error} {where}. Give L to begin at once"
         except KeyboardInterrupt:
@@ -341,7 +357,7 @@ def _begun(
 ) -> Carried:  # fmt: skip
     """A run at x_0, with steps that have looked at it."""
     oracle, x, sample = setup.oracle, problem.x, setup.evaluation_sample
-    if isinstance(setup.steps, Estimated):
+    if isinstance(setup.steps, Estimated) or type(setup.steps) is Searched:
         watch.estimate(x, rngs[2])
     else:
         setup.steps.prepare(oracle.sweep(x.copy(), sample))

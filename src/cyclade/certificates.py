@@ -124,6 +124,34 @@ def metric_inflation(
     return max(L / max(seen, 1e-300) for L, seen in zip(largest, curvature, strict=True))
 
 
+def curvature_used(
+    oracle: Any, x: Point, sample: Any, gradient: Sequence[Array], reg: Any,
+    current: Callable[[int], Any],
+) -> float:  # fmt: skip
+    """The curvature of f along one step of all blocks from x, beside that which steps allow for.
+
+    With u = prox(x − t ∇f(x)) − x it is ⟨∇f(x + u) − ∇f(x), u⟩ / Σ_j ‖u^j‖² / t_j: one where steps
+    are as long as they may be, next to zero where they are far too short. NaN where u is zero.
+    """
+    there, moves = x.copy(), []
+    for j, gj in enumerate(gradient):
+        t = current(j)
+        u = reg.prox(j, x.get(j) - t * gj, t)
+        moves.append((u - x.get(j), 1.0 / t))
+        there.set(j, u)
+    length = sum(norm2(u, weight) for u, weight in moves)
+    if not 0.0 < length < math.inf:
+        return math.nan
+    ahead = oracle.evaluate(there, sample)[1]
+    return (
+        sum(
+            float(((new - old) * u).sum())
+            for new, old, (u, _) in zip(ahead, gradient, moves, strict=True)
+        )
+        / length
+    )
+
+
 TIMES_THE_ERROR = 8.0  # how many times the error of the differences a contradiction must be
 
 

@@ -11,6 +11,7 @@ from cyclade._checks import meant
 from cyclade.sampling.orders import Order, OrderName
 from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
 from cyclade.steps import Eta
+from cyclade.steps.searched import small_batch
 
 MethodName = Literal["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
 
@@ -35,7 +36,7 @@ class Method:
 
     order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order = "forward"
     steps: Any = None
-    eta: Eta | None = None
+    eta: Eta | Literal["theory"] | None = None
 
     @property
     def deterministic(self) -> bool:
@@ -143,17 +144,26 @@ def _is_default(value: Any) -> bool:
     return value is None or value is False or (isinstance(value, str) and value == "forward")
 
 
+def searches(method: Method) -> bool:
+    """Whether steps are searched on the samples: the default of methods that sample."""
+    if method.deterministic or isinstance(method.eta, str):
+        return False
+    return method.steps is None or (isinstance(method.steps, str) and method.steps == "search")
+
+
 def make_sampler(
     method: Method,
     source: Source | None,
     b: int | None,
     b_small: int | None,
     p: float | None,
+    searched: bool = False,
 ) -> Sampler:
     """The sampler of `method` over `source` (None: f is not a sum), with the paper's defaults.
 
     b is n for the recursive methods on a finite sum (as the paper's finite-sum corollaries choose),
-    512 on a stream (as in its experiments), and 128 for SGD and SCCD, but at most n.
+    512 on a stream (as in its experiments), and 128 for SGD and SCCD, but at most n. b' on a
+    finite sum is 3√b where steps are `searched`.
     """
     given = {"b": b, "b_small": b_small, "p": p}
     if method.draws == "full":
@@ -174,6 +184,8 @@ def make_sampler(
     if method.draws == "minibatch":
         _refuse_any({"b_small": b_small, "p": p}, type(method))
         return Minibatch(source, b)
+    if b_small is None and searched and isinstance(source, FiniteSum):
+        b_small = small_batch(b)
     return Page(source, b, b_small, p)
 
 

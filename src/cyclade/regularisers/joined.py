@@ -38,6 +38,11 @@ class Joined(Regulariser):
         """Whether every part is convex."""
         return all(reg.convex for _, _, reg in self.parts)
 
+    @property
+    def regularisers(self) -> list[Regulariser]:
+        """The parts."""
+        return [reg for _, _, reg in self.parts]
+
     def __repr__(self) -> str:
         return f"Joined({[reg for _, _, reg in self.parts]})"
 

@@ -34,6 +34,8 @@ class RowSearch(Searched):
         self.features, self.even = features, even
         self.sigma = _sigma(b_small, n)
 
+    slow = Rated.slow  # compiled cycles do not ask large samples
+
     def prepare(self, at_x0: Any) -> None:
         """Measure the columns on the rows of the sweep at x_0."""
         rows, p = at_x0.rows, self.features.p

@@ -29,10 +29,23 @@ from cyclade.methods import Method
 from cyclade.oracles.autograd import Autograd
 from cyclade.oracles.callables import CallableOracle, FiniteDifferences, Jacobian, Pair
 from cyclade.oracles.user import UserOracle
-from cyclade.regularisers import PerBlock, per_block
+from cyclade.regularisers import (
+    L0,
+    L1,
+    MCP,
+    SCAD,
+    Box,
+    ElasticNet,
+    Grid,
+    LHalf,
+    PerBlock,
+    SquaredL2,
+    Zero,
+    per_block,
+)
 from cyclade.regularisers.joined import Joined
 from cyclade.run.runner import Carried
-from cyclade.run.stopping import Limits, Stop
+from cyclade.run.stopping import BeforeRefreshes, EveryCycles, EverySamples, Limits, Stop
 from cyclade.sampling.orders import Order
 from cyclade.sampling.samplers import ALL, FiniteSum, Sample, Source, Stream
 from cyclade.steps.backtracking import Backtracking
@@ -42,6 +55,8 @@ from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import Matrix
 from cyclade.steps.matrix_prox import InMatrixNorm
 
+CYCLES = 1000
+EPOCHS = 300  # as many component gradients as 300 times all terms
 MOST_TERMS = int(np.iinfo(np.int64).max)
 
 
@@ -281,8 +296,11 @@ def _with(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
     return (lambda *a: fun(*a, *args)) if args else fun
 
 
-def limits(stop: Any, **given: Any) -> Limits:
-    """When to stop, by keywords or by an object."""
+def limits(stop: Any, n: float | None, **given: Any) -> Limits:
+    """When to stop, by keywords or by an object.
+
+    The default limit is `EPOCHS` passes where n terms are sampled, else `CYCLES`.
+    """
     if stop is not None:
         if not isinstance(stop, Stop):
             raise TypeError(f"stop must be a cyclade.Stop, got {type(stop).__name__}")
@@ -290,6 +308,10 @@ def limits(stop: Any, **given: Any) -> Limits:
             if given[name] != value:
                 raise ValueError(f"{name} is an option of stop: set it there")
         given = dict(vars(stop))
+    if given["max_cycles"] == "auto":
+        given["max_cycles"] = CYCLES if n is None else None
+        if n is not None and given["max_samples"] is None:
+            given["max_samples"] = EPOCHS * n
     for name, value in given.items():
         if value is None:
             continue
@@ -304,23 +326,28 @@ def limits(stop: Any, **given: Any) -> Limits:
     return Limits(**given)
 
 
-def cycles_between_looks(every: Any, method: Method, sampler: Any) -> int:
-    """How many cycles lie between two evaluations of F.
+def looks(every: Any, method: Method, sampler: Any, rng: np.random.Generator) -> Any:
+    """When F is evaluated.
 
-    By default 10, or about a pass over the n terms where cycles are cheaper than that.
+    By default every 10 cycles; before a refresh on all terms, which then has its gradient already;
+    or about once in a pass over the n terms.
     """
     if every is not None:
         try:
-            return whole_number("every", every, 1)
+            return EveryCycles(whole_number("every", every, 1))
         except ValueError:
             raise ValueError(
                 f"every must be a whole number of cycles, at least 1, got {every!r}"
             ) from None
     if method.deterministic:
-        return 10
-    cost = sampler.p * sampler.b + (1 - sampler.p) * 2 * sampler.b_small
+        return EveryCycles(10)
     n = sampler.source.n
-    return max(1, round(n / cost)) if math.isfinite(n) else 50
+    if not math.isfinite(n):
+        return EveryCycles(50)
+    if sampler.recursive and sampler.b == n:
+        return BeforeRefreshes(sampler, rng, EverySamples(4.0 * n))
+    cost = sampler.p * sampler.b + (1 - sampler.p) * 2 * sampler.b_small
+    return EveryCycles(max(1, round(n / cost)))
 
 
 def check_start(oracle: Any, x: Point, sample: Sample, check_grad: bool) -> None:
@@ -409,6 +436,7 @@ def distance_kind(regs: Any, source: Source | None, sampler: Any, sample: Any) -
     return "; ".join(kinds) or "exact"
 
 
+MOST_SCALED = 8  # blocks; with more, each is short, and has a step of its own
 STEPS = ("begin", "current", "metric", "prepare", "memory", "recall", "rate", "slow", "blocks",
          "measured", "remark")  # fmt: skip
 ACCEPTED = (
@@ -444,6 +472,11 @@ def as_steps(
             raise ValueError(f"L is a Steps object for {L.blocks} blocks, but there are {layout.m}")
         return copy.deepcopy(L)  # type: ignore[no-any-return]  # it learns; the user's stays as it was
     eta = (1.0 if deterministic else 0.15) if eta is None else eta
+    if isinstance(eta, str):
+        raise ValueError(
+            "eta must be a positive number or a function of k; 'theory' is for methods that sample "
+            f"and L left to be estimated, got {eta!r}"
+        )
     if L is None:
         L = "backtracking" if deterministic else "estimate"
     if isinstance(L, str):
@@ -461,6 +494,20 @@ def as_steps(
     if layout.m != user_layout.m:
         Lambda = [_merged(Lambda, user_layout, x0)]
     return Fixed(Lambda, eta)
+
+
+ENTRYWISE = (Zero, L1, SquaredL2, ElasticNet, Box, MCP, SCAD, L0, LHalf, Grid)
+
+
+def scaled_blocks(layout: Layout, regs: PerBlock) -> list[int]:
+    """The blocks whose coordinates get steps of their own: few, long, with proxes by entries."""
+    if layout.m > MOST_SCALED:
+        return []
+
+    def entrywise(reg: Any) -> bool:
+        return all(isinstance(part, ENTRYWISE) for part in getattr(reg, "regularisers", [reg]))
+
+    return [j for j, reg in enumerate(regs.regs) if layout.sizes[j] > 1 and entrywise(reg)]
 
 
 def _per_block(L: Any, layout: Layout, x0: Point) -> list[Any]:

@@ -16,7 +16,12 @@ import numpy as np
 
 from cyclade._arrays import all_finite, largest_entry, norm2, rounding_unit
 from cyclade.blocks import Point
-from cyclade.certificates import Contradiction, metric_inflation, squared_distance
+from cyclade.certificates import (
+    Contradiction,
+    curvature_used,
+    metric_inflation,
+    squared_distance,
+)
 from cyclade.core import State, iterate, start
 from cyclade.files.objects import stored
 from cyclade.oracles.counting import Calls, Counting, CountingProx
@@ -94,6 +99,7 @@ class Measured:
     reached: str | None = None  # what `Setup.measure` finds good enough to stop at
 
 
+TOO_SHORT = 1e-3  # of the curvature that steps allow for, from which a run says so
 FAR = 1e4  # how many times tol the Euclidean distance must be for a Λ that was measured to be odd
 
 
@@ -247,7 +253,8 @@ class Runner:
         if due or self.carried.rule.needs_change or limits.change_tol is not None:
             seen.change = self._change(before)
         # The certificate is about the size of the change (Lemma 2), so look when that is small.
-        if due or (limits.tol is not None and self._moved(before) <= limits.tol):
+        tol = limits.tol if isinstance(sampler, Full) else None
+        if due or (tol is not None and self._moved(before) <= tol):
             if math.isnan(seen.change):
                 seen.change = self._change(before)
             self._record(seen)
@@ -332,7 +339,7 @@ class Runner:
         return None if check is None else check(x, self.evaluate(x).gradient)
 
     def _retreat(self, why: str) -> Seen:
-        """Back to the best iterate with half the η."""
+        """Back to the best iterate with smaller steps."""
         state, best = self.state, self._best()
         self.carried.retreats += 1
         if self.carried.retreats > MOST_RETREATS:
@@ -343,7 +350,8 @@ class Runner:
             state.x.set(j, best.get(j))
         afresh = start(self._oracle, state.x, self.setup.sampler, state.sample_rng)
         state.lag, state.g = afresh.lag, afresh.g
-        self._steps.slow()
+        large = self._oracle.sweep(state.x, self.setup.sampler.large(state.sample_rng))
+        self._steps.slow(large, state.g, self._prox)
         if self.carried.anderson is not None:
             self.carried.anderson.forget()
         return Seen(state.k, state.x, math.nan, math.nan)
@@ -495,7 +503,31 @@ class Runner:
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
             remarks.append(f"η was halved {times} because F rose")
+        if self.setup.guarded and ending.status.startswith("max_") and self.limits.tolerant:
+            remarks += self._too_short(ending.x)
         return "".join(f"; {remark}" for remark in remarks)
+
+    def _too_short(self, x: Point) -> list[str]:
+        """What to say where steps from x could be a thousand times as long, by f itself."""
+        if self.setup.measure is not None or not math.isfinite(self._steps.rate):
+            return []
+        used = curvature_used(
+            self._oracle,
+            x,
+            self.setup.evaluation_sample,
+            self.evaluate(x).gradient,
+            self._prox,
+            self._steps.current,
+        )
+        if not 0.0 <= used <= TOO_SHORT:
+            return []
+        why = self._steps.why_short
+        if self.carried.retreats:
+            why = "longer ones made F rise"
+        return [
+            f"steps look far too small: f curves {used:.1g} times as much as they allow for, "
+            f"because {why}. Rescale x or the terms, give L and eta, or take P-CCD"
+        ]
 
 
 def _true_tensor(answer: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cyclade.blocks import Point
 from cyclade.files.objects import stored
+from cyclade.sampling.samplers import coin
 
 
 @dataclass
@@ -33,12 +34,12 @@ class Limits:
 class Stop(Limits):
     """When `minimize` stops, as an object for its argument `stop`; the defaults are its own.
 
-    >>> Stop(rtol=1e-6, tol=None, max_seconds=60.0)
-    Stop(tol=None, rtol=1e-06, change_tol=None, max_cycles=1000, max_samples=None, max_seconds=60.0)
+    >>> Stop(tol=None, max_samples=9)
+    Stop(tol=None, rtol=None, change_tol=None, max_cycles='auto', max_samples=9, max_seconds=None)
     """
 
     tol: float | None = 1e-5
-    max_cycles: int | None = 1000
+    max_cycles: Any = "auto"
 
 
 @dataclass
@@ -73,6 +74,25 @@ class EverySamples:
 
     def _passed(self, samples: float) -> int:
         return math.floor(samples / self.size * (1 + 1e-12))  # shares add up to rounding
+
+
+@dataclass
+class BeforeRefreshes:
+    """F is evaluated where the next cycle takes the gradient of all terms at the same point anyway.
+
+    And after a few passes over the n terms without one.
+    """
+
+    sampler: Any
+    rng: np.random.Generator  # that samples will be drawn with
+    rare: EverySamples
+
+    def due(self, k: int, samples: float, seen: list[float]) -> bool:
+        """Whether it is after cycle k; what the coin will show is looked up, and not drawn."""
+        before = self.rng.bit_generator.state
+        coming = coin(self.rng, self.sampler.p)
+        self.rng.bit_generator.state = before
+        return coming or self.rare.due(k, samples, seen)
 
 
 @dataclass

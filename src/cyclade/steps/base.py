@@ -55,8 +55,11 @@ class RunSteps(Steps, Protocol):
     remark: str
     """What a run's message should say of the steps, such as why they are very small."""
 
-    def slow(self) -> None:
-        """Halve η from the next cycle on."""
+    why_short: str
+    """The likely reason, where steps turn out to be far too short."""
+
+    def slow(self, now: Any, g: Any, reg: Any) -> None:
+        """F rose: take smaller steps from `now`, a sweep on a large sample, with its gradient."""
 
 
 class LineSearchError(RuntimeError):
@@ -73,6 +76,7 @@ class Rated:
     blocks: int | None = None
     measured = False
     remark = ""
+    why_short = "of the L that was given"
 
     def __init__(self, eta: Eta) -> None:
         self.eta = as_schedule(eta)
@@ -83,7 +87,7 @@ class Rated:
         """Take η_k."""
         self.rate = self.slowed * self.eta(k)
 
-    def slow(self) -> None:
+    def slow(self, now: Any, g: Any, reg: Any) -> None:
         """Halve η from the next cycle on."""
         self.slowed *= 0.5
 

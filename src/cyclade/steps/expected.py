@@ -45,6 +45,7 @@ class Estimated(Fixed):
     """
 
     measured = True
+    why_short = "single terms curved so much more than their mean at x0"
 
     def __init__(self, L: Sequence[float], curvature: Sequence[float], eta: float) -> None:
         super().__init__(L, eta)

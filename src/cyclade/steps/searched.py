@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from cyclade._arrays import Array, norm2
+import numpy as np
+
+from cyclade._arrays import Array, norm2, rounding_unit
+from cyclade.sampling.samplers import FiniteSum
 from cyclade.steps.base import Eta, Rated
+from cyclade.steps.scaling import equilibrate
 from cyclade.theory import max_eta
 
 SHRINK = 0.97  # Λ_j from one visit of a block to the next, where it may come down
@@ -51,6 +55,15 @@ def rate_and_large(sampler: Any, eta: Any = None) -> tuple[Eta, float]:
     return eta, b if small < b else math.inf
 
 
+def small_batch(b: int) -> int:
+    """The default b' where steps are searched: 3√b, as the calls of a cycle cost time too.
+
+    >>> small_batch(10_000), small_batch(4)
+    (300, 4)
+    """
+    return min(b, round(3.0 * math.sqrt(b)))
+
+
 class Searched(Rated):
     """Λ_j = β_j D_j, with β_j raised until the sample in hand curves no more along the step.
 
@@ -60,24 +73,65 @@ class Searched(Rated):
 
     on the sample S; else β_j is at least doubled. After a step β_j comes down by `SHRINK`, or to
     the curvature that was seen, if that is more. Samples of at least `large` terms are not asked.
+
+    Where F rose, small samples miss some curvature. From then on large samples are asked too, and
+    what they show is a lower bound on β_j until the next of them.
+
+    D_j gives the rows of block j's Hessian equal norms on a sample at x_0, in the blocks that
+    `scaled` names (see `cyclade.steps.scaling`); else it is one.
     """
 
     measured = True  # `metric` is the curvature of f along steps
-    guess: float = math.nan  # β_j before anything was seen; NaN: from a first, tiny step
+    why_short = "single terms curve so much more than their mean"
 
-    def __init__(self, blocks: int, eta: Eta = 1.0, large: float = math.inf) -> None:
+    def __init__(
+        self, blocks: int, eta: Eta = 1.0, large: float = math.inf, scaled: Sequence[int] = ()
+    ) -> None:
         super().__init__(eta)
-        self.blocks, self.large = blocks, large
-        self.beta, self.top = [self.guess] * blocks, 0.0
+        self.blocks, self.large, self.scaled = blocks, large, scaled
+        self.asked = large  # samples of at least so many terms are not asked
+        self.beta, self.floor, self.top = [1.0] * blocks, [0.0] * blocks, 0.0
         self.D: list[Any] = [1.0] * blocks
+
+    def first_sample(self, n: int, rng: np.random.Generator) -> Any:
+        """The terms at x_0 that D_j is measured on, which cost about a pass over all n."""
+        fair = n // (40 * max(len(self.scaled), 1))
+        return FiniteSum(n).take(min(n, max(64, min(fair, 1024))), rng)
+
+    def prepare(self, at_x0: Any) -> None:
+        """As `look`, with nobody watching."""
+        self.look(at_x0, lambda samples: None)
+
+    def look(self, at_x0: Any, watch: Callable[[float], None]) -> None:
+        """D_j and first guesses of β_j, on the sample of the sweep; `watch` counts products."""
+        for j in range(len(self.beta)):
+            if j in self.scaled:
+
+                def product(v: Array, j: int = j) -> Array:
+                    watch(0.0)
+                    return at_x0.hvp(j, v)
+
+                self.D[j] = equilibrate(product, at_x0.get(j))
+            watch(0.0)
+            self.beta[j] = self._first(j, at_x0, at_x0.get(j))
+
+    def slow(self, now: Any, g: Any, reg: Any) -> None:
+        """Halve η, and search Λ_j afresh on the large sample of `now`."""
+        super().slow(now, g, reg)
+        if self.asked < math.inf:
+            self.asked = math.inf
+        elif not any(self.floor):
+            return  # all samples are of one size
+        for j in range(len(self.beta)):
+            self.beta[j] = self._first(j, now, now.get(j))
+            self.at(j, now, g.get(j), reg)
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
         """g^j, and η Λ_j^{−1} for the first β_j that fits the sample."""
         xj = now.get(j)
-        if math.isnan(self.beta[j]):
-            self.beta[j] = self._first(j, now, xj)
-        if now.terms >= self.large:
+        if now.terms >= self.asked:
             return gj, self.current(j)
+        rounded = max(ROUNDED, 16 * rounding_unit(xj))
         for _ in range(MOST_TRIALS):
             t, beta = self.current(j), self.beta[j]
             u = reg.prox(j, xj - t * gj, t)
@@ -85,25 +139,27 @@ class Searched(Rated):
             if not length > 0.0:
                 break
             bend, size = now.bend(j, u)
-            if abs(bend) <= ROUNDED * size:
+            if abs(bend) <= rounded * size:
                 break
             bend /= length
             if bend <= SLACK * beta:
                 self.top = max(self.top, beta)
-                self.beta[j] = max(SHRINK * beta, bend, LEAST * self.top)
+                if now.terms >= self.large:
+                    self.floor[j] = bend
+                self.beta[j] = max(SHRINK * beta, bend, self.floor[j], LEAST * self.top)
                 return gj, t
             most = 16.0 * beta  # what is seen far away says little about here
             self.beta[j] = most if math.isnan(bend) else min(max(2.0 * beta, bend), most)
         return gj, self.current(j)
 
     def _first(self, j: int, now: Any, xj: Array) -> float:
-        """The curvature along a step that is short beside x."""
-        grad = now.grad(j)
-        size = norm2(grad)
+        """The curvature along −D_j^{−1} ∇^j f, on a way that is short beside x."""
+        way = now.grad(j) / self.D[j]
+        size = norm2(way)
         if not 0.0 < size < math.inf:
             return 1.0
         short = 1e-4 * (1.0 + math.sqrt(norm2(xj))) / math.sqrt(size)
-        bend = now.bend(j, xj - short * grad)[0] / (short * short * norm2(grad, self.D[j]))
+        bend = now.bend(j, xj - short * way)[0] / (short * short * norm2(way, self.D[j]))
         return bend if 0.0 < bend < math.inf else 1.0
 
     def current(self, j: int) -> Any:
@@ -111,15 +167,16 @@ class Searched(Rated):
         return self.rate / (self.beta[j] * self.D[j])
 
     def metric(self, j: int) -> Any:
-        """Λ_j; before anything was seen, that of the Euclidean norm."""
-        return 1.0 if math.isnan(self.beta[j]) else self.beta[j] * self.D[j]
+        """Λ_j."""
+        return self.beta[j] * self.D[j]
 
     def memory(self) -> dict[str, Any]:
         """Λ_j so far."""
         learnt = {"beta": list(self.beta), "top": self.top, "D": list(self.D)}
-        return super().memory() | learnt
+        return super().memory() | learnt | {"floor": list(self.floor), "asked": self.asked}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from these Λ_j."""
         super().recall(memory)
         self.beta, self.top, self.D = list(memory["beta"]), memory["top"], list(memory["D"])
+        self.floor, self.asked = list(memory["floor"]), memory["asked"]
