@@ -25,6 +25,14 @@ def net(*widths: int, dtype: Any = torch.float64, seed: int = 0) -> nn.Sequentia
     return nn.Sequential(*layers[:-1]).to(dtype)
 
 
+def written(forward: Callable[..., Any], **held: Any) -> nn.Module:
+    """A module with these layers and values, and this forward, which takes it first."""
+    module: nn.Module = type("Written", (nn.Module,), {"forward": forward})()
+    for name, value in held.items():
+        setattr(module, name, value)
+    return module
+
+
 def batch(size: int = 16, seed: int = 0, dtype: Any = torch.float64) -> tuple[Tensor, Tensor]:
     """Rows of six numbers with labels of three classes."""
     generator = torch.Generator().manual_seed(seed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from small_nets import batch, close, net
+from small_nets import batch, close, net, written
 from torch import Tensor, nn
 
 from cyclade import L1
@@ -105,17 +106,13 @@ def test_cyclic_adam_with_a_regulariser_and_variance_reduction() -> None:
 
 @pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
 def test_parameters_without_a_gradient_neither_move_nor_decay() -> None:
-    class Branches(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.a, self.b, self.never = nn.Linear(6, 3), nn.Linear(6, 3), nn.Linear(6, 3)
-
-        def forward(self, x: Tensor, which: bool) -> Tensor:
-            return self.a(x) if which else self.b(x)
-
+    torch.manual_seed(0)
+    branches = written(
+        lambda self, x, which: self.a(x) if which else self.b(x),
+        a=nn.Linear(6, 3), b=nn.Linear(6, 3), never=nn.Linear(6, 3),
+    )  # fmt: skip
     for options in ({}, {"momentum": 0.9}, {"precondition": "adam"}):
-        model, twin = Branches(), Branches()
+        model, twin = copy.deepcopy(branches), copy.deepcopy(branches)
         never = model.never.weight.detach().clone()
         opt = SGD(model, F.cross_entropy, lr=0.01, weight_decay=0.5, **options)
         peer = (

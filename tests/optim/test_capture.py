@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import ALL, RECURSIVE
 from torch import nn
 
-from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim import SCCD, VROCCD
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need CUDA")
 
-ALL = [SCCD, SGD, VROCCD, PAGE, VRCCD]
-RECURSIVE = (VROCCD, PAGE, VRCCD)
 STEPS = 40
 
 

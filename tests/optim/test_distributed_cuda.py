@@ -18,28 +18,15 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from small_nets import ALL, RECURSIVE
+from test_capture import batch, net
 from torch import Tensor, nn
 
-from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim import SCCD, VROCCD
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 
-ALL = [SCCD, SGD, VROCCD, PAGE, VRCCD]
-RECURSIVE = (VROCCD, PAGE, VRCCD)
 SAME = 1e-10
-
-
-def net(norm: bool = False) -> nn.Sequential:
-    torch.manual_seed(0)
-    layers: list[nn.Module] = [nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 20)]
-    layers += [nn.BatchNorm1d(20)] if norm else []
-    return nn.Sequential(*layers, nn.Tanh(), nn.Linear(20, 5)).double().cuda()
-
-
-def batch(size: int, seed: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(size, 3, 8, 8, generator=generator, dtype=torch.float64)
-    return x.cuda(), torch.randint(0, 5, (size,), generator=generator).cuda()
 
 
 def train(

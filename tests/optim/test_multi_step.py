@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import ALL, RECURSIVE
 from torch import Tensor, nn
 
-from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim import PAGE, SCCD, SGD, VROCCD
 from cyclade.optim.capture.graphs import Recorder
 from cyclade.optim.multi_step import MultiStep
 
-RECURSIVE = (VROCCD, PAGE, VRCCD)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason="CUDA graphs need CUDA"))]  # fmt: skip
 DTYPES = {"cpu": torch.float64, "cuda": torch.float32}
@@ -76,7 +76,7 @@ def deterministic() -> Any:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", [{}, {"order": "backward"}, {"precondition": "spectral"},
     {"momentum": 0.9, "order": "forward"}, {"order": [0, 2, 1]}], ids=str)  # fmt: skip
-@pytest.mark.parametrize("cls", [SCCD, SGD, VROCCD, PAGE, VRCCD])
+@pytest.mark.parametrize("cls", ALL)
 def test_several_steps_are_steps(cls: Any, options: dict[str, Any], device: str) -> None:
     if cls in (SGD, PAGE) and options.get("order", "forward") != "forward":
         pytest.skip("one block")

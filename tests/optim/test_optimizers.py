@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from small_nets import ALL, RECURSIVE, batch, close, net, values
+from small_nets import ALL, RECURSIVE, batch, close, net, values, written
 from torch import nn
 
 from cyclade import L1, GroupL2
@@ -310,21 +310,13 @@ def test_spectral_normalisation_as_a_reparametrisation() -> None:
     assert float(norm) == pytest.approx(1.0, abs=0.02)
 
 
-class TwoTowers(nn.Module):
-    """Takes two inputs, and a scale by keyword."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left, self.right, self.top = nn.Linear(6, 4), nn.Linear(3, 4), nn.Linear(4, 3)
-
-    def forward(self, a: Any, b: Any, scale: float = 1.0) -> Any:
-        return self.top(torch.tanh(self.left(a) + scale * self.right(b)))
-
-
 @pytest.mark.parametrize("form", ["tuple", "dict"])
 def test_inputs_may_be_tuples_or_dicts(form: str) -> None:
     torch.manual_seed(0)
-    model = TwoTowers().double()
+    model = written(
+        lambda self, a, b, scale=1.0: self.top(torch.tanh(self.left(a) + scale * self.right(b))),
+        left=nn.Linear(6, 4), right=nn.Linear(3, 4), top=nn.Linear(4, 3),
+    ).double()  # fmt: skip
     plain = copy.deepcopy(model)
     a, y = batch(16)
     b = torch.randn(16, 3, dtype=torch.float64)
@@ -611,16 +603,11 @@ def test_zero_weights_unseen_rows_and_low_precision_are_safe() -> None:
 
 
 def test_two_matrices_of_one_module_have_their_own_norms() -> None:
-    class Two(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a = nn.Parameter(torch.eye(6)[:5].clone())
-            self.b = nn.Parameter(100 * torch.eye(5)[:3])
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.tanh(x @ self.a.T) @ self.b.T
-
-    opt = SCCD(Two().double(), F.cross_entropy, lr=1e-6, precondition="spectral")
+    model = written(
+        lambda self, x: torch.tanh(x @ self.a.T) @ self.b.T,
+        a=nn.Parameter(torch.eye(6)[:5].clone()), b=nn.Parameter(100 * torch.eye(5)[:3]),
+    )  # fmt: skip
+    opt = SCCD(model.double(), F.cross_entropy, lr=1e-6, precondition="spectral")
     opt.step(*batch(8))
     Lambda = opt.runner.steps.metric(0)
     assert float(Lambda[0]) == pytest.approx(1.0, rel=1e-3)
@@ -653,17 +640,12 @@ def test_zero_lr_with_a_regulariser_moves_nothing() -> None:
 
 
 def test_mixed_dtypes_resume_bit_for_bit() -> None:
-    class Mixed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.low, self.high = nn.Linear(6, 5).bfloat16(), nn.Linear(5, 3)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.high(self.low(x.bfloat16()).float())
-
     def make() -> tuple[nn.Module, Any]:
-        model = Mixed()
+        torch.manual_seed(0)
+        model = written(
+            lambda self, x: self.high(self.low(x.bfloat16()).float()),
+            low=nn.Linear(6, 5).bfloat16(), high=nn.Linear(5, 3),
+        )  # fmt: skip
         return model, SGD(model, F.cross_entropy, lr=0.1, momentum=0.9)
 
     model, opt = make()
@@ -679,16 +661,12 @@ def test_mixed_dtypes_resume_bit_for_bit() -> None:
 
 
 def test_tied_modules_may_be_named_and_a_reg_must_find_something() -> None:
-    class Tied(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.emb, self.mid, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
-            self.head.weight = self.emb.weight
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.head(self.mid(self.emb(x)))
-
-    opt = build(SCCD, Tied().double(), blocks=["head", "mid", "emb"])
+    model = written(
+        lambda self, x: self.head(self.mid(self.emb(x))),
+        emb=nn.Linear(6, 6), mid=nn.Linear(6, 6), head=nn.Linear(6, 6),
+    )  # fmt: skip
+    model.head.weight = model.emb.weight
+    opt = build(SCCD, model.double(), blocks=["head", "mid", "emb"])
     assert [block.name for block in opt.net.blocks] == ["emb", "mid", "head"]
     assert opt.net.blocks[2].params == ("head.bias",)
     with pytest.raises(ValueError, match="has no trained weight"):

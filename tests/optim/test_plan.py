@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import LeNet, ResNet18
-from small_nets import close
+from small_nets import close, written
 from torch import nn
 
 from cyclade.optim import SCCD, VROCCD, CostWarning, CutWarning
@@ -70,19 +70,15 @@ def test_two_blocks_cost_at_least_four_thirds() -> None:
 
 
 def test_layers_that_share_a_stage_are_not_taken_for_free() -> None:
-    class Switch(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(5))
-            self.head = nn.Linear(16, 3)
-
-        def forward(self, x: Any) -> Any:
-            for layer in self.layers:
-                x = layer(x) if x.detach().sum() > 0 else -layer(x)
-            return self.head(x)
+    def switch(self: Any, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x) if x.detach().sum() > 0 else -layer(x)
+        return self.head(x)
 
     for budget, blocks in [(None, 2), (3.0, 3), (1.0, 1)]:
-        opt = SCCD(Switch(), F.cross_entropy, lr=0.1, max_overhead=budget)
+        layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(5))
+        model = written(switch, layers=layers, head=nn.Linear(16, 3))
+        opt = SCCD(model, F.cross_entropy, lr=0.1, max_overhead=budget)
         with pytest.warns(CutWarning, match="every block pays for a full pass"):
             opt.step(*batch())
         assert opt.net.m == blocks

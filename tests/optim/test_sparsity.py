@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_nets import written
 from torch import Tensor, nn
 
 from cyclade import GroupL2
@@ -53,22 +54,12 @@ IMAGES = (3, 2, 14, 14)
 def lenet(norm: bool = False) -> nn.Sequential:
     """Conv, pool, conv, pool, flatten, three linear layers."""
     return nn.Sequential(
-        nn.Conv2d(2, 6, 3, bias=not norm),
-        nn.BatchNorm2d(6) if norm else nn.Identity(),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(6, 5, 3),
-        nn.Tanh(),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
-        nn.BatchNorm1d(20) if norm else nn.Dropout(),
-        nn.Linear(20, 9),
-        nn.BatchNorm1d(9, affine=False) if norm else nn.GELU(),
-        nn.Sigmoid(),
-        nn.Linear(9, 8, bias=False),
-        nn.ELU(),
-        nn.Linear(8, 3),
-    )
+        nn.Conv2d(2, 6, 3, bias=not norm), nn.BatchNorm2d(6) if norm else nn.Identity(),
+        nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 5, 3), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),
+        nn.BatchNorm1d(20) if norm else nn.Dropout(), nn.Linear(20, 9),
+        nn.BatchNorm1d(9, affine=False) if norm else nn.GELU(), nn.Sigmoid(),
+        nn.Linear(9, 8, bias=False), nn.ELU(), nn.Linear(8, 3),
+    )  # fmt: skip
 
 
 def prepared(model: nn.Module, seed: int = 0, dead: float = 0.4) -> nn.Module:
@@ -264,23 +255,11 @@ def test_functional_forms(name: str) -> None:
 
 
 MODULES = [
-    nn.ReLU(True),
-    nn.LeakyReLU(0.1),
-    nn.Tanh(),
-    nn.Sigmoid(),
-    nn.GELU(),
-    nn.SiLU(),
-    nn.ELU(),
-    nn.Dropout(),
-    nn.Dropout2d(),
-    nn.Identity(),
-    nn.MaxPool2d(2, 1),
-    nn.MaxPool2d(2, 1, dilation=2),
-    nn.AvgPool2d(2, 1),
-    nn.AvgPool2d(3, 2, ceil_mode=True),
+    nn.ReLU(True), nn.LeakyReLU(0.1), nn.Tanh(), nn.Sigmoid(), nn.GELU(), nn.SiLU(), nn.ELU(),
+    nn.Dropout(), nn.Dropout2d(), nn.Identity(), nn.MaxPool2d(2, 1), nn.AdaptiveMaxPool2d(6),
+    nn.MaxPool2d(2, 1, dilation=2), nn.AvgPool2d(2, 1), nn.AvgPool2d(3, 2, ceil_mode=True),
     nn.AdaptiveAvgPool2d(6),
-    nn.AdaptiveMaxPool2d(6),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
@@ -457,67 +436,34 @@ def test_pooling_that_spoils_constants(average: Callable[[Tensor], Tensor]) -> N
     assert model.conv1.out_channels == 4
 
 
-class Skip(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.relu(self.a(x))
-        return self.c(x + torch.relu(self.b(x)))
+def linear(forward: Callable[..., Tensor]) -> Callable[[], nn.Module]:
+    """Three layers a, b, c of width 5."""
+    return lambda: written(forward, a=nn.Linear(5, 5), b=nn.Linear(5, 5), c=nn.Linear(5, 5))
 
 
-class Called(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(5, 5), nn.Linear(5, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b(torch.relu(self.a(torch.relu(self.a(x)))))
+def skip(self: Any, x: Tensor) -> Tensor:
+    x = torch.relu(self.a(x))
+    return self.c(x + torch.relu(self.b(x)))
 
 
-class Bare(Called):
-    """Reads a weight without a call."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b(torch.relu(self.a(x))) + self.a.weight.sum()
+def hidden(self: Any, x: Tensor) -> Tensor:
+    y = self.a(x)
+    return torch.cat([y, self.c(y)], dim=1)
 
 
-class Hidden(Called):
-    """Returns the hidden values, too."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.a(x)
-        return torch.cat([hidden, self.b(hidden)], dim=1)
+def auxiliary(self: Any, x: Tensor) -> Tensor:
+    y = self.a(x)
+    return self.c(y) + y if self.training else self.c(y)
 
 
-class Auxiliary(Called):
-    """In training mode the hidden values are used twice."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.a(x)
-        if self.training:
-            return self.b(hidden) + hidden
-        return self.b(hidden)
+def width(self: Any, x: Tensor) -> Tensor:
+    y = self.a(x)
+    return self.c(y) / y.shape[1]
 
 
-class Noisy(Called):
-    """Dropout even in eval mode."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        torch.manual_seed(0)
-        return self.b(F.dropout(self.a(x), 0.5))
-
-
-class Softmax(Called):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b(self.a(x).softmax(-1))
-
-
-class Width(Called):
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.a(x)
-        return self.b(hidden) / hidden.shape[1]
+def noisy(self: Any, x: Tensor) -> Tensor:
+    torch.manual_seed(0)
+    return self.c(F.dropout(self.a(x), 0.5))
 
 
 def tied() -> nn.Module:
@@ -526,15 +472,9 @@ def tied() -> nn.Module:
     return layers
 
 
-def hooked() -> nn.Module:
+def hooked(k: int) -> nn.Module:
     model = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 5))
-    model[0].register_forward_hook(lambda module, args, output: output.roll(1, -1))
-    return model
-
-
-def hooked_between() -> nn.Module:
-    model = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 5))
-    model[1].register_forward_hook(lambda module, args, output: output.roll(1, -1))
+    model[k].register_forward_hook(lambda module, args, output: output.roll(1, -1))
     return model
 
 
@@ -549,17 +489,26 @@ def weight_normed() -> nn.Module:
 
 
 UNTOUCHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "skip": (Skip, "several users"),
-    "called twice": (Called, "it is called 2 times"),
-    "bare": (Bare, "read without calling it"),
-    "hidden": (Hidden, "several users"),
-    "auxiliary": (Auxiliary, "in training mode its values have several users"),
-    "noisy": (Noisy, "drops at random even in eval mode"),
-    "softmax": (Softmax, "softmax is not known to act on each channel alone"),
-    "width": (Width, "several users"),
+    "skip": (linear(skip), "several users"),
+    "called twice": (
+        linear(lambda self, x: self.c(torch.relu(self.a(torch.relu(self.a(x)))))),
+        "it is called 2 times",
+    ),
+    "bare": (
+        linear(lambda self, x: self.c(torch.relu(self.a(x))) + self.a.weight.sum()),
+        "read without calling it",
+    ),
+    "hidden": (linear(hidden), "several users"),
+    "auxiliary": (linear(auxiliary), "in training mode its values have several users"),
+    "noisy": (linear(noisy), "drops at random even in eval mode"),
+    "softmax": (
+        linear(lambda self, x: self.c(self.a(x).softmax(-1))),
+        "softmax is not known to act on each channel alone",
+    ),
+    "width": (linear(width), "several users"),
     "tied": (tied, "shared with another module"),
-    "hooked": (hooked, "forward hooks"),
-    "hooked between": (hooked_between, "forward hooks"),
+    "hooked": (lambda: hooked(0), "forward hooks"),
+    "hooked between": (lambda: hooked(1), "forward hooks"),
     "same norm": (same_norm, "it is called 2 times"),
     "weight norm": (weight_normed, "ParametrizedLinear, not a plain layer"),
     "norm of the batch": (
@@ -646,16 +595,11 @@ def test_left_alone_on_images(name: str) -> None:
 
 
 def test_a_module_may_be_named_like_a_method() -> None:
-    class Named(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.size, self.b = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 5)
+    def forward(self: Any, x: Tensor) -> Tensor:
+        x = self.a(x)
+        return self.b(x) + self.size(x)
 
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.a(x)
-            return self.b(x) + self.size(x)
-
-    model = prepared(Named())
+    model = prepared(written(forward, a=nn.Linear(5, 5), size=nn.Linear(5, 5), b=nn.Linear(5, 5)))
     assert difference(model, inputs(4, 5)) == 0.0
     assert model.a.out_features == 5
 
@@ -706,29 +650,27 @@ def test_other_precisions() -> None:
 
 
 def test_optional_arguments_take_their_defaults() -> None:
-    class Optional(Called):
-        def forward(
-            self, x: Tensor, y: Tensor | None = None, *, mode: str = "sum", scale: bool = False
-        ) -> Tensor:
-            x = self.b(torch.relu(self.a(x)))
-            if scale:
-                x = x * 2
-            return x if y is None else x + y
+    def forward(
+        self: Any, x: Tensor, y: Tensor | None = None, *, mode: str = "sum", scale: bool = False
+    ) -> Tensor:
+        x = self.c(torch.relu(self.a(x)))
+        if scale:
+            x = x * 2
+        return x if y is None else x + y
 
-    model = prepared(Optional())
+    model = prepared(linear(forward)())
     assert difference(model, inputs(4, 5)) <= 1e-12
     assert model.a.out_features < 5
 
 
 def test_models_that_cannot_be_traced() -> None:
-    class Switch(Called):
-        def forward(self, x: Tensor) -> Tensor:
-            self.last = x
-            x = self.a(x)
-            return self.b(x if x.sum() > 0 else -x)
+    def forward(self: Any, x: Tensor) -> Tensor:
+        self.last = x
+        x = self.a(x)
+        return self.c(x if x.sum() > 0 else -x)
 
-    model = Switch()
-    with pytest.raises(ValueError, match=r"torch\.fx cannot trace Switch in eval mode.*prune subm"):
+    model = linear(forward)()
+    with pytest.raises(ValueError, match=r"cannot trace Written in eval mode.*prune subm"):
         prune(model)
     assert model.training
     assert not hasattr(model, "last")  # tracing leaves nothing behind
@@ -780,16 +722,13 @@ def test_dropping_a_live_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     assert difference(model, inputs(8, 4)) > 1e-2
 
 
-def test_forgetting_the_constants_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "_fold", lambda *args: None)
-    assert difference(prepared(lenet()), inputs(*IMAGES)) > 1e-3
-
-
-def test_folding_over_padding_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "_pads_with_zeros", lambda layer: False)
-    assert difference(padded(), inputs(*IMAGES)) > 1e-3
-
-
-def test_skipping_the_normalisation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "_normalise", lambda norm, value: value)
-    assert difference(prepared(lenet(True)), inputs(*IMAGES)) > 1e-3
+@pytest.mark.parametrize(("name", "broken", "make"), [
+    ("_fold", lambda *args: None, lambda: prepared(lenet())),
+    ("_pads_with_zeros", lambda layer: False, padded),
+    ("_normalise", lambda norm, value: value, lambda: prepared(lenet(True))),
+], ids=["constants", "padding", "normalisation"])  # fmt: skip
+def test_what_is_forgotten_is_seen(
+    name: str, broken: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, name, broken)
+    assert difference(make(), inputs(*IMAGES)) > 1e-3

@@ -13,6 +13,7 @@ import models
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import written
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD
@@ -171,15 +172,10 @@ def test_dropout_flags_in_function_calls_follow_the_mode() -> None:
 
 
 def test_other_stages_in_another_mode_are_an_error() -> None:
-    class Auxiliary(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.b(self.a(x)) if self.training else self.a(x)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.b(self.a(x)) if self.training else self.a(x)
-
-    model = Auxiliary()
+    model = written(forward, a=nn.Linear(3, 3), b=nn.Linear(3, 3))
     chain = cut(model)
     model.eval()
     with pytest.raises(ValueError, match=r"other stages .* \['a'\] instead of \['a', 'b'\]"):
@@ -253,17 +249,13 @@ def test_export_is_cut_anew_for_other_shapes() -> None:
 
 
 def test_gradients_switched_off_inside_go_to_export() -> None:
-    class Teacher(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+    def forward(self: Any, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = torch.tanh(self.a(x))
+        return self.b(self.a(x)) * y
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            with torch.no_grad():
-                y = torch.tanh(self.a(x))
-            return self.b(self.a(x)) * y
-
-    model, inputs = Teacher().double(), Inputs((torch.randn(4, 6, dtype=torch.double),))
+    model = written(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6)).double()
+    inputs = Inputs((torch.randn(4, 6, dtype=torch.double),))
     with pytest.warns(CutWarning, match="switches gradients off"):
         cut(model)
     chain = cut(model, example=inputs)
@@ -276,19 +268,12 @@ def test_gradients_switched_off_inside_go_to_export() -> None:
 
 
 def test_tracing_leaves_the_model_alone() -> None:
-    class Recorder(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a = nn.Linear(6, 6)
-            self.seen: list[object] = []
-            self.last: object = None
+    def forward(self: Any, x: Tensor) -> Tensor:
+        self.last = self.a(x)
+        self.seen.append(self.last)
+        return self.last + torch.zeros(6)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.last = self.a(x)
-            self.seen.append(self.last)
-            return self.last + torch.zeros(6)
-
-    model = Recorder()
+    model = written(forward, a=nn.Linear(6, 6), seen=[], last=None)
     verify(cut(model), rows())
     assert model.last is None
     assert model.seen == []
@@ -298,16 +283,13 @@ def test_tracing_leaves_the_model_alone() -> None:
 def test_outputs_of_other_types() -> None:
     Pair = collections.namedtuple("Pair", "left right")
 
-    class Structured(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a = nn.Linear(6, 6)
+    def forward(self: Any, x: Tensor, flag: bool = False) -> object:
+        return [Pair(self.a(x), (None, 3)), {"w": self.a.weight, "flag": flag}]
 
-        def forward(self, x: torch.Tensor, flag: bool = False) -> object:
-            y = self.a(x)
-            return [Pair(y, (None, 3)), {"w": self.a.weight, "flag": flag}]
-
-    model, inputs = Structured(), Inputs((torch.randn(4, 6),), {"flag": True})
+    model, inputs = (
+        written(forward, a=nn.Linear(6, 6)),
+        Inputs((torch.randn(4, 6),), {"flag": True}),
+    )
     out = cut(model).output(run(cut(model), inputs))
     pair, rest = out
     assert type(pair) is Pair
@@ -335,16 +317,10 @@ def test_envs_are_not_mixed_up() -> None:
 
 
 def test_plain_attributes_are_not_frozen_into_the_stages() -> None:
-    class Scaled(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a = nn.Linear(6, 6)
-            self.temperature = 1.0
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.a(x) / self.temperature
-
-    model, inputs = Scaled(), rows()
+    model = written(
+        lambda self, x: self.a(x) / self.temperature, a=nn.Linear(6, 6), temperature=1.0
+    )
+    inputs = rows()
     chain = cut(model)
     for temperature in (1.0, 0.5, 1.0):
         model.temperature = temperature
@@ -391,20 +367,12 @@ def test_compiled_stages() -> None:
 # ---------------------------------------------------------------- cut on the first batch, as found
 
 
-class Resized(nn.Module):
-    """A `torch.Size` that crosses a stage."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Conv2d(1, 2, 3), nn.Conv2d(2, 3, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
+def test_a_size_may_cross_a_stage() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
         size = x.shape[-2:]
         return F.interpolate(self.b(torch.relu(self.a(x))), size=size)
 
-
-def test_a_size_may_cross_a_stage() -> None:
-    chain = cut(Resized())
+    chain = cut(written(forward, a=nn.Conv2d(1, 2, 3), b=nn.Conv2d(2, 3, 3)))
     assert [stage.name for stage in chain.stages] == ["a", "b"]
     verify(chain, Inputs((torch.randn(2, 1, 8, 8),)))
 
@@ -416,21 +384,14 @@ class Cache:
         self.keys = keys
 
 
-class Cached(nn.Module):
-    """Returns a cache object, and branches in a way that only export follows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 3)
-
-    def forward(self, x: Tensor) -> dict[str, Any]:
+def test_outputs_with_objects_are_cut_on_the_first_batch() -> None:
+    def forward(self: Any, x: Tensor) -> dict[str, Any]:  # a branch that only export follows
         hidden = self.a(x) if x.shape[0] > 1 else -self.a(x)
         return {"scores": self.b(torch.tanh(hidden)), "cache": Cache(hidden)}
 
-
-def test_outputs_with_objects_are_cut_on_the_first_batch() -> None:
     x, y = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
-    opt = SCCD(Cached(), lambda out, y: F.cross_entropy(out["scores"], y), lr=0.1)
+    model = written(forward, a=nn.Linear(6, 5), b=nn.Linear(5, 3))
+    opt = SCCD(model, lambda out, y: F.cross_entropy(out["scores"], y), lr=0.1)
     opt.step(x, y)
     assert opt.net.chain.how == "export"
     assert [stage.name for stage in opt.net.chain.stages] == ["a", "b"]
@@ -457,26 +418,21 @@ def test_compiled_models_are_unwrapped() -> None:
 
 
 def test_sparse_gradients_and_complex_parameters() -> None:
-    class Wave(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.w = nn.Parameter(torch.randn(6, 4, dtype=torch.cfloat))
-            self.head = nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head((x.to(torch.cfloat) @ self.w).abs())
-
+    torch.manual_seed(0)
+    wave = written(
+        lambda self, x: self.head((x.to(torch.cfloat) @ self.w).abs()),
+        w=nn.Parameter(torch.randn(6, 4, dtype=torch.cfloat)), head=nn.Linear(4, 3),
+    )  # fmt: skip
     x, y = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
-    opt = SCCD(Wave(), F.cross_entropy, lr=0.1, blocks="layers")
+    opt = SCCD(wave, F.cross_entropy, lr=0.1, blocks="layers")
     first = float(opt.step(x, y))
     for _ in range(20):
         last = float(opt.step(x, y))
     assert last < first
     with pytest.raises(ValueError, match="w is complex, for which precondition='adam' is not"):
-        SCCD(Wave(), F.cross_entropy, precondition="adam")
+        SCCD(wave, F.cross_entropy, precondition="adam")
     with pytest.raises(ValueError, match="mixes complex and real parameters: give blocks="):
-        SGD(Wave(), F.cross_entropy)
+        SGD(wave, F.cross_entropy)
     ids = torch.randint(0, 10, (4, 5))
     for options in ({}, {"precondition": "adam"}):
         torch.manual_seed(0)
@@ -497,19 +453,12 @@ def test_sharded_modules_are_refused() -> None:
         cut(nn.Sequential(sharded(3, 2)))
 
 
-class Sized(nn.Module):
+def sized(self: Any, x: Tensor) -> Tensor:
     """Asks for its number of rows: for a range, which an export hands over, and for evenness."""
-
-    def __init__(self, *, even: bool) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.a, self.b, self.even = nn.Linear(6, 5), nn.Linear(5, 3), even
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.a(x) if x.shape[0] > 3 else -self.a(x)
-        if self.even and x.shape[0] % 2 == 0:
-            hidden = 2 * hidden
-        return self.b(torch.tanh(hidden))
+    hidden = self.a(x) if x.shape[0] > 3 else -self.a(x)
+    if self.even and x.shape[0] % 2 == 0:
+        hidden = 2 * hidden
+    return self.b(torch.tanh(hidden))
 
 
 @pytest.mark.parametrize(("even", "exports"), [(False, 2), (True, 3)])
@@ -524,7 +473,7 @@ def test_other_sizes_share_an_export_where_that_is_proved(
         return export(model, args, *rest, **options)
 
     monkeypatch.setattr(torch.export, "export", counted)
-    model = Sized(even=even)
+    model = written(sized, a=nn.Linear(6, 5), b=nn.Linear(5, 3), even=even)
     twin = copy.deepcopy(model)
     opt = SGD(model, F.cross_entropy, lr=0.1)
     for n in (8, 12, 5, 7, 2, 8, 5, 2):

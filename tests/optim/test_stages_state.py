@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import models
 import pytest
 import torch
 import torch.fx
 import torch.nn.functional as F
+from small_nets import written
 from test_stages_cut import images, rows, run, words_and_targets
 from torch import Tensor, nn
 
@@ -85,15 +87,8 @@ def test_statistics_move_once(how: str, momentum: float | None) -> None:
 
 
 def test_a_norm_used_twice_moves_twice() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.BatchNorm1d(6)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.norm(torch.tanh(self.norm(x)) + x)
-
-    model, inputs = Twice(), rows()
+    model = written(lambda self, x: self.norm(torch.tanh(self.norm(x)) + x), norm=nn.BatchNorm1d(6))
+    inputs = rows()
     twin = copy.deepcopy(model)
     chain = cut(model)
     assert [s.name for s in chain.stages] == ["norm", "norm@2"]
@@ -167,26 +162,20 @@ def test_masks_repeat_and_the_generator_moves_once(case: str) -> None:
 
 
 def test_random_functions_are_seen() -> None:
-    class Noisy(nn.Module):
-        def __init__(self, kind: str) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
-            self.kind = kind
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.a(x)
-            if self.kind == "like":
-                x = x + torch.randn_like(x)
-            elif self.kind == "factory":
-                x = x + torch.randn(6)
-            elif self.kind == "method":
-                x = x * torch.full_like(x, 0.5).bernoulli()
-            elif self.kind == "off":
-                x = F.dropout(x, 0.5, training=False)
-            return self.b(x)
+    def forward(self: Any, x: Tensor) -> Tensor:
+        x = self.a(x)
+        if self.kind == "like":
+            x = x + torch.randn_like(x)
+        elif self.kind == "factory":
+            x = x + torch.randn(6)
+        elif self.kind == "method":
+            x = x * torch.full_like(x, 0.5).bernoulli()
+        elif self.kind == "off":
+            x = F.dropout(x, 0.5, training=False)
+        return self.b(x)
 
     for kind in ("like", "factory", "method", "off"):
-        chain = cut(Noisy(kind))
+        chain = cut(written(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6), kind=kind))
         assert chain.how == "fx"
         assert chain.random == (kind != "off"), kind
         verify(chain, rows())
@@ -200,15 +189,10 @@ torch.fx.wrap("thinned")
 
 
 def test_functions_kept_whole_may_draw() -> None:
-    class Thinned(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.b(thinned(self.a(x), self.training))
-
-    model = Thinned()
+    model = written(
+        lambda self, x: self.b(thinned(self.a(x), self.training)),
+        a=nn.Linear(6, 6), b=nn.Linear(6, 6),
+    )  # fmt: skip
     chain = cut(model)
     assert chain.random
     verify(chain, rows())
@@ -228,17 +212,14 @@ def test_one_replay_serves_one_batch() -> None:
         replay.run(1, env, {})
 
 
-class Remembers(nn.Module):
+def remembers() -> nn.Module:
     """Python state that feeds the output."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = nn.Linear(6, 6)
-        self.calls = 0
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         self.calls += 1
         return self.a(x) / self.calls
+
+    return written(forward, a=nn.Linear(6, 6), calls=0)
 
 
 def refused(model: nn.Module, inputs: Inputs) -> None:
@@ -259,7 +240,7 @@ REFUSED = {
         r"'1' \(LazyLinear\) is not initialised yet",
     ),
     "parallel": (lambda: nn.DataParallel(nn.Linear(6, 6)), r"give the inner \.module"),
-    "python state": (Remembers, r"forward changes calls\): it keeps Python state"),
+    "python state": (remembers, r"forward changes calls\): it keeps Python state"),
 }
 
 
