@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 .PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup \
-  clean docs look dist changes test-recipes test-wheel test-pythons test-lowest bench-quick release-check
+  clean coverage mutants boundscheck bench-benchopt docs look dist changes test-recipes test-wheel \
+  test-pythons test-lowest bench-quick release-check
 
 # The paper's Figure 1 in small: tuned, trained, and a report to open in a browser.
 demo: setup
@@ -44,6 +45,27 @@ check: lint test
 # Twenty times as many random calls, good and bad, as `make test` tries.
 fuzz: setup
 	$(BIN)/python -m pytest -n auto tests/fuzz --hypothesis-profile=fuzz
+
+# Lines and branches that the tests reach. Compiled kernels run outside Python and are left out; their
+# text is compared with slow twins, and `make boundscheck` runs it with every index checked.
+REACHED = tests/test_*.py tests/regularisers tests/files tests/fuzz tests/linear
+coverage: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "coverage>=7.6"
+	rm -rf out/coverage && mkdir -p out/coverage
+	$(BIN)/python -m coverage run --rcfile tests/coverage.ini -m pytest $(REACHED)
+	$(BIN)/python -m coverage combine -q --rcfile tests/coverage.ini
+	$(BIN)/python -m coverage json -q --rcfile tests/coverage.ini -o out/coverage/all.json
+	$(BIN)/python tests/covered.py out/coverage/all.json --csv docs/benchmarks/coverage.csv
+
+# Wrong programs, one change each: the table counts those that no test notices.
+mutants: setup
+	rm -f docs/benchmarks/mutants.csv
+	$(BIN)/python tests/mutants.py --per 60 --csv docs/benchmarks/mutants.csv
+
+# The kernels compiled anew with every index checked.
+boundscheck: setup
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=out/boundscheck $(BIN)/python -m pytest -n auto \
+	  tests/linear/test_kernels_*.py tests/linear/test_*_trajectories.py tests/rows/test_rows_compiled.py
 
 # Plans and pictures of the committed results, and the numbers of the docs from the committed files.
 figures: setup
@@ -114,6 +136,11 @@ bench-linear: setup .venv-bench/.ready .venv-bench-adelie/.ready
 bench-quick: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/quick.py --check $(if $(RECORD),--record)
 
+# benchopt's own benchmarks, with our solvers beside those of others. FOLDER holds the checkouts.
+bench-benchopt: .venv-bench-benchopt/.ready
+	.venv-bench-benchopt/bin/python benchmarks/benchopt/run.py $(FOLDER) \
+	  --csv docs/benchmarks/benchopt.csv
+
 # All that a release must pass, once: out/release-check.md has the outcome.
 release-check: setup
 	$(BIN)/python tests/packaging/release_check.py
@@ -126,7 +153,8 @@ bench-tables: .venv-bench-dask/.ready
 .venv-bench/.ready: benchmarks/linear_peers/requirements.txt
 .venv-bench-adelie/.ready: benchmarks/linear_peers/requirements-adelie.txt
 .venv-bench-dask/.ready: benchmarks/linear_peers/requirements-dask.txt
-.venv-bench/.ready .venv-bench-adelie/.ready .venv-bench-dask/.ready:
+.venv-bench-benchopt/.ready: benchmarks/benchopt/requirements.txt
+.venv-bench/.ready .venv-bench-adelie/.ready .venv-bench-dask/.ready .venv-bench-benchopt/.ready:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
@@ -151,7 +179,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-bench-dask .venv-docs .venv-release \
+	rm -rf $(VENV) .venv-bench .venv-bench-adelie .venv-bench-dask .venv-bench-benchopt .venv-docs .venv-release \
 	  .venv-recipes dist build out \
 	  docs/_build docs/api/generated docs/gallery \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis
