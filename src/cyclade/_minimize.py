@@ -197,33 +197,33 @@ def minimize(
     """
     begun = time.perf_counter()
     arguments.check_flags(accelerate=accelerate, check_grad=check_grad, progress=progress)
-    source = arguments.source(n, stream)
+    source = arguments.as_source(n, stream)
     chosen = as_method(
         method, source is not None, b=b, b_small=b_small, p=p, L=L, eta=eta, order=order,
         accelerate=bool(accelerate),
     )  # fmt: skip
-    limits = arguments.limits(
+    limits = arguments.as_limits(
         stop, None if source is None or chosen.deterministic or math.isinf(source.n) else source.n,
         tol=tol, rtol=rtol, change_tol=change_tol, max_cycles=max_cycles,
         max_samples=max_samples, max_seconds=max_seconds,
     )  # fmt: skip
     given = (jac, block_jac, args)
-    problem = arguments.problem(fun, x0, blocks, reg, chosen, given, source, process_group)
+    problem = arguments.as_problem(fun, x0, blocks, reg, chosen, given, source, process_group)
     sampler = make_sampler(chosen, problem.source, **chosen.batches, searched=searches(chosen))
     turns = _turns(chosen, problem)
     arguments.check_options(chosen, turns, limits, block_min, callback)
-    described = arguments.described(problem, chosen, reg, seed, returns=returns, every=every)
+    described = arguments.description(problem, chosen, reg, seed, returns=returns, every=every)
     agreed, drawn = _over_ranks(problem, described, limits, resume, seed)
     rngs = generator("seed", drawn).spawn(3)  # for the start, the rule, and evaluations
     rule = _rule(returns, chosen, turns, rngs[1])
-    keep = None
+    save = None
     if checkpoint is not None:
         arguments.check_checkpoint(resume, stream)
-        keep = Checkpoint(checkpoint, problem.ranks, problem.x, seed, list(described.values()))
-        resume = keep.load()
+        kept = Checkpoint(checkpoint, problem.ranks, problem.x, seed, list(described.values()))
+        resume, save = kept.load(), kept.save
     sample: Sample = ALL
     if resume is not None:
-        carried = arguments.carried(resume, chosen, problem.x.layout, problem.source, described)
+        carried = arguments.as_carried(resume, chosen, problem.x.layout, problem.source, described)
         sample = carried.evaluation_sample
     elif not math.isfinite(problem.n):
         sample = sampler.large(rngs[2])
@@ -239,7 +239,6 @@ def minimize(
     if isinstance(setup.reg, BlockMinimiser):
         setup.reg.x = carried.state.x
     carried.wall += time.perf_counter() - begun
-    save = None if keep is None else keep.save
     pace = arguments.looks(every, chosen, sampler, carried.state.sample_rng)
     return _result(Runner(setup, carried, limits, pace, callback, progress, save), problem)
 
@@ -251,7 +250,7 @@ def _over_ranks(
     if problem.ranks is None:
         return list, seed
     said = described | vars(limits) | {"resume": resume is not None}
-    problem.smooth.oracle, agreed, drawn = arguments.spread(
+    problem.smooth.oracle, agreed, drawn = arguments.over_all_ranks(
         problem.smooth.oracle, problem.ranks, problem.own, said, seed
     )
     return agreed, drawn

@@ -104,9 +104,8 @@ class _CountingSweep:
         The second is the size of the terms that the first is a difference of.
         """
         self._counts.hvps += self._size * self._shares[j]
-        own = getattr(self._sweep, "bend", None)
-        if own is not None:
-            found: tuple[float, float] = own(j, u)
+        if hasattr(self._sweep, "bend"):
+            found: tuple[float, float] = self._sweep.bend(j, u)
             return found
         here, move = self._sweep.grad(j), u - self.get(j)
         turned = self._sweep.trial_grad(j, u) - here

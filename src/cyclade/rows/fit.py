@@ -38,7 +38,7 @@ from cyclade.rows.setup import (
     small_batch,
 )
 from cyclade.rows.tuning import TUNING
-from cyclade.run.arguments import carried as as_carried
+from cyclade.run.arguments import as_carried
 from cyclade.run.result import Report
 from cyclade.run.runner import Carried, Runner
 from cyclade.run.stopping import EveryCycles, EverySamples, Limits

@@ -60,7 +60,7 @@ EPOCHS = 300  # as many component gradients as 300 times all terms
 MOST_TERMS = int(np.iinfo(np.int64).max)
 
 
-def source(n: Any, stream: Any) -> Source | None:
+def as_source(n: Any, stream: Any) -> Source | None:
     """Where samples come from: a finite sum, a stream, or None for f as a whole."""
     if n is not None and stream is not None:
         raise ValueError("give n= (a finite sum) or stream= (samples without end), not both")
@@ -77,7 +77,7 @@ def source(n: Any, stream: Any) -> Source | None:
     return FiniteSum(int(n))
 
 
-def sharded(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:
+def terms_of_all_ranks(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:
     """The ranks that hold the terms of a sum, and the sum of all of them."""
     if n is None:
         raise ValueError("process_group needs n=, the number of terms that this rank holds")
@@ -88,7 +88,7 @@ def sharded(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:
     return ranks, FiniteSum(sum(int(row[0]) for row in ranks.rows([float(n)])))
 
 
-def spread(
+def over_all_ranks(
     oracle: Any, ranks: Any, n: Any, said: dict[str, Any], seed: Any
 ) -> tuple[Any, Callable[[list[float]], list[float]], np.random.Generator]:
     """The oracle over all terms; what makes numbers alike on all ranks; the first rank's seed."""
@@ -120,23 +120,25 @@ class Problem:
         return 1.0 if self.source is None else self.source.n
 
 
-def problem(
+def as_problem(
     fun: Any, x0: Any, blocks: Any, reg: Any, method: Method, derivatives: tuple[Any, Any, Any],
     source: Source | None, process_group: Any,
 ) -> Problem:  # fmt: skip
     """From what the user gives; `derivatives` are jac, block_jac and args."""
     ranks, own = None, source
     if process_group is not None:
-        ranks, source = sharded(process_group, None if own is None else own.n, x0)
+        ranks, source = terms_of_all_ranks(process_group, None if own is None else own.n, x0)
     user = Layout.of(x0, blocks)
     regs = per_block(reg, user.m, names=user.names, shapes=user.block_shapes)
-    layout, regs = joined(user, regs, x0) if method.one_block else (user, regs)
+    layout, regs = as_one_block(user, regs, x0) if method.one_block else (user, regs)
     x = layout.point(x0)
     smooth = smooth_part(fun, *derivatives, x, user, own, method.one_block, method.order)
     return Problem(x, user, regs, smooth, source, ranks, 1.0 if own is None else own.n)
 
 
-def described(found: Problem, method: Method, reg: Any, seed: Any, **others: Any) -> dict[str, Any]:
+def description(
+    found: Problem, method: Method, reg: Any, seed: Any, **others: Any
+) -> dict[str, Any]:
     """A run by name: what must be the same on all ranks, and when it is resumed."""
     # Objects that make steps hold what a run has seen: their class has to do.
     plain = (int, float, str, list, tuple, dict, np.ndarray)
@@ -183,7 +185,7 @@ def check_options(
         )
 
 
-def joined(user: Layout, regs: PerBlock, x0: Any) -> tuple[Layout, PerBlock]:
+def as_one_block(user: Layout, regs: PerBlock, x0: Any) -> tuple[Layout, PerBlock]:
     """One block that is all of x, with the regularisers of the user's blocks on its parts."""
     if user.m == 1:
         return user, regs
@@ -296,7 +298,7 @@ def _with(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
     return (lambda *a: fun(*a, *args)) if args else fun
 
 
-def limits(stop: Any, n: float | None, **given: Any) -> Limits:
+def as_limits(stop: Any, n: float | None, **given: Any) -> Limits:
     """When to stop, by keywords or by an object.
 
     The default limit is `EPOCHS` passes where n terms are sampled, else `CYCLES`.
@@ -387,7 +389,7 @@ def _check_gradient_at_x0(oracle: Any, x: Point, sample: Sample, gradient: list[
             raise ValueError(f"{what} is not the gradient of fun{where}: at x0, {found.evidence}")
 
 
-def carried(
+def as_carried(
     resume: Any, method: Method, layout: Layout, source: Source | None,
     described: dict[str, Any] | None = None,
 ) -> Carried:  # fmt: skip

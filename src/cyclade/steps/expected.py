@@ -17,6 +17,7 @@ import numpy as np
 from cyclade._arrays import Array, norm2, random_like, rounding_unit
 from cyclade.blocks import Point
 from cyclade.sampling.samplers import Batched, Sample, Source, StreamEnded
+from cyclade.steps.base import as_schedule
 from cyclade.steps.fixed import Fixed
 from cyclade.theory import max_eta
 
@@ -62,8 +63,9 @@ class Estimated(Fixed):
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on with these estimates."""
-        self.__init__(memory["L"], memory["curvature"], memory["eta"])  # type: ignore[misc]
         super().recall(memory)
+        self.Lambda, self.curvature = list(memory["L"]), list(memory["curvature"])
+        self.eta, self.estimate = as_schedule(memory["eta"]), memory["eta"]
 
 
 def estimated_steps(
