@@ -184,7 +184,7 @@ def test_alphas_are_one_list():
         linear.Lasso().path(X, Y, alphas=[[1.0, 0.5]])
 
 
-@pytest.mark.parametrize("kind", ["object", "category", "dates", "zones", "periods"])
+@pytest.mark.parametrize("kind", ["object", "dates", "zones", "periods"])
 def test_a_column_of_text_or_dates_is_named(kind):
     pandas = pytest.importorskip("pandas")
     dates = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
     from cyclade.linear.estimators.base import LinearModel
     from cyclade.linear.estimators.cross_validated import CrossValidated
     from cyclade.linear.estimators.fitted import CoefficientPath
+    from cyclade.linear.estimators.frames import FrameEncoder
     from cyclade.linear.estimators.generalized import (
         GeneralizedLinear,
         GeneralizedLinearClassifier,
@@ -73,7 +74,8 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
 
 __all__ = [
     "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression", "CoxRegressionCV",
-    "CrossValidated", "ElasticNet", "ElasticNetCV", "GammaRegressor", "GammaRegressorCV",
+    "CrossValidated", "ElasticNet", "ElasticNetCV", "FrameEncoder", "GammaRegressor",
+    "GammaRegressorCV",
     "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
     "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV", "Inference", "Lasso", "LassoCV",
     "LinearModel", "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",

@@ -130,6 +130,8 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
     >>> as_groups(["b", "a", "b"], 3, None)
     [[1], [0, 2]]
     """
+    if isinstance(groups, str) and groups == "columns" and names is not None:
+        groups = [str(name).partition("=")[0] for name in names]
     accepted = f"one size, sizes that add up to {p}, {p} labels or lists of features"
     require(isinstance(groups, Integral) or np.iterable(groups), "groups", groups, accepted)
     groups = list(groups.values()) if isinstance(groups, Mapping) else groups
@@ -153,11 +155,25 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
 
 def named(groups: Any, names: Array) -> Any:
     """Lists of features with names turned into numbers."""
-    number = {name: j for j, name in enumerate(names)}
+    known = by_name(names)
     for feature in (feature for group in groups for feature in group if isinstance(feature, str)):
-        if feature not in number:
+        if feature not in known:
             raise ValueError(f"groups: X has no feature named {feature!r}")
-    return [[number.get(feature, feature) for feature in group] for group in groups]
+    return [[j for feature in group for j in known.get(feature, [feature])] for group in groups]
+
+
+def by_name(names: Any) -> dict[str, list[int]]:
+    """The features with each name, and under the name of a categorical column all its levels.
+
+    >>> by_name(["age", "region=north", "region=south"])["region"]
+    [1, 2]
+    """
+    found: dict[str, list[int]] = {name: [j] for j, name in enumerate(names)}
+    for j, name in enumerate(names):
+        column, level, _ = str(name).partition("=")
+        if level and [j] != found.get(column):
+            found.setdefault(column, []).append(j)
+    return found
 
 
 def numbers(name: str, values: Any, dtype: Any) -> Array:

@@ -26,6 +26,7 @@ OTHERS = {
     "cox": "concordance survival",
     "statistics.deviances": "d2_score deviance residuals",
     "statistics.intervals": "Inference inference",
+    "estimators.frames": "FrameEncoder",
     "plots": "CVDisplay PathDisplay plot_cv plot_path",
 }
 MODULES = {

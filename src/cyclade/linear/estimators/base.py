@@ -35,6 +35,7 @@ from cyclade.linear.checks import (
 )
 from cyclade.linear.estimators.declare import RegressorMixin
 from cyclade.linear.estimators.fitted import CoefficientPath, FittedModel, text_named
+from cyclade.linear.estimators.frames import encoded
 from cyclade.linear.losses import Array, Loss, SquaredHinge
 from cyclade.linear.penalties import BlockPenalty, Box
 from cyclade.linear.penalties.scalar import weighted
@@ -130,6 +131,12 @@ class LinearModel(FittedModel):
     ] = None
     tol: Tolerance = 1e-6
     max_iter: Annotated[int, "Largest number of passes."] = 100_000
+    formula: Annotated[
+        Any,
+        "str",
+        "What the columns of the fit are made of, where X is a dataframe: as in "
+        '"age + C(region) + age:income", in the grammar of formulaic; see `FrameEncoder`.',
+    ] = None
     relaxed: Annotated[
         bool,
         "Whether the features that the penalty selects are fitted again without it, as in the "
@@ -321,25 +328,31 @@ class LinearModel(FittedModel):
         for name in ("fit_intercept", "standardize", "relaxed", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
         if in_chunks(X):
+            if self.formula is not None:
+                raise ValueError("formula must be None for tables in chunks")
             data: Data = chunked("estimators").table_data(self, X, y, sample_weight, offset)
             return data
         X, y = self._validated(X, y, accept_sparse=("csr", "csc"))
         # In float64 whatever X is: rounded as X is, a y far from zero would lose what X explains.
         weights = check_weights(sample_weight, X.shape[0], np.float64)
-        encoded, weights = self._encode(y, weights)
+        targets, weights = self._encode(y, weights)
         self._scale = 1.0
         if self.standardize:  # an unpenalised intercept makes up for columns that are not centred
             from sklearn.preprocessing import StandardScaler
 
             scaler = StandardScaler(with_mean=False).fit(X, sample_weight=weights)
             X, self._scale = scaler.transform(X), scaler.scale_
-        return self._checked(X, y, encoded, weights, offset)
+        return self._checked(X, y, targets, weights, offset)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
         several = self.__sklearn_tags__().target_tags.multi_output
         dtypes = (np.float64, np.float32)
         with text_named(X):
+            X = encoded(self, X, options.get("reset", True))
+            if hasattr(self, "encoder_"):  # whose matrix has no names to compare
+                self.__dict__.pop("feature_names_in_", None)
             X, y = validate_data(self, X, y, dtype=dtypes, multi_output=several, **options)
+        self._name_features()
         return X, y
 
     def _checked(self, X: Any, given: Array, y: Array, weights: Any, offset: Any) -> Data:

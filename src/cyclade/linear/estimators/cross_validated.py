@@ -321,6 +321,7 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
     path = CoefficientPath.of(grid, results, model._shape)
     fitted, scorer = copy.copy(model), check_scoring(model, scoring=model.scoring)
     vars(fitted)["_own_offset"] = outside.offset  # scorers call predict with nothing but X
+    vars(fitted).pop("feature_names_in_", None)  # which X has lost
     weights = {} if outside.sample_weight is None else {"sample_weight": outside.sample_weight}
     scores = []
     for k in range(len(grid)):

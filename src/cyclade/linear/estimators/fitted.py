@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from cyclade.linear import Certificate
 from cyclade.linear.checks import check_offset, chunked, in_chunks
 from cyclade.linear.estimators.declare import Declared
+from cyclade.linear.estimators.frames import encoded, is_categorical
 from cyclade.linear.losses import Array
 from cyclade.linear.results import worst
 
@@ -32,6 +33,8 @@ def text_named(X: Any) -> Iterator[None]:
         for name in getattr(X, "columns", ()):
             try:
                 column = X[name]
+                if is_categorical(column):
+                    continue
                 dtype = getattr(column, "dtype", None)
                 if getattr(dtype, "kind", np.asarray(column).dtype.kind) in ("m", "M"):
                     raise TypeError("it holds dates")  # which alone would pass as numbers
@@ -39,7 +42,7 @@ def text_named(X: Any) -> Iterator[None]:
             except (ValueError, TypeError):
                 raise ValueError(
                     f"X: its entries must be real numbers; encode or drop column {name!r} "
-                    f"(OneHotEncoder, get_dummies): {error}"
+                    f"(astype('category'), OneHotEncoder): {error}"
                 ) from error
         raise
 
@@ -72,6 +75,12 @@ class FittedModel(Declared):
     feature_names_in_: Annotated[
         Array, "array of str", "Names of the columns, where X had any."
     ] = field(init=False)
+    encoder_: Annotated[
+        Any,
+        "FrameEncoder",
+        "What encoded X, where that was a dataframe with categorical columns or a formula was "
+        "given. Names and numbers of features are then those of the encoded columns.",
+    ] = field(init=False)
 
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
@@ -82,14 +91,23 @@ class FittedModel(Declared):
             tables.describe(self, X, reset=False)
             z = tables.table_predictions(X, dense(self.coef_).T, self.intercept_)
             return shifted(z, offset)
+        options: Any = {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
         with text_named(X):
-            X = validate_data(
-                self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
-            )
+            if hasattr(self, "encoder_"):  # names are of what it makes
+                X = check_array(encoded(self, X, reset=False), **options)
+                if X.shape[1] != self.n_features_in_:
+                    raise ValueError(f"X: must be a dataframe, or {self.n_features_in_} columns")
+            else:
+                X = validate_data(self, X, reset=False, **options)
         z = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         if sparse.issparse(self.coef_) and np.ndim(self.intercept_) == 0:
             z = np.ravel(z)  # sparse coefficients always have two dimensions
         return shifted(np.asarray(z + self.intercept_), offset)
+
+    def _name_features(self) -> None:
+        """Names of the encoded columns are those of the features."""
+        if hasattr(self, "encoder_"):
+            self.feature_names_in_ = self.encoder_.get_feature_names_out()
 
     def _offset_for_score(self, offset: Any) -> Any:
         """The offset that `score` was given; ValueError where the fit had one and it has none."""

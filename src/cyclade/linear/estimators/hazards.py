@@ -15,6 +15,7 @@ from cyclade.linear.cox import Cox, as_survival, concordance
 from cyclade.linear.estimators.base import Data, Encoded, LinearModel, Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.fitted import text_named
+from cyclade.linear.estimators.frames import encoded
 from cyclade.linear.estimators.generalized import GroupsText, named_penalty
 from cyclade.linear.estimators.least_squares import L1Ratio
 from cyclade.linear.losses import Array, Loss
@@ -83,7 +84,9 @@ class CoxRegression(Regressor, Single):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         with text_named(X):
+            X = encoded(self, X, options.get("reset", True))
             X = validate_data(self, X, dtype=(np.float64, np.float32), **options)
+        self._name_features()
         y = as_survival(y)
         check_consistent_length(X, y)
         if not y["event"].any():

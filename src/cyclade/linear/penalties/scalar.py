@@ -13,6 +13,7 @@ import numpy as np
 
 from cyclade._checks import above, as_float, fraction, non_negative
 from cyclade._deprecation import renamed
+from cyclade.linear.checks import by_name
 from cyclade.linear.penalties import formulas
 from cyclade.regularisers.elementwise import bounds
 
@@ -152,12 +153,12 @@ def weighted(penalty: Any, weights: Any, p: int, names: Any = None) -> Any:
         owner = type(penalty).__name__
         raise ValueError(f"penalty_weights must be None: {owner} lacks weighted(weights)")
     if isinstance(weights, Mapping):
-        known = {} if names is None else {name: j for j, name in enumerate(names)}
+        known = {} if names is None else by_name(names)
         full = np.ones(p)
         for name, weight in weights.items():
             if name not in known and not (isinstance(name, int) and 0 <= name < p):
                 raise ValueError(f"penalty_weights: X has no feature {name!r}")
-            full[known.get(name, name)] = as_float(weight)
+            full[known.get(name, [name])] = as_float(weight)
         weights = full
     weights = nonnegative_vector("weighted", "penalty_weights", weights)
     blocks = len(penalty.blocks(p)) if hasattr(penalty, "blocks") else p
