@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import small_nets
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from small_nets import batch, written
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -67,15 +69,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def net(seed: int = 0) -> nn.Sequential:
-    torch.manual_seed(seed)
-    layers = [nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)]
-    return nn.Sequential(*layers).double()
-
-
-def batch(size: int, seed: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(size, 6, generator=generator, dtype=torch.float64)
-    return x, torch.randint(0, 3, (size,), generator=generator)
+    return small_nets.net(6, 5, 4, 3, seed=seed)
 
 
 def size_of(name: str, k: int) -> int:
@@ -130,21 +124,14 @@ def cases() -> dict[str, tuple[str, dict[str, Any]]]:
     found["SCCD, a loss that adds up"] = ("SCCD", {"loss_fn": nn.CrossEntropyLoss(reduction="sum")})
     for name in ("SCCD", "VRO-CCD"):
         found[f"{name}, norms over all ranks"] = (name, {"make": normed, "order": "backward"})
-    found["SCCD, one stage"] = ("SCCD", {"make": Untraceable})
-    found["SCCD, bfloat16"] = ("SCCD", {"make": Narrow})
+    found["SCCD, one stage"] = ("SCCD", {"make": untraceable})
+    found["SCCD, bfloat16"] = ("SCCD", {"make": narrow})
     return found
 
 
-class Narrow(nn.Module):
+def narrow() -> nn.Module:
     """Weights in bfloat16, whose loss must not be rounded so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = net().bfloat16()
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x.bfloat16())
-        return out.float()
+    return written(lambda self, x: self.layers(x.bfloat16()).float(), layers=net().bfloat16())
 
 
 class CpuSyncNorm(nn.SyncBatchNorm):
@@ -166,18 +153,13 @@ def normed() -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 5), norm, nn.Tanh(), nn.Linear(5, 3)).double()
 
 
-class Untraceable(nn.Module):
+def untraceable() -> nn.Module:
     """Cannot be cut, so the whole model runs for every block."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = net()
+    def forward(self: Any, x: Tensor) -> Any:
+        return self.layers(x) * (2 if float(x.sum()) == 12345.0 else 1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if float(x.sum()) == 12345.0:
-            return self.layers(x) * 2
-        out: Tensor = self.layers(x)
-        return out
+    return written(forward, layers=net())
 
 
 def close(a: Any, b: Any, tolerance: float = SAME) -> None:
@@ -509,17 +491,11 @@ def an_idle_rank_takes_part() -> None:
 def a_parameter_used_on_one_rank_only() -> None:
     """It moves on all ranks, and decays on all; without any gradient it does neither."""
 
-    class Gate(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.a, self.b = nn.Linear(6, 3), nn.Linear(6, 3)
+    def forward(self: Any, x: Tensor) -> Any:
+        return self.b(x) if float(x.detach().sum()) > 0 else self.a(x)
 
-        def forward(self, x: Tensor) -> Tensor:
-            out: Tensor = self.b(x) if float(x.detach().sum()) > 0 else self.a(x)
-            return out
-
-    model = Gate().double()
+    torch.manual_seed(0)
+    model = written(forward, a=nn.Linear(6, 3), b=nn.Linear(6, 3)).double()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opt = SCCD(model, F.cross_entropy, lr=0.1, momentum=0.9, weight_decay=0.1, blocks=1)

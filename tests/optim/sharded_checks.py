@@ -10,7 +10,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from ranks_worker import batch, raises
+from ranks_worker import raises
+from small_nets import batch
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 

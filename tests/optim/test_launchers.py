@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from test_trainers import lightning_module
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD
@@ -84,26 +85,10 @@ def with_accelerate() -> nn.Module:
 def with_lightning(automatic: bool) -> nn.Module:
     import lightning
 
-    class Module(lightning.LightningModule):  # type: ignore[name-defined,misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.net, self.automatic_optimization = net(), automatic
-
-        def configure_optimizers(self) -> Any:
-            self.opt = SCCD(self.net, F.cross_entropy, lr=LR, blocks="layers")
-            return self.opt
-
-        def training_step(self, batch: Any, index: int) -> Any:
-            x, y = batch
-            if automatic:
-                return F.cross_entropy(self.net(x), y)
-            self.opt.feed(x, y)
-            return self.optimizers().step()
-
-        def train_dataloader(self) -> Any:
-            return torch.utils.data.DataLoader(MyPart(self.global_rank), batch_size=None)
-
-    module = Module()
+    module = lightning_module(lightning, automatic, net())
+    module.train_dataloader = lambda: torch.utils.data.DataLoader(
+        MyPart(module.global_rank), batch_size=None
+    )
     trainer = lightning.Trainer(
         strategy="ddp", devices=2, accelerator="cpu", max_epochs=EPOCHS, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,

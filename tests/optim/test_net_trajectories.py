@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import GPT
-from small_nets import close
+from small_nets import close, written
 from torch import nn
 from twin import Scripted, Twin, greedy
 
@@ -39,55 +39,49 @@ class TinyLeNet(nn.Module):
         return self.fc2(F.relu(self.fc1(x)))
 
 
-class Residual(nn.Module):
+def residual() -> nn.Module:
     """Skip connections around two layers each, with layer norm."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
-        self.norms = nn.ModuleList(nn.LayerNorm(6) for _ in range(3))
-        self.head = nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self: Any, x: torch.Tensor) -> Any:
         for linear, norm in zip(self.inner, self.norms, strict=True):
             x = x + torch.tanh(linear(norm(x)))
         return self.head(x)
 
+    inner = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+    norms = nn.ModuleList(nn.LayerNorm(6) for _ in range(3))
+    return written(forward, inner=inner, norms=norms, head=nn.Linear(6, 3))
 
-class Attention(nn.Module):
+
+def attention() -> nn.Module:
     """Attention written by hand, with a class token."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.token = nn.Parameter(torch.randn(1, 1, 6))
-        self.qkv, self.out, self.head = nn.Linear(6, 18), nn.Linear(6, 6), nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self: Any, x: torch.Tensor) -> Any:
         x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], dim=1)
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         x = x + self.out(F.scaled_dot_product_attention(q, k, v))
         return self.head(x[:, 0])
 
+    token = nn.Parameter(torch.randn(1, 1, 6))
+    qkv, out, head = nn.Linear(6, 18), nn.Linear(6, 6), nn.Linear(6, 3)
+    return written(forward, token=token, qkv=qkv, out=out, head=head)
 
-class Tied(nn.Module):
+
+def tied() -> nn.Module:
     """An autoencoder whose decoder is the encoder's transpose, and a head that reuses a layer."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.encode = nn.Linear(6, 5, bias=False)
-        self.mix = nn.Linear(5, 5)
-        self.head = nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self: Any, x: torch.Tensor) -> Any:
         code = torch.tanh(self.mix(torch.tanh(self.mix(torch.tanh(self.encode(x))))))
         return self.head(F.linear(code, self.encode.weight.t()))
+
+    encode, mix, head = nn.Linear(6, 5, bias=False), nn.Linear(5, 5), nn.Linear(6, 3)
+    return written(forward, encode=encode, mix=mix, head=head)
 
 
 MODELS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "lenet": (TinyLeNet, (1, 10, 10)),
-    "residual": (Residual, (6,)),
-    "attention": (Attention, (4, 6)),
-    "tied": (Tied, (6,)),
+    "residual": (residual, (6,)),
+    "attention": (attention, (4, 6)),
+    "tied": (tied, (6,)),
 }
 
 

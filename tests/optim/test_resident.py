@@ -134,7 +134,7 @@ def test_it_says_what_a_step_costs() -> None:
         ({"visit_steps": 0}, "visit_steps must be a whole number, at least 1"),
         ({"visit_steps": 2.5}, "visit_steps must be a whole number"),
         ({"precondition": "spectral"}, "takes Adam's steps"),
-        ({"reg": object()}, "does not take reg=: leave it out"),
+        ({"reg": "L1"}, "does not take reg=: leave it out"),
         ({"capture": True}, "does not take capture=: leave it out"),
         ({"max_overhead": 1.5}, "max_overhead is for cycles"),
         ({"order": "greedy"}, "order='greedy' compares blocks"),

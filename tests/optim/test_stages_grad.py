@@ -3,58 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import models
 import pytest
 import torch
-from test_stages_cut import dicts, images, rows, words_and_targets
+from small_nets import written
+from test_stages_cut import CASES as CUT
+from test_stages_cut import images, rows, words_and_targets
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Inputs, Replay, cut
 from cyclade.optim.stages.verifying import verify
 
-CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
-    "mlp": (models.mlp, lambda: Inputs((torch.randn(5, 3, 4),))),
-    "lenet": (models.LeNet, lambda: images(32)),
-    "resnet": (lambda: models.ResNet18(3, depth=1), images),
-    "vit": (lambda: models.ViT(depth=1), images),
-    "gpt": (lambda: models.GPT(depth=1), words_and_targets),
-    "reused": (models.Reused, rows),
-    "dict": (models.DictModel, dicts),
-    "shape": (models.ShapeSwitch, rows),
-    "raw": (models.RawAttention, lambda: Inputs((torch.randn(2, 7, 8),))),
-    "lstm": (lambda: Recurrent(), lambda: Inputs((torch.randn(5, 2, 3),))),
-    "in place": (lambda: InPlace(), rows),
-}
 
-
-class Recurrent(nn.Module):
+def recurrent() -> nn.Module:
     """An LSTM, which keeps a second list of its weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(3, 4)
-        self.head = nn.Linear(4, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.lstm(x)[0])
+    return written(
+        lambda self, x: self.head(self.lstm(x)[0]), lstm=nn.LSTM(3, 4), head=nn.Linear(4, 2)
+    )
 
 
-class InPlace(nn.Module):
+def in_place() -> nn.Module:
     """Writes in place to a value that came from another stage, by name and by view."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = nn.Linear(6, 6)
-        self.shift = nn.Parameter(torch.randn(6))
-        self.b = nn.Linear(6, 6)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         x = self.a(x)
         x.add_(self.shift)
         y = self.b(x + 1)
         x.view(-1).mul_(2)
         return y * x
+
+    shift = nn.Parameter(torch.randn(6))
+    return written(forward, a=nn.Linear(6, 6), shift=shift, b=nn.Linear(6, 6))
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
+    **{name: CUT[name][:2] for name in CUT if name not in ("gpt", "dropped")},
+    "resnet": (lambda: models.ResNet18(3, depth=1), images),
+    "lstm": (recurrent, lambda: Inputs((torch.randn(5, 2, 3),))),
+    "in place": (in_place, rows),
+}
 
 
 def double(inputs: Inputs) -> Inputs:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import written
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -278,36 +279,30 @@ class Replaced(DualEncoder):
         return PairOutput(F.cross_entropy(logits, torch.arange(len(a))), logits)
 
 
-class Reentrant(nn.Module):
+def reentrant() -> nn.Module:
     """The old kind of checkpointing, which works with ``backward()`` alone."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+    def forward(self: Any, x: Tensor) -> Any:
+        return self.last(checkpoint(torch.tanh, torch.tanh(self.first(x)), use_reentrant=True))
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.tanh(self.first(x))
-        return self.last(checkpoint(torch.tanh, x, use_reentrant=True))  # type: ignore[no-any-return]
+    return written(forward, first=nn.Linear(6, 6), last=nn.Linear(6, 3))
 
 
-class Stateful(nn.Module):
+def stateful() -> nn.Module:
     """A hidden state that is kept as an attribute from batch to batch."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.cell, self.out = nn.GRUCell(6, 5), nn.Linear(5, 3)
-        self.state: Tensor | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Any:
         h = self.cell(x, self.state)
         self.state = h.detach()
-        return self.out(h)  # type: ignore[no-any-return]
+        return self.out(h)
+
+    return written(forward, cell=nn.GRUCell(6, 5), out=nn.Linear(5, 3), state=None)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "words"),
-    [(Reentrant, RuntimeError, "set use_reentrant=False"),
-     (Stateful, ValueError, "forward changes state.*keeps Python state that no replay can repeat")],
+    [(reentrant, RuntimeError, "set use_reentrant=False"),
+     (stateful, ValueError, "forward changes state.*keeps Python state that no replay can repeat")],
     ids=["reentrant", "stateful"],
 )  # fmt: skip
 def test_what_cannot_be_repeated_is_refused_and_nothing_moves(

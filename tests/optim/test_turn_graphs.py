@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from small_nets import close
+from small_nets import close, written
 from torch import nn
 
 from cyclade.optim import PAGE, SCCD, VROCCD
@@ -27,27 +27,22 @@ def net(device: str) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Tanh(), nn.Linear(20, 5)).to(device, torch.float64)
 
 
-class Skips(nn.Module):
+def skips(device: str) -> nn.Module:
     """A value that passes over several blocks."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
-        self.head = nn.Linear(6, 5)
-
-    def forward(self, x: torch.Tensor) -> Any:
+    def forward(self: Any, x: torch.Tensor) -> Any:
         kept = torch.tanh(self.a(x))
         return self.head(self.c(torch.tanh(self.b(kept))) + kept + x)
 
-
-def skips(device: str) -> nn.Module:
     torch.manual_seed(0)
-    return Skips().to(device, torch.float64)
+    a, b, c = (nn.Linear(6, 6) for _ in range(3))
+    model = written(forward, a=a, b=b, c=c, head=nn.Linear(6, 5))
+    return model.to(device, torch.float64)
 
 
 def batch(model: nn.Module, k: int, device: str) -> Any:
     generator = torch.Generator().manual_seed(k)
-    shape = (16, 6) if isinstance(model, Skips) else (16, 3, 8, 8)
+    shape = (16, 3, 8, 8) if isinstance(model, nn.Sequential) else (16, 6)
     x = torch.randn(*shape, generator=generator, dtype=torch.float64).to(device)
     return x, torch.randint(0, 5, (16,), generator=generator).to(device)
 
