@@ -166,7 +166,11 @@ def solve(
     with checked(Call(X, y, loss, penalty, data, start, *limits)) as (parts, separate):
         kept = kept_at(checkpoint, parts, tol, penalty)
         fits = [part.fit(cold, tol, max_iter, printer(verbose), at) for part, at in kept]
-    return together(fits) if separate else fits[0]
+    found = together(fits) if separate else fits[0]
+    if not getattr(penalty, "on_copies", False):
+        return found
+    working = np.unique(penalty.columns[found.working_set])
+    return replace(found, coef=added_up(found.coef, penalty, X.shape[1]), working_set=working)
 
 
 @renamed(lams="alphas", n_lams="n_alphas", lam_ratio="alpha_ratio", max_passes="max_iter")
@@ -229,7 +233,10 @@ def path(
         lams = check_alphas(alphas)
         kept = kept_at(checkpoint, parts, tol, penalty.scaled(1.0), lams)
         paths = [part.follow(lams, tol, max_iter, printer(verbose), at) for part, at in kept]
-    return paths_together(paths) if separate else paths[0]
+    along = paths_together(paths) if separate else paths[0]
+    if not getattr(penalty, "on_copies", False):
+        return along
+    return replace(along, coefs=added_up(along.coefs, penalty, X.shape[1]))
 
 
 def paths_on_folds(
@@ -459,6 +466,8 @@ def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
         raise TypeError(f"tuning: must be a Tuning or None, got {type(call.tuning).__name__}")
     X, y, loss, penalty, data, start = call[:6]
     tuning = call.tuning or DEFAULT
+    if getattr(penalty, "on_copies", False):
+        X, start = copied(X, penalty, start)
     if in_chunks(X):
         with one_thread(0, tuning):
             yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, start)
@@ -487,6 +496,25 @@ def loaded() -> tuple[Any, Any]:
     from cyclade.linear.problem import as_problems
 
     return as_design, as_problems
+
+
+def copied(X: Any, penalty: Any, start: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    """The columns that a penalty on copies acts on, and a start whose copies add up to it."""
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    columns, (coef, intercept) = penalty.checked(X.shape[1]), start
+    if coef is not None:
+        coef = np.asarray(coef, np.float64)[columns] / np.bincount(columns)[columns]
+    if in_chunks(X):
+        return chunked("estimators").some_columns(X, columns), (coef, intercept)
+    X = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
+    return X[:, columns], (coef, intercept)
+
+
+def added_up(coef: Array, penalty: Any, p: int) -> Array:
+    """Coefficients of features from those of their copies."""
+    out = np.zeros((p, *coef.shape[1:]), coef.dtype)
+    np.add.at(out, penalty.columns, coef)
+    return out
 
 
 def softer_than(problem: Problem) -> list[Loss]:

@@ -17,7 +17,7 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Layout, Point
 from cyclade.blocks.reading import cuts
-from cyclade.linear.penalties import BlockPenalty, Slope
+from cyclade.linear.penalties import BlockPenalty, OverlappingGroups, Slope
 from cyclade.rows.sweep import LinearSweep, Rows
 from cyclade.sampling.samplers import ALL, Sample, StreamBatch
 
@@ -242,10 +242,17 @@ class Compiled(Separable):
 
 def by_blocks(penalty: Any, features: Features, *, fast: bool = False) -> Separable:
     """The penalty by the blocks of `features`; `fast` compiles the loops of scalar penalties."""
-    if isinstance(penalty, Slope):
-        raise TypeError("penalty: Slope joins all coordinates, so blocks cannot move one by one")
+    refuse_joined(penalty)
     compiled = fast and not isinstance(penalty, BlockPenalty)
     return (Compiled if compiled else Separable)(penalty, features)
+
+
+def refuse_joined(penalty: Any) -> None:
+    """Raise TypeError for penalties that do not fall apart into blocks of columns of X."""
+    if isinstance(penalty, Slope):
+        raise TypeError("penalty: Slope joins all coordinates, so blocks cannot move one by one")
+    if isinstance(penalty, OverlappingGroups):
+        raise TypeError("penalty: OverlappingGroups needs copies of columns: use solve")
 
 
 def _groups(penalty: BlockPenalty, features: Features) -> list[list[tuple[int, Any, int]]]:

@@ -22,7 +22,7 @@ from cyclade.linear.working_set import scale_of_distance
 from cyclade.methods import Method
 from cyclade.oracles.counting import Counting
 from cyclade.rows.kernels import distinct
-from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks
+from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks, refuse_joined
 from cyclade.rows.steps import RowSearch, RowSteps
 from cyclade.rows.sweep import Rows
 from cyclade.rows.tuning import TUNING
@@ -93,6 +93,7 @@ class Model:
 
 def default_blocks(penalty: Any, p: int, X: Any = None) -> Any:
     """Runs of columns with about equally many entries of X; for groups, sets of whole groups."""
+    refuse_joined(penalty)
     if not isinstance(penalty, BlockPenalty):
         m = min(TUNING.blocks, p)
         if X is None or m == 1:

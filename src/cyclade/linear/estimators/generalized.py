@@ -12,7 +12,7 @@ from cyclade.linear.estimators.classifier import Classifier
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.losses import Array, Loss, LossLike, LossName
 
-GROUPED = ("group_l2", "sparse_group", "group_mcp", "group_scad")
+GROUPED = ("group_l2", "sparse_group", "group_mcp", "group_scad", "overlapping_groups")
 LossText = Annotated[
     LossName | LossLike,
     "str or Loss",

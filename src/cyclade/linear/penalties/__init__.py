@@ -1,8 +1,8 @@
 """Penalties of linear models: a value, an exact prox and a distance to the subdifferential.
 
 They are scalar (`L1`, `ElasticNet`, `WeightedL1`, `Box` and the nonconvex `MCP`, `SCAD`,
-`LogSum`), act on blocks (`GroupL2`, `SparseGroup`, `Rows`, and the nonconvex `GroupMCP` and
-`GroupSCAD`), or sort all coordinates (`Slope`).
+`LogSum`), act on blocks (`GroupL2`, `SparseGroup`, `Rows`, the nonconvex `GroupMCP` and
+`GroupSCAD`, and `OverlappingGroups`), or sort all coordinates (`Slope`).
 `get` finds them by name.
 
 To add a penalty on single coordinates, touch one file:
@@ -23,11 +23,12 @@ solvers know: its class in `joined` chooses the blocks and their weights.
 
 from __future__ import annotations
 
-from cyclade.linear.penalties import concave_groups, joined, scalar
+from cyclade.linear.penalties import concave_groups, joined, overlapping, scalar
 from cyclade.linear.penalties.concave_groups import *  # noqa: F403
 from cyclade.linear.penalties.joined import *  # noqa: F403
+from cyclade.linear.penalties.overlapping import *  # noqa: F403
 from cyclade.linear.penalties.scalar import *  # noqa: F403
 from cyclade.linear.penalties.scalar import BY_NAME as BY_NAME
 from cyclade.linear.penalties.scalar import is_separable as is_separable
 
-__all__ = [*concave_groups.__all__, *joined.__all__, *scalar.__all__]
+__all__ = [*concave_groups.__all__, *joined.__all__, *overlapping.__all__, *scalar.__all__]
