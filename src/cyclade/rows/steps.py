@@ -34,6 +34,7 @@ class RowSearch(Searched):
         self.features, self.even = features, even
         self.sigma = _sigma(b_small, n)
 
+    every = 1
     slow = Rated.slow  # compiled cycles do not ask large samples
 
     def prepare(self, at_x0: Any) -> None:

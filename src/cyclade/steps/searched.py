@@ -16,6 +16,7 @@ from cyclade.theory import max_eta
 
 SHRINK = 0.97  # Λ_j from one visit of a block to the next, where it may come down
 SLACK = 1.001  # a curvature that does not change is met again to rounding
+CALM = 8
 MOST_TRIALS = 60
 ROUNDED = 1e-10  # a difference of gradients, beside them, that says nothing
 LEAST = 1e-12  # of the largest Λ_j so far: the smallest
@@ -82,6 +83,7 @@ class Searched(Rated):
     """
 
     measured = True  # `metric` is the curvature of f along steps
+    every = 4  # once β_j was not raised for `CALM` visits, samples are asked at each so many
     why_short = "single terms curve so much more than their mean"
 
     def __init__(
@@ -92,6 +94,7 @@ class Searched(Rated):
         self.asked = large  # samples of at least so many terms are not asked
         self.beta, self.floor, self.top = [1.0] * blocks, [0.0] * blocks, 0.0
         self.D: list[Any] = [1.0] * blocks
+        self.calm = [0] * blocks  # visits since β_j was raised
 
     def first_sample(self, n: int, rng: np.random.Generator) -> Any:
         """The terms at x_0 that D_j is measured on, which cost about a pass over all n."""
@@ -129,9 +132,11 @@ class Searched(Rated):
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
         """g^j, and η Λ_j^{−1} for the first β_j that fits the sample."""
         xj = now.get(j)
-        if now.terms >= self.asked:
+        self.calm[j] += 1
+        if now.terms >= self.asked or (self.calm[j] > CALM and self.calm[j] % self.every):
             return gj, self.current(j)
         rounded = max(ROUNDED, 16 * rounding_unit(xj))
+        shrink = SHRINK if self.calm[j] <= CALM else SHRINK**self.every
         for _ in range(MOST_TRIALS):
             t, beta = self.current(j), self.beta[j]
             u = reg.prox(j, xj - t * gj, t)
@@ -146,8 +151,9 @@ class Searched(Rated):
                 self.top = max(self.top, beta)
                 if now.terms >= self.large:
                     self.floor[j] = bend
-                self.beta[j] = max(SHRINK * beta, bend, self.floor[j], LEAST * self.top)
+                self.beta[j] = max(shrink * beta, bend, self.floor[j], LEAST * self.top)
                 return gj, t
+            self.calm[j] = 0
             most = 16.0 * beta  # what is seen far away says little about here
             self.beta[j] = most if math.isnan(bend) else min(max(2.0 * beta, bend), most)
         return gj, self.current(j)
@@ -173,10 +179,16 @@ class Searched(Rated):
     def memory(self) -> dict[str, Any]:
         """Λ_j so far."""
         learnt = {"beta": list(self.beta), "top": self.top, "D": list(self.D)}
-        return super().memory() | learnt | {"floor": list(self.floor), "asked": self.asked}
+        return (
+            super().memory()
+            | learnt
+            | {"floor": list(self.floor), "asked": self.asked}
+            | {"calm": list(self.calm)}
+        )
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from these Λ_j."""
         super().recall(memory)
         self.beta, self.top, self.D = list(memory["beta"]), memory["top"], list(memory["D"])
         self.floor, self.asked = list(memory["floor"]), memory["asked"]
+        self.calm = list(memory["calm"])
