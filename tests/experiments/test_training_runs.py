@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,16 @@ def test_the_learning_rate_follows_a_cosine() -> None:
     assert rate(replace(config, schedule="constant"), 3, 4) == 0.4
 
 
+PLAIN = {"batch": 400, "epochs": 1, "device": "cpu", "lr": 0.02}
+
+
+@cache
+def plain(method: str) -> float:
+    """The loss of a method at the end of such a run without options."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(RunConfig.from_dict({**PLAIN, "method": method}), folder).last.train_loss
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -146,11 +158,9 @@ def test_the_learning_rate_follows_a_cosine() -> None:
     ],
 )
 def test_options_reach_the_optimizer(changes: dict[str, Any], tmp_path: Path) -> None:
-    base = {"batch": 400, "epochs": 1, "device": "cpu", "lr": 0.02}
-    plain = RunConfig.from_dict({**base, "method": changes.get("method", "SCCD")})
-    changed = run(RunConfig.from_dict({**base, **changes}), tmp_path / "changed")
+    changed = run(RunConfig.from_dict({**PLAIN, **changes}), tmp_path)
     assert changed.status == "finished"
-    assert changed.last.train_loss != run(plain, tmp_path / "plain").last.train_loss
+    assert changed.last.train_loss != plain(changes.get("method", "SCCD"))
 
 
 def test_seeds_repeat_and_differ(tmp_path: Path) -> None:

@@ -17,11 +17,18 @@ ALL = [
 ]
 SINGLE = [model for model in ALL if not isinstance(model, linear.CrossValidated)]
 CHOOSING = [model for model in ALL if isinstance(model, linear.CrossValidated)]
-# Few alphas keep the checks of the …CV twins quick; what they check does not depend on it. All
-# choose alpha by the same code, so one of each kind of output is checked here, and every one, with
-# default parameters, by `make test-all`.
-KINDS = (linear.ElasticNetCV, linear.MultiTaskLassoCV, linear.SparseLogisticRegressionCV)
-QUICK = [kind(n_alphas=3, alpha_ratio=0.05, cv=2) for kind in KINDS]
+# Estimators of one kind of target and output differ in a loss or a penalty, which other tests are
+# about. So one of each kind is checked here and every one by `make test-all`; …CV twins here with
+# few alphas, on which nothing here depends.
+KINDS = (
+    linear.Lasso, linear.WeightedLasso, linear.GroupLasso, linear.MultiTaskLasso,
+    linear.RobustRegression, linear.PoissonRegressor, linear.SparseLogisticRegression,
+    linear.SparseSVC, linear.GeneralizedLinearClassifier, linear.CoxRegression,
+    linear.StochasticLinear, linear.StochasticLinearClassifier,
+)  # fmt: skip
+TWINS = (linear.ElasticNetCV, linear.MultiTaskLassoCV, linear.SparseLogisticRegressionCV)
+QUICK = [kind() for kind in KINDS] + [kind(n_alphas=3, alpha_ratio=0.05, cv=2) for kind in TWINS]
+OTHERS = [model for model in ALL if type(model) not in KINDS]
 
 
 def check_manners(estimator, check):
@@ -39,13 +46,13 @@ def test_every_estimator_is_checked():
 
 
 @pytest.mark.filterwarnings("default")
-@parametrize_with_checks(SINGLE + QUICK)
+@parametrize_with_checks(QUICK)
 def test_estimators_keep_the_manners_of_scikit_learn(estimator, check):
     check_manners(estimator, check)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@parametrize_with_checks(CHOOSING)
-def test_twins_keep_them_with_default_parameters(estimator, check):
+@parametrize_with_checks(OTHERS)
+def test_the_others_keep_them_with_default_parameters(estimator, check):
     check_manners(estimator, check)
