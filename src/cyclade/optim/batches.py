@@ -197,7 +197,8 @@ def _counts(
     ignored = _IGNORED if loss_fn in _FUNCTIONS else getattr(loss_fn, "ignore_index", None)
     if ignored is not None and all(t is not None for t in targets):
         classes = getattr(loss_fn, "weight", None)
-        return [_counted(t, ignored, classes) for t in targets if t is not None]
+        kept = [t[t != ignored] for t in targets if t is not None]
+        return [float(t.numel() if classes is None else classes[t].sum()) for t in kept]
     if any(t is not None and bool((t == _IGNORED).any()) for t in targets):
         raise ValueError(
             f"micro-batches with labels {_IGNORED}: how many of them the loss ignores cannot be "
@@ -216,8 +217,3 @@ def _labels(x: Any, y: Any) -> Tensor | None:
     if isinstance(found, Tensor) and not found.is_floating_point() and not found.is_complex():
         return found
     return None
-
-
-def _counted(target: Tensor, ignored: int, classes: Tensor | None) -> float:
-    kept = target[target != ignored]
-    return float(kept.numel() if classes is None else classes[kept].sum())

@@ -15,7 +15,7 @@ from cyclade.optim.blocks.order_lock import LockWatch
 from cyclade.optim.capture.device_numbers import DeviceNumbers
 from cyclade.optim.capture.graphs import Graphs, Recorder, side_stream
 from cyclade.optim.capture.turn_graphs import TurnGraphs
-from cyclade.optim.cycle.closures import ClosureSweep, ModelReplay, ModelSweep
+from cyclade.optim.cycle.closures import ClosureLoss, ModelReplay, ModelSweep
 from cyclade.optim.cycle.lags import OneCycleBehind, put_tape, tape_of
 from cyclade.optim.cycle.prox import NetProx
 from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
@@ -129,18 +129,17 @@ class CycleRunner:
         self.advance_norms()
         if self.options.numbers is not None:
             self.options.numbers.sync()
+        source = ClosureLoss(self.net, self.ranks.closure(closure))
         sign = self.options.sign
-        closure = self.ranks.closure(closure)
         turns = self.turns.next() if self.rule.formed else None
-        now = self.ranks.reduced(
-            ClosureSweep(self.net, self.point, closure, sign=sign), self.net, turns, closure=True
-        )
+        sweep = ModelSweep(self.net, self.point, source, live=True, sign=sign)
+        now = self.ranks.reduced(sweep, self.net, turns, closure=True)
         self._now = self._checked(now, [])
         if not self.rule.formed:
             return self._form(self._now)
         lag = self.lag()
         if not refresh:
-            lag.board(ClosureSweep(self.net, lag.point, closure, sign=sign))
+            lag.board(ModelSweep(self.net, lag.point, source, live=False, sign=sign))
             lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
         self._core(turns, self._now, lag, refresh)
         self._done(self._now.loss)

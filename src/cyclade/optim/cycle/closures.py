@@ -1,4 +1,4 @@
-"""Sweeps of last resort: the whole model, or a user's closure, once for every block."""
+"""The sweep of last resort: the whole model, or a user's closure, once for every block."""
 
 from __future__ import annotations
 
@@ -7,28 +7,38 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cyclade.optim.cycle.sweep import dense
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.preserve import Places, buffers_of, preserved_inputs
 
+Grads = Sequence[Tensor | None]
 
-class _OnTheModel:
-    """A sweep that differentiates with respect to the model's own parameters."""
 
-    def __init__(self, net: Net, point: LivePoint | FlatPoint, sign: float) -> None:
+class ModelSweep:
+    """A sweep that differentiates a loss with respect to the model's own parameters."""
+
+    def __init__(
+        self, net: Net, point: LivePoint | FlatPoint, source: ModelReplay | ClosureLoss, *,
+        live: bool, sign: float = 1.0,
+    ) -> None:  # fmt: skip
         self._net, self._point, self._sign = net, point, sign
+        self._source, self._live = source, live
         self.get, self.set = point.get, point.set
         self.loss: Tensor | None = None  # where the sweep began
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
 
-    def _keep(self, j: int, loss: Tensor, grads: Sequence[Tensor | None]) -> Tensor:
+    def grad(self, j: int) -> Tensor:
+        """∇^j of the loss at this point."""
+        params = self._net.block_parameters(j)
+        with self._standing_here():
+            loss, grads = self._source.gradients(params, self._live)
         if self.loss is None:
             self.loss = loss.detach().reshape(())
         self.unused[j] = {k for k, g in enumerate(grads) if g is None}
-        return dense(grads, self._net.block_parameters(j)).detach() * self._sign
+        return dense(grads, params).detach() * self._sign
 
     @contextmanager
     def _standing_here(self) -> Iterator[None]:
@@ -46,42 +56,35 @@ class _OnTheModel:
                 self._net.parameters[name].data = data
 
 
-class ClosureSweep(_OnTheModel):
-    """One call of the user's closure per block. Slow, always right.
+class ClosureLoss:
+    """The user's closure, called once per block. Slow, always right.
 
-    The closure returns the loss; whether it calls `backward` itself does not matter.
+    It returns the loss; whether it calls `backward` itself does not matter.
     """
 
-    def __init__(
-        self,
-        net: Net,
-        point: LivePoint | FlatPoint,
-        closure: Callable[[], Tensor],
-        *,
-        sign: float = 1.0,
-    ) -> None:
-        super().__init__(net, point, sign)
-        self._closure = closure
+    def __init__(self, net: Net, closure: Callable[[], Tensor]) -> None:
+        self._net, self._closure = net, closure
 
-    def grad(self, j: int) -> Tensor:
-        """∇^j of the closure's loss at this point."""
-        params = self._net.block_parameters(j)
-        with self._standing_here(), torch.enable_grad():
-            for p in self._net.parameters.values():
-                p.grad = None
-            loss = self._closure()
-            if not isinstance(loss, Tensor) or loss.numel() != 1:
-                raise ValueError("the closure must return the loss, a scalar tensor")
-            grads: Sequence[Tensor | None] = [p.grad for p in params]
-            if all(p.grad is None for p in self._net.parameters.values()):
-                if not loss.requires_grad:
-                    raise ValueError(
-                        "the closure's loss has no graph and no .grad was set: nothing to train on"
-                    )
-                grads = torch.autograd.grad(loss.reshape(()), params, allow_unused=True)
-            for p in self._net.parameters.values():
-                p.grad = None
-        return self._keep(j, loss, grads)
+    @torch.enable_grad()
+    def gradients(self, params: list[nn.Parameter], live: bool) -> tuple[Tensor, Grads]:
+        """Its loss, and the gradient in these parameters."""
+        self._forget()
+        loss = self._closure()
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            raise ValueError("the closure must return the loss, a scalar tensor")
+        grads: Grads = [p.grad for p in params]
+        if all(p.grad is None for p in self._net.parameters.values()):
+            if not loss.requires_grad:
+                raise ValueError(
+                    "the closure's loss has no graph and no .grad was set: nothing to train on"
+                )
+            grads = torch.autograd.grad(loss.reshape(()), params, allow_unused=True)
+        self._forget()
+        return loss, grads
+
+    def _forget(self) -> None:
+        for p in self._net.parameters.values():
+            p.grad = None
 
 
 class ModelReplay:
@@ -96,57 +99,34 @@ class ModelReplay:
         self._rng: effects.RngState | None = None
         self._before: Places | None = None  # buffers, once they have moved, as they were
 
-    @contextmanager
-    def loss(self, live: bool) -> Iterator[Tensor]:
-        """The mean loss over the batch, as a function of the model's own parameters."""
-        model = self._net.model
-        parameters = [(self._net.parameters, name) for name in self._net.moving]
-        own = Places([*buffers_of(model), *parameters])
+    def gradients(self, params: list[nn.Parameter], live: bool) -> tuple[Tensor, Grads]:
+        """The mean loss over the batch, and its gradient in these parameters."""
+        net, model = self._net, self._net.model
+        moving = [(net.parameters, name) for name in net.moving]
+        own = Places([*buffers_of(model), *moving])
         self.undo()
+        repeat: Any = nullcontext()
         if self._rng is None:
             self._rng = effects.save_rng(effects.devices_of(list(model.parameters())))
-            repeat: Any = nullcontext()
         else:
             repeat = effects.repeated(self._rng)
         with ExitStack() as stack:
             stack.enter_context(repeat)
             stack.enter_context(torch.enable_grad())
-            for batch in self._batches:
-                stack.enter_context(preserved_inputs(batch.inputs))
             terms = []
             for batch in self._batches:
+                stack.enter_context(preserved_inputs(batch.inputs))
                 output = model(*batch.inputs.args, **batch.inputs.kwargs)
-                terms.append(self._net.loss_of(output, batch) * batch.weight)
-            yield terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+                terms.append(net.loss_of(output, batch) * batch.weight)
+            loss = terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+            grads = torch.autograd.grad(loss, params, allow_unused=True)
         if live and self._before is None:
             self._before = own
-            return
-        own.restore()
+        else:
+            own.restore()
+        return loss, grads
 
     def undo(self) -> None:
         """Put the buffers back as they were before the first call."""
         if self._before is not None:
             self._before.restore()
-
-
-class ModelSweep(_OnTheModel):
-    """One call of the whole model per block: for models that stages do not reproduce."""
-
-    def __init__(
-        self,
-        net: Net,
-        point: LivePoint | FlatPoint,
-        replay: ModelReplay,
-        *,
-        live: bool,
-        sign: float = 1.0,
-    ) -> None:
-        super().__init__(net, point, sign)
-        self._replay, self._live = replay, live
-
-    def grad(self, j: int) -> Tensor:
-        """∇^j of the mean loss over the batch at this point."""
-        params = self._net.block_parameters(j)
-        with self._standing_here(), self._replay.loss(self._live) as loss:
-            grads = torch.autograd.grad(loss, params, allow_unused=True)
-        return self._keep(j, loss, grads)

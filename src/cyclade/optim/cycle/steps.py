@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -138,14 +139,11 @@ class NetSteps:
             gj = gj * _scale(gj, clip)
         if whole is not None:
             # The other blocks' gradients are those last seen: with one block it is torch's rule.
-            norms = [self._norm_of(i) for i in range(self._net.m)]
+            norms = [self._slot(i, "grad_norm", partial(self._scalar, i, 0.0))
+                     for i in range(self._net.m)]  # fmt: skip
             norms[j].copy_(gj.norm())
             gj = gj * (whole / (torch.stack(norms).norm() + 1e-6)).clamp(max=1.0)
         return gj
-
-    def _norm_of(self, j: int) -> Tensor:
-        norm: Tensor = self._slot(j, "grad_norm", lambda: self._scalar(j, 0.0))
-        return norm
 
     def _direction(self, j: int, gj: Tensor, used: Tensor | None) -> Tensor:
         momentum = self._options.shared(j, "momentum")
@@ -218,8 +216,8 @@ class NetSteps:
         for j in range(self._net.m):
             if self._options.shared(j, "precondition") != "curvature":
                 continue
-            L = self._slot(j, "curvature", lambda j=j: self._scalar(j, 1.0))  # type: ignore[misc]
-            v = self._slot(j, "hessian_vector", lambda j=j: self._unit(j))  # type: ignore[misc]
+            L = self._slot(j, "curvature", partial(self._scalar, j, 1.0))
+            v = self._slot(j, "hessian_vector", partial(self._unit, j))
             norm = v.norm()
             for _ in range(iterations):
                 w = sweep.hvp(j, v)

@@ -342,7 +342,7 @@ def _part(
     rewritten = [s for s in reads if s in overwritten and last[s] > k]
     writes = [node for node in group.nodes if last.get(node, -1) > k]
     graph.output(tuple(local[node] for node in (*writes, *rewritten)))
-    body = fx.GraphModule(_root(called, attributes), graph)
+    body = fx.GraphModule({**called, **attributes}, graph)
     slots = [slot for module in called.values() for slot in names.of(module)]
     state, idle = effects.changing(called.values(), names)
     return Part(
@@ -367,11 +367,3 @@ def _randomness(node: fx.Node, traced: Traced) -> int:
         if isinstance(inner, fx.GraphModule):
             found = max(found, *(effects.node_randomness(n, {}) for n in inner.graph.nodes))
     return found
-
-
-def _root(called: dict[str, nn.Module], attributes: dict[str, Any]) -> nn.Module:
-    """A module that holds what the graph of a stage refers to."""
-    root = nn.Module()
-    for name, value in {**called, **attributes}.items():
-        setattr(root, name, value)
-    return root

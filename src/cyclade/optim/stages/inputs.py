@@ -60,16 +60,12 @@ def without_objects(output: Any) -> Any:
     return map_leaves(lambda leaf: leaf if isinstance(leaf, known) else None, output)
 
 
-def _leaf(value: Any) -> Any:
-    return value if type(value) in _STATIC else RUNTIME
-
-
 def signature(inputs: Inputs) -> tuple[Signature, list[Any]]:
     """The signature of a call, and its leaves."""
     if not inputs.kwargs and all(type(a) is Tensor for a in inputs.args):  # as most are
         return _of_tensors(len(inputs.args)), list(inputs.args)
     leaves, spec = pytree.tree_flatten((tuple(inputs.args), dict(inputs.kwargs)))
-    return Signature(spec, tuple(_leaf(v) for v in leaves)), leaves
+    return Signature(spec, tuple(v if type(v) in _STATIC else RUNTIME for v in leaves)), leaves
 
 
 @cache

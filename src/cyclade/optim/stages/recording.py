@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -168,19 +169,12 @@ def trace(model: nn.Module, called: Signature, names: Names) -> Traced:
             if slot is not None:
                 direct[node] = slot
             else:
-                constants[node] = _attribute(model, node.target)
+                constants[node] = attrgetter(node.target)(model)
     modules = {n.target: model.get_submodule(n.target) for n in graph.find_nodes(op="call_module")}
     placeholders = iter(graph.find_nodes(op="placeholder"))
     inputs = [next(placeholders) if leaf is RUNTIME else None for leaf in called.leaves]
     outputs = list(graph.output_node().args[0])  # type: ignore[arg-type]
     return Traced(graph, inputs, direct, constants, modules, outputs, tracer.out_spec)
-
-
-def _attribute(model: nn.Module, path: str) -> Any:
-    value: Any = model
-    for atom in path.split("."):
-        value = getattr(value, atom)
-    return value
 
 
 def _write_back(model: nn.Module, graph: fx.Graph, held: dict[str, dict[str, Any]]) -> None:
