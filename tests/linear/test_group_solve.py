@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cyclade.linear import losses, path, solve
+from cyclade.linear import RowChunks, losses, path, solve
 from cyclade.linear.penalties import (
     L1,
     MCP,
@@ -125,6 +125,28 @@ def test_multinomial(name, sparse):
     fit = check(sp.csc_array(X) if sparse else X, y, "multinomial", penalty, sample_weight=weight)
     assert fit.coef.shape == (12, 3)
     assert fit.intercept.shape == (3,)
+
+
+@pytest.mark.parametrize("name", sorted(set(BLOCK) - {"group with weights"}))
+@pytest.mark.parametrize("loss", ["squared", "huber", "multinomial"])
+@pytest.mark.parametrize("store", [np.asarray, sp.csc_array, RowChunks])
+def test_groups_of_features_over_several_outputs(name, loss, store):
+    X, y = data(4, n=150, T=3)
+    y, penalty = labels(y) if loss == "multinomial" else y, BLOCK[name](0.03)
+    weight = np.random.default_rng(2).random(len(y))
+    fit = solve(store(X), y, loss, penalty, sample_weight=weight, tol=1e-10)
+    assert fit.certificate.reached
+    worst, F = stationarity(X, y, loss, penalty, fit, weight)
+    assert worst <= 1e-5
+    assert fit.objective == pytest.approx(F, rel=1e-9)
+    assert fit.coef.shape == (12, 3)
+
+
+def test_groups_of_one_over_several_outputs_are_rows():
+    X, y = data(4, T=3)
+    found, rows = (path(X, y, "squared", r, n_alphas=5) for r in (GroupL2(1.0, 1), Rows(1.0)))
+    np.testing.assert_allclose(found.alphas, rows.alphas)
+    np.testing.assert_allclose(found.coefs, rows.coefs, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
@@ -366,8 +388,6 @@ def test_passes_are_limited_and_said_so():
 
 def test_refusals():
     X, y = data(14, T=3)
-    with pytest.raises(ValueError, match="GroupL2 is for one output, but there are 3"):
-        solve(X, y, "squared", GroupL2(0.1, GROUPS))
     with pytest.raises(ValueError, match="groups miss feature 4"):
         solve(X, y[:, 0], "squared", GroupL2(0.1, [[0, 1, 2, 3]]))
     with pytest.raises(ValueError, match="intercept: there are 3 outputs, got 2"):

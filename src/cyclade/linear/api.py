@@ -253,7 +253,8 @@ def paths_on_folds(
     data, limits = (sample_weight, offset, fit_intercept), (tol, max_iter, None, precompute)
     with checked(Call(X, y, loss, penalty, data, (None, None), *limits)) as (parts, _):
         problem = parts[0].problem
-        if len(parts) > 1 or not (loss.quadratic and fits.suits(problem, lams.size, tol)):
+        alone = len(parts) == 1 and isinstance(parts[0], FitInMemory)
+        if not (alone and loss.quadratic and fits.suits(problem, lams.size, tol)):
             return None
         return folds.cross_validate(problem, tests, lams, tol, max_iter)
 
@@ -468,6 +469,8 @@ def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
     tuning = call.tuning or DEFAULT
     if getattr(penalty, "on_copies", False):
         X, start = copied(X, penalty, start)
+    if groups_outputs(y, loss, penalty) and not in_chunks(X):
+        X = chunked("chunks").RowChunks(X if hasattr(X, "shape") else np.asarray(X))
     if in_chunks(X):
         with one_thread(0, tuning):
             yield chunked("api").as_parts(X, y, loss, penalty, data, tuning, start)
@@ -496,6 +499,12 @@ def loaded() -> tuple[Any, Any]:
     from cyclade.linear.problem import as_problems
 
     return as_design, as_problems
+
+
+def groups_outputs(y: Any, loss: Loss, penalty: Any) -> bool:
+    """Whether groups of features are joined over several outputs: tables' products know such."""
+    groups = isinstance(penalty, penalties.BlockPenalty) and not isinstance(penalty, penalties.Rows)
+    return groups and (loss.target == "classes" or (np.ndim(y) == 2 and np.shape(y)[1] > 1))
 
 
 def copied(X: Any, penalty: Any, start: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:

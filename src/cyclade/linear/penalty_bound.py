@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cyclade.linear.kernels import columns, group
 from cyclade.linear.kernels.penalties import SHIPPED, compiled_for, numbers_of
 from cyclade.linear.kernels.sorted_l1 import dual_norm, pool, sorted_residuals
-from cyclade.linear.penalties import BlockPenalty, Rows, Slope, formulas
+from cyclade.linear.penalties import BlockPenalty, Slope, formulas
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
@@ -296,11 +296,6 @@ class BoundGroups(BoundBlocks):
     entrywise = False
 
     def __init__(self, penalty: BlockPenalty, p: int, T: int = 1) -> None:
-        if T > 1 and not isinstance(penalty, Rows):
-            raise ValueError(
-                f"penalty: {type(penalty).__name__} is for one output, but there are {T}; "
-                "use Rows or a penalty on single coefficients"
-            )
         self.convex, self.T, self.p = penalty.convex, T, p
         self.columns, starts = penalty.partition(p)  # features, block after block
         self.order = None if bool((self.columns == np.arange(p)).all()) else self.columns

@@ -316,7 +316,6 @@ class GroupLasso(LeastSquares):
         "w_k >= 0; None takes the square roots of the group sizes.",
     ] = None
     positive: Positive = False
-    _multi_output = False
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         names = getattr(self, "feature_names_in_", None)

@@ -223,8 +223,9 @@ class GroupL2(BlockPenalty):
         """
         g0 = np.asarray(g0, dtype=np.float64)
         order, starts = self.partition(len(g0))
-        sizes, weights = np.diff(starts), (1.0 - self.l1_ratio) * self.group_weights(len(g0))
-        size = np.maximum(-g0[order], 0.0) if self.positive else np.abs(g0[order])
+        weights = (1.0 - self.l1_ratio) * self.group_weights(len(g0))
+        g0, starts = g0[order].reshape(-1), starts * (g0.size // len(g0))  # all outputs of a group
+        sizes, size = np.diff(starts), np.maximum(-g0, 0.0) if self.positive else np.abs(g0)
         pulled = (np.maximum.reduceat(size, starts[:-1]) > 0) & (
             (weights > 0) | (self.l1_ratio > 0)
         )
