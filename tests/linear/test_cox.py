@@ -114,11 +114,40 @@ def test_every_form_of_X_gives_the_same_model(form: Any) -> None:
     np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-6)
 
 
-@pytest.mark.parametrize("penalty", ["mcp", penalties.GroupL2(1.0, groups=[[0, 1], [2, 3, 4]])])
-def test_other_penalties(penalty: Any) -> None:
+GROUPS = [[0, 1], [2, 3, 4]]
+MODELS = {
+    "l1": {}, "elastic net": {"l1_ratio": 0.5}, "mcp": {"penalty": "mcp"},
+    "scad": {"penalty": "scad"}, "positive": {"penalty": penalties.L1(1.0, positive=True)},
+    "groups": {"penalty": "group_l2", "groups": GROUPS},
+    "group mcp": {"penalty": "group_mcp", "groups": GROUPS},
+    "sparse groups": {"penalty": penalties.SparseGroup(1.0, 0.5, GROUPS)},
+    "penalty weights": {"penalty_weights": np.array([1.0, 0.5, 2.0, 1.0, 0.0])},
+    "efron": {"ties": "efron"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_penalty_meets_its_optimality_conditions_along_paths(name: str) -> None:
+    """dist(−g, ∂r(x)) with g from differences of the literal likelihood, at every alpha."""
     X, given = draw()
-    model = CoxRegression(0.02, penalty=penalty).fit(X, survival(**given))
-    assert model.certificate_.reached
+    y, options = survival(**given), {**MODELS[name], "tol": 1e-9}
+    model, ones = CoxRegression(**options), np.ones(len(X))
+    path = model.path(X, y, n_alphas=4)
+    data = model._data(X, y, None, None)
+    for alpha, x in zip(path.alphas, path.coefs.T, strict=True):
+        penalty, ties = data.at(float(alpha)), options.get("ties", "breslow")
+        g = [
+            (literal(y, ones, X @ (x + h), ties) - literal(y, ones, X @ (x - h), ties)) / 2e-5
+            for h in 1e-5 * np.eye(5)
+        ]
+        blocks = penalty.blocks(5) if hasattr(penalty, "blocks") else range(5)
+        far = [penalty.distance(x[at], np.array(g)[at], k) for k, at in enumerate(blocks)]
+        assert max(far) < 1e-5
+    free = int(name == "penalty weights")
+    assert np.count_nonzero(np.abs(path.coefs[:, 0]) > 1e-6) == free
+    chosen = CoxRegressionCV(n_alphas=4, cv=2, **MODELS[name]).fit(X, y)
+    assert chosen.certificate_.reached
+    assert chosen.score(X, y) > 0.6
 
 
 def test_cross_validation_scores_the_likelihood_of_the_held_out_rows() -> None:

@@ -61,6 +61,21 @@ def test_weights_go_through_paths_and_cross_validation():
     assert model.fit(X, labels).coef_[0, 0] != 0.0
 
 
+def test_adaptive_and_relaxed_fits_take_weights():
+    X, y = data("real", n=80)
+    w = np.r_[0.0, 2.0, np.ones(6)]
+    adaptive = linear.WeightedLasso(0.1, penalty_weights=w, **TIGHT).fit(X, y)
+    plain = linear.WeightedLasso(0.1, weights=w * adaptive.weights_, **TIGHT).fit(X, y)
+    np.testing.assert_allclose(adaptive.coef_, plain.coef_, atol=1e-8)
+    chosen = linear.WeightedLassoCV(n_alphas=5, cv=3, penalty_weights=w).fit(X, y)
+    assert chosen.coef_[0] != 0.0
+    relaxed = linear.Lasso(0.3, penalty_weights=w, relaxed=True, **TIGHT).fit(X, y)
+    on = np.flatnonzero(relaxed.coef_)
+    best = np.linalg.lstsq(np.column_stack([X[:, on], np.ones(80)]), y)[0]
+    assert 0 in on
+    np.testing.assert_allclose(relaxed.coef_[on], best[:-1], atol=1e-6)
+
+
 def test_weights_by_names():
     X, y = data("real")
     frame = pd.DataFrame(X, columns=list("abcdefgh"))
