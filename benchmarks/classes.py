@@ -46,10 +46,10 @@ def data(name: str, folder: Path | None) -> tuple[Any, Any]:
 
     if name == "news20":
         from linear_peers.kinds import tfidf
-        from linear_peers.problems import _npz
+        from linear_peers.problems import npz
 
         assert folder is not None
-        X, y = _npz(folder / "news20_counts.npz")
+        X, y = npz(folder / "news20_counts.npz")
         X = tfidf(X).tocsc()
         return X[:, np.diff(X.indptr) > 0], y.astype(float)
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)

@@ -6,9 +6,8 @@
 
 Sixty seeded least-squares problems: correlated, tall, wide and text-like designs, with λ from
 λ_max/3 to λ_max/100. Columns are scaled to mean square 1. Both solvers start at zero and stop at
-the same distance to stationarity; F is computed here. "same" is within 1 %. Without skglm the other
-side is a literal cyclic descent (`literal_descent`), from zero and from the lasso's solution, of
-which the lower counts. With `--no-hops` our fit does without its hops to other λ and back.
+the same distance to stationarity; F is computed here. "same" is within 1 %. With `--no-hops` our
+fit does without its hops to other λ and back.
 """
 
 from __future__ import annotations
@@ -105,32 +104,6 @@ def skglm_fit(problem: Problem, name: str) -> Any:
     return solver.solve(X, problem.y, Quadratic(), penalty)[0]
 
 
-def literal_descent(problem: Problem, name: str) -> Any:
-    """Exact cyclic steps in the order of the columns, from zero and from the lasso's solution."""
-    X = problem.X.toarray() if sp.issparse(problem.X) else problem.X
-    penalty, lasso = problem.penalty(name), penalties.L1(problem.lam)
-    starts = [np.zeros(X.shape[1]), _descend(X, problem.y, lasso, np.zeros(X.shape[1]))]
-    ends = [_descend(X, problem.y, penalty, start) for start in starts]
-    return min(ends, key=lambda x: problem.objective(x, penalty))
-
-
-def _descend(X: Any, y: Any, penalty: Any, x: Any) -> Any:
-    n, x, residual = len(y), x.copy(), y - X @ x
-    curvature = (X * X).sum(axis=0) / n
-    for _ in range(2_000):
-        largest = 0.0
-        for j in range(x.size):
-            L = curvature[j]
-            new = penalty.prox(x[j] + (X[:, j] @ residual) / (n * L), 1.0 / L, j)
-            if new != x[j]:
-                residual -= (new - x[j]) * X[:, j]
-                largest = max(largest, abs(new - x[j]) * L)
-                x[j] = new
-        if largest <= TOLERANCE * penalty.lam:
-            break
-    return x
-
-
 def compare(name: str, seeds: range, us: Any, peer: Any, every: bool) -> dict[str, Any]:
     """Print how often ours ends lower, same and higher, and where it is higher."""
     counts: Counter[str] = Counter()
@@ -166,24 +139,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the seed of the first problem")
     parser.add_argument("--no-hops", action="store_true", help="ours without hops to other λ")
     parser.add_argument("--every", action="store_true", help="a line for every problem")
-    parser.add_argument("--literal", action="store_true", help="against the literal descent")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # skglm warns where it stops early; F is compared anyway
     us: Any = partial(ours, tuning=Tuning(hops=())) if arguments.no_hops else ours
-    peer: Any = literal_descent
-    if not arguments.literal:
-        try:
-            import skglm  # noqa: F401
-
-            peer = skglm_fit
-        except ImportError:
-            print("skglm is not installed: the other side is a literal descent")
     rows = []
     for name in arguments.penalties:
         for seed in (0, 3):  # compiled before the clock runs
-            us(make(seed), name), peer(make(seed), name)
+            us(make(seed), name), skglm_fit(make(seed), name)
         seeds = range(arguments.first, arguments.first + arguments.problems)
-        rows.append(compare(name, seeds, us, peer, arguments.every))
+        rows.append(compare(name, seeds, us, skglm_fit, arguments.every))
     write_csv(arguments.csv, rows)
 
 

@@ -32,11 +32,13 @@ from typing import Any
 
 import numpy as np
 from rich.progress import track
+from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1
 from cyclade.experiments.report.figures import smaller
 from cyclade.problems import LogisticRegression
+from linear_peers.problems import npz
 from measuring import command_line
 from tables import table, write_csv
 
@@ -290,37 +292,17 @@ def main() -> None:
 
 
 def _load(name: str, data_dir: Path | None) -> tuple[Any, Any]:
-    """(A, y) with labels ±1."""
+    """(A, y) with labels ±1: of digits even (1) against odd (−1), else the larger label becomes 1.
+
+    Digits are standardised, and constant pixels are dropped.
+    """
     if name == "digits":
-        return _digits()
+        X, digit = load_digits(return_X_y=True)
+        X = X[:, X.std(axis=0) > 0]
+        return (X - X.mean(axis=0)) / X.std(axis=0), np.where(digit % 2 == 0, 1.0, -1.0)
     if data_dir is None:
         raise SystemExit(f"{name} needs --data-dir, a folder that holds {name}.npz")
-    path = data_dir / f"{name}.npz"
-    if not path.exists():
-        raise SystemExit(f"{path} does not exist")
-    return _stored(path)
-
-
-def _digits() -> tuple[Any, Any]:
-    """Even (1) against odd (−1) digits; standardised, constant pixels dropped."""
-    from sklearn.datasets import load_digits
-
-    X, digit = load_digits(return_X_y=True)
-    X = X[:, X.std(axis=0) > 0]
-    return (X - X.mean(axis=0)) / X.std(axis=0), np.where(digit % 2 == 0, 1.0, -1.0)
-
-
-def _stored(path: Path) -> tuple[Any, Any]:
-    """A file with `y`, and `X` or the arrays of a CSR matrix; the larger label becomes 1."""
-    with np.load(path) as z:
-        labels = np.asarray(z["y"])
-        if "X" in z:
-            X: Any = z["X"].astype(float)
-        else:
-            from scipy.sparse import csr_matrix
-
-            parts = z["data"].astype(float), z["indices"].astype(np.int32), z["indptr"]
-            X = csr_matrix(parts, shape=tuple(z["shape"]))
+    X, labels = npz(data_dir / f"{name}.npz")
     return X, np.where(labels == labels.max(), 1.0, -1.0)
 
 

@@ -237,7 +237,7 @@ def table(name: str, folder: Path, pair: Any = None) -> tuple[Any, Any]:
     """(X, y) of a real table, y = ±1; of `pair` two of its classes, by number, alone."""
     path = folder / f"{name}.npz"
     if path.exists():
-        X, labels = _npz(path)
+        X, labels = npz(path)
     else:
         X, labels = _svmlight(name, folder)
     classes = np.unique(labels)
@@ -254,7 +254,8 @@ def table(name: str, folder: Path, pair: Any = None) -> tuple[Any, Any]:
     return X[:, np.diff(X.indptr) > 0], y
 
 
-def _npz(path: Path) -> tuple[Any, Any]:
+def npz(path: Path) -> tuple[Any, Any]:
+    """X and the labels of a stored table."""
     with np.load(path) as z:
         if "tr_indptr" in z:
             ends = z["tr_indptr"].astype(np.int64)
