@@ -21,7 +21,10 @@ spec.loader.exec_module(structure)
 
 # Parts with constants of their own: kernels (compile time), formulas of losses and penalties, other
 # methods and front ends.
-APART = ("kernels", "losses", "penalties", "estimators", "plots", "numerics", "limits")
+APART = (
+    "kernels", "losses", "penalties", "estimators", "plots", "numerics", "limits",
+    "statistics", "best_subset", "graphical",  # beside the engine
+)  # fmt: skip
 # What a fit walks through, besides its estimator, loss, penalty and kernels.
 SHARED = {
     "api", "threads", "problem", "penalty_bound", "loss_at", "state", "results", "working_set",

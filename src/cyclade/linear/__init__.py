@@ -19,6 +19,7 @@ from cyclade.linear.results import Certificate, PathResult, Solution
 if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing else does
     from cyclade.linear.cox import concordance, survival
     from cyclade.linear.estimators.base import LinearModel
+    from cyclade.linear.estimators.covariance import GraphicalLasso, GraphicalLassoCV
     from cyclade.linear.estimators.cross_validated import CrossValidated
     from cyclade.linear.estimators.fitted import CoefficientPath
     from cyclade.linear.estimators.frames import FrameEncoder
@@ -68,25 +69,37 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
         RobustRegressionCV,
     )
     from cyclade.linear.estimators.square_root import SqrtLasso, SqrtLassoCV
+    from cyclade.linear.estimators.subset import BestSubset
+    from cyclade.linear.graphical import GraphicalSolution, graphical_lasso
     from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
+    from cyclade.linear.statistics.criteria import select
     from cyclade.linear.statistics.deviances import d2_score, deviance, residuals
     from cyclade.linear.statistics.intervals import Inference, inference
+    from cyclade.linear.statistics.knockoffs import (
+        KnockoffSelection,
+        fixed_knockoffs,
+        gaussian_knockoffs,
+        knockoff_filter,
+    )
+    from cyclade.linear.statistics.stability import StabilitySelection, stability_selection
 
 __all__ = [
-    "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression", "CoxRegressionCV",
+    "BestSubset", "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression", "CoxRegressionCV",
     "CrossValidated", "ElasticNet", "ElasticNetCV", "FrameEncoder", "GammaRegressor",
-    "GammaRegressorCV",
-    "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
-    "GeneralizedLinearClassifierCV", "GroupLasso", "GroupLassoCV", "Inference", "Lasso", "LassoCV",
+    "GammaRegressorCV", "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
+    "GeneralizedLinearClassifierCV", "GraphicalLasso", "GraphicalLassoCV", "GraphicalSolution",
+    "GroupLasso", "GroupLassoCV", "Inference", "KnockoffSelection", "Lasso", "LassoCV",
     "LinearModel", "LogSumRegression", "LogSumRegressionCV", "MCPRegression", "MCPRegressionCV",
     "MultiTaskLasso", "MultiTaskLassoCV", "PathDisplay", "PathResult", "PoissonRegressor",
     "PoissonRegressorCV", "QuantileRegression", "QuantileRegressionCV", "RobustRegression",
     "RobustRegressionCV", "RowChunks", "SCADRegression", "SCADRegressionCV", "SlopeRegression",
     "SlopeRegressionCV", "Solution", "SparseGroupLasso", "SparseGroupLassoCV",
     "SparseLogisticRegression", "SparseLogisticRegressionCV", "SparseSVC", "SparseSVCCV",
-    "SqrtLasso", "SqrtLassoCV", "StochasticLinear", "StochasticLinearClassifier", "WeightedLasso",
-    "WeightedLassoCV", "concordance", "d2_score", "deviance", "inference", "path", "plot_cv",
-    "plot_path", "residuals", "solve", "survival",
+    "SqrtLasso", "SqrtLassoCV", "StabilitySelection", "StochasticLinear",
+    "StochasticLinearClassifier", "WeightedLasso", "WeightedLassoCV", "concordance", "d2_score",
+    "deviance", "fixed_knockoffs", "gaussian_knockoffs", "graphical_lasso", "inference",
+    "knockoff_filter", "path", "plot_cv", "plot_path", "residuals", "select", "solve",
+    "stability_selection", "survival",
 ]  # fmt: skip
 
 

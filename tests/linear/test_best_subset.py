@@ -1,0 +1,124 @@
+"""Best subsets against all subsets, least squares and rules of exchange by definition."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from cyclade.linear import BestSubset, select
+from cyclade.linear.best_subset import Support
+from cyclade.linear.statistics.criteria import cost_of_features
+
+
+def draw(n=60, p=12, seed=0, rho=0.7, k=4):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + rho * rng.standard_normal((n, 1))
+    X[:, 1:] += rho * X[:, :-1]
+    return X, 2.0 + X[:, :k] @ np.resize([1.0, -1.0], k) + rng.standard_normal(n)
+
+
+def rest(X, y, members):
+    """½ mean squared residual of least squares on some columns."""
+    D = np.c_[np.ones(len(y)), X[:, list(members)]]
+    u = y - D @ np.linalg.lstsq(D, y, rcond=None)[0]
+    return 0.5 * np.mean(u**2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 999), size=st.integers(1, 5), rho=st.floats(0.0, 0.9))
+def test_no_exchange_lowers_F(seed, size, rho):
+    X, y = draw(seed=seed, rho=rho)
+    model = BestSubset(size).fit(X, y)
+    on = np.flatnonzero(model.coef_)
+    assert len(on) == size == model.size_
+    assert model.objective_ == pytest.approx(rest(X, y, on), rel=1e-9)
+    assert np.mean((y - model.predict(X)) ** 2) / 2 == pytest.approx(model.objective_, rel=1e-9)
+    for out in on:
+        for j in set(range(12)) - set(on):
+            assert rest(X, y, (set(on) - {out}) | {j}) >= model.objective_ * (1 - 1e-6)
+
+
+def test_most_are_the_best_of_all_subsets():
+    missed = 0
+    for seed in range(20):
+        X, y = draw(seed=seed, p=9)
+        fits = BestSubset(5).fit(X, y).objective_path_
+        for k in range(6):
+            least = min(rest(X, y, some) for some in combinations(range(9), k))
+            assert fits[k] >= least * (1 - 1e-9)
+            missed += fits[k] > least * (1 + 1e-9)
+    assert missed <= 6  # of 120
+
+
+def test_updates_are_least_squares_anew():
+    X, y = draw()
+    X, y = X - X.mean(axis=0), y - y.mean()
+    G, q = X.T @ X, X.T @ y
+    support = Support(lambda j: G[j], q, np.diag(G).copy(), float(y @ y))
+    for j in (3, 0, 7, 5):
+        support.add(j)
+    support.remove(1)
+    support.add(9)
+    A = [3, 7, 5, 9]
+    assert support.members == A
+    M = np.linalg.inv(G[np.ix_(A, A)])
+    np.testing.assert_allclose(support.M, M, rtol=1e-9)
+    np.testing.assert_allclose(support.beta, M @ q[A], rtol=1e-9)
+    np.testing.assert_allclose(support.B, M @ G[A], atol=1e-9)
+    np.testing.assert_allclose(support.c, q - G[:, A] @ (M @ q[A]), atol=1e-8)
+    left = np.diag(G) - np.einsum("kj,kj->j", G[A], M @ G[A])
+    np.testing.assert_allclose(support.left, left, atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_weights_are_repetitions_and_sparse_is_dense(intercept):
+    X, y = draw()
+    X, times = X * (abs(X) > 0.5), 1 + np.arange(60) % 3
+    offset, options = 0.5 * X[:, 6], {"fit_intercept": intercept}
+    once = BestSubset(3, **options).fit(X, y, times, offset=offset)
+    again = BestSubset(3, **options).fit(
+        np.repeat(X, times, axis=0), np.repeat(y, times), offset=np.repeat(offset, times)
+    )
+    np.testing.assert_allclose(once.coef_, again.coef_, atol=1e-10)
+    for form in (sparse.csr_array, sparse.csc_array, np.asfortranarray):
+        other = BestSubset(3, **options).fit(form(X), y, times, offset=offset)
+        np.testing.assert_allclose(once.coef_, other.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic", "ebic"])
+def test_the_criterion_chooses_the_size(criterion):
+    X, y = draw(n=200)
+    model = BestSubset(max_size=8, criterion=criterion).fit(X, y)
+    values = [
+        200 * np.log(2 * rest(X, y, model.supports_[k])) + cost_of_features(criterion, k, 200, 12)
+        for k in range(9)
+    ]
+    np.testing.assert_allclose(model.criterion_path_, values)
+    assert model.size_ == np.argmin(values)
+    if criterion != "aic":
+        assert set(np.flatnonzero(model.coef_)) == {0, 1, 2, 3}
+
+
+def test_paths_hold_every_size():
+    X, y = draw()
+    path = BestSubset(5).path(X, y)
+    np.testing.assert_array_equal(np.count_nonzero(path.coefs, axis=0), path.alphas)
+    np.testing.assert_allclose(path.coefs[:, 0], BestSubset(5).fit(X, y).coef_)
+
+
+def test_odd_tables_end():
+    X, y = draw(n=8, p=12)
+    assert BestSubset(12).fit(X, y).size_ <= 6  # no more than the rows tell
+    twice = np.c_[X, X]
+    assert np.isfinite(BestSubset(5).fit(twice, y).coef_).all()
+    assert BestSubset().fit(X, np.ones(8)).size_ == 0
+    assert BestSubset(0).fit(X, y).intercept_ == pytest.approx(y.mean())
+    with pytest.raises(ValueError, match="size"):
+        BestSubset(13).fit(X, y)
+    with pytest.raises(ValueError, match="has no alpha to choose"):
+        select(BestSubset(), X, y)
