@@ -231,7 +231,7 @@ def minimize(
     setup = _setup(problem, chosen, sampler, turns, sample, block_min, agreed)
     progress = progress and (problem.ranks is None or problem.ranks.rank == 0)
     if resume is None:
-        watch = Watch(setup, chosen.name, limits.max_seconds, begun, progress)
+        watch = EstimateWatch(setup, chosen.name, limits.max_seconds, begun, progress)
         carried = _begun(setup, problem, chosen, rule, rngs, watch)
         carried.described = described
     else:
@@ -244,7 +244,7 @@ def minimize(
 
 
 def _over_ranks(
-    problem: arguments.Problem, described: dict[str, Any], limits: Limits, resume: Any, seed: Any
+    problem: arguments.Objective, described: dict[str, Any], limits: Limits, resume: Any, seed: Any
 ) -> tuple[Callable[[list[float]], list[float]], Any]:
     """What makes numbers alike on all ranks, and the seed of the first."""
     if problem.ranks is None:
@@ -256,7 +256,7 @@ def _over_ranks(
     return agreed, drawn
 
 
-def _turns(chosen: Method, problem: arguments.Problem) -> Order:
+def _turns(chosen: Method, problem: arguments.Objective) -> Order:
     """The order of the blocks; where all of x is one, a list of turns orders nothing."""
     listed = isinstance(chosen.order, list | tuple | range | np.ndarray)
     order = "forward" if listed and chosen.one_block else chosen.order
@@ -273,7 +273,7 @@ def _rule(returns: Any, chosen: Method, turns: Order, rng: np.random.Generator) 
 
 
 def _setup(
-    problem: arguments.Problem, chosen: Method, sampler: Sampler, turns: Order, sample: Sample,
+    problem: arguments.Objective, chosen: Method, sampler: Sampler, turns: Order, sample: Sample,
     block_min: Any, agreed: Callable[[list[float]], list[float]],
 ) -> Setup:  # fmt: skip
     """What is run; estimated steps are ones until they are estimated, or recalled."""
@@ -310,7 +310,7 @@ def _setup(
     )  # fmt: skip
 
 
-class Watch:
+class EstimateWatch:
     """Counts, shows and limits the estimate of steps before the first cycle."""
 
     def __init__(
@@ -351,8 +351,8 @@ class Watch:
 
 
 def _begun(
-    setup: Setup, problem: arguments.Problem, chosen: Method, rule: Rule,
-    rngs: list[np.random.Generator], watch: Watch,
+    setup: Setup, problem: arguments.Objective, chosen: Method, rule: Rule,
+    rngs: list[np.random.Generator], watch: EstimateWatch,
 ) -> Carried:  # fmt: skip
     """A run at x_0, with steps that have looked at it."""
     oracle, x, sample = setup.oracle, problem.x, setup.evaluation_sample
@@ -369,7 +369,7 @@ def _begun(
     return carried
 
 
-def _result(runner: Runner, problem: arguments.Problem) -> Result:
+def _result(runner: Runner, problem: arguments.Objective) -> Result:
     """Run to the end, and say what came of it."""
     setup, carried, ending = runner.setup, runner.carried, runner.run()
     at_end = runner.evaluate(ending.x)

@@ -31,7 +31,7 @@ class Blocks(Protocol):
         """Make block j equal to `u`."""
 
 
-class Place(Protocol):
+class BlockSlot(Protocol):
     """Where one block lives among the arrays of x."""
 
     @property
@@ -256,7 +256,7 @@ class Layout:
 
     def __init__(
         self, structure: Tree, labels: list[str], shapes: list[tuple[int, ...]],
-        dtypes: list[Any], slots: list[Place], names: list[str], shared: list[bool], copy: Any,
+        dtypes: list[Any], slots: list[BlockSlot], names: list[str], shared: list[bool], copy: Any,
     ) -> None:  # fmt: skip
         self._structure = structure
         self.labels = labels  # of the user's arrays; [""] for a bare one
@@ -361,7 +361,7 @@ def _whole(i: int, a: Array) -> _Whole:
     return (_Scalar if a.shape == () and kind(a) == "numpy" else _Whole)(i, tuple(a.shape))
 
 
-def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Place:
+def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> BlockSlot:
     """The block that the arrays of `group` form."""
     members = tuple(_whole(i, leaves[i]) for i in group)
     if len(group) == 1:

@@ -36,10 +36,10 @@ class Sharded:
         # The same array for the same sample, by which the oracle knows what it has computed.
         self._seen: deque[tuple[Sample, Sample, float]] = deque(maxlen=16)
 
-    def sweep(self, x: Blocks, sample: Sample) -> ShardedSweep:
+    def sweep(self, x: Blocks, sample: Sample) -> SweepOverRanks:
         """A sweep from `x` on `sample`, which is drawn from all n terms."""
         mine, share = self._part(sample)
-        return ShardedSweep(None if share == 0.0 else self._oracle.sweep(x, mine), x, share, self)
+        return SweepOverRanks(None if share == 0.0 else self._oracle.sweep(x, mine), x, share, self)
 
     def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
         """f_S(x), and ∇f_S(x) by blocks."""
@@ -77,7 +77,7 @@ class Sharded:
         return mine, share
 
 
-class ShardedSweep:
+class SweepOverRanks:
     """A sweep over the part of a sample that this rank holds (None if it holds none of it)."""
 
     def __init__(self, sweep: Any, x: Any, share: float, over: Sharded) -> None:

@@ -26,7 +26,7 @@ from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks, refu
 from cyclade.rows.steps import RowSearch, RowSteps
 from cyclade.rows.sweep import Rows
 from cyclade.rows.tuning import TUNING
-from cyclade.run.runner import Carried, Measured, Setup
+from cyclade.run.runner import Carried, Evaluation, Setup
 from cyclade.run.stopping import Best
 from cyclade.sampling.orders import Greedy, Random, as_order
 from cyclade.sampling.samplers import ALL, FiniteSum, Page, Sample, Sampler, StreamBatch, coin
@@ -207,14 +207,14 @@ class Certifier:
         value = max(now.objective - now.dual, 0.0) if problem.has_dual else now.certified
         return now.objective, Certificate(self.kind, value, tolerance)  # type: ignore[arg-type]
 
-    def measure(self, x: Point) -> Measured:
+    def measure(self, x: Point) -> Evaluation:
         """F and the certificate, as a `Runner` takes them."""
         try:
             objective, found = self(x)
         except FloatingPointError:  # the gradient overflowed: a run that diverged
-            return Measured(math.inf, math.inf, math.inf, math.inf)
+            return Evaluation(math.inf, math.inf, math.inf, math.inf)
         reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
-        return Measured(objective, objective, found.value, found.value, reached=reached)
+        return Evaluation(objective, objective, found.value, found.value, reached=reached)
 
 
 def scale(problem: Problem) -> float:

@@ -103,7 +103,7 @@ def over_all_ranks(
 
 
 @dataclass
-class Problem:
+class Objective:
     """F by blocks, where x starts, and where samples come from."""
 
     x: Point
@@ -123,7 +123,7 @@ class Problem:
 def as_problem(
     fun: Any, x0: Any, blocks: Any, reg: Any, method: Method, derivatives: tuple[Any, Any, Any],
     source: Source | None, process_group: Any,
-) -> Problem:  # fmt: skip
+) -> Objective:  # fmt: skip
     """From what the user gives; `derivatives` are jac, block_jac and args."""
     ranks, own = None, source
     if process_group is not None:
@@ -133,11 +133,11 @@ def as_problem(
     layout, regs = as_one_block(user, regs, x0) if method.one_block else (user, regs)
     x = layout.point(x0)
     smooth = smooth_part(fun, *derivatives, x, user, own, method.one_block, method.order)
-    return Problem(x, user, regs, smooth, source, ranks, 1.0 if own is None else own.n)
+    return Objective(x, user, regs, smooth, source, ranks, 1.0 if own is None else own.n)
 
 
 def description(
-    found: Problem, method: Method, reg: Any, seed: Any, **others: Any
+    found: Objective, method: Method, reg: Any, seed: Any, **others: Any
 ) -> dict[str, Any]:
     """A run by name: what must be the same on all ranks, and when it is resumed."""
     # Objects that make steps hold what a run has seen: their class has to do.

@@ -49,7 +49,7 @@ class Setup:
     guarded: bool = False  # whether η may be halved when F rises
     cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
     check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
-    measure: Callable[[Point], Measured] | None = None  # in place of dist(∂F, 0) from the oracle
+    measure: Callable[[Point], Evaluation] | None = None  # in place of dist(∂F, 0) from the oracle
     iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
     alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
@@ -88,7 +88,7 @@ class Carried:
 
 
 @dataclass
-class Measured:
+class Evaluation:
     """F and how far from stationary a point is."""
 
     fun: float
@@ -127,7 +127,7 @@ class Runner:
         setup.oracle.gradients, setup.oracle.values, setup.oracle.hvps = (
             carried.gradients, carried.values, carried.hvps,
         )  # fmt: skip
-        self._last = Measured(math.nan, math.nan, math.nan, math.nan)
+        self._last = Evaluation(math.nan, math.nan, math.nan, math.nan)
         self._called = carried.nfev, carried.njev  # before this process
         self._largest_Lambda = math.inf
         self._inflation = 0.0  # how many times Λ exceeds the curvature of f, once that was found
@@ -135,7 +135,7 @@ class Runner:
 
     # ------------------------------------------------------------------------------- evaluation
 
-    def evaluate(self, x: Point) -> Measured:
+    def evaluate(self, x: Point) -> Evaluation:
         """F(x) and its certificate; not counted as part of the run."""
         if self.setup.measure is not None:
             return self.setup.measure(x)
@@ -145,7 +145,7 @@ class Runner:
             fun = smooth + sum(reg.value(j, u) for j, u in enumerate(blocks))
             certified = squared_distance(blocks, gradient, reg, self._steps.metric)
             dist2 = squared_distance(blocks, gradient, reg, lambda j: 1.0)
-        return Measured(fun, smooth, certified, math.sqrt(dist2), gradient)
+        return Evaluation(fun, smooth, certified, math.sqrt(dist2), gradient)
 
     def value(self, x: Point) -> float:
         """F(x) alone, counted."""
@@ -219,7 +219,7 @@ class Runner:
             fun, certified, dist = (
                 history[name][-1] for name in ("fun", "squared_distance", "dist")
             )
-            self._last = Measured(fun, fun, certified, dist)
+            self._last = Evaluation(fun, fun, certified, dist)
         self._largest_Lambda = self._bound_of_Lambda()
 
     def _cycles(self) -> Iterator[State]:

@@ -15,7 +15,7 @@ from cyclade.experiments.report.files import (
     X_KEYS,
     Y_KEYS,
     Description,
-    Search,
+    SearchOutcome,
     Timing,
     read_plan,
     read_searches,
@@ -87,7 +87,7 @@ class Board:
     entries: tuple[Entry, ...]
     panels: tuple[Panel, ...]
     tuning: tuple[Group, ...]
-    searches: tuple[Search, ...]
+    searches: tuple[SearchOutcome, ...]
     x_keys: tuple[str, ...]
     y_keys: tuple[str, ...]
     x: str

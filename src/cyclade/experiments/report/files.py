@@ -59,7 +59,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOutcome:
     """What ``tuned.json`` says of one config: the lr taken, those tried, and whether at an edge."""
 
     config: RunConfig
@@ -98,7 +98,7 @@ def read_timing(root: Path) -> Timing | None:
     return _read(root / "timing.json", _timing, "holds no times")
 
 
-def read_searches(root: Path) -> list[Search]:
+def read_searches(root: Path) -> list[SearchOutcome]:
     """What tuning came to, if there was any."""
     return _read(root / TUNE / "tuned.json", _searches, "cannot be read") or []
 
@@ -171,9 +171,9 @@ def _timing(found: dict[str, Any]) -> Timing:
     )
 
 
-def _searches(found: dict[str, Any]) -> list[Search]:
+def _searches(found: dict[str, Any]) -> list[SearchOutcome]:
     return [
-        Search(
+        SearchOutcome(
             RunConfig.from_dict(row["config"]),
             bool(row.get("at_edge")),
             tuple({**one, "lr": float(one["lr"])} for one in row["tried"]),

@@ -13,7 +13,7 @@ from cyclade.experiments.config import TIMED_BY, RunConfig
 from cyclade.experiments.display import aligned
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report.board import Board, value
-from cyclade.experiments.report.files import Search, Timing
+from cyclade.experiments.report.files import SearchOutcome, Timing
 from cyclade.experiments.report.groups import (
     Group,
     Spread,
@@ -325,7 +325,7 @@ def _from_runs(groups: Sequence[Group], taken: float | None) -> Table:
     return table
 
 
-def _from_search(search: Search) -> Table:
+def _from_search(search: SearchOutcome) -> Table:
     table = Table(("lr", "held-out accuracy", "runs"))
     for one in search.tried:
         accuracy, status = one.get("held_out_accuracy"), str(one.get("status", ""))
