@@ -33,9 +33,11 @@ from cyclade.optim.cycle.sweep import NotFiniteError
 from cyclade.optim.net import Batch, flatten, unflatten
 from cyclade.optim.page_sampler import page_sizes
 from cyclade.optim.ranks.distributed import ManyProcesses
+from cyclade.optim.stages import Inputs
 from cyclade.ranks import Ranks
 from cyclade.sampling.orders import Greedy, as_order
 
+_RATES = ("lr", "weight_decay")
 Shards = list[list[Tensor]]  # by block, by parameter
 
 
@@ -147,7 +149,7 @@ class ShardedSweep:
             for k, batch in enumerate(self._batches):
                 at, h = self._reached[k] if self._reached[k][0] <= unit.stage else (0, None)
                 with torch.no_grad():
-                    h = net.through(batch, at, h, unit.stage)
+                    h = net.run(batch, at, h, unit.stage)
                 self._reached[k] = (unit.stage, h)
                 with torch.enable_grad(), unit.watched() as seen:
                     loss = batch.weight * net.loss(batch, unit.stage, h)
@@ -195,25 +197,19 @@ class ShardedNet:
         finally:
             self.point.take(own)
 
-    def through(self, batch: Batch, first: int, h: Any, last: int) -> Any:
+    def run(self, batch: Batch, first: int, h: Any, last: int) -> Any:
         """The value at the input of stage `last`, from that of stage `first`."""
         if not self._begun:  # FSDP wants its first pass to go through the whole model
             self.model(*batch.inputs.args, **batch.inputs.kwargs)
             self._begun = True
-        for stage in range(first, last):
-            h = self._run(batch, stage, h)
+        for k in range(first, last):
+            call = batch.inputs if k == 0 else Inputs((h,))
+            h = self.stages[k](*call.args, **call.kwargs)
         return h
 
     def loss(self, batch: Batch, stage: int, h: Any) -> Tensor:
         """The loss from the input of a stage on."""
-        for k in range(stage, len(self.stages)):
-            h = self._run(batch, k, h)
-        return self.loss_fn(h, batch.target)
-
-    def _run(self, batch: Batch, stage: int, h: Any) -> Any:
-        if stage == 0:
-            return self.stages[0](*batch.inputs.args, **batch.inputs.kwargs)
-        return self.stages[stage](h)
+        return self.loss_fn(self.run(batch, stage, h, len(self.stages)), batch.target)
 
 
 def _check(model: nn.Module, units: list[Unit]) -> None:
@@ -286,7 +282,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         """One cycle on this rank's part of a batch; the loss of the whole batch at its start."""
         whole = self._ranks.global_batch(
             (inputs, target, self.net.loss_fn, None), refresh, ready=lambda batches: True,
-            draws=self.draws, rates=lambda: sum(float(v) for v in self._rates()),
+            draws=self.draws, rates=lambda: sum(map(float, self._rates())),
         )  # fmt: skip
         again = self._rule.refreshes(whole.size, refresh)
         self.draws += 1
@@ -300,7 +296,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         return now.loss
 
     def _rates(self) -> list[Any]:
-        return [self.param_groups[0][name] for name in ("lr", "weight_decay")]
+        return [self.param_groups[0][name] for name in _RATES]
 
     def _form(self, now: ShardedSweep) -> None:
         """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
@@ -338,8 +334,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self.draws = int(state["draws"])
         self._turns.load(state["turns"])
         self._rule.load(state["rule"])
-        names = ("lr", "weight_decay")
-        self.param_groups[0].update(zip(names, state["rates"], strict=True))
+        self.param_groups[0].update(zip(_RATES, state["rates"], strict=True))
         if "g" in state:
             self._g, self._lag = Stored(state["g"]), Lag(self.net.point)
             for j, value in enumerate(state["lag"]):

@@ -222,11 +222,10 @@ def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
     for number, entry in enumerate(blocks):
         members = entry if isinstance(entry, list | tuple | set) else [entry]
         reached = [_members(member, modules, paths, canonical, uses) for member in members]
-        labels = [name for (name, _), _ in reached]
-        names = [name for (_, found), _ in reached for name in found]
-        label = "+".join(labels)
+        label = "+".join(name for name, _, _ in reached)
+        names = [name for _, found, _ in reached for name in found]
         if not names:
-            if any(tied for _, tied in reached):
+            if any(tied for _, _, tied in reached):
                 continue  # all it has is tied to a parameter of another block
             raise ValueError(f"blocks[{number}] ({label}) has no trained parameters")
         for name in names:
@@ -244,11 +243,11 @@ def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
 def _members(
     member: Any, modules: dict[str, nn.Module], paths: dict[int, str], canonical: dict[int, str],
     uses: dict[str, int],
-) -> tuple[tuple[str, list[str]], bool]:  # fmt: skip
+) -> tuple[str, list[str], bool]:  # fmt: skip
     """A member's label and its parameters, and whether it has others that are tied elsewhere."""
     if isinstance(member, str):
         if member in uses:
-            return (member, [member]), False
+            return member, [member], False
         if member not in modules:
             raise ValueError(
                 f"blocks names {member!r}, which is neither a module nor a trained parameter of "
@@ -266,7 +265,7 @@ def _members(
     inside = [canonical[id(p)] for p in modules[path].parameters() if canonical[id(p)] in uses]
     # A tied parameter belongs where it is named first.
     found = [name for name in inside if name.startswith(f"{path}.") or not path]
-    return (path or "(model)", found), len(found) < len(inside)
+    return path or "(model)", found, len(found) < len(inside)
 
 
 def merged(parts: list[Block], starts: list[int]) -> list[Block]:
