@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import nn
 
@@ -97,20 +98,17 @@ class Routes:
         self.chain = self._net.chain = chain
         self._recut = True
 
-    def proved(self, batches: Sequence[Batch]) -> bool:
+    def ready(self, batches: Sequence[Batch], step: int) -> bool:
+        """Whether nothing has to be proved before these batches are used in this step."""
+        return not self._due(step) and self._proved(batches)
+
+    def _proved(self, batches: Sequence[Batch]) -> bool:
         """Whether the route is proved for such batches, and the model still what it was then."""
-        if self._structure.changed() is not None:
+        self._net.check_unchanged()
+        if not self.chosen or self._structure.changed() is not None:
             return False
         many = len(batches) > 1
         return all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
-
-    def ready(self, batches: Sequence[Batch], step: int) -> bool:
-        """Whether nothing has to be proved before these batches are used in this step."""
-        return not self._due(step) and self._was_proved(batches)
-
-    def _was_proved(self, batches: Sequence[Batch]) -> bool:
-        self._net.check_unchanged()
-        return self.chosen and self.proved(batches)
 
     def _due(self, step: int) -> bool:
         """Whether it is time for another look at what was proved."""
@@ -127,7 +125,7 @@ class Routes:
         if not every and batches and self.ready(batches, step):
             return False
         with in_turn(alone=True):
-            if not every and batches and self._was_proved(batches):
+            if not every and batches and self._proved(batches):
                 if not self._due(step) or self._still_proved(batches[0]):
                     return False
                 every = thorough = True
@@ -147,17 +145,15 @@ class Routes:
             parts.costs = [1.0]  # one pass a block
         elif parts.costs is None or self._recut:
             parts.count(net.chain, inputs)
-        net.arrange(
-            placed(net.blocks, net.model, net.chain) if self.chosen else parts.choose(net.chain)
-        )
+        if self.chosen:
+            net.arrange(placed(net.blocks, net.model, net.chain))
+        else:
+            net.arrange(parts.choose(net.chain))
 
     def _find_route(self, batches: Sequence[Batch], every: bool, thorough: bool) -> None:
         """Find a route that is proved on these batches."""
         inputs = batches[0].inputs
-
-        def arrange() -> None:
-            self._place_blocks(inputs)
-
+        arrange = partial(self._place_blocks, inputs)
         self._follow_changes(inputs)
         many, reason, written = len(batches) > 1, None, set[str]()
         while True:
