@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from cyclade.linear import path, solve
-from cyclade.linear.designs import as_design
 from cyclade.linear.penalties import L1
+from cyclade.linear.problem import as_design
 from cyclade.linear.threads import one_thread
 from measuring import command_line, in_turns, medians, seconds
 from tables import printed

@@ -5,8 +5,8 @@
 
 A room is a package of `cyclade`, or one of its modules that is in none. Arrows are meant to lead
 down the list of `LAYERS`. Only functions that are entered count as visits: each task is done once
-before it is traced, so nothing is imported while it is. Of linear models the constants are counted
-too.
+before it is traced, so nothing is imported while it is. A Lasso is fitted to six kinds of table. Of
+linear models constants, other numbers and arguments are counted too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
@@ -37,6 +38,20 @@ WALKS = {
     "run": "cyclade run",
 }
 FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
+# Of kernels: lines and registers of a machine, polynomials, and numbers that stand for names.
+LAYOUT = {
+    "AT_ONCE", "BLOCK", "COLUMNS", "EXPONENT", "GAMMA", "INTEGER_BITS", "LARGEST", "LINE", "LINES",
+    "LOG2_E", "LOGISTIC", "LOG_2_HIGH", "LOG_2_LOW", "LONG", "ONES", "ONE_BITS", "POISSON",
+    "ROOT_BITS", "STRIP", "TO_INTEGER", "WIDTH",
+}  # fmt: skip
+# Front ends and formulas, which have numbers of their own.
+APART = ("cox", "distributions", "estimators", "losses", "penalties", "plots", "checks", "api", "statistics",
+)  # fmt: skip
+# What a Lasso is fitted to, at a tenth of λ_max.
+TABLES = (
+    (30, 40, "C"), (100, 500, "C"), (500, 30, "C"), (6_000, 800, "F"), (60_000, 290, "F"),
+    (4_000, 3_000, "sparse"),
+)  # fmt: skip
 TASKS = """
 import json, os, sys, tempfile
 import numpy as np
@@ -70,13 +85,23 @@ def run():
         assert main([*command, "--out", out]) == 0
     return one
 
+def table(n, p, order, rng):
+    if order == "sparse":
+        from scipy import sparse
+        X = sparse.random(n, p, 0.01, format="csc", random_state=0)
+        return X, X @ np.ones(p) + 0.1 * rng.standard_normal(n)
+    X = np.asarray(rng.standard_normal((n, p)), order=order)
+    return X, X[:, :3].sum(axis=1) + rng.standard_normal(n)
+
 def fit(name):
     from cyclade import linear
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 40))
-    y = X[:, :3].sum(axis=1) + rng.standard_normal(30)
-    options = {"groups": 4} if name == "GroupLasso" else {}
-    return lambda: getattr(linear, name)(0.1, **options).fit(X, y)
+    models, rng = [], np.random.default_rng(0)
+    for n, p, order in json.loads(sys.argv[1]) if name == "Lasso" else [(30, 40, "C")]:
+        X, y = table(n, p, order, rng)
+        alpha = 0.1 * np.abs(X.T @ (y - y.mean())).max() / n if name == "Lasso" else 0.1
+        model = getattr(linear, name)(alpha, **({"groups": 4} if name == "GroupLasso" else {}))
+        models.append((model, X, y))
+    return lambda: [model.fit(X, y) for model, X, y in models]
 
 def seen(task):
     found = set()
@@ -90,7 +115,7 @@ def seen(task):
     sys.setprofile(None)
     return sorted(found)
 
-out = {name: seen(globals()[name]() if name in globals() else fit(name)) for name in sys.argv[1:]}
+out = {name: seen(globals()[name]() if name in globals() else fit(name)) for name in sys.argv[2:]}
 print("\\n" + json.dumps(out))
 """
 
@@ -184,10 +209,8 @@ def upward(graph: dict[str, set[str]]) -> list[str]:
 def visited(names: tuple[str, ...] = tuple(WALKS)) -> dict[str, list[str]]:
     """The modules that each task enters, traced in a process of its own."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", TASKS, *names], env=environment, check=True, capture_output=True,
-        text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-c", TASKS, json.dumps(TABLES), *names]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -214,15 +237,68 @@ def constants(module: ast.Module) -> list[str]:
     return found
 
 
-def named(trees: dict[str, ast.Module]) -> int:
-    """Fields of `Tuning` and `CostModel`, and the names in capitals of `numerics` and `limits`."""
-    rest = (trees.get(f"cyclade.linear.{name}") for name in ("numerics", "limits"))
-    return sum(isinstance(node, ast.Assign) for tree in rest if tree for node in tree.body) + sum(
-        isinstance(field, ast.AnnAssign)
+def tuned(trees: dict[str, ast.Module]) -> int:
+    """Fields of `Tuning` and `CostModel` that are numbers."""
+    return sum(
+        isinstance(field, ast.AnnAssign) and ast.unparse(field.annotation) != "CostModel"
         for tree in trees.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name in ("Tuning", "CostModel")
         for field in node.body
+    )
+
+
+def named(trees: dict[str, ast.Module]) -> int:
+    """Those, the names in capitals of `numerics` and `limits`, and thresholds of kernels."""
+    rest = (trees.get(f"cyclade.linear.{name}") for name in ("numerics", "limits"))
+    own = (
+        name
+        for module, tree in trees.items()
+        if module.startswith("cyclade.linear.kernels.")
+        for name in constants(tree)
+    )
+    return (
+        tuned(trees)
+        + sum(isinstance(node, ast.Assign) for tree in rest if tree for node in tree.body)
+        + sum(name not in LAYOUT for name in own)
+    )
+
+
+def engine(trees: dict[str, ast.Module]) -> dict[str, ast.Module]:
+    """The rooms between the front ends and the kernels."""
+    return {
+        name: tree
+        for name, tree in trees.items()
+        if name.split(".")[2:3] and name.split(".")[2] not in (*APART, "kernels")
+    }
+
+
+def literals(tree: ast.Module) -> list[float]:
+    """Numbers in functions other than 0, 1, 2 and ½ of either sign."""
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
+    found = {id(n): n for function in functions for n in ast.walk(function)}.values()
+    values: list[Any] = [n.value for n in found if isinstance(n, ast.Constant)]
+    numbers = [float(value) for value in values if type(value) in (int, float)]
+    return [number for number in numbers if abs(number) not in (0.0, 0.5, 1.0, 2.0)]
+
+
+def dispatches(tree: ast.Module) -> int:
+    """How often a dictionary is asked for the type of an object."""
+    return sum(
+        isinstance(node, (ast.Subscript, ast.Call, ast.Compare))
+        and bool(re.match(r"[\w.]+(\[|\.get\()type\(|type\([\w.]+\) in ", ast.unparse(node)))
+        for node in ast.walk(tree)
+    )
+
+
+def most_arguments(trees: dict[str, ast.Module]) -> int:
+    """Of a kernel."""
+    return max(
+        len(node.args.args)
+        for name, tree in trees.items()
+        if ".kernels." in name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
     )
 
 
@@ -244,7 +320,12 @@ def main() -> None:
         print(f"  {layer(one)} {one} -> {', '.join(sorted(graph[one]))}")
     print("upward arrows:", ", ".join(upward(graph)) or "none")
     print("modules that import one another:", "; ".join(map(", ".join, cycles(direct))) or "none")
-    print("named constants of linear models:", named(modules(package="cyclade.linear")))
+    linear = modules(package="cyclade.linear")
+    rooms = engine(linear).values()
+    print("named constants of linear models:", named(linear))
+    print("other numbers in functions of their engine:", sum(len(literals(r)) for r in rooms))
+    print("dictionaries asked for a type:", sum(map(dispatches, linear.values())))
+    print("arguments of a kernel, at most:", most_arguments(linear))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
-from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Cauchy
 from cyclade.linear.penalties import L1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.state import begin
-from cyclade.linear.subproblem.active_set import ActiveSetNewton, converges
+from cyclade.linear.subproblem.active_set import ActiveSetNewton
 from cyclade.linear.tuning import DEFAULT
 
 ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
@@ -130,11 +129,3 @@ def test_no_tolerance_ends_too():
     given, _, y = data(5)
     found = solve(given, y, Cauchy(2.0), L1(0.02), tol=0.0)
     assert found.certificate.value <= 1e-12
-
-
-def test_old_products_are_kept_while_they_are_the_shorter_way():
-    assert converges(1.0, 0.5, 0.6, 1.0, DEFAULT)
-    assert converges(1.0, 0.1, 0.01, 40.0, DEFAULT)
-    assert not converges(1.0, 0.5, 1e-6, 8.0, DEFAULT)
-    assert converges(1.0, 0.05, 1e-6, 64.0, DEFAULT)
-    assert not converges(1.0, 0.9, 0.5, 64.0, DEFAULT)

@@ -10,16 +10,17 @@ from sklearn.datasets import load_iris, load_wine
 
 from cyclade.linear import SparseLogisticRegressionCV, path, solve
 from cyclade.linear.api import lam_max
-from cyclade.linear.designs import DenseDesign, SparseDesign
 from cyclade.linear.kernels import losses as kernels
 from cyclade.linear.losses import Multinomial
+from cyclade.linear.panels.dense import DenseDesign
 from cyclade.linear.panels.group import OutputPanel
+from cyclade.linear.panels.sparse import SparseDesign
 from cyclade.linear.penalties import L1, ElasticNet, Rows
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.subproblem.classes import RowGram
 from cyclade.linear.tuning import Tuning
 
-BY_COLUMNS = Tuning(max_gram_columns=0)
+BY_COLUMNS = Tuning(most_columns=0)
 
 
 def data(n=40, p=8, T=4, seed=0):

@@ -9,7 +9,7 @@ import slope_twin as twin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cyclade.linear.designs import as_design
+from cyclade.linear.problem import as_design
 from cyclade.linear.subproblem.sorted_l1 import Descent
 
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, solve
-from cyclade.linear.designs import as_design
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, MCP
+from cyclade.linear.problem import as_design
 
 
 def tall(n=400, p=12, offset=0.0):

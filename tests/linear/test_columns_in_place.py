@@ -8,22 +8,17 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import solve, working_set
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import columns
 from cyclade.linear.losses import Squared
 from cyclade.linear.panels.dense import SharedDensePanel
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import as_problems
+from cyclade.linear.problem import as_design, as_problems
 from cyclade.linear.state import begin
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
 CYCLES = 12
-SMALL = {
-    "calls": 0.0,
-    "forecast_passes": (0.0, 0.0, 0.0, 0.0),
-    "long_run": 0,
-}  # else small tables are solved otherwise
+SMALL = {"cost": CostModel(calls=-np.inf), "long_run": 0}  # else small tables are solved otherwise
 IN_PLACE = Tuning(**SMALL)
 COPIED = {**SMALL, "long_run": 2**40}
 NEVER = Tuning(**COPIED)

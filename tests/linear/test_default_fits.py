@@ -20,7 +20,7 @@ from cyclade.linear import (
 )
 from cyclade.linear.losses import Huber
 from cyclade.linear.penalties import L1
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
 
 def table(rng):
@@ -98,11 +98,7 @@ TALL = {
     "logistic": (SparseLogisticRegression, lambda z, rng: z + rng.logistic(size=z.size) > 0),
     "poisson": (PoissonRegressor, lambda z, rng: rng.poisson(np.exp(np.clip(z, -3, 1))) * 1.0),
 }
-SLOW = Tuning(
-    calls=0.0,
-    forecast_passes=(0.0, 0.0, 0.0, 0.0),
-    curved_calls=(0.0, 0.0),
-)
+SLOW = Tuning(cost=CostModel(calls=-np.inf))
 
 
 @pytest.mark.filterwarnings("ignore:.* in scale")

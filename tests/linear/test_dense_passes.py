@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cyclade.linear import threads
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import dense
 from cyclade.linear.panels.dense import turned
+from cyclade.linear.problem import as_design
 from cyclade.linear.tuning import Tuning
 
 SIZES = [(1, 1), (7, 8), (200, 9), (40, 301), (333, 160)]

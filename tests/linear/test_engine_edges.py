@@ -193,8 +193,7 @@ def test_dual_values_of_counts_are_those_of_their_conjugates():
 
 def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
     """The loss of 50,000 rows is rounded too coarsely for a line search by values alone."""
-    from cyclade.linear.designs import as_design
-    from cyclade.linear.problem import as_problems
+    from cyclade.linear.problem import as_design, as_problems
 
     rng, n = np.random.default_rng(0), 50_000
     y = np.where(rng.random(n) < 0.03, 1.0, -1.0)

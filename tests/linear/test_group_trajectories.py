@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from cyclade.blocks import Layout
 from cyclade.blocks.layout import NoEstimate
 from cyclade.core import cycle
-from cyclade.linear.designs import as_design
 from cyclade.linear.panels.group import GroupPanel, OutputPanel, RowPanel
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
 from cyclade.linear.penalty_bound import BoundEntries, BoundGroups
+from cyclade.linear.problem import as_design
 from cyclade.linear.subproblem.group import Descent
 from cyclade.linear.tuning import DEFAULT, Tuning
 from cyclade.regularisers import GroupL2 as CoreGroupL2

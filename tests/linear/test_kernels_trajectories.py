@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 from cyclade.linear.penalty_bound import bind
+from cyclade.linear.problem import as_design
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import DEFAULT, Tuning
 

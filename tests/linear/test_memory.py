@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 from cyclade.linear import Lasso, LassoCV, RobustRegression, SparseLogisticRegression
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels.sparse import column_products
+from cyclade.linear.problem import as_design
 from cyclade.linear.tuning import Tuning
 
 FITS = {

@@ -10,9 +10,9 @@ import pytest
 from cyclade.linear import path, solve
 from cyclade.linear.losses import Huber
 from cyclade.linear.penalties import L1, MCP, ElasticNet, GroupL2
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
-NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
+NO_PRODUCTS = {"cost": CostModel(calls=-np.inf)}
 TURNED = Tuning(**NO_PRODUCTS, long_run=0)
 PICKED = Tuning(**NO_PRODUCTS, huge=0)
 ROUTES = {"default": Tuning(), "turned": TURNED, "picked": PICKED}
@@ -52,7 +52,7 @@ def test_least_squares_do_not_depend_on_the_order_in_memory(route, penalty, n):
 def test_curved_losses_do_not_depend_on_the_order_in_memory(route, loss, large):
     X, y = table(700, np.float64)
     y = y if isinstance(loss, Huber) else np.where(y > 0, 1.0, -1.0 if loss == "logistic" else 0.0)
-    tuning = replace(ROUTES[route], curved_calls=(0.0, 0.0), large=large)
+    tuning = replace(ROUTES[route], **NO_PRODUCTS, large=large)
     by_rows, by_columns = (
         solve(Z, y, loss, L1(0.01), tol=1e-10, tuning=tuning) for Z in (X, np.asfortranarray(X))
     )

@@ -5,14 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, solve, working_set
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import newton as kernels
 from cyclade.linear.penalties import L1, ElasticNet
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import as_problems
+from cyclade.linear.problem import as_design, as_problems
+from cyclade.linear.starts import continuation
 from cyclade.linear.state import begin
-from cyclade.linear.subproblem import newton
-from cyclade.linear.working_set import STRATEGIES
+from cyclade.linear.working_set import STRATEGIES, products_are_dear
 
 
 def words(n=300, p=1500, seed=0):
@@ -42,7 +41,7 @@ def always(monkeypatch):
 
     rows = [row._replace(suits=sparse) if row.name == "newton" else row for row in STRATEGIES]
     monkeypatch.setattr(working_set, "STRATEGIES", tuple(rows))
-    monkeypatch.setattr(newton, "suits", sparse)  # who starts asks too
+    monkeypatch.setattr(continuation, "products_are_dear", sparse)  # who starts asks too
 
 
 @pytest.mark.parametrize("storage", [sp.csc_matrix, np.asfortranarray])
@@ -88,7 +87,7 @@ def test_they_are_made_where_products_are_dear():
     def suits(divisor):
         penalty = L1(largest / divisor)
         problem = as_problems(as_design(X), y, losses.Logistic(), penalty, data)[0]
-        return newton.suits(problem, begin(problem, np.zeros(6_000), 0.0))
+        return products_are_dear(problem, begin(problem, np.zeros(6_000), 0.0))
 
     assert suits(300)
     assert not suits(3)

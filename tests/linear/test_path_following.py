@@ -7,18 +7,17 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve, working_set
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import gram, linalg, sparse
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem
-from cyclade.linear.starts import predictor
+from cyclade.linear.problem import Problem, as_design
+from cyclade.linear.starts import continuation as predictor
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import CostModel, Tuning
 
 # Small tables have a way of their own, which is not meant here.
-ENGINE = {"curved_calls": (0.0, 0.0)}
+ENGINE = {"cost": CostModel(calls=-np.inf)}
 CONVEX = [
     L1(0.3),
     L1(0.3, positive=True),
@@ -252,7 +251,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
     g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
     r = L1(0.02 * float(np.abs(X.T @ g).max()))
     steps = counted(monkeypatch, predictor.Predictor, "step")
-    tuning = Tuning(cost=CostModel(gathered=1e3), **ENGINE)
+    tuning = Tuning(cost=CostModel(gathered=1e3, calls=-np.inf))
     fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9, tuning=tuning)
     assert len(steps) >= 3
     assert fit.certificate.reached
@@ -268,7 +267,7 @@ def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, interc
 def test_coming_down_may_end_anywhere(few):
     X, y, _ = wide("logistic")
     full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
-    tuning = Tuning(max_columns_kept=few, **ENGINE)  # with more, a step on the way is given up
+    tuning = Tuning(few_columns=few, **ENGINE)  # with more, a step on the way is given up
     fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
     assert fit.certificate.reached
     assert fit.objective == pytest.approx(full.objective, rel=1e-7)

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 
 from cyclade.linear import path, solve, threads
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels import gram_path
 from cyclade.linear.kernels.forecast import forecast
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.products import fits as fitted
-from cyclade.linear.products import moments
 from cyclade.linear.state import begin
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 from cyclade.linear.working_set import Stopping
 
-NEVER = Tuning(calls=0.0, path_passes=0.0, forecast_passes=(0.0, 0.0, 0.0, 0.0))
+NEVER = Tuning(cost=CostModel(calls=-np.inf))
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
     "ridge": ElasticNet(1.0, 0.0), "weighted": WeightedL1(1.0, np.linspace(0.5, 2.0, 8)),
@@ -105,7 +103,7 @@ def test_single_fits_and_starts():
 def test_a_tall_path_is_measured_on_products_but_for_the_last():
     X, y, _ = table(n=500)
     lams = np.geomspace(0.5, 0.005, 30)
-    few = Tuning(most_measured=0.0)
+    few = Tuning(cost=CostModel(calls=0.0))
     found = path(X, y, alphas=lams, tol=1e-10, tuning=few)
     exact = path(X, y, alphas=lams, tol=1e-10, tuning=NEVER)
     assert found.reached
@@ -134,7 +132,7 @@ def test_a_path_on_float32_products_is_that_of_float64(monkeypatch, fit_intercep
     s = rng.random(5_000) if weighted else None
     lams, formed = np.geomspace(0.5, 0.0005, 40), on_products(monkeypatch)
     options = {"alphas": lams, "sample_weight": s, "fit_intercept": fit_intercept}
-    few = Tuning(most_measured=0.0)
+    few = Tuning(cost=CostModel(calls=0.0))
     found = path(X, y, **options, tuning=few)
     assert formed == [True]
     assert found.reached
@@ -151,7 +149,7 @@ def test_products_beyond_the_range_of_float32_are_formed_again(monkeypatch, scal
     X, y, _ = table(n=2_000)
     formed = on_products(monkeypatch)
     lams = scale * np.geomspace(0.5, 0.05, 20)
-    found = path(scale * X, y, alphas=lams, tuning=Tuning(most_measured=0.0))
+    found = path(scale * X, y, alphas=lams, tuning=Tuning(cost=CostModel(calls=0.0)))
     assert formed == [True, False]
     usual = path(X, y, alphas=lams / scale, tuning=NEVER, tol=1e-10)
     np.testing.assert_allclose(scale * found.coefs, usual.coefs, atol=1e-6)
@@ -297,7 +295,7 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
     y -= s @ y
     few, precision = Tuning(large=0), np.float32 if single else np.float64
     with threads.allowed(2):
-        G, q, means = moments.products(X, s * y, s, centred, few, precision)
+        G, q, means = fitted.products(X, s * y, s, centred, few, precision)
     wide = X.astype(np.float64)
     np.testing.assert_allclose(means, s @ wide if centred else np.zeros(p), rtol=1e-13)
     A = wide - means
@@ -312,7 +310,7 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
 def test_single_fits_of_tall_tables_are_made_on_float32_products(monkeypatch, order, lam):
     X, y, _ = table(n=5_000, shift=30.0, order=order)
     formed = on_products(monkeypatch)
-    few = Tuning(calls=0.0)
+    few = Tuning(cost=CostModel(calls=0.0))
     found = solve(X, y, "squared", L1(lam), tuning=few, precompute=True)
     assert formed == [True]
     assert found.certificate.reached
@@ -325,7 +323,7 @@ def test_single_fits_of_tall_tables_are_made_on_float32_products(monkeypatch, or
 
 def test_gaps_on_rough_products_are_no_smaller_than_those_on_the_rows():
     X, y, _ = table()
-    tuning, lams = Tuning(most_measured=0.0), np.array([0.4, 0.2, 0.1])
+    tuning, lams = Tuning(cost=CostModel(calls=0.0)), np.array([0.4, 0.2, 0.1])
     problem = Problem(
         as_design(X, tuning=tuning), y, np.full(60, 1 / 60), np.zeros(60), Squared(),
         bind(L1(0.1), 8), False, tuning,
@@ -350,7 +348,7 @@ def test_numbers_too_large_for_float32_are_worked_on_in_float64_without_a_word(o
     large, s = 1e30 * X, np.full(3_000, 1 / 3_000)
     few = Tuning(large=0)
     with threads.allowed(2):  # warnings are errors, in threads of ours too
-        G, _, _ = moments.products(large, s * y, s, False, few, np.float32)
+        G, _, _ = fitted.products(large, s * y, s, False, few, np.float32)
         found = solve(large, y, penalty=L1(1e29), tuning=few)
     assert not np.isfinite(G).all()
     assert found.certificate.reached

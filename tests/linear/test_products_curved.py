@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 from curved_twin import newton_path
 
-from cyclade.linear import losses, path, solve
-from cyclade.linear.designs import as_design
+from cyclade.linear import losses, numerics, path, solve
 from cyclade.linear.kernels import curved_path, smooth_losses
 from cyclade.linear.loss_at import LossAt, loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import CODES, Problem
+from cyclade.linear.problem import CODES, Problem, as_design
 from cyclade.linear.products import fits as products
 from cyclade.linear.state import measure
-from cyclade.linear.tuning import DEFAULT, Tuning
+from cyclade.linear.tuning import DEFAULT, CostModel, Tuning
 
-NEVER = Tuning(curved_calls=(0.0, 0.0))
+NEVER = Tuning(cost=CostModel(calls=-np.inf))
 LOSSES = {"logistic": losses.Logistic(), "poisson": losses.Poisson(), "gamma": losses.Gamma()}
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
@@ -52,7 +51,7 @@ def points(loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step, goa
     curved_path.path(
         curved_path.Rows(np.ascontiguousarray(X.T), y, s, offset, code, fit_intercept),
         np.zeros(X.shape[1]), 0.0, (penalty.kind, penalty.unit), lams, np.full(lams.size, goals),
-        curved_path.Limits(0.5, 0.3, 1e-13, strong_step, steps, 100_000),
+        curved_path.Limits(1e-13, strong_step, steps, 100_000),
         curved_path.Found(coefs, intercepts, np.empty(lams.size, np.int64)),
     )  # fmt: skip
     return np.column_stack([coefs, intercepts])
@@ -220,13 +219,13 @@ def test_logarithms():
     out, room = np.empty((2, t.size))
     smooth_losses.logarithms(t, out, room)
     np.testing.assert_allclose(out[:-1], np.log(t[:-1]), rtol=5e-16, atol=1e-300)
-    assert out[-1] == pytest.approx(np.log(2.3e-308))
+    assert out[-1] == pytest.approx(np.log(numerics.TINY))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
 def test_a_loss_without_a_null_model_goes_to_the_engine(loss):
     X, y, _ = table(loss)
-    y[:] = {"logistic": 1.0, "poisson": 0.0, "gamma": np.inf}[loss]
+    y[:] = {"logistic": 1.0, "poisson": 0.0}[loss]
     problem = problem_of(loss, X, y, np.ones(60), np.zeros(60), PENALTIES["l1"])
     assert products.solve_curved(problem, np.zeros(8), 0.0, np.array([0.1]), 1e-3, 100) is None
 

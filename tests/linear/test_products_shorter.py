@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from cyclade.linear import path
-from cyclade.linear.designs import as_design
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Slope, SparseGroup
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.products.shorter import shortened
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
-ALWAYS = Tuning(path_passes=np.inf)
+ALWAYS = Tuning(cost=CostModel(product=0.0))
 
 
 def tall(rng, n=400, p=7, shift=0.0, dtype=np.float64, order="F"):
@@ -82,9 +81,6 @@ def test_nothing_is_compressed_where_numbers_overflow():
     assert compress(X, np.ones(20), np.full(20, 0.05), False) is None
 
 
-NEVER = Tuning(path_passes=0.0, calls=0.0)
-
-
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize(
     "penalty",
@@ -97,8 +93,8 @@ def test_whole_paths_are_those_on_all_rows(penalty, fit_intercept):
     y, s = X[:, :3].sum(axis=1) + 3.0 * rng.standard_normal(2000), rng.random(2000)
     options = {"n_alphas": 12, "alpha_ratio": 0.02, "sample_weight": s, "tol": 1e-10}
     options |= {"fit_intercept": fit_intercept, "offset": rng.standard_normal(2000)}
-    found = path(X, y, "squared", penalty, **options, tuning=Tuning(calls=0.0))
-    exact = path(X, y, "squared", penalty, **options, tuning=NEVER)
+    found = path(X, y, "squared", penalty, **options, tuning=Tuning(cost=CostModel(calls=-np.inf)))
+    exact = path(X, y, "squared", penalty, **options, precompute=False)
     assert found.reached
     np.testing.assert_allclose(found.alphas, exact.alphas, rtol=1e-12)
     np.testing.assert_allclose(found.coefs, exact.coefs, atol=1e-5)

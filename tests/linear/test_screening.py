@@ -7,15 +7,14 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, path, solve
-from cyclade.linear.designs import as_design
 from cyclade.linear.kernels.columns import bound_gradient
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem
+from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.screening import Gradient, Reader
 from cyclade.linear.state import begin, judge, rebase
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.tuning import CostModel, Tuning
 
 N, P = 40, 300
 KINDS = ["dense", "rows", "float32", "sparse"]
@@ -140,7 +139,7 @@ def test_certificates_of_a_path_are_those_of_all_columns(monkeypatch, penalty, l
     top = float(np.abs(begin(start, np.zeros(P), 0.0).measured.g).max())
     lams = np.geomspace(0.9 * top, 0.05 * top, 25)
     kwargs = {"alphas": lams, "fit_intercept": fit_intercept, "tol": 1e-5}
-    engine = Tuning(curved_calls=(0.0, 0.0))  # small tables have a way of their own
+    engine = Tuning(cost=CostModel(calls=-np.inf))  # small tables have a way of their own
     found = path(X, y, phi, penalty, **kwargs, tuning=engine)
     assert len(read) > 5  # the shortcut was taken
     if penalty.convex:

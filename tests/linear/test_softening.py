@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import QuantileRegressor
 
 from cyclade import linear
-from cyclade.linear import solve
+from cyclade.linear import limits, solve
 from cyclade.linear.losses import Huber, Quantile
 from cyclade.linear.penalties import L1, MCP, Box, GroupL2, Rows
 from cyclade.linear.starts.continuation import softer
@@ -115,7 +115,7 @@ def test_wider_losses_come_down_to_the_loss(loss):
 
 
 def test_stages_are_few_however_narrow_the_loss():
-    assert len(softer(Quantile(0.5, 1e-300), L1(0.1), np.arange(100.0), NONE)) <= 20
+    assert len(softer(Quantile(0.5, 1e-300), L1(0.1), np.arange(100.0), NONE)) <= limits.STEPS
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.01])

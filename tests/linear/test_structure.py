@@ -28,7 +28,7 @@ APART = (
 # What a fit walks through, besides its estimator, loss, penalty and kernels.
 SHARED = {
     "api", "threads", "problem", "penalty_bound", "loss_at", "state", "results", "working_set",
-    "designs", "quadratic",
+    "quadratic",
 }  # fmt: skip
 
 
@@ -94,8 +94,33 @@ def test_every_constant_says_what_it_is():
         assert [line for line in bare if not line.startswith("EPS")] == []
 
 
-def test_named_constants_do_not_grow(trees):
-    assert structure.named(trees) <= 112
+def test_named_constants_are_few(trees):
+    assert structure.named(trees) <= 45
+
+
+def test_numbers_without_a_name_do_not_grow(trees):
+    engine = structure.engine(trees)
+    assert sum(len(structure.literals(tree)) for tree in engine.values()) <= 67
+
+
+def test_numbers_without_a_name_are_found():
+    tree = ast.parse("A = 7\ndef f(x=3):\n    '''9'''\n    return -1 * x[2] + 0.5 - 1e-3\n")
+    assert structure.literals(tree) == [3.0, 1e-3]
+
+
+def test_types_are_asked_of_few_dictionaries(trees):
+    assert sum(map(structure.dispatches, trees.values())) <= 3
+    tree = ast.parse("A[type(x)]\nA.get(type(x.y), 1)\ntype(x) in A\ntype(x)\n")
+    assert structure.dispatches(tree) == 3
+
+
+def test_kernels_have_few_arguments(trees):
+    assert structure.most_arguments(trees) <= 10
+
+
+def test_a_lasso_meets_few_modules_over_six_kinds_of_table(walked):
+    rooms = [name for name in walked["Lasso"] if name.startswith("linear/")]
+    assert len([name for name in rooms if not name.startswith("linear/kernels/")]) <= 20
 
 
 def test_losses_are_told_apart_by_properties(trees):

@@ -11,12 +11,12 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import path, solve, threads
-from cyclade.linear.designs import as_design
 from cyclade.linear.penalties import L1
-from cyclade.linear.products.moments import products
-from cyclade.linear.tuning import Tuning
+from cyclade.linear.problem import as_design
+from cyclade.linear.products.fits import products
+from cyclade.linear.tuning import CostModel, Tuning
 
-NO_PRODUCTS = {"calls": 0.0, "forecast_passes": (0.0, 0.0, 0.0, 0.0)}
+NO_PRODUCTS = {"cost": CostModel(calls=-np.inf)}
 SHARED = Tuning(large=0, long_run=0, **NO_PRODUCTS)
 
 

@@ -348,9 +348,8 @@ def follow(
 ) -> PathResult:  # fmt: skip
     """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
     from cyclade.linear.screening import Reader
-    from cyclade.linear.starts.continuation import Softening
+    from cyclade.linear.starts.continuation import Softening, predictor
     from cyclade.linear.starts.minima import Companion
-    from cyclade.linear.starts.predictor import predictor
     from cyclade.linear.state import as_returned, as_solution, begin, coefficients
     from cyclade.linear.working_set import minimise
 
@@ -477,7 +476,7 @@ def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
         return
     as_design, as_problems = loaded()
     convex = loss.convex and getattr(penalty, "convex", False)
-    if not convex and hasattr(X, "toarray") and np.prod(X.shape) <= tuning.hop_entries:
+    if not convex and hasattr(X, "toarray") and np.prod(X.shape) <= tuning.cache:
         X = X.toarray(order="C")  # storage would choose among minima
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
     design.precompute = check_gram(call.precompute, design.p)
@@ -495,8 +494,7 @@ def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
 @cache
 def loaded() -> tuple[Any, Any]:
     """What makes designs and problems; it loads numba. An import in every fit would show."""
-    from cyclade.linear.designs import as_design
-    from cyclade.linear.problem import as_problems
+    from cyclade.linear.problem import as_design, as_problems
 
     return as_design, as_problems
 

@@ -334,3 +334,30 @@ def as_starts(
         (problem, problem.penalty.by_blocks(np.ascontiguousarray(x[:, t])), float(c[t]))
         for t, problem in enumerate(problems)
     ]
+
+
+def as_floats(X: Array) -> Array:
+    """float32 and float64 as they are, other real numbers as float64."""
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X: its entries must be real numbers, got dtype {X.dtype}")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless there are rows and columns."""
+    if len(shape) != 2:
+        raise ValueError(f"X: must have two dimensions, rows and columns, got {len(shape)}")
+    if 0 in shape:
+        raise ValueError(f"X: must have at least one row and one column, got shape {shape}")
+
+
+def precise(X: Any, entries: int, uneven: bool, tuning: Any) -> Any:
+    """X itself, or a small float32 X in float64: its rounding would show before a gap closes."""
+    small = entries <= tuning.huge if uneven else 2 * entries <= tuning.cache
+    return X.astype(np.float64) if X.dtype == np.float32 and small else X
+
+
+def check_finite(entries: Array) -> None:
+    """Raise ValueError unless all entries are finite."""
+    if not np.isfinite(entries).all():
+        raise ValueError("X: must hold finite numbers; it has NaN or infinity")

@@ -1,12 +1,12 @@
 """Guards: after so many a fit goes on by other means, or ends. No line of the benchmark needs them.
 
->>> STEPS > HALVINGS
+>>> STEPS > TRIES
 True
 """
 
-STEPS = 50  # models of a loss, steps of an intercept, powers of a matrix
-WINDOWS = 20  # of a loss, on the way to a narrow one; then steps are larger
+STEPS = 50  # models or windows of a loss, steps of an intercept, powers of a matrix
 CYCLES = 100  # on a model that is not exact; then another, or products of columns, are tried
-HALVINGS = 8  # of a step that does not lower F, and doublings of one that does
+TRIES = 8  # halvings or doublings of a step that F does not like; Newton steps in a row at first
 STALLED = 30  # checks in a row without a lower F or certificate: precision is used up
 IDLE = 3  # checks in a row between which nothing moved
+LENGTHS = (1.0, 0.5, 0.25, 0.0625)  # of a Newton step on products, tried until F falls

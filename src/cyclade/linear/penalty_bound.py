@@ -138,9 +138,8 @@ class BoundScalar(BoundPenalty):
             self.functions, self.parameters = compiled_for(penalty), numbers_of(penalty)
         self.penalty, self.convex, self.blocks = penalty, bool(penalty.convex), p
         self.is_norm = self.shipped and bool(self.parameters[0] == formulas.L1)
-        same = self.shipped and len(self.parameters[1]) == 1  # for all: no kernel is needed
-        self.zero_threshold = np.full(p, formulas.threshold(self.parameters, 0) if same else -1.0)
-        if not same and "thresholds" in self.functions:
+        self.zero_threshold = np.full(p, -1.0)
+        if "thresholds" in self.functions:
             self.functions["thresholds"](self.parameters, self.zero_threshold)
 
     @cached_property

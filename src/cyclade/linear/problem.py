@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import numerics
-from cyclade.linear.checks import as_data, is_constant
+from cyclade.linear import limits, numerics
+from cyclade.linear.checks import as_data, in_chunks, is_constant
 from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
+from cyclade.linear.panels.dense import DenseDesign
 from cyclade.linear.panels.protocols import Design
+from cyclade.linear.panels.sparse import SparseDesign
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import BoundBlocks, BoundPenalty, bind
 from cyclade.linear.screening import Gradient, Reader
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
-# Losses that kernels know. A subclass may change what φ is.
 CODES: dict[type, int] = {Logistic: LOGISTIC, Poisson: POISSON, Gamma: GAMMA}
 
 
@@ -57,6 +58,11 @@ class Problem:
     def dtype(self) -> np.dtype[Any]:
         """What X is worked on in."""
         return self.design.dtype
+
+    @property
+    def code(self) -> int | None:
+        """The number that kernels know the loss by, if they do: a subclass may change what φ is."""
+        return CODES.get(type(self.loss))
 
     @cached_property
     def has_offset(self) -> bool:
@@ -154,8 +160,8 @@ class Problem:
         """
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         before = np.inf
-        if self.fit_intercept and type(self.loss) in CODES and z.ndim == 1:
-            total = best_shift(CODES[type(self.loss)], self.y, self.s, z)  # what follows checks it
+        if self.fit_intercept and self.code is not None and z.ndim == 1:
+            total = best_shift(self.code, self.y, self.s, z)  # what follows checks it
             if total:
                 here, before = self.loss_at(z + total), 0.0
         if here is None:
@@ -165,25 +171,29 @@ class Problem:
         if self.loss.quadratic and self.offset.ndim == 1:  # φ'' = 1, and weights sum to one
             total = -float(here.slopes.sum())
             return (self.loss_at(z + total), c + total) if total else (here, c)
-        for _ in range(100):
+        for _ in range(limits.CYCLES):
             slope, left = imbalance(here)
-            if left <= 1e-15 or 0.5 * before < left <= 1e-13:  # the latter is rounding
+            if (
+                left <= numerics.SUM or 0.5 * before < left <= numerics.SOLVED
+            ):  # the latter is rounding
                 break
             before = left
             d = self._shift(here, slope)
-            for _ in range(40):
+            for _ in range(limits.STEPS):
                 there = self.loss_at(z + (total + d))
                 # Values of many rows are rounded too coarsely to tell small steps apart; slopes of
                 # a convex loss are not, and where those or the gain are tiny, any step is.
                 better = self.loss.convex and imbalance(there)[1] < left
-                tiny = left <= 1e-9 or np.max(np.abs(d * slope)) <= 1e-14 * abs(here.value)
+                tiny = left <= numerics.ROOT or np.max(np.abs(d * slope)) <= numerics.SUM * abs(
+                    here.value
+                )
                 if better or tiny or there.value <= here.value:
                     break
                 d = 0.5 * d
             else:
                 break
             here, total = there, total + d
-            if np.all(np.abs(d) <= 1e-16 * (1.0 + np.abs(total))):
+            if np.all(np.abs(d) <= numerics.EPS * (1.0 + np.abs(total))):
                 break
         if z.ndim == 1:
             total = float(total)
@@ -204,14 +214,14 @@ class Problem:
         if self.loss.softmax:
             H = np.diag(self.s @ here.p) - here.p.T @ by_rows(self.s, here.p)
             H += np.trace(H) / len(H) ** 2  # moving all classes alike changes nothing
-            H.flat[:: len(H) + 1] += 1e-14 * np.trace(H) + 1e-300
+            H.flat[:: len(H) + 1] += numerics.SOLVED * np.trace(H) + numerics.TINY
             return np.linalg.solve(H, -slope)
         bend = self.s @ here.second if self.loss.convex else np.zeros_like(slope)
         if not np.all(bend > 0):
             bend = np.where(bend > 0, bend, self.s @ self.loss.majoriser(self.y, here.z))
         if self.offset.ndim == 2:
-            bend = np.maximum(bend, 1e-12 * float(bend.max()))
-        return -slope / np.maximum(bend, 1e-300)
+            bend = np.maximum(bend, numerics.FLAT * float(bend.max()))
+        return -slope / np.maximum(bend, numerics.TINY)
 
 
 def units_of(penalty: BoundPenalty, norms: Array) -> Array:
@@ -232,9 +242,9 @@ def imbalance(loss_at: LossAt) -> tuple[Any, float]:
     """The slope in the intercept, and the largest |Σ_i s_i φ'_i| / Σ_i |s_i φ'_i| of an output."""
     slope, size = loss_at.balance
     if loss_at.z.ndim == 1:
-        return slope, abs(float(slope)) / max(float(size), 1e-300)
+        return slope, abs(float(slope)) / max(float(size), numerics.TINY)
     with np.errstate(invalid="ignore"):  # too long a step may overflow: NaN is no improvement
-        return slope, float(np.max(np.abs(slope) / np.maximum(size, 1e-300)))
+        return slope, float(np.max(np.abs(slope) / np.maximum(size, numerics.TINY)))
 
 
 class Null:
@@ -299,3 +309,22 @@ def as_problems(
     if offset is None:
         problem.has_offset = False  # no need to look
     return [problem]
+
+
+def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
+    """Wrap X after checking it; `uneven` says that rows will get very different weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_design(np.eye(3)).correlate(np.arange(3.0))
+    array([0., 1., 2.])
+    """
+    if in_chunks(X):
+        raise TypeError(
+            f"X: a table in chunks ({type(X).__name__}) is not to be had here; use X in memory, "
+            "or solve, path, their estimators or partial_fit"
+        )
+    if hasattr(X, "tocsc"):
+        return SparseDesign(X, uneven, tuning)
+    return DenseDesign(np.asarray(X), uneven, tuning)

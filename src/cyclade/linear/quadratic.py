@@ -123,7 +123,7 @@ class Step(NamedTuple):
 
 def line_search(
     problem: Problem, here: LossAt, end: LossAt, r: Callable[[float], float],
-    halvings: int = limits.HALVINGS, there: Callable[[float], LossAt] | None = None,
+    halvings: int = limits.TRIES, there: Callable[[float], LossAt] | None = None,
     further: float = np.inf,
 ) -> Step:  # fmt: skip
     """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants.
@@ -144,7 +144,7 @@ def line_search(
         at = problem.loss_at(here.z + t * dz)
     else:
         return Step(0.0, here)
-    while there is not None and 1.0 <= t < 2.0**limits.HALVINGS:
+    while there is not None and 1.0 <= t < 2.0**limits.TRIES:
         longer = there(2.0 * t)
         lower = longer.value + r(2.0 * t)
         if F - lower < further * (F - value):
@@ -168,9 +168,9 @@ def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tup
 def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT) -> float:
     """The damping of the next model, after a step of length t towards the minimum of the last."""
     if t < 1.0:  # rows with φ'' < 0 get larger weights
-        state.trust = min(1.0, tuning.damping_step * state.trust)
-    longer = t > 2.0**-limits.HALVINGS
-    return max(1.0, damping / tuning.damping_step) if longer else tuning.damping_step * damping
+        state.trust = min(1.0, 2.0 * state.trust)
+    longer = t > 2.0**-limits.TRIES
+    return max(1.0, 0.5 * damping) if longer else 2.0 * damping
 
 
 def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt, float] | None:

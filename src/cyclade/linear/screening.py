@@ -74,7 +74,7 @@ class Reader:
         """
         self.design = design
         self.screens = design.by_columns and many
-        self.rounding = numerics.of_product(design.dtype)
+        self.rounding = numerics.PRODUCT * float(np.finfo(design.dtype).eps) / numerics.EPS
         self.v: Array | None = None  # v₀
         self.before: tuple[Array, Array] | None = None  # v₁ and the gradient there
         self.g = self.norms = np.empty(0)

@@ -78,7 +78,7 @@ class State:
     history: list[dict[str, float]] = field(default_factory=list)
     target: float = np.inf  # the distance that all columns will be brought to in the end
     enough: float = 0.0  # a duality gap that ends a fit
-    trust: float = DEFAULT.first_trust  # of a majoriser's weights, the part that replaces φ'' < 0
+    trust: float = DEFAULT.forcing  # of a majoriser's weights, where φ'' < 0
     fresh: bool = True  # whether z was computed from x and c, not carried along
     on_path: bool = False  # whether a slightly smaller λ comes next
     before: BoundPenalty | None = None  # at the λ before, until a working set was chosen

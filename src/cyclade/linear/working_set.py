@@ -48,7 +48,7 @@ def minimise(
     At most `max_passes` cycles are spent.
     """
     stopping = Stopping(problem, state, tol, max_passes, report)
-    near = problem.tuning.path_distance * stopping.scale
+    near = problem.tuning.close * stopping.scale
     rough = follows(problem, state) and state.measured.distance > near
     while rough or not stopping.done(state, not state.fresh):
         improve(problem, state, stopping.target, stopping.scale, max_passes)
@@ -85,9 +85,9 @@ def how_far(problem: Problem, state: State, W: Array, scale: float) -> float:
     """
     tuning, penalty, outside = problem.tuning, problem.penalty, state.measured.distance
     if follows(problem, state):  # the working set of the last λ is nearly right: at once
-        return min(state.target, tuning.path_distance * scale)
+        return min(state.target, tuning.close * scale)
     if penalty.size > 1 or penalty.T > 1:  # a cycle over such blocks costs more beside a check
-        return max(state.target, tuning.forcing_blocks * outside)
+        return max(state.target, tuning.rough * outside)
     if penalty.convex:
         new = np.ones(penalty.blocks, bool)
         new[state.working] = False
@@ -108,7 +108,7 @@ def choose(problem: Problem, state: State) -> Array:
     found = penalty.candidates(state.x, now.g, now.distances, near, state.before)
     state.before = None
     inside, violating, close = found.support.size, found.violating, found.close
-    share = int(min(problem.design.n, tuning.max_gram_columns) / penalty.size)
+    share = int(min(problem.design.n, tuning.most_columns) / penalty.size)
     least = -int(-2 * tuning.room // penalty.size)
     room = max(inside, least, share - inside, found.together)
     if penalty.size > 1 or penalty.T > 1:  # each costs several columns: no more at once than needed
@@ -137,6 +137,17 @@ def most_violate(problem: Problem, state: State) -> bool:
 def choose_itself(problem: Problem, state: State) -> Array:
     """None: the subproblem chooses columns at each of its steps, and checks all of them."""
     return NO_COLUMNS
+
+
+def products_are_dear(problem: Problem, state: State) -> bool:
+    """Whether products of the support and the columns that violate cost more than cycles on X."""
+    loss, penalty, design = problem.loss, problem.penalty, problem.design
+    if design.is_dense or loss.quadratic or not (loss.convex and penalty.convex):
+        return False
+    if loss.flat or not penalty.is_scalar or problem.offset.ndim > 1:
+        return False
+    V = np.flatnonzero((state.x != 0) | (state.measured.distances > 0))
+    return not design.products_pay(V)
 
 
 class Strategy(NamedTuple):
@@ -170,7 +181,7 @@ STRATEGIES = (
     ),
     Strategy(
         "newton", "sparse X, curved convex loss, and products of columns are dear",
-        newton.suits, choose, newton.improve,
+        products_are_dear, choose, newton.improve,
     ),
     Strategy("coordinate", "any other", lambda problem, state: True, choose, coordinate.improve),
 )  # fmt: skip
@@ -207,7 +218,7 @@ class Stopping:
         self._point: tuple[float, Any] | None = None  # of the best certificate, with its value
         self._stalled = self._idle = 0
         self._passes = -1
-        self._precision = numerics.of_sum(problem.dtype)
+        self._precision = numerics.SUM * float(np.finfo(problem.dtype).eps) / numerics.EPS
 
     def done(self, state: Any, rough: bool = False) -> bool:
         """Whether a point is good enough, or no better one is to be had.
@@ -237,7 +248,7 @@ class Stopping:
         part = self.goal / max(value, self.goal, numerics.TINY)
         self.target = min(self.target, 0.5 * part * now.distance)
         if self._idle:  # what was asked for was there already
-            self.target *= 0.1
+            self.target *= tuning.forcing
         return self._stalled == limits.STALLED
 
     def _keep(self, state: Any, value: float) -> None:

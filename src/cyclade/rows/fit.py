@@ -20,8 +20,8 @@ from cyclade._checks import probability, whole_number
 from cyclade._deprecation import old_name, renamed
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
-from cyclade.linear.designs import as_design
 from cyclade.linear.losses import LossLike, LossName
+from cyclade.linear.problem import as_design
 from cyclade.linear.results import Certificate
 from cyclade.methods import as_method, make_sampler
 from cyclade.rows.compiled import compiled_cycles

@@ -12,10 +12,9 @@ from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.linear.api import solve, unannounced
-from cyclade.linear.checks import as_data, in_chunks
-from cyclade.linear.designs import as_design, as_floats, check_finite, check_shape
+from cyclade.linear.checks import as_data, as_floats, check_finite, check_shape, in_chunks
 from cyclade.linear.penalties import L1, BlockPenalty
-from cyclade.linear.problem import Problem, as_problems
+from cyclade.linear.problem import Problem, as_design, as_problems
 from cyclade.linear.results import Certificate, both
 from cyclade.linear.state import measure
 from cyclade.linear.working_set import scale_of_distance

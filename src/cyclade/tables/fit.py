@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits
 from cyclade.linear.kernels.block_gram import ONES
-from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.quadratic import lowered, next_damping
 from cyclade.linear.results import Certificate
 from cyclade.linear.working_set import Report, Stopping
@@ -40,7 +40,7 @@ class TableState:
     known: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks of the products
     indefinite: bool = False  # whether these products are under φ'' as it is
     damping: float = 1.0
-    trust: float = DEFAULT.first_trust  # of a majoriser's weights, for φ'' < 0
+    trust: float = DEFAULT.forcing  # of a majoriser's weights, for φ'' < 0
     true_below: float = np.inf  # distance from which on φ'' < 0 is taken as it is
 
     @property
@@ -107,7 +107,7 @@ def improve(
     state.working = W = choose(table, state)
     cols = wanted(table, W)
     exact, budget = table.loss.quadratic, max_passes - state.passes
-    part, precise = tuning.chunk_model_part[exact] * target, tuning.newton_precision * now.distance
+    part, precise = tuning.chunk_model_part[exact] * target, tuning.close * now.distance
     tolerance = min(part, precise) if exact else max(part, precise)
     indefinite = takes_true_hessian(table, state, scale)
     move: Move | None = None
@@ -141,7 +141,7 @@ def choose(table: TableProblem, state: TableState) -> Array:
     found = penalty.candidates(now.x, now.g, now.distances, tuning.near, None)
     inside, size = found.support.size, max(penalty.size, 1.0)
     room = max(inside // 2, int(tuning.room / size), 1)
-    most = max(int(tuning.max_gram_columns / size), inside + 1)
+    most = max(int(tuning.most_columns / size), inside + 1)
     violating, close = found.violating, found.close
     if violating.size > 2 * room:
         violating = violating[np.argpartition(-found.violation, 2 * room)[: 2 * room]]
@@ -207,7 +207,7 @@ def advance(
     assert products is not None
     dx = np.zeros_like(now.x)
     dx[move.entries] = move.dx
-    r = [total(table, state.working, now.x + t * dx) for t in (0.0, *LENGTHS)]
+    r = [total(table, state.working, now.x + t * dx) for t in (0.0, *limits.LENGTHS)]
     down = float(now.g @ dx) + float(np.sum(now.slope * move.dc))
     F, slope = now.value + r[0], down + r[1] - r[0]
     ask: dict[str, Any] = {}
@@ -217,7 +217,7 @@ def advance(
         ask = {"new": wanted(table, moving), **weights(state, indefinite)}
 
     reached, end = 0.0, None
-    for t, own in zip(LENGTHS, r[1:], strict=True):
+    for t, own in zip(limits.LENGTHS, r[1:], strict=True):
         if end is not None and not lowered(F, slope, t, between(t, now.value, down, *end) + own):
             continue
         x, c = now.x + t * dx, now.c + t * move.dc

@@ -157,9 +157,7 @@ class Pass:
     old: Array | None = None  # products of the columns `new` with `old` and `new`
     new: Array | None = None
     damping: float = 1.0
-    trust: float | None = (
-        DEFAULT.first_trust
-    )  # as in `quadratic.curvatures`; None takes φ'' as it is
+    trust: float | None = DEFAULT.forcing  # as in `quadratic.curvatures`; None takes φ'' as it is
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
-from cyclade.linear.kernels.gram import LENGTHS
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import units_of
@@ -231,7 +230,7 @@ class TableNull:
             if not exceeds(slope, numerics.SOLVED * sums["size"]):
                 break
             d = -newton(sums["bend"], sums["bound"], slope)
-            for t in LENGTHS:
+            for t in limits.LENGTHS:
                 new = self._at(table, self.c + t * d)
                 if lowered(sums["value"], 0.0, t, new["value"]):
                     break

@@ -348,7 +348,8 @@ class LinearModel(FittedModel):
         several = self.__sklearn_tags__().target_tags.multi_output
         dtypes = (np.float64, np.float32)
         with text_named(X):
-            X = encoded(self, X, options.get("reset", True))
+            if hasattr(X, "columns") or hasattr(self, "encoder_") or getattr(self, "formula", None):
+                X = encoded(self, X, options.get("reset", True))
             if hasattr(self, "encoder_"):  # whose matrix has no names to compare
                 self.__dict__.pop("feature_names_in_", None)
             X, y = validate_data(self, X, y, dtype=dtypes, multi_output=several, **options)

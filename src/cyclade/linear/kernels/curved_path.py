@@ -14,21 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cyclade.linear.kernels.dense import correlate
-from cyclade.linear.kernels.gram import minimise
-from cyclade.linear.kernels.gram_path import excess, scale_table
+from cyclade.linear.kernels.gram import extrapolate, minimise
+from cyclade.linear.kernels.gram_path import feasible, scale_table
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import dot, subtract
-from cyclade.linear.kernels.shipped import conjugate, distance, threshold, value
-from cyclade.linear.kernels.smooth_losses import best_shift, derivatives, loss, loss_conjugate
-
-HALVINGS = 40  # of a step: then only rounding is left of it
-OVERSHOOT = 0.25  # of the first slope: what a step may leave on the other side
-SHORT = 1.0  # of z: on a shorter way φ'' changes by no more than a factor e
-FLAT = 1e-12  # of a column's curvature before the intercept was taken out
-ROUNDING = 1e-15  # of the sizes of the terms in a sum
-SLACK = 1e-14  # of a threshold: a gradient that exceeds it by less does so by rounding
-BALANCED = 1e-13  # of Σ|s φ'|: more is left of Σ s φ' if a null model was not found
-TINY = 2.3e-308
+from cyclade.linear.kernels.shipped import distance, threshold, value
+from cyclade.linear.kernels.smooth_losses import derivatives, loss, loss_conjugate
+from cyclade.linear.limits import STEPS
+from cyclade.linear.numerics import FLAT, SOLVED, SUM, TINY
 
 
 class Rows(NamedTuple):
@@ -45,8 +38,6 @@ class Rows(NamedTuple):
 class Limits(NamedTuple):
     """How precisely models are minimised, and how many of them; fields of `Tuning` say more."""
 
-    part: float
-    lam_step: float
     precision: float
     strong_step: float
     max_steps: int
@@ -63,39 +54,24 @@ class Found(NamedTuple):
 
 @compiled
 def fit(
-    rows: Rows, x: Any, c: float, penalty: Any, lams: Any, tol: float, limits: Limits, found: Found,
+    rows: Rows, x: Any, c: float, penalty: Any, lams: Any, goals: Any, limits: Limits, found: Found,
     objectives: Any, gaps: Any,
-) -> float:  # fmt: skip
-    """`path` on centred columns, to gaps of `part` times the tolerance, and certificates on X.
+) -> bool:  # fmt: skip
+    """`path` on centred columns from (x, c), and certificates on X; whether all goals were met.
 
-    A single fit that starts at (x, c) ≠ 0 first looks whether that will do; one from zero goes
-    through larger λ (`stages`). Returns the scale of gaps, the loss of the null model above that of
-    a perfect fit; −1 if a null model or a solution was not found.
+    A single fit that starts elsewhere than at zero first looks whether that will do.
     """
     XT, y, s, offset, code, intercept = rows
     coefs, intercepts, cycles = found
     kind, unit = penalty
     p, n = XT.shape
-    work, g, means = np.empty((7, n)), np.empty(p), np.zeros(p)
-    start = best_shift(code, y, s, offset) if intercept else 0.0
-    z, slopes, bends, e = work[0], work[1], work[2], work[3]
-    for i in range(n):
-        z[i] = offset[i] + start
-    derivatives(code, y, s, z, slopes, bends, e, work[6])
-    scale = loss(code, y, s, z, e, work[4], work[5], work[6])
-    if intercept and not abs(total(slopes)) <= BALANCED * absolute(slopes):
-        return -1.0
-    moved, count = largest(x) > 0.0, lams.shape[0]
-    table, first = np.empty_like(unit), np.empty(0)
-    if not moved and count == 1:
-        gradient(XT, slopes, False, g)
-        first = stages(largest_lam(kind, unit, g), lams[0], limits.lam_step)
-    elif count == 1:
+    work, g, means, table = np.empty((7, n)), np.empty(p), np.zeros(p), np.empty_like(unit)
+    if lams.shape[0] == 1 and largest(x) > 0.0:
         scale_table(unit, lams[0], table)
         F, gap = judge(rows, x, c, (kind, table), work, g)
-        if gap <= max(tol * scale, 1e-15 * abs(F)):
+        if gap <= 2.0 * goals[0]:
             coefs[0], intercepts[0], cycles[0], objectives[0], gaps[0] = x, c, 0, F, gap
-            return scale
+            return True
     A = XT
     if intercept:
         A = np.empty_like(XT)
@@ -103,25 +79,16 @@ def fit(
             means[j] = dot(XT[j], s, n)
             for i in range(n):
                 A[j, i] = XT[j, i] - means[j]
-        start = c + dot(means, x, p) if moved else start
-    extra = first.shape[0]
-    every, goals = np.concatenate((first, lams)), np.full(extra + count, math.inf)
-    goals[extra:] = max(limits.part * tol, 1e-15) * scale
-    xs, cs, made = np.empty((extra + count, p)), np.empty(extra + count), cycles
-    if extra > 0:
-        made = np.empty(extra + count, np.int64)
-    centred, all_found = Rows(A, y, s, offset, code, intercept), Found(xs, cs, made)
-    if not path(centred, x, start, penalty, every, goals, limits, all_found):
-        return -1.0
-    for k in range(count):
-        x = xs[extra + k]
-        c = cs[extra + k] - dot(means, x, p)
+    start = c + dot(means, x, p)
+    if not path(
+        Rows(A, y, s, offset, code, intercept), x, start, penalty, lams, goals, limits, found
+    ):
+        return False
+    for k in range(lams.shape[0]):
+        intercepts[k] -= dot(means, coefs[k], p)
         scale_table(unit, lams[k], table)
-        coefs[k], intercepts[k], cycles[k] = x, c, made[extra + k]
-        objectives[k], gaps[k] = judge(rows, x, c, (kind, table), work, g)
-    for k in range(extra):
-        cycles[0] += made[k]
-    return scale
+        objectives[k], gaps[k] = judge(rows, coefs[k], intercepts[k], (kind, table), work, g)
+    return True
 
 
 @compiled
@@ -174,12 +141,8 @@ def judge(rows: Rows, x: Any, c: float, parameters: Any, work: Any, g: Any) -> t
         for i in range(n):
             slopes[i] *= 1.0 - part if slopes[i] * slope > 0.0 else 1.0
     gradient(XT, slopes, False, g)
-    over, dual = excess(parameters, g), 0.0
-    shrink = (1.0 - 1e-15) / over if over > 1.0 else 1.0
-    for j in range(x.shape[0]):
-        F += value(parameters, x[j], j)
-        if parameters[0] != 0:
-            dual -= conjugate(parameters, -shrink * g[j], j)
+    shrink, r, conjugates = feasible(parameters, x, g)
+    F, dual = F + r, -conjugates
     dual += shrink * dot(slopes, offset, n)
     dual -= loss_conjugate(code, y, s, slopes, shrink, z, e, work[4], work[6])
     return F, 0.0 if dual > F else F - dual
@@ -244,7 +207,7 @@ def path(
             if intercept:  # minimised over first
                 take_out(G, b, sums, slope, mass)
             if made == 0 and times > 0.0:
-                extrapolate(x, last_x, times, V, G, b, new)
+                extrapolate(x, last_x, times, V[:m], G, b, new)
             tolerance, left = limits.precision * first, limits.max_cycles - done
             done += minimise(
                 G, b, new, diagonal(G), V[:m], parameters, zero, tolerance, left, False
@@ -301,7 +264,7 @@ def choose(x: Any, g: Any, zero: Any, before: Any, first: bool, inside: Any, V: 
     m = 0
     for j in range(x.shape[0]):
         limit = 2.0 * zero[j] - before[j] if first else zero[j]
-        if inside[j] or x[j] != 0.0 or abs(g[j]) > (1.0 + SLACK) * limit:
+        if inside[j] or x[j] != 0.0 or abs(g[j]) > (1.0 + SOLVED) * limit:
             inside[j], V[m] = True, j
             m += 1
     return m
@@ -347,20 +310,6 @@ def take_out(G: Any, b: Any, sums: Any, slope: float, mass: float) -> None:
 
 
 @inner
-def extrapolate(x: Any, last: Any, times: float, V: Any, G: Any, b: Any, new: Any) -> None:
-    """new = x + times (x − last), and b ← b − G (new − x); zero is not crossed.
-
-    Along a path coefficients go on about as they went.
-    """
-    for a in range(new.shape[0]):
-        j = V[a]
-        if x[j] != 0.0 and x[j] != last[j]:
-            there = x[j] + times * (x[j] - last[j])
-            new[a] = there if there * x[j] > 0.0 else 0.0
-            subtract(b, G[a], new[a] - x[j], b.shape[0])
-
-
-@inner
 def diagonal(G: Any) -> Any:
     """The diagonal of G, positive."""
     L = np.empty(G.shape[0])
@@ -384,15 +333,15 @@ def search(
     """
     n, (new_z, new_slopes, new_w) = z.shape[0], new
     down, way, t = dot(slopes, dz, n) + change, largest(dz), 1.0
-    noise = ROUNDING * (sizes(slopes, dz) + size)
+    noise = SUM * (sizes(slopes, dz) + size)
     if not down <= noise:
         return 0.0
-    for _ in range(HALVINGS):
+    for _ in range(STEPS):
         for i in range(n):
             new_z[i] = z[i] + t * dz[i]
         derivatives(rows.code, rows.y, rows.s, new_z, new_slopes, new_w, e, room)
         left = dot(new_slopes, dz, n) + change
-        if left <= noise or (left <= -OVERSHOOT * down and t * way <= SHORT):
+        if left <= noise or (left <= -0.5 * down and t * way <= 1.0):
             return t
         t *= 0.5
     return 0.0
@@ -405,13 +354,9 @@ def duality_gap(parameters: Any, x: Any, g: Any, slopes: Any, w: Any) -> float:
     With θ = shrink · φ' feasible it is Σ_j r_j(x_j) + r_j*(−shrink g_j) + shrink g_j x_j, plus
     Σ_i s_i [φ + φ*(θ) − θz], which is ½ (1 − shrink)² Σ_i s_i φ'²/φ'' up to third order.
     """
-    over, out = excess(parameters, g), 0.0
-    shrink = (1.0 - 1e-15) / over if over > 1.0 else 1.0
-    for j in range(x.shape[0]):
-        out += value(parameters, x[j], j) + shrink * g[j] * x[j]
-        if parameters[0] != 0:
-            out += conjugate(parameters, -shrink * g[j], j)
-    return out + 0.5 * (1.0 - shrink) ** 2 * energy(slopes, w) if over > 1.0 else out
+    shrink, r, conjugates = feasible(parameters, x, g)
+    out = r + conjugates + shrink * dot(g, x, x.shape[0])
+    return out + 0.5 * (1.0 - shrink) ** 2 * energy(slopes, w) if shrink < 1.0 else out
 
 
 @reductions

@@ -11,10 +11,8 @@ from cyclade.linear.kernels.gram_path import scale_table
 from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.linalg import dot, subtract
 from cyclade.linear.kernels.shipped import prox, threshold
-
-CYCLES = 6  # the first ones at larger λ, the last three at λ itself
-STEP = 0.3  # from one larger λ to the next
-TINY = 2.3e-308
+from cyclade.linear.limits import IDLE
+from cyclade.linear.numerics import TINY
 
 
 @compiled
@@ -43,8 +41,8 @@ def forecast(
             ratio = max(ratio, abs(g[j]) / zero[j])
         subtract(along, a, -g[j] / L[j], m)
         size += g[j] * g[j] / L[j]
-    for k in range(CYCLES):
-        at = max(ratio * STEP ** (k + 1), 1.0) if k < CYCLES - 3 else 1.0
+    for k in range(2 * IDLE):  # the first ones at larger λ, the last ones at λ itself
+        at = ratio ** max(1.0 - (k + 1) / IDLE, 0.0)
         scale_table(unit, at * lam, table)
         for j in range(p):
             new = prox((kind, table), x[j] + dot(A[j], u, m) / L[j], 1.0 / L[j], j)

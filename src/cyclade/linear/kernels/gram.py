@@ -14,11 +14,8 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled, inner
 from cyclade.linear.kernels.linalg import factor, substitute, subtract, subtract_four
 from cyclade.linear.kernels.shipped import distance, prox, value
-
-NEWTON_STEPS = 8  # in a row at first, while coordinates leave the support; twice as many whenever
-# these were not enough: cycles would only bring back the coordinates that have left
-ROUNDING = 2e-16  # of |c_j| + L_j |x_j|: smaller moves are rounding errors
-LENGTHS = (1.0, 0.5, 0.25, 0.0625)  # of a Newton step, tried until the model decreases
+from cyclade.linear.limits import LENGTHS, TRIES
+from cyclade.linear.numerics import EPS, SOLVED
 
 
 @compiled
@@ -63,11 +60,12 @@ def minimise(
 
     The method of `Gram.minimise` in `cyclade.linear.subproblem.gram` in one call: a model of a
     hundred columns takes less time than ten calls of NumPy. Newton steps follow whenever the cycles
-    have cost as much as one, and with `polish` at the end.
+    have cost as much as one, and with `polish` at the end. While coordinates leave the support
+    they are made in a row: cycles would only bring those back.
     """
-    done, wait, steps, k = 0, 8, NEWTON_STEPS, x.shape[0]
+    done, wait, steps, k = 0, 8, TRIES, x.shape[0]
     for j in range(x.shape[0]):
-        tolerance = max(tolerance, ROUNDING * (abs(c[j]) + L[j] * abs(x[j])))
+        tolerance = max(tolerance, EPS * (abs(c[j]) + L[j] * abs(x[j])))
     while done < max_cycles:
         m = np.count_nonzero(x)
         made, largest = cycles(
@@ -98,7 +96,7 @@ def newton_step(
 ) -> tuple[bool, bool]:
     """A Newton step on the support, as `Gram.newton_step`: was it taken, did a coordinate leave."""
     k, m = x.shape[0], 0
-    full, slope, new = np.empty(k), np.empty(k), np.empty(k)
+    full, slope = np.empty(k), np.empty(k)
     S = np.flatnonzero(x)
     for a in range(S.shape[0]):  # r' and r'' where r is smooth; see BoundPenalty.derivatives
         j = S[a]
@@ -114,13 +112,25 @@ def newton_step(
     for a in range(m):
         for b in range(a + 1):
             H[a, b] = G[S[a], S[b]]
-        H[a, a] += full[a] + 1e-13 * L[S[a]]
+        H[a, a] += full[a] + SOLVED * L[S[a]]
     if m == 0 or not factor(H):
         return False, False
     for a in range(m):
         full[a] = c[S[a]] - slope[a]
     substitute(H, full, m)
-    first, r = 1.0, 0.0
+    return step((G, c, x, L, cols), S[:m], full[:m], parameters, zero_threshold)
+
+
+@compiled
+def step(model: Any, S: Any, full: Any, parameters: Any, zero_threshold: Any) -> tuple[bool, bool]:
+    """Move x on S towards x + full, and c: does the model fall, and does a coordinate leave.
+
+    Coordinates that change sign stop at zero, if r has a kink there. Shorter steps are tried while
+    the model does not fall, finally the one on which only the first coordinate gets to zero.
+    """
+    G, c, x, _, cols = model
+    k, m = x.shape[0], S.shape[0]
+    new, first, r = np.empty(m), 1.0, 0.0
     for a in range(m):
         j = S[a]
         r += value(parameters, x[j], cols[j])
@@ -132,7 +142,7 @@ def newton_step(
         for a in range(m):
             j = S[a]
             new[a] = x[j] + t * full[a]
-            if zero_threshold[cols[j]] != 0.0 and new[a] * x[j] < 1e-14 * x[j] * x[j]:
+            if zero_threshold[cols[j]] != 0.0 and new[a] * x[j] < SOLVED * x[j] * x[j]:
                 new[a], left = 0.0, True
             change += value(parameters, new[a], cols[j])
             subtract(Gd, G[j], x[j] - new[a], k)

@@ -15,8 +15,7 @@ from cyclade.linear.kernels.gram import minimise
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import subtract
 from cyclade.linear.kernels.shipped import conjugate, threshold, value
-
-TINY = 2.3e-308
+from cyclade.linear.numerics import SUM, TINY
 
 
 @reductions
@@ -104,15 +103,14 @@ def predict(G: Any, c: Any, x: Any, before: Any, ahead: float) -> None:
 
 @compiled
 def path(
-    G: Any, c: Any, x: Any, L: Any, kind: int, unit: Any, lams: Any, tol: float, max_cycles: int,
-    coefs: Any, cycles: Any,
-) -> None:  # fmt: skip
+    model: Any, penalty: Any, lams: Any, tol: float, max_cycles: int, coefs: Any, cycles: Any
+) -> None:
     """Minimise ½ xᵀGx − bᵀx + r(x) for one λ after another, from x with c = b − Gx.
 
     Each is brought to moves of `tol` times its largest threshold. Row k of `coefs` is the solution
     for the k-th λ.
     """
-    p = x.shape[0]
+    (G, c, x, L), (kind, unit), p = model, penalty, coefs.shape[1]
     cols, zero, table = np.arange(p), np.empty(p), np.empty_like(unit)
     for k in range(lams.shape[0]):
         scale_table(unit, lams[k], table)
@@ -145,6 +143,18 @@ def excess(parameters: Any, g: Any) -> float:
     return over
 
 
+@inner
+def feasible(parameters: Any, x: Any, g: Any) -> tuple[float, float, float]:
+    """How far −g is shrunk into the domain of r*; r(x) and r* there."""
+    over, r, conjugates = excess(parameters, g), 0.0, 0.0
+    shrink = (1.0 - SUM) / over if over > 1.0 else 1.0
+    for j in range(g.shape[0]):
+        r += value(parameters, x[j], j)
+        if parameters[0] != 0:
+            conjugates += conjugate(parameters, -shrink * g[j], j)
+    return shrink, r, conjugates
+
+
 @compiled
 def bounds(
     kind: int, unit: Any, lams: Any, coefs: Any, g: Any, squares: Any, along: Any,
@@ -158,13 +168,7 @@ def bounds(
     table = np.empty_like(unit)
     for k in range(lams.shape[0]):
         scale_table(unit, lams[k], table)
-        over = excess((kind, table), g[k])
-        shrink = (1.0 - 1e-15) / over if over > 1.0 else 1.0
-        r, conjugates = 0.0, 0.0
-        for j in range(g.shape[1]):
-            r += value((kind, table), coefs[k, j], j)
-            if kind != 0:
-                conjugates += conjugate((kind, table), -shrink * g[k, j], j)
+        shrink, r, conjugates = feasible((kind, table), coefs[k], g[k])
         objectives[k] = r + 0.5 * squares[k]
         dual = -shrink * (along[k] + 0.5 * shrink * squares[k]) - conjugates
         gap = objectives[k] - dual

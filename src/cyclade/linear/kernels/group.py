@@ -30,10 +30,9 @@ from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.linalg import factor, substitute
 from cyclade.linear.kernels.shipped import distance, soft_threshold, value
 from cyclade.linear.kernels.storage import dot, subtract
+from cyclade.linear.limits import STEPS
+from cyclade.linear.numerics import FLAT, ROOT, SOLVED
 from cyclade.linear.penalties.formulas import L1, slope
-
-FLAT = 1e-14  # of the largest eigenvalue: smaller ones count as zero
-RIDGE = 1e-12  # of the trace of DDᵀ: steps may be dependent
 
 
 class Blocks(NamedTuple):
@@ -83,7 +82,7 @@ def norm_root(c: Any, d: Any, d0: int, m: int, lam: float, start: float) -> floa
 
     1/√h is increasing and concave in ρ, so Newton's method climbs to the root from any point on its
     left, and from the right falls to the left at once. (‖c‖ − λ)/max d bounds the root from below.
-    Each step squares the error: after one of 1e-9 only rounding is left.
+    Each step squares the error: after one of √eps only rounding is left.
     """
     top, size = 0.0, 0.0
     for i in range(m):
@@ -91,7 +90,7 @@ def norm_root(c: Any, d: Any, d0: int, m: int, lam: float, start: float) -> floa
         size += c[i] * c[i]
     lowest = (math.sqrt(size) - lam) / top
     rho = max(start, lowest)
-    for _ in range(60):
+    for _ in range(STEPS):
         h, slope = 0.0, 0.0
         for i in range(m):
             e = 1.0 / (d[d0 + i] * rho + lam)
@@ -99,7 +98,7 @@ def norm_root(c: Any, d: Any, d0: int, m: int, lam: float, start: float) -> floa
             h += q
             slope += q * d[d0 + i] * e
         new = max(rho + h * (math.sqrt(h) - 1.0) / slope, lowest)
-        if abs(new - rho) <= 1e-9 * new:
+        if abs(new - rho) <= ROOT * new:
             return new
         rho = new
     return rho
@@ -125,7 +124,7 @@ def diagonal_solve(c: Any, x: Any, d: Any, d0: int, m: int, lam: float, size: fl
                 c[i] = rho * c[i] / (d[d0 + i] * rho + lam)
     else:
         for i in range(m):
-            flat = d[d0 + i] <= FLAT * top or top <= 0.0
+            flat = d[d0 + i] <= SOLVED * top or top <= 0.0
             c[i] = x[i] if flat else c[i] / d[d0 + i]
 
 
@@ -185,7 +184,7 @@ def sparse_step(g: Any, x: Any, k: int, blocks: Any, L: float, v: Any, move: Any
             change = max(change, abs(shrink * move[i] - v[i]))
             v[i] = shrink * move[i]
             scale = max(scale, abs(v[i]))
-        if change <= 1e-13 * scale:  # a fixed point is the minimum, zero or not
+        if change <= SOLVED * scale:  # a fixed point is the minimum, zero or not
             break
     for i in range(m):
         move[i] = v[i] - x[x0 + i]
@@ -271,7 +270,7 @@ def anderson_weights(past: Any, starts: Any, blocks: Any, c: Any) -> bool:
                     gram[i, j] += step[i] * step[j]
     size = np.trace(gram)
     for i in range(depth):
-        gram[i, i] += RIDGE * size
+        gram[i, i] += FLAT * size
         c[i] = 1.0
     if not factor(gram):  # no step at all, too
         return False

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.kernels.jit import compiled, inner, pasted, reductions
+from cyclade.linear.numerics import FLAT, ROOT
 
 Array = NDArray[Any]
-
-INDEPENDENT = 1e-11  # of H_jj: what a new column counts at least, independent of the others
-INDEFINITE = -1e-8  # of H_jj: less than this is left of it only if H is not positive definite
 
 
 def cholesky(H: Array) -> Array | None:
@@ -144,9 +142,9 @@ def append(F: Any, H: Any, S: Any, k: int, j: int) -> bool:
         row[i] = H[j, S[i]]
     forward(F, row, k)
     left = H[j, j] - dot(row, row, k)
-    if H[j, j] <= 0.0 or left < INDEFINITE * H[j, j]:
+    if H[j, j] <= 0.0 or left < -ROOT * H[j, j]:
         return False
-    row[k] = math.sqrt(max(left, INDEPENDENT * H[j, j]))
+    row[k] = math.sqrt(max(left, FLAT * H[j, j]))
     return True
 
 

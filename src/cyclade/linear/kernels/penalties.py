@@ -33,6 +33,7 @@ SHIPPED: dict[str, Any] = {
     "dense_cycles_in_place": dense.cycles_in_place,
     "sparse_cycles": sparse.cycles,
     "gram_cycles": gram.cycles,
+    "gram_step": gram.step,
     "newton_cycles": newton.cycles,
     "total": columns.total,
     "distances": columns.distances,

@@ -17,8 +17,6 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled, inner
 from cyclade.linear.kernels.linalg import append, backward, dot, forward, remove
 
-CORRECTIONS = 2  # solves that remove accumulated rounding errors on S, before the result is final
-
 
 @compiled
 def pivots(
@@ -74,7 +72,7 @@ def pivots(
                     j = S[i]
                     c[j] = begun[j] - dot(G[j], moved, m)
                     left = max(left, abs(c[j] - lam[j] * sign[j]))
-                if done == max_pivots or left <= goal or corrections == CORRECTIONS:
+                if done == max_pivots or left <= goal or corrections == 2:
                     break
                 corrections, solved = corrections + 1, False  # rounding errors have added up
                 continue

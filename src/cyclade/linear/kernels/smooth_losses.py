@@ -12,6 +12,8 @@ import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import dot
+from cyclade.linear.limits import STEPS
+from cyclade.linear.numerics import SOLVED, SUM, TINY
 
 LOGISTIC, POISSON, GAMMA = 0, 1, 2
 
@@ -20,11 +22,7 @@ LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  
 TO_INTEGER = 6755399441055744.0  # 1.5 · 2^52: what is added to it is rounded to an integer
 ONE_BITS, ROOT_BITS = np.uint64(0x3FF0000000000000), np.uint64(0x3FE6A09E667F3BCD)  # of 1, √½
 INTEGER_BITS, EXPONENT = np.uint64(0x4338000000000000), np.uint64(52)  # of TO_INTEGER; its place
-TINY = 2.3e-308  # the least number with all its bits, nearly
 LARGEST = 708.0  # e^t is a normal number for |t| up to this
-SHIFTS = 40  # steps and halvings of an intercept
-BALANCED = 1e-15  # of Σ|s φ'|: a smaller |Σ s φ'| is rounding
-ROUNDED = 1e-13  # the same where a step does not make it smaller
 
 
 @compiled
@@ -204,19 +202,19 @@ def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
     at, slopes, bends = np.empty(n), np.empty(n), np.empty(n)
     e, room = np.empty(n), np.empty(n)
     slope, size, bend, d = np.inf, 0.0, 0.0, 0.0
-    for _ in range(SHIFTS):
+    for _ in range(STEPS):
         for i in range(n):
             at[i] = z[i] + (total + d)
         derivatives(code, y, s, at, slopes, bends, e, room)
         new, new_size, new_bend = sums(slopes, bends)
         if abs(new) < abs(slope):
             slope, size, bend, total = new, new_size, new_bend, total + d
-            if abs(slope) <= BALANCED * size:
+            if abs(slope) <= SUM * size:
                 return total
             if not bend > 0.0:
                 return 0.0
             d = -slope / bend
-        elif abs(slope) <= ROUNDED * size:
+        elif abs(slope) <= SOLVED * size:
             return total
         else:
             d *= 0.5

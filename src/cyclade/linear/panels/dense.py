@@ -1,19 +1,20 @@
-"""Dense columns: weighted and centred copies, or the columns of X as they are.
-
-This is the one place where dense columns are copied.
-"""
+"""Dense X, and panels of its columns: weighted and centred copies, or the columns as they are."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import numerics, threads
+from cyclade.linear.checks import as_floats, check_finite, check_shape, precise
 from cyclade.linear.kernels import dense
-from cyclade.linear.kernels.storage import Stored
+from cyclade.linear.kernels.columns import nonzeros
+from cyclade.linear.kernels.storage import Stored, StoredX
+from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -154,7 +155,7 @@ class DensePanel:
         k, n, cost = order.size, self.root.size, self.tuning.cost
         if k < 2 * n:
             return (cost.product_cached * k / 2 + 4) * new.size / max(k, 1)
-        return k * k / (4 * n) if k <= self.tuning.max_gram_columns else np.inf
+        return k * k / (4 * n) if k <= self.tuning.most_columns else np.inf
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """A Aᵀ over `old`, whose products are G, and `new`: one matrix product for the new ones."""
@@ -223,7 +224,7 @@ class SharedDensePanel(DensePanel):
             ),
             columns.size, threads.number(columns.size * n, tuning),
         )  # fmt: skip
-        if (means**2 * n * math.sqrt(numerics.EPS) > squares).any():
+        if (means**2 * n * numerics.ROOT > squares).any():
             self.width = 1
         least = numerics.FLAT * (squares + n * means**2)
         np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.weight), out=squares)
@@ -295,3 +296,241 @@ class SharedDensePanel(DensePanel):
 
     def residual(self) -> Array:
         return np.asarray(self.R / self.root)
+
+
+class DenseColumns(Columns):
+    """The columns one after another, less their means if an intercept makes up for it.
+
+    Columns that would take much room are not copied: they are read where they lie, and products
+    take copies of blocks of rows in turn.
+    """
+
+    def __init__(self, design: DenseDesign, cols: Array, centred: bool) -> None:
+        self.cols, self.design, X, n = cols, design, design.X, design.n
+        self.centres, self.A = np.zeros(cols.size), np.empty((0, n))
+        self.copied = design.may_copy(cols.size)
+        if not self.copied:
+            self.centres = self.slopes(np.full(n, 1.0 / n)) if centred else self.centres
+        elif not centred and cols.size == design.p and X.flags.f_contiguous:
+            self.A = X.T.astype(np.float64, copy=False)
+        else:
+            self.A, ones = np.empty((cols.size, n)), np.ones(n)
+            gather(X, cols, ones, ones, centred, self.A, self.centres, np.empty(cols.size))
+
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
+        if self.copied:
+            out = np.asarray(self.A @ v, np.float64)  # to pick columns would cost more
+            return out if chosen is None else out[chosen]
+        if v.ndim == 2:
+            return np.stack([self.slopes(np.ascontiguousarray(t), chosen) for t in v.T], axis=1)
+        chosen = np.arange(self.cols.size) if chosen is None else chosen
+        out = self.design.correlate_some(self.cols[chosen], v)
+        return np.asarray(out - self.centres[chosen] * float(v.sum()))
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """A matrix times itself, which is half a product; two where weights have both signs."""
+        G, root = np.zeros((chosen.size, chosen.size)), np.sqrt(np.abs(w))
+        positive = w.min() > 0
+        for some in self._spans(chosen.size):
+            B = self._block(chosen, some)
+            B *= root[some]
+            if positive:
+                G += B @ B.T
+                continue
+            up, down = B[:, w[some] > 0], B[:, w[some] < 0]
+            G += up @ up.T
+            G -= down @ down.T
+        return G
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        both, out = np.concatenate([some, chosen]), np.zeros((some.size, chosen.size))
+        for rows in self._spans(both.size):
+            A = self._block(both, rows)
+            out += (A[: some.size] * w[rows]) @ A[some.size :].T
+        return out
+
+    def _spans(self, columns: int) -> Iterator[slice]:
+        """All rows, so many at a time that copies of so many columns are small."""
+        rows = self.design.tuning.cache // max(columns, 1) + 1
+        return (slice(first, first + rows) for first in range(0, self.design.n, rows))
+
+    def _block(self, chosen: Array, some: slice) -> Array:
+        """A copy of some rows of the chosen columns."""
+        if self.copied:
+            return np.take(self.A[:, some], chosen, axis=0)
+        cols, X = self.cols[chosen], self.design.X
+        A = X.T[cols, some] if self.design.by_columns else np.take(X[some], cols, axis=1).T
+        return np.asarray(A.astype(np.float64, copy=False) - self.centres[chosen][:, None])
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        if self.copied:
+            moved = np.flatnonzero(x if x.ndim == 1 else x.any(axis=1))
+            return np.asarray(x[moved].T @ self.A[chosen[moved]], np.float64).T
+        if x.ndim == 2:
+            return np.stack([self.combine(chosen, t) for t in x.T], axis=1)
+        whole = np.zeros(self.design.p)
+        whole[self.cols[chosen]] = x
+        return np.asarray(self.design.predict(whole) - float(self.centres[chosen] @ x))
+
+
+class DenseDesign:
+    """X as one array, in the memory order it came in."""
+
+    is_dense = True
+    precompute: Any = "auto"
+
+    def __init__(self, X: Array, uneven: bool = False, tuning: Tuning = DEFAULT) -> None:
+        X, self.tuning = as_floats(X), tuning
+        check_shape(X.shape)
+        if not (X.flags.c_contiguous or X.flags.f_contiguous):
+            X = np.asfortranarray(X)
+        uneven = uneven and len(X) < tuning.sample * X.shape[1]  # means over many rows are fine
+        self.given, X = X.dtype, precise(X, X.size, uneven, tuning)
+        self.X, (self.n, self.p), self.dtype = X, X.shape, X.dtype
+        self.entries = X.size
+        self.by_columns = bool(X.flags.f_contiguous)  # else columns are picked from rows
+
+    @cached_property
+    def storage(self) -> StoredX:
+        """The columns for kernels; an X by rows is turned."""
+        nothing = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
+        return StoredX(True, self.turn().T, *nothing)
+
+    def turn(self) -> Array:
+        """X by columns: a copy if X is by rows, which is worked on from now on."""
+        if not self.by_columns:
+            ranks = threads.number(self.entries, self.tuning)
+            self.X, self.by_columns = turned(self.X, self.cols, ranks).T, True
+        return self.X
+
+    @cached_property
+    def cols(self) -> Array:
+        """All columns."""
+        return np.arange(self.p)
+
+    @cached_property
+    def rows(self) -> Array:
+        """All rows."""
+        return np.arange(self.n)
+
+    def refuse(self) -> None:
+        check_finite(self.X)
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether entries lie in runs so long that compiled loops are faster than gemv.
+
+        Of a float32 X they sum in float64, so they are always used: a gap would not close.
+        """
+        run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
+        return bool(run >= self.tuning.long_run or self.dtype == np.float32)
+
+    def correlate(self, v: Array) -> Array:
+        if v.ndim == 2:  # one product reads X once
+            return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
+        v, ranks = self._as_read(v), threads.number(self.entries, self.tuning)
+        if not self.by_columns:
+            parts = [slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)]
+            sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
+            with np.errstate(invalid="ignore", over="ignore"):
+                return np.asarray(sum(sums[1:], sums[0]))
+        out = np.empty(self.p)
+        threads.split(lambda some: self._products(some, v, out[some]), self.p, ranks)
+        return out
+
+    def _products(self, some: slice, v: Array, out: Array) -> None:
+        """a_j · v for some columns."""
+        if self.in_runs:
+            dense.correlate(self.X.T, self.cols[some], v, out)
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):  # who asks checks the result
+                out[:] = v @ self.X[:, some]
+
+    def _as_read(self, v: Array) -> Array:
+        """A vector in the precision that X is multiplied with it in."""
+        return v if self.in_runs else v.astype(self.dtype, copy=False)
+
+    def _sum_rows(self, some: slice, v: Array) -> Array:
+        """Σ_i v_i a_i over some rows."""
+        if not self.in_runs:
+            with np.errstate(invalid="ignore", over="ignore"):
+                return np.asarray(v[some] @ self.X[some], np.float64)
+        out = np.zeros(self.p)
+        dense.add_rows(self.X, self.rows[some], v[some], out, 0)
+        return out
+
+    def correlate_some(self, cols: Array, v: Array) -> Array:
+        if not self.by_columns:
+            out, v = np.zeros(cols.size), self._as_read(v)
+            rows = max(self.tuning.cache // max(cols.size, 1), 256)
+            for first in range(0, self.n, rows):  # copies of few rows
+                some = slice(first, first + rows)
+                out += v[some] @ self.X[some, cols]
+            return out
+        out = np.empty(cols.size)
+        dense.correlate(self.X.T, cols, v, out)
+        return out
+
+    def reading(self, cols: Array) -> int:
+        return int(self.n * cols.size)
+
+    def norms(self) -> Array:
+        out = np.empty(self.p)
+        dense.norms(self.X.T, out)
+        return out
+
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        if x.ndim == 2:
+            support = np.flatnonzero(x.any(axis=1))
+            few = 4 * support.size < self.p
+            X, x = (self.X[:, support], x[support]) if few else (self.X, x)
+            return np.asarray(X @ x.astype(self.dtype), np.float64)
+        support = nonzeros(x) if support is None else support
+        ranks, z = threads.number(self.n * support.size, self.tuning), np.zeros(self.n)
+        some_columns = self.by_columns and (self.in_runs or 4 * support.size <= self.p)
+        moves = x[support] if some_columns else self._as_read(x)
+
+        def part(some: slice) -> None:
+            if some_columns:
+                dense.add_rows(self.X.T, support, moves, z[some], some.start)
+            elif self.in_runs:
+                dense.correlate(self.X, self.rows[some], moves, z[some])
+            else:
+                z[some] = self.X[some] @ moves
+
+        if support.size:
+            threads.split(part, self.n, ranks)
+        return z
+
+    def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> DensePanel:
+        return DensePanel(self.X, columns, w, centred, dtype, self.tuning)
+
+    def growing_panel(self, w: Array, centred: bool) -> DensePanel:
+        """The columns of X itself if all rows weigh the same and columns are long.
+
+        A tall X by rows is turned for that: its columns lie scattered, and most of them would be
+        picked.
+        """
+        return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
+
+    def shares(self, w: Array) -> bool:
+        by_columns = self.by_columns or self.entries <= self.tuning.huge
+        long = self.n * self.dtype.itemsize >= self.tuning.long_run and self.n >= self.p
+        return bool(long and by_columns and w.min() == w.max())
+
+    def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
+        return SharedDensePanel(self.turn(), w, centred, self.tuning)
+
+    def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
+        return DenseColumns(self, cols, centred)
+
+    def may_copy(self, columns: int) -> bool:
+        """Whether a copy in float64 of so many columns is small, or small beside X."""
+        size = self.n * columns
+        return bool(size <= self.tuning.large or 4 * size <= self.entries)
+
+    def products_pay(self, cols: Array) -> bool:
+        """In float32 they would be too rough for a gap; a model copies its columns without them."""
+        k, cost = cols.size, self.tuning.cost
+        made = 0.5 * cost.product * k <= self.tuning.burst or not self.may_copy(k)
+        return bool(made and k <= self.tuning.few_columns and self.dtype == np.float64)

@@ -13,6 +13,7 @@ R is linear in x, so both can be extrapolated together.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,7 +86,7 @@ class GroupPanel(BlockPanel):
     ) -> None:
         self.columns, self.order, self.starts, self.rotated = columns, order, starts, rotated
         tuning, sizes = columns.tuning, np.diff(starts)
-        self.max_hessian, self.inner = tuning.max_group_hessian, tuning.group_inner_steps
+        self.max_hessian, self.inner = math.isqrt(tuning.cache), tuning.group_inner_steps
         stored = np.where(sizes <= self.max_hessian, sizes**2, 0)
         self.q0 = np.concatenate([[0], np.cumsum(stored)])
         self.Q, self.D = np.empty(int(self.q0[-1])), np.zeros(int(starts[-1]))

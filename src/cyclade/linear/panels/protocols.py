@@ -6,13 +6,10 @@ of the columns of a working set, weighted and (for an intercept) centred on the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from cyclade.linear.columns import Columns
 
 Array = NDArray[Any]
 
@@ -67,6 +64,29 @@ class Panel(Protocol):
 
     def advance(self, columns: Array, dx: Array) -> None:
         """Move these coefficients by dx, and R with them."""
+
+
+class Columns(Protocol):
+    """Some columns A of X without weights, less their centres, for models under any weights.
+
+    A quadratic model of the loss over k columns needs G = Aᵀ diag(w) A and the slopes Aᵀu alone.
+    Where forming G costs about as much as a few cycles over the columns, all are made on it.
+    """
+
+    cols: Array
+    centres: Array  # what was taken off each column, so that no products cancel
+
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
+        """Aᵀv, for v (n,) or (n, m); of the chosen columns, if any are named."""
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """Aᵀ diag(w) A over the chosen columns, given in order; w may be negative."""
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        """The rows of that for some of the chosen columns; both are given in order."""
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        """Σ_k x_k a_k over the chosen columns, for x (k,) or (k, m)."""
 
 
 class Design(Protocol):

@@ -1,18 +1,23 @@
-"""Sparse columns: weighted copies, or the columns of X as they are, centred implicitly.
+"""Sparse X, and panels of its columns: weighted copies, or as they are; centred implicitly.
 
 The last entry of R is a shift: the residual is R[:n] + shift·√w.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import numerics, threads
+from cyclade.linear.checks import as_floats, check_finite, check_shape, precise
 from cyclade.linear.kernels import linalg, sparse
-from cyclade.linear.kernels.storage import Stored
+from cyclade.linear.kernels.columns import nonzeros
+from cyclade.linear.kernels.rows import weighted_dots
+from cyclade.linear.kernels.storage import Stored, StoredX
+from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -117,7 +122,7 @@ class SparsePanel:
         """The products against twice all entries per cycle, and about as much for k² numbers."""
         if not new.size:
             return 0.0
-        if order.size > self.tuning.max_gram_columns:
+        if order.size > self.tuning.most_columns:
             return np.inf
         entries = max(self.entries(order), 1.0)
         made = 0.5 * min(16.0 + entries / self.root.size, float(new.size))
@@ -209,3 +214,150 @@ class SharedPanel(SparsePanel):
 
     def residual(self) -> Array:
         return np.asarray(self.R[:-1] / self.root + float(self.R[-1]) * self.root)
+
+
+class SparseColumns(Columns):
+    """The columns where they lie, and by rows where products are formed so."""
+
+    def __init__(self, design: SparseDesign, cols: Array) -> None:
+        self.cols, self.design, self.centres = cols, design, np.zeros(cols.size)
+        self.X = design.data, design.rows, design.starts
+        self.sizes = (design.starts[cols + 1] - design.starts[cols]).astype(np.int64)
+
+    @cached_property
+    def by_rows(self) -> tuple[Array, Array, Array]:
+        """All the columns by rows."""
+        return sparse.by_rows(*self.X, self.cols, self.design.n)
+
+    def slopes(self, v: Array, chosen: Array | None = None) -> Array:
+        if v.ndim == 2:
+            return np.stack([self.slopes(np.ascontiguousarray(t), chosen) for t in v.T], axis=1)
+        cols = self.cols if chosen is None else self.cols[chosen]
+        out = np.empty(cols.size)
+        sparse.correlate(*self.X, cols, v, out)
+        return out
+
+    def products(self, chosen: Array, w: Array) -> Array:
+        """Column against column if they are few, else by rows: Σ_i w_i b_i b_iᵀ."""
+        G, sizes, cols = np.empty((chosen.size, chosen.size)), self.sizes[chosen], self.cols[chosen]
+        entries, tuning = float(sizes.sum()), self.design.tuning
+        read = float(np.sort(sizes) @ np.arange(chosen.size, 0, -1))  # the shorter of every two
+        if read < 2.0 * tuning.cost.gathered * entries:
+            shortest = np.argsort(sizes, kind="stable")
+            sparse.paired_products(*self.X, cols, shortest, 0, w, G)
+        elif 2.0 * entries < self.sizes.sum():  # sooner put by rows than searched
+            sparse.column_products(*self.X, cols, w, G, tuning.cache)
+        else:
+            place = np.full(self.cols.size, -1, np.int32)
+            place[chosen] = np.arange(chosen.size)
+            sparse.weighted_products(*self.by_rows, place, w, G)
+        return G
+
+    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
+        return self.products(chosen, w)[np.searchsorted(chosen, some)]
+
+    def combine(self, chosen: Array, x: Array) -> Array:
+        if x.ndim == 2:
+            return np.stack([self.combine(chosen, t) for t in x.T], axis=1)
+        out, moved = np.zeros(self.design.n), np.flatnonzero(x)
+        sparse.add_columns(*self.X, self.cols[chosen[moved]], x[moved], out)
+        return out
+
+
+class SparseDesign:
+    """X by columns, with unsigned views of its indices (so no loop tests for negative ones)."""
+
+    is_dense = False
+    precompute: Any = "auto"
+    by_columns = True
+
+    def __init__(self, X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> None:
+        X, self.tuning = X.tocsc(), tuning
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        self.data = as_floats(X.data)
+        self.given, self.data = self.data.dtype, precise(self.data, self.data.size, uneven, tuning)
+        check_shape(X.shape)
+        self.rows = X.indices.view(f"u{X.indices.dtype.itemsize}")
+        self.starts = X.indptr.astype(np.uint64)  # one kind of kernel for all
+        (self.n, self.p), self.dtype = X.shape, self.data.dtype
+        self.entries = self.data.size
+
+    @cached_property
+    def cols(self) -> Array:
+        """All columns."""
+        return np.arange(self.p)
+
+    @cached_property
+    def storage(self) -> StoredX:
+        """The columns for kernels."""
+        return StoredX(False, np.empty((0, 0), self.dtype), self.data, self.rows, self.starts)
+
+    def refuse(self) -> None:
+        check_finite(self.data)
+
+    def correlate(self, v: Array) -> Array:
+        if v.ndim == 2:  # one pass reads X once
+            out, sums = np.empty((self.p, v.shape[1])), np.zeros((self.p, v.shape[1]))
+            weighted_dots(self.storage, self.cols, np.vstack([v, sums[:1]]), sums, out)
+            return out
+        return self.correlate_some(self.cols, v)
+
+    def correlate_some(self, cols: Array, v: Array) -> Array:
+        out, v = np.empty(cols.size), v.astype(self.dtype, copy=False)
+        X, ranks = (self.data, self.rows, self.starts), 1
+        if self.entries >= self.tuning.large:
+            ranks = threads.number(self.reading(cols), self.tuning)
+        threads.split(lambda some: sparse.correlate(*X, cols[some], v, out[some]), cols.size, ranks)
+        return out
+
+    def reading(self, cols: Array) -> int:
+        return int((self.starts[cols + 1] - self.starts[cols]).sum())
+
+    def norms(self) -> Array:
+        sums, squares = np.empty(self.p), np.empty(self.p)
+        sparse.moments(self.data, self.starts, self.cols, sums, squares)
+        return np.sqrt(squares)
+
+    def predict(self, x: Array, support: Array | None = None) -> Array:
+        if x.ndim == 2:
+            support = np.flatnonzero(x.any(axis=1))
+            return np.stack([self.predict(t, support) for t in x.T], axis=1)
+        z = np.zeros(self.n)
+        support = nonzeros(x) if support is None else support
+        sparse.add_columns(
+            self.data, self.rows, self.starts, support, x[support].astype(np.float64), z
+        )
+        return z
+
+    def panel(self, columns: Array, w: Array, centred: bool, dtype: Any = None) -> SparsePanel:
+        X = self.data, self.rows, self.starts
+        return SparsePanel(*X, columns, w, centred, dtype, self.tuning)
+
+    def growing_panel(self, w: Array, centred: bool) -> SparsePanel:
+        """The columns of X itself if all rows weigh the same and columns are long.
+
+        Short ones are faster in a copy, one after another: a column that is not expected costs a
+        memory access.
+        """
+        long = self.data.nbytes >= self.tuning.long_run * self.p
+        if not (long and self.shares(w)):
+            return self.panel(NONE, w, centred)
+        return self.shared_panel(w, centred)
+
+    def shares(self, w: Array) -> bool:
+        return bool(w.min() == w.max())
+
+    def shared_panel(self, w: Array, centred: bool) -> SharedPanel:
+        X = self.data, self.rows, self.starts
+        return SharedPanel(*X, NONE, w, centred, self.tuning)
+
+    def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
+        """The columns without weights; all of them if products pay, put by rows once for all."""
+        return SparseColumns(self, self.cols if self.products_pay(self.cols) else cols)
+
+    def products_pay(self, cols: Array) -> bool:
+        few, tuning = cols.size <= self.tuning.few_columns, self.tuning
+        made = 0.5 * self.reading(cols) / self.n
+        return bool(few and made <= tuning.burst * tuning.cost.gathered)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.problem import Problem
-from cyclade.linear.products.fits import certified, follow
-from cyclade.linear.products.moments import Moments, moments_of_rows
+from cyclade.linear.products.fits import Moments, certified, follow, moments_of_rows
 from cyclade.linear.results import PathResult
 
 Array = NDArray[Any]
+LEFT = float(np.cbrt(numerics.EPS))  # of a sum over all rows: less after a subtraction is rounding
 
 
 def cross_validate(
@@ -55,11 +56,11 @@ def held_out(
     problem: Problem, whole: Moments, part: Moments, lams: Array, tol: float, max_passes: int
 ) -> tuple[PathResult, Array] | None:
     """The path without the rows of `part`, and the errors on them."""
-    tuning, penalty = problem.tuning, problem.penalty
-    if not whole.mass - part.mass > tuning.fold_rest * whole.mass:
+    penalty = problem.penalty
+    if not whole.mass - part.mass > LEFT * whole.mass:
         return None
     train = whole.joined(part, -1.0)
-    rest = tuning.fold_rest * whole.mass / train.mass
+    rest = LEFT * whole.mass / train.mass
     if (train.G.diagonal() < rest * whole.G.diagonal()).any() or train.square < rest * whole.square:
         return None
     x = np.zeros(train.q.size)
@@ -70,6 +71,6 @@ def held_out(
         return None
     errors = part.errors(coefs, found.intercepts)
     apart = part.target_mean - whole.target_mean
-    if not (errors > tuning.fold_rest * (part.square + apart**2)).all():
+    if not (errors > LEFT * (part.square + apart**2)).all():
         return None
     return found, errors

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.designs import as_design
-from cyclade.linear.problem import Problem
-from cyclade.linear.products.moments import Moments, moments_of
+from cyclade.linear.problem import Problem, as_design
+from cyclade.linear.products.fits import Moments, moments_of
 
 Array = NDArray[Any]
 
@@ -25,17 +24,15 @@ Array = NDArray[Any]
 def shortened(problem: Problem, fits: int) -> tuple[Problem, Moments, float] | None:
     """The problem on √r R with weights 1/r and no intercept, the moments, and κ.
 
-    None where R costs more than a pass over X for each of the fits.
+    None where R costs more than a pass, for each of the fits, over the rows that it saves.
     """
     design, tuning = problem.design, problem.tuning
     if not (problem.loss.quadratic and design.is_dense and problem.offset.ndim == 1):
         return None
     if design.precompute is False:
         return None
-    if (
-        design.n < tuning.compressed_tall * design.p
-        or tuning.cost.product * design.p > tuning.path_passes * fits
-    ):
+    entries, p = design.entries, design.p
+    if tuning.cost.product * entries * p > fits * (entries - p * p):
         return None
     moments = moments_of(problem)
     if not moments.finite:

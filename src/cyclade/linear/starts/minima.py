@@ -55,12 +55,12 @@ class Companion:
         """Where to go on: at `state`, or, where that is compared and F is lower, beside it."""
         penalty, tuning = problem.penalty.penalty, problem.tuning
         lam = float(penalty.lam)
-        if lam > max(tuning.companion_step * self._compared, self._last):
+        if lam > max(self._compared / tuning.hop, self._last):
             return state
         self._compared = lam
         beside, engine = self._beside, self._engine
         beside.passes = 0
-        straighter = problem.at(penalty.straighter(tuning.straighter[-1]))
+        straighter = problem.at(penalty.straighter(tuning.hop))
         near(straighter, beside, max_passes, engine)
         other = beside.fork()
         if same(other.x, state.x, problem.tuning):
@@ -87,13 +87,13 @@ class Hops:
         if not suits or penalty.convex:
             return state
         near(problem, state, max_passes, self._engine)
-        tuning, small = problem.tuning, problem.entries <= problem.tuning.hop_entries
+        tuning, small = problem.tuning, problem.entries <= problem.tuning.cache
         again = True
         while again:
             before = state.measured.objective
-            for times in tuning.hops:
+            for times in (tuning.hop, 1.0 / tuning.hop):
                 state = hop(problem, state, times, max_passes, self._engine)
-            again = small and state.measured.objective < before - tuning.same_point * abs(before)
+            again = small and state.measured.objective < before - tuning.close * abs(before)
         return state
 
 
@@ -118,7 +118,7 @@ def hop(problem: Any, state: Any, times: float, max_passes: int, engine: Engine)
 def near(problem: Any, state: Any, max_passes: int, engine: Engine) -> None:
     """Bring a state near a minimum, as roughly as a comparison allows."""
     engine.rebase(problem, state)
-    engine.minimise(problem, state, problem.tuning.lam_step[1], max_passes, lambda row: None)
+    engine.minimise(problem, state, problem.tuning.forcing, max_passes, lambda row: None)
 
 
 def same(x: Any, y: Any, tuning: Tuning) -> bool:
@@ -126,4 +126,4 @@ def same(x: Any, y: Any, tuning: Tuning) -> bool:
     if not np.array_equal(x != 0, y != 0):
         return False
     apart, size = (float(np.abs(v).max(initial=0.0)) for v in (x - y, y))
-    return apart <= tuning.same_point * size
+    return apart <= tuning.close * size

@@ -13,17 +13,16 @@ their factor are used again, with new gradients, as long as steps with them conv
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear import limits
-from cyclade.linear.columns import Columns
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.loss_at import LossAt
+from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import Measured, State, measure
@@ -41,32 +40,18 @@ def suits(problem: Problem, state: State) -> bool:
     tuning = problem.tuning
     if problem.loss.convex or not problem.penalty.is_norm:
         return False
-    cycles = price(problem, state.x)
+    cycles, few = price(problem, state.x), np.count_nonzero(state.x) <= tuning.most_columns
     if cycles <= tuning.pivot_cycles:
         return True
-    many = int(np.count_nonzero(state.x)) > tuning.max_gram_columns
-    if many or state.measured.distance > tuning.pivot_distance * problem.penalty.top:
+    if not few or state.measured.distance > tuning.rough * problem.penalty.top:
         return False
-    return bool(state.kept.get("slow")) or cycles <= tuning.pivot_cycles_near
+    return bool(state.kept.get("slow")) or cycles <= limits.CYCLES
 
 
 def price(problem: Problem, x: Array) -> float:
     """What products and a factor of the columns with x ≠ 0 cost, in cycles over them."""
     k, e = int(np.count_nonzero(x)), problem.design.entries / problem.design.p
     return k / 8 + k * k / (6.0 * max(e, 1.0))
-
-
-def converges(first: float, last: float, goal: float, cycles: float, tuning: Tuning) -> bool:
-    """Whether steps like the one from `first` to `last` get to the goal for less than new products.
-
-    New ones, which cost as much as `cycles`, get there in about two steps.
-    """
-    if last <= goal:
-        return True
-    if last > tuning.pivot_rate * first:
-        return False
-    steps = min(max(cycles / tuning.pivot_burst, 1.0), 8.0)
-    return math.log(last / goal) < steps * math.log(first / last)
 
 
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
@@ -114,7 +99,7 @@ class ActiveSetNewton:
                 continue
             moved = True
             last = self.distance(state.measured)
-            self.reuse &= converges(first, last, goal, price(problem, state.x), problem.tuning)
+            self.reuse &= last <= max(goal, problem.tuning.near * first)
             if last >= first and state.measured.objective >= now.objective:  # rounding level
                 break
         state.working = self.cols
@@ -189,7 +174,7 @@ class ActiveSetNewton:
             linalg.subtract_outer(G, 0, sums, sums / self.mass)
             self.means = self.means + sums / self.mass
         if not self.true_hessian:
-            G.flat[:: m + 1] *= 1.0 + linalg.INDEPENDENT
+            G.flat[:: m + 1] *= 1.0 + numerics.FLAT
         self.G = G
         return True
 
@@ -199,7 +184,7 @@ class ActiveSetNewton:
         if self.order.size != m:
             self.factor, self.order = np.empty((m, m)), np.empty(m, np.int64)
         diagonal = self.G.diagonal()[S]
-        for ridge in tuning.pivot_ridges[: 1 if self.true_hessian else None]:
+        for ridge in (0.0,) if self.true_hessian else (0.0, numerics.ROOT):
             H = self.G[np.ix_(S, S)]
             H.flat[:: k + 1] += ridge * diagonal
             lower = linalg.cholesky(H)
@@ -214,7 +199,7 @@ class ActiveSetNewton:
         penalty, now, V, tuning = problem.penalty, state.measured, self.cols, problem.tuning
         x, lam = state.x[V], penalty.zero_threshold[V]
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
-        goal = max(tuning.inner_part * goal, tuning.model_forcing * now.distance)
+        goal = max(tuning.inner_part * goal, tuning.forcing * now.distance)
         S = np.flatnonzero(new)
         known = self.size == S.size and bool(new[self.order[: S.size]].all())
         if not known and not self.refactor(S, tuning):
@@ -232,8 +217,7 @@ class ActiveSetNewton:
             shift -= now.slope / self.mass
         t = move(problem, state, V, new, shift, longer=not self.true_hessian)
         if not self.true_hessian:  # where φ'' < 0 a good model may have smaller weights still
-            step = tuning.damping_step
-            trust = state.trust / step if t >= 1.0 else step * state.trust
+            trust = 0.5 * state.trust if t >= 1.0 else 2.0 * state.trust
             state.trust = min(max(trust, tuning.least_curvature), 1.0)
         self.fallback = self.true_hessian and (t < 1.0 or kept_out > 0)
         self.reuse &= t == 1.0 and kept_out == 0
@@ -276,7 +260,7 @@ def candidates(problem: Problem, state: State) -> Array:
     """The support, and the zeros with |g_j| closest to their threshold or above it."""
     tuning, limits, size = problem.tuning, problem.penalty.zero_threshold, np.abs(state.measured.g)
     support = np.flatnonzero(state.x)
-    close = np.flatnonzero((state.x == 0) & (size > tuning.pivot_near * limits))
+    close = np.flatnonzero((state.x == 0) & (size > (1.0 - 0.5 * tuning.forcing) * limits))
     room = max(tuning.room, support.size)
     if close.size > room:
         with np.errstate(divide="ignore"):

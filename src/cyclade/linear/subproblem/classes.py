@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
-from cyclade.linear.columns import Columns
 from cyclade.linear.kernels import block_gram, group, linalg, losses
-from cyclade.linear.kernels.gram import LENGTHS, ROUNDING
+from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.penalties.joined import norm_table
 from cyclade.linear.problem import Problem
 from cyclade.linear.state import State
@@ -72,7 +71,7 @@ class Products:
             self.border = columns.slopes(pairs.T, at).reshape(k * T, T)
             corner = pairs.sum(axis=1).reshape(T, T)
             corner += np.trace(corner) / T**2  # moving all classes alike changes nothing
-            corner.flat[:: T + 1] += 1e-14 * np.trace(corner)
+            corner.flat[:: T + 1] += numerics.SOLVED * np.trace(corner)
             self.inverse = np.linalg.inv(corner)
             gone = self.inverse @ self.border.T
             G -= self.border @ gone
@@ -122,7 +121,7 @@ class RowGram:
         A Newton step costs as many cycles as there are tens of entries, so it waits for these.
         """
         size = np.abs(self.c) + self.blocks.D.max(initial=0.0) * np.abs(self.x)
-        tolerance = max(tolerance, ROUNDING * float(size.max(initial=0.0)))
+        tolerance = max(tolerance, numerics.EPS * float(size.max(initial=0.0)))
         done, wait = 0, 4 + self.x.size // 16
         while done < max_cycles:
             made, largest = self.cycles(min(wait, max_cycles - done), tolerance)
@@ -157,7 +156,7 @@ class RowGram:
             return False
         full, before = linalg.solve(factor, self.c[S] - slope), self.norms(self.x)
         Gd, there = full @ self.G[S], self.x.copy()
-        for t in LENGTHS:
+        for t in limits.LENGTHS:
             there[S] = x + t * full
             change = t * float(full @ (0.5 * t * Gd[S] - self.c[S])) + self.norms(there) - before
             if change < 0:

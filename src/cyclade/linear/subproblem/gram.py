@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
-from cyclade.linear.kernels.gram import LENGTHS, NEWTON_STEPS, ROUNDING, minimise, submatrix
+from cyclade.linear.kernels.gram import minimise, submatrix
 from cyclade.linear.panels.protocols import Panel
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -107,8 +108,8 @@ class Gram:
                 *state, penalty.parameters, penalty.zero_threshold, tolerance, max_cycles, polish
             ))  # fmt: skip
         largest = float((np.abs(self.c) + self.L * np.abs(self.x)).max(initial=0.0))
-        tolerance = max(tolerance, ROUNDING * largest)
-        done, wait, tries, steps = 0, 4 + self.x.size // 32, 0, NEWTON_STEPS
+        tolerance = max(tolerance, numerics.EPS * largest)
+        done, wait, tries, steps = 0, 4 + self.x.size // 32, 0, limits.TRIES
         while done < max_cycles:
             made, largest = penalty.functions["gram_cycles"](
                 *state, penalty.parameters, min(wait, max_cycles - done), tolerance
@@ -137,8 +138,7 @@ class Gram:
     def newton_step(self, over: float) -> bool:
         """Solve on the support as if r were smooth there; coordinates that change sign go to zero.
 
-        Returns whether the step was taken: shorter ones are tried while the model does not fall,
-        finally the one on which only the first coordinate gets to zero. A support that is larger
+        Returns whether a step was taken, perhaps a shorter one. A support that is larger
         than the rank of G has no single minimum; a step leads along what G does not see until one
         leaves, where cycles may creep. That pays if so many are no more than `over` to come.
         """
@@ -149,30 +149,16 @@ class Gram:
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
         if not S.size or (S.size > self.rank + over and not bend.min() > 0):
             return False
-        ridge, b = 1e-13 * self.L[S], self.c[S] - slope
+        ridge, b = numerics.SOLVED * self.L[S], self.c[S] - slope
         if bend.any():  # it is another at every step
             full = Factor().solve(self.G, S, self.cols[S], bend + ridge, b)
         else:
             full = self.factor.solve(self.G, S, self.cols[S], ridge, b)
         if full is None:
             return False
-        kinked = self.penalty.zero_threshold[self.cols[S]] != 0.0  # elsewhere zero may be crossed
-        leaving = kinked & ((x + full) * x < 0)
-        first = float((-x[leaving] / full[leaving]).min(initial=1.0))
-        r, whole = self.penalty.total(self.cols[S], x), np.zeros(self.x.size)
-        for t in (*LENGTHS, first):
-            new = x + t * full
-            new[kinked & (new * x < 1e-14 * x * x)] = 0.0
-            dx = new - x
-            whole[S] = dx
-            Gdx = self.G @ whole
-            change = float(dx @ (0.5 * Gdx[S] - self.c[S]))
-            change += self.penalty.total(self.cols[S], new) - r
-            if change < 0:
-                self.x[S] = new
-                self.c -= Gdx
-                return True
-        return False
+        penalty, model = self.penalty, (self.G, self.c, self.x, self.L, self.cols)
+        step = penalty.functions["gram_step"]
+        return bool(step(model, S, full, penalty.parameters, penalty.zero_threshold)[0])
 
 
 class Factor:

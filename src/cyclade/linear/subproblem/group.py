@@ -38,7 +38,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
     state.working = W
     tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
     make: type[Cycles | Products] = Cycles
-    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.max_gram_columns:
+    if problem.loss.softmax and W.size * problem.penalty.T <= tuning.most_columns:
         # Such models are Newton's, and cheap beside a check.
         make, goal = Products, state.target
     while state.passes < budget:
@@ -53,7 +53,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             state.x, state.loss_at = model.x, end
             break
         damping = move(problem, state, model.x, end, damping)
-        if damping > numerics.STIFF:
+        if damping > 1.0 / numerics.FLAT:
             break
     if state.loss_at is not state.measured.loss_at:
         refresh(problem, state)
@@ -96,7 +96,7 @@ class Cycles:
     def minimise(self, goal: float, budget: int) -> int:
         """To the goal if the model is exact, else to a part of the first distance; cycles made."""
         if not self.exact:
-            goal = max(self.tuning.model_forcing * self.distance, 0.5 * goal)
+            goal = max(self.tuning.forcing * self.distance, 0.5 * goal)
         return self.descent.run(
             self.W, goal, budget, self.far, trust=self.exact, bursts=self.bursts
         )
@@ -186,7 +186,7 @@ class Descent:
             best = min(best, worst)
             if done >= budget or worst <= goal or stalled > limits.IDLE:
                 return done
-            active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.active_part * goal)
+            active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.forcing * goal)
             chosen = blocks[active]
             panel.choose(chosen)
             for _ in range(bursts):

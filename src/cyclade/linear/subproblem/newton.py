@@ -26,37 +26,26 @@ from cyclade.linear.state import State
 Array = NDArray[Any]
 
 
-def suits(problem: Problem, state: State) -> bool:
-    """Whether products of the support and of the columns that violate cost more than cycles."""
-    loss, penalty, design = problem.loss, problem.penalty, problem.design
-    if design.is_dense or loss.quadratic or not (loss.convex and penalty.convex):
-        return False
-    if loss.flat or not penalty.is_scalar or problem.offset.ndim > 1:
-        return False
-    V = np.flatnonzero((state.x != 0) | (state.measured.distances > 0))
-    return not design.products_pay(V)
-
-
 def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
     """One step on the columns W; whether F fell."""
     design: Any = problem.design  # by columns
     penalty, here, tuning = problem.penalty, state.loss_at, problem.tuning
     X, begun = SparseX(*design.storage[2:]), state.x[W]
-    target = tuning.model_forcing * float(state.measured.distances.sum())
+    target = tuning.forcing * float(state.measured.distances.sum())
     target, damping = state.kept.get("newton", (target, 1.0))
     state.working, t = W, 0.0
 
     def r(t: float) -> float:
         return penalty.total(W, begun + t * dx)
 
-    while t == 0.0 and damping <= numerics.STIFF and state.passes < budget:
+    while t == 0.0 and damping <= 1.0 / numerics.FLAT and state.passes < budget:
         w = weights(problem, here, damping, state.trust)
         mass = float(w.sum()) if problem.fit_intercept else np.inf
         model = ModelAt(here.slopes.copy(), w, mass, W, np.empty(W.size), np.empty(W.size))
         weigh(X, model, numerics.FLAT)
         x, shift = state.x.copy(), 0.0
         made, target = penalty.functions["newton_cycles"](
-            X, model, x, penalty.parameters, penalty.zero_threshold, target, tuning.model_forcing,
+            X, model, x, penalty.parameters, penalty.zero_threshold, target, tuning.forcing,
             min(budget - state.passes, limits.CYCLES),
         )  # fmt: skip
         dx, state.passes = x[W] - begun, state.passes + made
@@ -65,7 +54,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         end = problem.loss_at(problem.predict(x, state.c + shift))
         t, there = line_search(problem, here, end, r, halvings=20)
         damping = next_damping(state, damping, t, tuning)
-    state.kept["newton"] = target, min(damping, numerics.STIFF)
+    state.kept["newton"] = target, min(damping, 1.0 / numerics.FLAT)
     if 0.0 < t < 1.0:
         x[W] = begun + t * dx
     if t > 0.0:

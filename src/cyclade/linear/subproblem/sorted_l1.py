@@ -43,7 +43,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         descent = descent_over(problem, state, W, model.w, lam)
         aim = tuning.inner_part * goal
         if not model.exact:
-            aim = max(aim, tuning.model_forcing * worst)
+            aim = max(aim, tuning.forcing * worst)
         x = state.x[W]
         new, made = descent.minimise(model.start(), x, aim, budget - state.passes)
         if not made:
@@ -57,7 +57,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             state.x[W] = new if t == 1.0 else x + t * dx
             state.loss_at, state.c, state.fresh = there, state.c + t * dc, False
         damping = next_damping(state, damping, t, tuning)
-        if damping > numerics.STIFF or model.exact:
+        if damping > 1.0 / numerics.FLAT or model.exact:
             break
     return True
 
@@ -109,7 +109,7 @@ class Descent:
                 break
             x = self.split(x, pull)
             few = min(self.tuning.burst, budget - passes)
-            x, made = self.cycle(x, few, self.tuning.active_part * goal)
+            x, made = self.cycle(x, few, self.tuning.forcing * goal)
             passes += 1 + made
             self.spent += 2.0 * (1 + made) * self.entries
             if self.newton_pays(x):
@@ -149,7 +149,7 @@ class Descent:
         order, starts, _ = pattern = pattern_of(x)
         same = self.pattern is not None and all(map(np.array_equal, pattern, self.pattern))
         self.pattern = pattern
-        if not (same and 0 < order.size <= self.tuning.max_gram_columns):
+        if not (same and 0 < order.size <= self.tuning.most_columns):
             return False
         new, price = order[self.place[order] < 0], 0.0
         if new.size:
