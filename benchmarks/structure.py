@@ -45,7 +45,9 @@ LAYOUT = {
     "ROOT_BITS", "STRIP", "TO_INTEGER", "WIDTH",
 }  # fmt: skip
 # Front ends and formulas, which have numbers of their own.
-APART = ("cox", "distributions", "estimators", "losses", "penalties", "plots", "checks", "api", "statistics",
+APART = (
+    "cox", "distributions", "estimators", "losses", "penalties", "plots", "checks", "api",
+    "statistics",
 )  # fmt: skip
 # What a Lasso is fitted to, at a tenth of λ_max.
 TABLES = (

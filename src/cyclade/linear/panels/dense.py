@@ -270,7 +270,7 @@ class SharedDensePanel(DensePanel):
         self.extend(new[self.L[new] == 0.0])
         k, order = old.size, np.concatenate([old, new])
         means, n = self.means[order][:, None], self.root.size
-        rows = max(self.tuning.cache // order.size, 256)
+        rows = max(self.tuning.cache // order.size, self.tuning.sample)
         ranks = threads.number(order.size * n, self.tuning)
 
         def part(rank: int) -> Array:
@@ -341,13 +341,6 @@ class DenseColumns(Columns):
             G += up @ up.T
             G -= down @ down.T
         return G
-
-    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
-        both, out = np.concatenate([some, chosen]), np.zeros((some.size, chosen.size))
-        for rows in self._spans(both.size):
-            A = self._block(both, rows)
-            out += (A[: some.size] * w[rows]) @ A[some.size :].T
-        return out
 
     def _spans(self, columns: int) -> Iterator[slice]:
         """All rows, so many at a time that copies of so many columns are small."""
@@ -462,7 +455,7 @@ class DenseDesign:
     def correlate_some(self, cols: Array, v: Array) -> Array:
         if not self.by_columns:
             out, v = np.zeros(cols.size), self._as_read(v)
-            rows = max(self.tuning.cache // max(cols.size, 1), 256)
+            rows = max(self.tuning.cache // max(cols.size, 1), self.tuning.sample)
             for first in range(0, self.n, rows):  # copies of few rows
                 some = slice(first, first + rows)
                 out += v[some] @ self.X[some, cols]

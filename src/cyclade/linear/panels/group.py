@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import limits
 from cyclade.linear.kernels import group, losses, rows
 from cyclade.linear.kernels.storage import StoredX
 from cyclade.linear.panels.dense import DensePanel
@@ -312,7 +313,7 @@ def largest_eigenvalue(apply: Any, m: int) -> float:
     """λ_max of a large Hessian by power iteration, plus 5 % as that comes from below."""
     v = np.random.default_rng(0).standard_normal(m)
     value = 0.0
-    for _ in range(50):
+    for _ in range(limits.STEPS):
         v = apply(v / (np.linalg.norm(v) or 1.0))
         last, value = value, float(np.linalg.norm(v))
         if abs(value - last) <= 1e-3 * value:

@@ -82,9 +82,6 @@ class Columns(Protocol):
     def products(self, chosen: Array, w: Array) -> Array:
         """Aᵀ diag(w) A over the chosen columns, given in order; w may be negative."""
 
-    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
-        """The rows of that for some of the chosen columns; both are given in order."""
-
     def combine(self, chosen: Array, x: Array) -> Array:
         """Σ_k x_k a_k over the chosen columns, for x (k,) or (k, m)."""
 

@@ -253,9 +253,6 @@ class SparseColumns(Columns):
             sparse.weighted_products(*self.by_rows, place, w, G)
         return G
 
-    def products_of(self, some: Array, chosen: Array, w: Array) -> Array:
-        return self.products(chosen, w)[np.searchsorted(chosen, some)]
-
     def combine(self, chosen: Array, x: Array) -> Array:
         if x.ndim == 2:
             return np.stack([self.combine(chosen, t) for t in x.T], axis=1)

@@ -321,5 +321,7 @@ def warm_start(problem: Problem, state: State, budget: int) -> bool:
 
 def lams_between(largest: float, lam: float, step: float) -> list[float]:
     """λ strictly between, decreasing by the factor `step` or a little less."""
-    stages = int(np.ceil(np.log(lam / largest) / np.log(step) - 1e-9))  # 2 and rounding is 2
+    stages = int(
+        np.ceil(np.log(lam / largest) / np.log(step) - numerics.ROOT)
+    )  # 2 and rounding is 2
     return [float(at) for at in np.geomspace(largest, lam, stages + 1)[1:-1]]

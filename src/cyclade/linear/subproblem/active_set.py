@@ -7,8 +7,7 @@ Newton's do. Where G is not, rows with φ'' < 0 get a part of the majoriser's we
 
 Far from the minimum outliers hardly bend the loss, and what the other rows leave undetermined is
 left to the kinks of r: the solution is close to a corner, and cycles would creep along edges
-towards it, while pivots walk from corner to corner. As products cost more than all else, they and
-their factor are used again, with new gradients, as long as steps with them converge fast.
+towards it, while pivots walk from corner to corner.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import Measured, State, measure
-from cyclade.linear.tuning import Tuning
 
 Array = NDArray[Any]
 
@@ -65,42 +63,38 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
 
 
 class ActiveSetNewton:
-    """Products of some columns under some weights, their factor on the support, and steps."""
+    """Steps on products of the support and the columns close to it; copies of columns are kept."""
 
     columns: Columns
+    means: Array  # of the columns with products, in the order of these
 
     def __init__(self, p: int) -> None:
         self.place = np.full(p, -1)  # of a coordinate among the columns
         self.cols = np.empty(0, np.int64)  # coordinates with products, in order
-        self.G, self.factor = np.empty((0, 0)), np.empty((0, 0))
-        self.order, self.size = np.empty(0, np.int64), 0  # the support that the factor is of
-        self.means, self.mass = np.empty(0), 1.0
-        self.raw, self.w = np.empty((0, 0)), np.empty(0)  # products before profiling, and weights
-        self.reuse = False  # whether these products are worth using again
-        self.true_hessian = False  # whether they have φ'' as it is
+        self.G, self.factor, self.mass = np.empty((0, 0)), np.empty((0, 0)), 1.0
+        self.true_hessian = False  # whether products have φ'' as it is
         self.fallback = False  # whether that has just failed
 
     def minimise(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
         """Steps until the distance is below the goal, or they fail; whether any was made."""
-        moved, begun, goal = False, state.passes, max(goal, np.finfo(np.float64).tiny)
+        moved, begun, goal = False, state.passes, max(goal, numerics.TINY)
         for _ in range(limits.STEPS):
-            now = state.measured
+            now, V = state.measured, candidates(problem, state)
             if now.distance <= goal or state.passes >= budget or not suits(problem, state):
                 break
-            again = self.reuse and self.extend(problem, state, goal)
-            if not again and not self.form(problem, state):
+            if not V.size:
                 break
+            self.take(problem, V)
             first = self.distance(now)
             state.passes += 1
-            if not self.step(problem, state, goal, budget):
-                if not again and not self.true_hessian:
+            if not (self.form(problem, state) and self.step(problem, state, goal, budget)):
+                if not self.true_hessian:
                     break
-                self.reuse, self.fallback = False, self.true_hessian
+                self.fallback = True
                 continue
             moved = True
-            last = self.distance(state.measured)
-            self.reuse &= last <= max(goal, problem.tuning.near * first)
-            if last >= first and state.measured.objective >= now.objective:  # rounding level
+            no_nearer = self.distance(state.measured) >= first
+            if no_nearer and state.measured.objective >= now.objective:  # rounding level
                 break
         state.working = self.cols
         if not moved:
@@ -111,29 +105,6 @@ class ActiveSetNewton:
         """From optimal, of the columns with products and the intercept."""
         return max(float(measured.distances[self.cols].max()), abs(float(measured.slope)))
 
-    def form(self, problem: Problem, state: State) -> bool:
-        """Products of the support and the columns close to it; False if there are none."""
-        V, loss_at = candidates(problem, state), state.loss_at
-        if not V.size:
-            return False
-        self.take(problem, V)
-        S, second = np.flatnonzero(state.x[V]), problem.s * loss_at.second
-        self.reuse, fallback, self.fallback = True, self.fallback, False
-        self.true_hessian = not fallback and 0 < S.size <= int(np.count_nonzero(second > 0))
-        if self.true_hessian:
-            self.raw, self.w = self.columns.products(self.place[V], second), second
-            self.true_hessian = self.profile(problem) and self.refactor(S, problem.tuning)
-            if self.true_hessian:
-                return True
-        w = problem.s * curvatures(problem.loss, problem.tuning, loss_at, 1.0, state.trust)
-        if self.w is second:  # only rows with a small φ'' differ
-            self.raw += self.columns.products(self.place[V], w - second)
-        else:
-            self.raw = self.columns.products(self.place[V], w)
-        self.w, self.size = w, -1
-        self.profile(problem)
-        return True
-
     def take(self, problem: Problem, V: Array) -> None:
         """Copy the columns V, unless they are there."""
         if not (self.place[V] >= 0).all():
@@ -142,57 +113,45 @@ class ActiveSetNewton:
             self.place[self.columns.cols] = np.arange(self.columns.cols.size)
         self.cols = V
 
-    def extend(self, problem: Problem, state: State, goal: float) -> bool:
-        """Products of the columns that lack them, under the old weights; False if too many do."""
-        lacking = (state.measured.distances > goal) | (state.x != 0)
-        lacking[self.cols] = False
-        new, old, k = np.flatnonzero(lacking), self.cols, max(self.size, 0)
-        if not new.size:
+    def form(self, problem: Problem, state: State) -> bool:
+        """Products, and their factor on the support; False if that is not positive definite."""
+        loss_at, S = state.loss_at, np.flatnonzero(state.x[self.cols])
+        second = problem.s * loss_at.second
+        fallback, self.fallback = self.fallback, False
+        self.true_hessian = not fallback and 0 < S.size <= int(np.count_nonzero(second > 0))
+        if self.true_hessian:
+            self.true_hessian = self.profile(problem, second) and self.refactor(S, 0.0)
+        if self.true_hessian:
             return True
-        if 2 * new.size > old.size:
-            return False
-        both = np.sort(np.concatenate([old, new]))
-        self.take(problem, both)
-        at, before, after = self.place[both], *(np.searchsorted(both, part) for part in (old, new))
-        rows = self.columns.products_of(at[after], at, self.w)
-        raw, factor = np.empty((2, at.size, at.size))
-        order = np.empty(at.size, np.int64)
-        raw[np.ix_(before, before)] = self.raw
-        raw[after], raw[:, after] = rows, rows.T
-        factor[:k, :k], order[:k] = self.factor[:k, :k], before[self.order[:k]]
-        self.raw, self.factor, self.order = raw, factor, order
-        return self.profile(problem)
+        w = problem.s * curvatures(problem.loss, problem.tuning, loss_at, 1.0, state.trust)
+        self.profile(problem, w)
+        self.G.flat[:: self.cols.size + 1] *= 1.0 + numerics.FLAT
+        return self.refactor(S, 0.0) or self.refactor(S, numerics.ROOT)
 
-    def profile(self, problem: Problem) -> bool:
+    def profile(self, problem: Problem, w: Array) -> bool:
         """G, with the intercept minimised over first; False if that has no minimum."""
-        at, m, w = self.place[self.cols], self.cols.size, self.w
-        G, self.means, self.mass = self.raw.copy(), self.columns.centres[at], float(w.sum())
+        at = self.place[self.cols]
+        self.means, self.mass = self.columns.centres[at], float(w.sum())
+        if problem.fit_intercept and not self.mass > 0:
+            return False
+        self.G = self.columns.products(at, w)
         if problem.fit_intercept:
-            if not self.mass > 0:
-                return False
             sums = self.columns.slopes(w, at)
-            linalg.subtract_outer(G, 0, sums, sums / self.mass)
+            linalg.subtract_outer(self.G, 0, sums, sums / self.mass)
             self.means = self.means + sums / self.mass
-        if not self.true_hessian:
-            G.flat[:: m + 1] *= 1.0 + numerics.FLAT
-        self.G = G
         return True
 
-    def refactor(self, S: Array, tuning: Tuning) -> bool:
-        """The Cholesky factor of G_SS; False if that is not positive definite."""
+    def refactor(self, S: Array, ridge: float) -> bool:
+        """The Cholesky factor of G_SS, with room for more; False if it is not positive definite."""
         m, k = self.cols.size, S.size
-        if self.order.size != m:
-            self.factor, self.order = np.empty((m, m)), np.empty(m, np.int64)
-        diagonal = self.G.diagonal()[S]
-        for ridge in (0.0,) if self.true_hessian else (0.0, numerics.ROOT):
-            H = self.G[np.ix_(S, S)]
-            H.flat[:: k + 1] += ridge * diagonal
-            lower = linalg.cholesky(H)
-            if lower is not None:
-                self.factor[:k, :k] = lower
-                self.order[:k], self.size = S, k
-                return True
-        return False
+        H = self.G[np.ix_(S, S)]
+        H.flat[:: k + 1] += ridge * self.G.diagonal()[S]
+        lower = linalg.cholesky(H)
+        if lower is None:
+            return False
+        self.factor = np.empty((m, m))
+        self.factor[:k, :k] = lower
+        return True
 
     def step(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
         """To the minimum of the model, or part of the way; False if F does not fall."""
@@ -200,15 +159,12 @@ class ActiveSetNewton:
         x, lam = state.x[V], penalty.zero_threshold[V]
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
         goal = max(tuning.inner_part * goal, tuning.forcing * now.distance)
-        S = np.flatnonzero(new)
-        known = self.size == S.size and bool(new[self.order[: S.size]].all())
-        if not known and not self.refactor(S, tuning):
-            return False
-        made, size, kept_out = pivots(
-            self.G, c, new, lam, self.factor, self.order, S.size,
-            budget - state.passes, goal,
-        )  # fmt: skip
-        state.passes, self.size = state.passes + int(made), int(size)
+        S, order = np.flatnonzero(new), np.empty(V.size, np.int64)
+        order[: S.size] = S
+        made, _, kept_out = pivots(
+            self.G, c, new, lam, self.factor, order, S.size, budget - state.passes, goal
+        )
+        state.passes += int(made)
         dx = new - x
         if not (dx.any() and np.isfinite(dx).all()):
             return False
@@ -220,7 +176,6 @@ class ActiveSetNewton:
             trust = 0.5 * state.trust if t >= 1.0 else 2.0 * state.trust
             state.trust = min(max(trust, tuning.least_curvature), 1.0)
         self.fallback = self.true_hessian and (t < 1.0 or kept_out > 0)
-        self.reuse &= t == 1.0 and kept_out == 0
         return t > 0
 
 

@@ -51,7 +51,7 @@ class Products:
             gram = Gram.of(G, b, x, np.repeat(W, T), self.penalty.scalar, self.tuning)
         else:
             gram = RowGram(G, b, x, T, np.ascontiguousarray(self.penalty.table[W, 0]))
-        aim = max(self.tuning.model_precision * self.distance, 0.1 * goal)
+        aim = max(self.tuning.model_precision * self.distance, self.tuning.forcing * goal)
         done = int(gram.minimise(aim, min(limits.CYCLES, budget)))
         self.x.reshape(-1, T)[W] = gram.x.reshape(-1, T)
         return done

@@ -154,7 +154,7 @@ def minimise_model(
     problem, G = model.problem, columns.products(moving, model.w)
     c, means = -g[moving], np.zeros(moving.size)
     if problem.fit_intercept:
-        sums, least = columns.slopes(model.w, moving), 1e-12 * G.diagonal()
+        sums, least = columns.slopes(model.w, moving), numerics.FLAT * G.diagonal()
         means = sums / model.mass
         linalg.subtract_outer(G, 0, sums, means)
         G.flat[:: moving.size + 1] = np.maximum(G.diagonal(), least)
@@ -198,6 +198,7 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
             state.x[V], state.loss_at, state.c = x + t * dx, there, state.c + t * dc
             state.fresh = False
         damping = next_damping(state, damping, t, tuning)
+        del model, dz, there  # vectors of n numbers
         other = slow and not problem.loss.convex and active_set.suits(problem, state)
         if damping > 1.0 / numerics.FLAT or other:
             return
