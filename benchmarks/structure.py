@@ -44,11 +44,11 @@ LAYOUT = {
     "LOG2_E", "LOGISTIC", "LOG_2_HIGH", "LOG_2_LOW", "LONG", "ONES", "ONE_BITS", "POISSON",
     "ROOT_BITS", "STRIP", "TO_INTEGER", "WIDTH",
 }  # fmt: skip
-# Front ends and formulas, which have numbers of their own.
-APART = (
-    "cox", "distributions", "estimators", "losses", "penalties", "plots", "checks", "api",
-    "statistics",
-)  # fmt: skip
+# The rooms of linear models between the front ends and the kernels.
+ENGINE = {
+    "loss_at", "panels", "penalty_bound", "problem", "products", "quadratic", "screening", "starts",
+    "state", "subproblem", "threads", "working_set",
+}  # fmt: skip
 # What a Lasso is fitted to, at a tenth of λ_max.
 TABLES = (
     (30, 40, "C"), (100, 500, "C"), (500, 30, "C"), (6_000, 800, "F"), (60_000, 290, "F"),
@@ -267,12 +267,8 @@ def named(trees: dict[str, ast.Module]) -> int:
 
 
 def engine(trees: dict[str, ast.Module]) -> dict[str, ast.Module]:
-    """The rooms between the front ends and the kernels."""
-    return {
-        name: tree
-        for name, tree in trees.items()
-        if name.split(".")[2:3] and name.split(".")[2] not in (*APART, "kernels")
-    }
+    """Its rooms."""
+    return {name: tree for name, tree in trees.items() if ENGINE & set(name.split(".")[2:3])}
 
 
 def literals(tree: ast.Module) -> list[float]:

@@ -110,5 +110,5 @@ def test_a_path_is_compressed_where_that_pays():
         y = np.empty(n)  # not read
         return Problem(as_design(np.empty((n, p))), y, y, y, Squared(), bind(L1(1.0), p), True)
 
-    assert shortened(problem(100, 50), 100) is None  # not tall
+    assert shortened(problem(80, 50), 100) is None  # not tall
     assert shortened(problem(400, 100), 2) is None  # too few fits

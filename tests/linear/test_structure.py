@@ -100,7 +100,7 @@ def test_named_constants_are_few(trees):
 
 def test_numbers_without_a_name_do_not_grow(trees):
     engine = structure.engine(trees)
-    assert sum(len(structure.literals(tree)) for tree in engine.values()) <= 67
+    assert sum(len(structure.literals(tree)) for tree in engine.values()) <= 63
 
 
 def test_numbers_without_a_name_are_found():

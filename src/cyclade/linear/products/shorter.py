@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear import numerics
 from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.products.fits import Moments, moments_of
 
@@ -32,7 +33,7 @@ def shortened(problem: Problem, fits: int) -> tuple[Problem, Moments, float] | N
     if design.precompute is False:
         return None
     entries, p = design.entries, design.p
-    if tuning.cost.product * entries * p > fits * (entries - p * p):
+    if design.n < 2 * p or tuning.cost.product * entries * p > fits * (entries - p * p):
         return None
     moments = moments_of(problem)
     if not moments.finite:
@@ -61,7 +62,7 @@ def root_of(moments: Moments) -> tuple[Array, Array]:
     from scipy.linalg.lapack import dpstrf
 
     G = moments.G
-    scale = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
+    scale = np.sqrt(np.maximum(G.diagonal(), numerics.TINY))
     factor, pivots, rank, _ = dpstrf(G / np.outer(scale, scale), lower=0)
     order = pivots - 1
     rank = max(int(rank), 1)
