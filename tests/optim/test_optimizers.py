@@ -274,14 +274,15 @@ def test_curvature_is_measured_when_due_and_on_large_batches_only(cls: Any) -> N
     opt = build(cls, net(), precondition="curvature", curvature_every=2, lr=0.01,
                 blocks="layers")  # fmt: skip
     seen: list[tuple[int, int]] = []
-    measure = opt.runner.steps.measure
+    measure, size = opt.runner.steps.measure, 0
 
     def watched(sweep: Any, iterations: int) -> bool:
-        seen.append((opt.cycles, sum(b.size for b in sweep._batches)))
+        seen.append((opt.cycles, size))
         return measure(sweep, iterations)
 
     opt.runner.steps.measure = watched
-    train(opt, 18)
+    for k, size in enumerate(sizes(cls, 18)):
+        opt.step(*batch(size, k))
     assert all(size == 16 for _, size in seen)
     cycles = [cycle for cycle, _ in seen]
     assert cycles[0] == 0
@@ -691,10 +692,11 @@ def test_own_losses_take_no_target_and_frozen_later_is_refused() -> None:
 
 
 def test_a_gradient_whose_sum_overflows_is_finite() -> None:
-    from cyclade.optim.cycle.sweep import _finite
-
-    large = torch.full((8,), 3e38)
-    assert _finite(large)
-    assert not _finite(torch.tensor([1.0, float("nan")]))
-    assert not _finite(torch.tensor([float("inf"), float("-inf")]))
-    assert _finite(torch.tensor([1 + 2j]))
+    layer = nn.Linear(6, 2)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    opt = SCCD(layer, lambda out, y: 3e38 * out.sum(), lr=0.0)
+    signs = torch.tensor([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
+    opt.step(signs[None], torch.zeros(1))  # entries of 3e38
+    with pytest.raises(NotFiniteError, match="is not finite, though the loss is"):
+        opt.step(signs.expand(2, 6), torch.zeros(2))  # infinite ones of both signs
