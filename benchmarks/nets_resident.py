@@ -132,6 +132,18 @@ def precision(dtype: torch.dtype, device: str) -> contextlib.AbstractContextMana
     return torch.autocast(device, torch.bfloat16, enabled=dtype == torch.float32)
 
 
+def made(name: str, model: nn.Module, lr: float, device: str) -> Step:
+    """A step of this contestant. Autocast ends with each: it keeps its casts of the weights."""
+    make, dtype = CONTESTANTS[name]
+    step = make(model, lr)
+
+    def under_precision(x: Tensor, y: Tensor) -> Any:
+        with precision(dtype, device):
+            return step(x, y)
+
+    return under_precision
+
+
 # ------------------------------------------------------------------------------------------ memory
 
 
@@ -178,25 +190,24 @@ def peak_of(model: nn.Module, device: str) -> Iterator[dict[str, float]]:
 
 def measured(name: str, device: str) -> dict[str, Any]:
     """Peak memory and milliseconds of this contestant's steps on random bytes."""
-    make, dtype = CONTESTANTS[name]
+    dtype = CONTESTANTS[name][1]
     width, depth, length, n = SIZES[device]
     gc.collect()  # of the contestant before
     model, shape = gpt(width, depth, length).to(device, dtype), (n, length)
-    step = make(model, 1e-4)
+    step = made(name, model, 1e-4, device)
     batches = [torch.randint(0, 256, shape, device=device) for _ in range(2)]
     times = []
-    with precision(dtype, device):
-        with peak_of(model, device) as first:
-            step(*batches)  # a cyclic optimizer proves its stages here
-        with peak_of(model, device) as later:
-            for _ in range(8 * VISIT - 1):  # every block is visited
-                step(*batches)
-        for _ in range(8 * VISIT):
-            begun = time.perf_counter()
+    with peak_of(model, device) as first:
+        step(*batches)  # a cyclic optimizer proves its stages here
+    with peak_of(model, device) as later:
+        for _ in range(8 * VISIT - 1):  # every block is visited
             step(*batches)
-            if device == "cuda":
-                torch.cuda.synchronize()
-            times.append(1e3 * (time.perf_counter() - begun))
+    for _ in range(8 * VISIT):
+        begun = time.perf_counter()
+        step(*batches)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - begun))
     return {
         "optimizer": name, "parameters": WORDS[dtype],
         "peak GiB": round(later["GiB"], 4), "peak GiB of the first step": round(first["GiB"], 4),
@@ -245,27 +256,27 @@ def train(step: Step, batches: Iterator[list[Tensor]], seconds: float) -> int:
 
 
 @torch.no_grad()
-def held_out(model: nn.Module, batches: list[list[Tensor]]) -> float:
+def held_out(model: nn.Module, batches: list[list[Tensor]], device: str) -> float:
     """The mean loss."""
-    return statistics.fmean(float(loss_of(model(x), y)) for x, y in batches)
+    with precision(next(model.parameters()).dtype, device):
+        return statistics.fmean(float(loss_of(model(x), y)) for x, y in batches)
 
 
 def moved(
     name: str, before: nn.Module, device: str, shape: tuple[int, int], seconds: float
 ) -> dict[str, Any]:
     """From source to English: the loss on held-out text at the best rate."""
-    make, dtype = CONTESTANTS[name]
     text = english()
     cut = len(text) * 9 // 10
     test = draws(text[cut:], shape, device, 1)
     tests = [next(test) for _ in range(8)]
     found = []
     for lr in RATES:
-        model = copy.deepcopy(before).to(dtype)
-        with precision(dtype, device):
-            steps = train(make(model, lr), draws(text[:cut], shape, device, 2), seconds)
-            found.append((held_out(model, tests), steps, lr))
-        del model
+        model = copy.deepcopy(before).to(CONTESTANTS[name][1])
+        step = made(name, model, lr, device)
+        steps = train(step, draws(text[:cut], shape, device, 2), seconds)
+        found.append((held_out(model, tests, device), steps, lr))
+        del model, step
     loss, steps, lr = min(found)
     return {"loss": round(loss, 3), "steps": steps, "lr": lr}
 
@@ -285,10 +296,9 @@ def main() -> None:
         print(rows[-1], flush=True)
     torch.manual_seed(0)
     model = gpt(width, depth, length).to(device)
-    with precision(torch.float32, device):
-        train(adamw(model, 3e-4), draws(source(), (n, length), device, 0), seconds)
-        test = draws(english(), (n, length), device, 1)
-        start = held_out(model, [next(test) for _ in range(8)])
+    train(made("AdamW", model, 3e-4, device), draws(source(), (n, length), device, 0), seconds)
+    test = draws(english(), (n, length), device, 1)
+    start = held_out(model, [next(test) for _ in range(8)], device)
     for row in rows:
         row |= moved(row["optimizer"], model, device, (n, length), seconds / 4)
         print(row, flush=True)
