@@ -313,7 +313,7 @@ CALL = "import sys; from cyclade.cli import main; sys.exit(main(sys.argv[1:]))"
 def test_commands_without_torch(tmp_path: Path) -> None:
     made_up_runs.make(tmp_path / "runs" / "a", RunConfig(epochs=2))
     code = (
-        "import sys; sys.modules['torch'] = None\n"
+        "import sys; sys.modules['torch'] = sys.modules['matplotlib'] = None\n"
         "from cyclade.cli import main\n"
         f"root = {str(tmp_path / 'runs')!r}\n"
         "for command in (['config'], ['config', '--toml'], ['show', root], ['report', root],\n"
