@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cyclade.linear.kernels.subset import best_column, subtract_rows
 from cyclade.linear.losses import Array
 
 INDEPENDENT = 1e-10  # of a column's square: what must be left of it beside the others
@@ -30,16 +31,19 @@ class Support:
     """A support, its least squares, and what every other column would bring."""
 
     def __init__(
-        self, row: Callable[[int], Array], q: Array, diagonal: Array, square: float
+        self, row: Callable[[int], Array], q: Array, diagonal: Array, square: float, most: int
     ) -> None:
         """`row(j)` are the products of column j and all, `q` those with y, `square` y's own."""
         self.row, self.q, self.diagonal, self.square = row, q, diagonal, square
+        self.least = INDEPENDENT * diagonal
+        self.R, self.B = np.empty((2, most, q.size))
+        self.M = np.empty((most, most))
         self.start([])
 
     def start(self, members: list[int]) -> None:
         """Go to a support, without the rounding of updates."""
         self.members: list[int] = []
-        self.B, self.M, self.beta = np.empty((0, self.q.size)), np.empty((0, 0)), np.empty(0)
+        self.beta, self.inside = np.empty(0), np.zeros(self.q.size, np.bool_)
         self.c, self.left = self.q.copy(), self.diagonal.copy()
         for j in members:
             self.add(j)
@@ -52,46 +56,48 @@ class Support:
 
     def add(self, j: int) -> None:
         """Take column j in."""
-        s, v, gain = self.left[j], self.B[:, j].copy(), self.c[j]
-        products = np.stack([self.row(member) for member in self.members]) if self.members else 0.0
-        b = (self.row(j) - (v @ products if self.members else 0.0)) / s
-        self.B = np.vstack([self.B - np.outer(v, b), b])
+        k, s, gain = len(self.members), self.left[j], self.c[j]
+        v = self.B[:k, j].copy()
+        self.R[k] = self.row(j)
+        b = (self.R[k] - v @ self.R[:k]) / s
+        subtract_rows(self.B, v, b, k)
+        self.B[k] = b
         w = np.r_[-v, 1.0]
-        self.M = np.pad(self.M, (0, 1)) + np.outer(w, w) / s
+        self.M[k, :k] = self.M[:k, k] = self.M[k, k] = 0.0
+        self.M[: k + 1, : k + 1] += np.outer(w, w) / s
         self.beta = np.r_[self.beta, 0.0] + w * (gain / s)
-        self.c, self.left = self.c - b * gain, self.left - b * b * s
+        self.c -= b * gain
+        self.left -= b * b * s
         self.members.append(j)
+        self.inside[j] = True
 
     def remove(self, k: int) -> None:
-        """Take the k-th member out."""
-        m, b, beta = self.M[k, k], self.B[k], self.beta[k]
-        rest = np.delete(np.arange(len(self.members)), k)
-        v = self.M[rest, k] / m
-        self.c, self.left = self.c + b * (beta / m), self.left + b * b / m
-        self.B = self.B[rest] - np.outer(v, b)
-        self.M = self.M[np.ix_(rest, rest)] - np.outer(v, v) * m
-        self.beta = self.beta[rest] - v * beta
-        del self.members[k]
-
-    def best(self, c: Array, left: Array) -> tuple[int, float]:
-        """The column outside that explains most, and how much; c and left are those beside A."""
-        free = left > INDEPENDENT * self.diagonal
-        free[self.members] = False
-        gains = np.where(free, c * c / np.where(free, left, 1.0), -1.0)
-        j = int(np.argmax(gains))
-        return j, float(gains[j])
+        """Take the k-th member out; the last one takes its place."""
+        last, m, b, beta = len(self.members) - 1, self.M[k, k], self.B[k].copy(), self.beta[k]
+        v = self.M[: last + 1, k] / m
+        self.c += b * (beta / m)
+        self.left += b * b / m
+        subtract_rows(self.B, v, b, last + 1)
+        self.M[: last + 1, : last + 1] -= np.outer(v, v) * m
+        self.beta -= v * beta
+        self.B[k], self.R[k], self.beta[k] = self.B[last], self.R[last], self.beta[last]
+        self.M[k] = self.M[last]
+        self.M[:, k] = self.M[:, last]
+        self.beta = self.beta[:last]
+        self.inside[self.members[k]] = False
+        self.members[k] = self.members[last]
+        del self.members[last]
 
     def grow(self) -> bool:
-        """Add the best column; whether there was one."""
-        j, gain = self.best(self.c, self.left)
-        if gain < 0.0:
-            return False
-        self.add(j)
-        return True
+        """Add the column that explains most; whether there was one."""
+        j, _ = best_column(self.c, self.left, self.c, 0.0, 0.0, self.least, self.inside)
+        if j >= 0:
+            self.add(j)
+        return j >= 0
 
     def shrink(self) -> None:
         """Remove the member that explains least beside the others."""
-        self.remove(int(np.argmin(self.beta**2 / np.diag(self.M))))
+        self.remove(int(np.argmin(self.beta**2 / np.diag(self.M)[: self.beta.size])))
 
     def exchange(self) -> int:
         """Cycle over the members until no exchange of one lowers F; how many were looked at."""
@@ -99,7 +105,7 @@ class Support:
         while stayed < len(self.members):
             k %= len(self.members)
             m, b, beta = self.M[k, k], self.B[k], self.beta[k]
-            j, gain = self.best(self.c + b * (beta / m), self.left + b * b / m)
+            j, gain = best_column(self.c, self.left, b, beta / m, 1.0 / m, self.least, self.inside)
             if gain > beta * beta / m + GAIN * self.square:
                 self.remove(k)
                 self.add(j)
@@ -125,7 +131,7 @@ def best_subsets(
     >>> fits[1].members, fits[1].beta
     (array([1]), array([1.]))
     """
-    support, looked = Support(row, q, diagonal, square), 0
+    support, looked = Support(row, q, diagonal, square, most), 0
     found = [support.fit]
     while len(found) <= most and support.grow():
         looked += support.exchange()
