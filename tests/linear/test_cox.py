@@ -270,7 +270,7 @@ def test_paths_are_those_of_adelie() -> None:
     model = CoxRegression(0.05).fit(X, survival(time, event))
     glm = ad.glm.cox(np.zeros(120), time, event.astype(float), tie_method="breslow")
     found = ad.grpnet(
-        np.asfortranarray(X - X.mean(axis=0)), glm, lmda_path=[0.05], tol=1e-12, progress_bar=False, ddev_tol=0.0,
-        adev_tol=1.0, intercept=False,
+        np.asfortranarray(X - X.mean(axis=0)), glm, lmda_path=[0.05], tol=1e-12, ddev_tol=0.0,
+        adev_tol=1.0, intercept=False, progress_bar=False,
     )  # fmt: skip
     np.testing.assert_allclose(model.coef_, found.betas.toarray()[-1], atol=1e-4)
