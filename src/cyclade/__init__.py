@@ -48,6 +48,16 @@ from cyclade.steps import Backtracking, Curvature, Fixed, Matrix
 
 __version__ = "0.1.0"
 
+
+def __getattr__(name: str) -> object:
+    """`Linear`, which brings the losses of linear models, is loaded when it is first used."""
+    if name == "Linear":
+        from cyclade.problems import Linear
+
+        return Linear
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "L0",
     "L1",

@@ -112,7 +112,7 @@ METHODS: dict[str, type[Method]] = {
 def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
     """A `Method` by its name, in any spelling, with the options `given`; or one as it is.
 
-    The default fits the problem. An option that is None, False or "forward" was not given.
+    The default fits the problem. An option that is None or "forward" was not given.
     """
     given = {name: value for name, value in given.items() if not _is_default(value)}
     if isinstance(method, Method):
@@ -132,6 +132,8 @@ def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
         hint = meant(method, (known.name for known in METHODS.values()))
         raise ValueError(f"method={method!r} is unknown: use one of {names}{hint}")
     chosen = METHODS[key]
+    if not issubclass(chosen, PCCD) and given.get("accelerate") is False:
+        del given["accelerate"]
     if "L" in given:
         given["steps"] = given.pop("L")
     for name in given:

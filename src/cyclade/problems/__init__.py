@@ -16,11 +16,13 @@ from cyclade.problems.linear import (
     PhaseRetrieval,
     PLQuadratic,
 )
+from cyclade.problems.residual import Linear
 
 __all__ = [
     "NMF",
     "GemanMcClure",
     "Intensity",
+    "Linear",
     "LinearProblem",
     "LocalCurvature",
     "Logistic",

@@ -231,11 +231,13 @@ def smooth_part(
         if jac is not None or block_jac is not None or args != ():
             raise ValueError("fun is an oracle, which has its own gradient: leave jac, block_jac "
                              "and args out")  # fmt: skip
-        if one_block and user_layout.m > 1:
+        if one_block and user_layout.m > 1 and not callable(getattr(fun, "oracle", None)):
             raise ValueError(
                 "fun is an oracle with sweeps over blocks: PAGE and SGD move all of x at once; "
                 "give it with blocks that are all of x"
             )
+        if callable(getattr(fun, "oracle", None)):  # it makes its own, for any blocks
+            return SmoothPart(fun.oracle(x.layout), by_hand=False)
         return SmoothPart(UserOracle(fun, x.layout), by_hand=True)
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {type(fun).__name__}")

@@ -118,7 +118,7 @@ class Backtracking(Rated):
         xj, slope, accepted = now.get(j), now.grad(j), self.L[j]
         if not (math.isfinite(float(slope.sum())) or all_finite(slope)):
             raise LineSearchError(f"the gradient of fun turned NaN or infinite in block {j}")
-        self.L[j] *= self.shrink if self._shrinks else 1.0
+        self.L[j] *= self.shrink**self.shrink_every if self._shrinks else 1.0
         growth, rejections, edge = self.grow, 0, False
         for trial_number in range(self.most_trials):
             t = self.current(j)
