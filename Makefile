@@ -55,7 +55,7 @@ coverage: setup
 	$(BIN)/python -m coverage run --rcfile tests/coverage.ini -m pytest $(REACHED)
 	$(BIN)/python -m coverage combine -q --rcfile tests/coverage.ini
 	$(BIN)/python -m coverage json -q --rcfile tests/coverage.ini -o out/coverage/all.json
-	$(BIN)/python tests/covered.py out/coverage/all.json --csv docs/benchmarks/coverage.csv
+	$(BIN)/python tests/covered.py out/coverage/all.json --csv docs/benchmarks/reach.csv
 
 # Wrong programs, one change each: the table counts those that no test notices.
 mutants: setup

@@ -65,6 +65,7 @@ MENDS = [
     (r"def get_one_solution\(", "def get_one_result("),
     (r"\bstop(ping)?_strategy =", "sampling_strategy ="),
     (r"self\.solver( = ProxNewton| = LBFGS|\.max_iter|\.solve\()", r"self.method\1"),
+    (r"'simplex', 'interior-point', 'revised simplex',\s+", ""),  # SciPy has them no more
     (r"return self\.n_features \+ 2, data", "return data"),
     (r"(def get_(?:one_)?result\(self\):\n(?:.*\n)*?\s+return )(?!dict)(.*)", r"\1dict(NAME=\2)"),
 ]
@@ -105,13 +106,15 @@ def lacking(python: str, path: Path) -> bool:
     return subprocess.check_output([python, "-c", code, *modules - {"cyclade"}]) != b"[]\n"
 
 
-def measure(python: str, place: Path, name: str, timeout: float) -> None:
+def measure(python: str, place: Path, name: str, timeout: float, only: list[str]) -> None:
     """Let benchopt run each solver in a process of its own; it writes tables into `place`."""
     words = [word for flag, some in zip("do", PROBLEMS[name], strict=True)
              for one in some for word in (f"-{flag}", one)]  # fmt: skip
     limits = ["--timeout", str(timeout), "--max-runs", "80", "--n-repetitions", "1"]
     source = os.pathsep.join([str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
     for path in sorted((place / "solvers").glob("*.py")):
+        if only and path.stem not in only:
+            continue
         if (place / "outputs" / f"{path.stem}.parquet").exists() or lacking(python, path):
             continue
         called = re.search(r"^    name = [\"'](.*)[\"']", path.read_text("utf-8"), re.MULTILINE)
@@ -130,19 +133,21 @@ def compared(found: Any, name: str) -> Iterator[dict[str, Any]]:
     """The rows of a benchmark: for each problem and accuracy, our seconds and the best other's."""
     key = "objective_frobenius" if name == "nmf" else "objective_value"
     for (objective, data), curves in found.groupby(["objective_name", "data_name"]):
-        best, first = curves[key].min(), curves[key].max()
-        zero = max(first, best) if name in ("nnls", "nmf") else best + abs(best)
-        far = (curves[key] - best) / (zero - best)
+        best = curves[key].min()
+        scale = curves[key].max() if name in ("nnls", "nmf") else abs(best)
+        words = re.findall(r"[\w ]+=[^,\]]+", f"{data},{objective}")
         for accuracy in ACCURACIES:
-            near = curves[far <= accuracy]
+            near = curves[curves[key] - best <= accuracy * scale]
             times = near.groupby("solver_name")["time"].min().to_dict()
-            ours = times.pop("cyclade", float("nan"))
-            peer = min(times, key=times.__getitem__, default="none")
+            ours = times.pop("cyclade", None)
+            peer = min(times, key=times.__getitem__, default=None)
             yield {
-                "benchmark": name, "problem": f"{data}, {objective}", "accuracy": accuracy,
-                "seconds": ours, "best peer": peer, "peer seconds": times.get(peer, float("nan")),
-                "peer / ours": times.get(peer, float("nan")) / ours,
-                "peers": curves["solver_name"].nunique() - 1, "peers that reached it": len(times),
+                "benchmark": name, "problem": ", ".join(words), "accuracy": f"{accuracy:.0e}",
+                "seconds": "not reached" if ours is None else ours,
+                "best peer": peer or "none", "peer seconds": times[peer] if peer else "",
+                "peer / ours": times[peer] / ours if peer and ours else "",
+                "peers": len(set(curves["solver_name"]) - {"cyclade"}),
+                "reached": len(times),
             }  # fmt: skip
 
 
@@ -152,6 +157,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="checkouts of the benchmarks")
     parser.add_argument("--python", default=sys.executable, help="where benchopt is installed")
     parser.add_argument("--only", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--solvers", nargs="+", default=[], help="their files; default: all")
     parser.add_argument(
         "--timeout",
         type=float,
@@ -172,7 +178,7 @@ def main() -> None:
             place = (options.work or Path(scratch)) / name
             if options.folder:
                 prepared(options.folder, name, place)
-                measure(options.python, place, name, options.timeout)
+                measure(options.python, place, name, options.timeout, options.solvers)
             files = sorted((place / "outputs").glob("*.parquet"))
             rows += compared(pd.concat([pd.read_parquet(file) for file in files]), name)
             tables.write_csv(options.csv, rows, digits=3)
