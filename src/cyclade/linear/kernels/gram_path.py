@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cyclade.linear.kernels.gram import minimise
+from cyclade.linear.kernels.gram import extrapolate, minimise
 from cyclade.linear.kernels.jit import compiled, inner, reductions
-from cyclade.linear.kernels.linalg import subtract
 from cyclade.linear.kernels.shipped import conjugate, threshold, value
 from cyclade.linear.numerics import SUM, TINY
 
@@ -86,21 +85,6 @@ def scale_table(unit: Any, lam: float, table: Any) -> None:
             table[i, k] = lam * unit[i, k] if k < 2 else unit[i, k]
 
 
-@inner
-def predict(G: Any, c: Any, x: Any, before: Any, ahead: float) -> None:
-    """x + `ahead` · (x − x before), but not beyond zero; c follows.
-
-    Where no coordinate comes in or leaves, l1 solutions are linear in λ.
-    """
-    for j in range(x.shape[0]):
-        if x[j] != 0.0 and before[j] != 0.0:
-            new = x[j] + ahead * (x[j] - before[j])
-            d = (new if new * x[j] > 0.0 else 0.0) - x[j]
-            if d != 0.0:
-                x[j] += d
-                subtract(c, G[j], d, x.shape[0])
-
-
 @compiled
 def path(
     model: Any, penalty: Any, lams: Any, tol: float, max_cycles: int, coefs: Any, cycles: Any
@@ -111,12 +95,14 @@ def path(
     for the k-th λ.
     """
     (G, c, x, L), (kind, unit), p = model, penalty, coefs.shape[1]
-    cols, zero, table = np.arange(p), np.empty(p), np.empty_like(unit)
+    cols, zero, new, table = np.arange(p), np.empty(p), np.empty(p), np.empty_like(unit)
     for k in range(lams.shape[0]):
         scale_table(unit, lams[k], table)
         if k > 1 and lams[k - 2] > lams[k - 1] > lams[k]:
             ahead = (lams[k - 1] - lams[k]) / (lams[k - 2] - lams[k - 1])
-            predict(G, c, x, coefs[k - 2], ahead)
+            extrapolate(x, coefs[k - 2], ahead, cols, G, c, new)
+            for j in range(p):
+                x[j] = new[j]
         top = 0.0
         for j in range(p):
             zero[j] = threshold((kind, table), j)

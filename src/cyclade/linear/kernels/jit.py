@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON: dict[str, Any] = {
     "cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True,
 }  # fmt: skip
 INSIDE: dict[str, Any] = {"no_cpython_wrapper": True}
+
+
+class Note(event.Listener):
+    """Says once in a process that kernels are compiled: a first fit may take a minute by that."""
+
+    def on_start(self, started: Any) -> None:
+        """Say it, and listen no longer."""
+        module = started.data["dispatcher"].py_func.__module__
+        if module.startswith("cyclade.linear."):
+            event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
+            logging.getLogger("cyclade.linear").warning(
+                "kernels of linear models are compiled for this machine, once: later fits are fast"
+            )
+
+    def on_end(self, ended: Any) -> None:
+        """Nothing more to say."""
+
+
+event.register("numba:compile", Note())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: F) -> F:

@@ -79,18 +79,13 @@ def dot(data: Any, rows: Any, first: int, last: int, R: Any) -> float:
 
 
 @compiled
-def by_rows(data: Any, rows: Any, starts: Any, columns: Any, n: int) -> tuple[Any, Any, Any]:
-    """(first, entry, column): row i holds entry[e] in chosen column column[e], e from first[i]."""
-    return some_by_rows(data, rows, starts, columns, starts[columns], 0, n)
-
-
-@compiled
 def some_by_rows(
     data: Any, rows: Any, starts: Any, columns: Any, begins: Any, top: int, end: int
 ) -> tuple[Any, Any, Any]:
-    """The same of the rows from `top` to `end`, where column k has its first entry at begins[k].
+    """(first, entry, column): row i holds entry[e] in chosen column column[e], e from first[i].
 
-    That moves on to the first entry after them.
+    Of the rows from `top` to `end`, where column k has its first entry at begins[k]; that moves on
+    to the first entry after them.
     """
     n = end - top
     first = np.zeros(n + 1, np.int64)
@@ -117,48 +112,30 @@ def some_by_rows(
 
 
 @compiled
-def weighted_products(first: Any, entry: Any, column: Any, place: Any, w: Any, G: Any) -> None:
-    """G = Σ_i w_i b_i b_iᵀ, b_i the entries of row i in columns with place ≥ 0, put there."""
-    G[:] = 0.0
-    add_lower(first, entry, column, place, w, G)
-    mirror(G)
-
-
-@compiled
 def column_products(
     data: Any, rows: Any, starts: Any, columns: Any, w: Any, G: Any, most: int
 ) -> None:
-    """The same over the chosen columns, put by rows about so many entries at a time."""
+    """G = Σ_i w_i b_i b_iᵀ over the chosen columns, put by rows about so many entries at a time."""
     G[:] = 0.0
     begins, entries, n = starts[columns], 0, w.shape[0]
     for k in range(columns.shape[0]):
         entries += starts[columns[k] + 1] - starts[columns[k]]
-    place = np.arange(columns.shape[0]).astype(np.int32)
     step = n // (1 + entries // most) + 1
     for top in range(0, n, step):
         end = min(top + step, n)
         first, entry, column = some_by_rows(data, rows, starts, columns, begins, top, end)
-        add_lower(first, entry, column, place, w[top:end], G)
+        add_lower(first, entry, column, w[top:end], G)
     mirror(G)
 
 
 @inner
-def add_lower(first: Any, entry: Any, column: Any, place: Any, w: Any, G: Any) -> None:
+def add_lower(first: Any, entry: Any, column: Any, w: Any, G: Any) -> None:
     """G ← G + Σ_i w_i b_i b_iᵀ on the diagonal and below: columns of a row come in order."""
-    longest = 0
     for i in range(w.shape[0]):
-        longest = max(longest, first[i + 1] - first[i])
-    value, spot = np.empty(longest), np.empty(longest, np.uint32)
-    for i in range(w.shape[0]):
-        m = 0
-        for e in range(first[i], first[i + 1]):
-            at = place[column[e]]
-            value[m], spot[m] = entry[e], at
-            m += at >= 0  # without a branch, which could not be predicted
-        for a in range(m):
-            row, scaled = G[spot[a]], w[i] * value[a]
-            for b in range(a + 1):
-                row[spot[b]] += scaled * value[b]
+        for a in range(first[i], first[i + 1]):
+            row, scaled = G[column[a]], w[i] * entry[a]
+            for b in range(first[i], a + 1):
+                row[column[b]] += scaled * entry[b]
 
 
 @inner
@@ -173,7 +150,7 @@ def mirror(G: Any) -> None:
 def paired_products(
     data: Any, rows: Any, starts: Any, columns: Any, order: Any, known: int, w: Any, G: Any
 ) -> None:
-    """G as `weighted_products`, from X by columns: each times w is filled in, others are read.
+    """G as `column_products`, from X by columns: each times w is filled in, others are read.
 
     Pairs of the first `known` columns of `order` are left as they are. If `order` puts short
     columns first, the shorter of every two is read.

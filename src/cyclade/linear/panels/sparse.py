@@ -217,17 +217,12 @@ class SharedPanel(SparsePanel):
 
 
 class SparseColumns(Columns):
-    """The columns where they lie, and by rows where products are formed so."""
+    """The columns where they lie."""
 
     def __init__(self, design: SparseDesign, cols: Array) -> None:
         self.cols, self.design, self.centres = cols, design, np.zeros(cols.size)
         self.X = design.data, design.rows, design.starts
         self.sizes = (design.starts[cols + 1] - design.starts[cols]).astype(np.int64)
-
-    @cached_property
-    def by_rows(self) -> tuple[Array, Array, Array]:
-        """All the columns by rows."""
-        return sparse.by_rows(*self.X, self.cols, self.design.n)
 
     def slopes(self, v: Array, chosen: Array | None = None) -> Array:
         if v.ndim == 2:
@@ -245,12 +240,8 @@ class SparseColumns(Columns):
         if read < 2.0 * tuning.cost.gathered * entries:
             shortest = np.argsort(sizes, kind="stable")
             sparse.paired_products(*self.X, cols, shortest, 0, w, G)
-        elif 2.0 * entries < self.sizes.sum():  # sooner put by rows than searched
-            sparse.column_products(*self.X, cols, w, G, tuning.cache)
         else:
-            place = np.full(self.cols.size, -1, np.int32)
-            place[chosen] = np.arange(chosen.size)
-            sparse.weighted_products(*self.by_rows, place, w, G)
+            sparse.column_products(*self.X, cols, w, G, tuning.cache)
         return G
 
     def combine(self, chosen: Array, x: Array) -> Array:
@@ -351,7 +342,7 @@ class SparseDesign:
         return SharedPanel(*X, NONE, w, centred, self.tuning)
 
     def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
-        """The columns without weights; all of them if products pay, put by rows once for all."""
+        """The columns without weights; all of them if products of all pay."""
         return SparseColumns(self, self.cols if self.products_pay(self.cols) else cols)
 
     def products_pay(self, cols: Array) -> bool:
