@@ -118,14 +118,10 @@ class CyclicOptimizer(Resumable):
         self._ranks.broadcast_model(model)
         inputs = None if example is None else as_inputs(example)
         self._loss_fn, self._batch_size = loss_fn, batch_size
+        again = not capture and self.visit_steps is None
         with in_turn(alone=True):
             self._routes = Routes(
-                model,
-                inputs,
-                stages,
-                compile=compile,
-                recursive=self.recursive,
-                again=not capture and self.visit_steps is None,
+                model, inputs, stages, compile=compile, recursive=self.recursive, again=again
             )
         self.partitioning = Partitioning(
             model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block,
