@@ -85,7 +85,7 @@ def coverage(design: Design, draws: int) -> dict[str, Any]:
         wrong = ~on[inference.discoveries(0.1)]
         found.append([inside[on].mean(), inside[~on].mean(), (high - low)[on].mean(),
                       wrong.sum() / max(wrong.size, 1)])  # fmt: skip
-    on, off, length, false = np.mean(found, axis=0).round(3)
+    on, off, length, false = (f"{value:.3f}" for value in np.mean(found, axis=0))
     return {
         "columns": design.columns, "family": design.family, "n": design.n, "p": design.p,
         "s": design.s, "size": design.size, "rule": design.rule, "covered in S": on,
