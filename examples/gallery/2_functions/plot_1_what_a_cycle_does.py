@@ -31,6 +31,7 @@ def trail(**options):
         jac=jac,
         tol=None,
         max_cycles=5,
+        accelerate=False,
         callback=lambda report: points.append(report.x.copy()),
         **options,
     )
