@@ -97,7 +97,7 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Entries, their rows, and how many each of the columns has that are made of this one."""
         if name not in self.levels_:
             values = np.asarray(column, np.float64)
-            rows = np.flatnonzero(values)
+            rows = np.flatnonzero(values).astype(np.int32)
             return values[rows], rows, np.array([rows.size])
         known = {level: k for k, level in enumerate(self.levels_[name])}
         levels, codes = levels_of(column)
@@ -107,8 +107,10 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if (found < 0).any():
             level = levels[codes[np.argmin(found)]]
             raise ValueError(f"X: column {name!r} has level {level!r}, which the fit did not see")
-        rows, counts = np.argsort(found, kind="stable"), np.bincount(found, minlength=len(known))
-        return np.ones(rows.size), rows, counts
+        counts = np.bincount(found, minlength=len(known))
+        if len(known) < 2**15:
+            found = found.astype(np.int16)  # sorted in linear time
+        return np.ones(found.size), np.argsort(found, kind="stable").astype(np.int32), counts
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns that `transform` makes."""
