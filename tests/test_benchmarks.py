@@ -23,6 +23,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "distributed": "--ranks 1 --batch 64 --repeats 1",
     "distributed_tables": f"{TABLES} --losses squared",
     "figures": "--check",
+    "frames": "--rows 3000 --rounds 1",
     "functions": "--seeds 1 --seconds 1 --only Poisson",
     "linear": f"{LASSO} --repeats 1 --solvers ours scikit_learn --out OUT",
     "linear_overhead": "--repeats 2",
