@@ -423,6 +423,13 @@ def test_a_forward_that_differentiates_is_exact(cls: Any) -> None:
     close(model, twin, 1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
+def test_curvature_is_refused_where_a_model_runs_as_a_whole() -> None:
+    opt = SCCD(Force(), F.mse_loss, lr=LR, precondition="curvature")
+    with pytest.raises(ValueError, match="precondition='curvature' needs a model that can be cut"):
+        opt.step(torch.ones(4, 6), torch.ones(4, 6))
+
+
 def test_a_loss_that_differentiates_is_exact() -> None:
     """A PINN: the loss asks for the derivative of the output in the input."""
 

@@ -40,6 +40,13 @@ class ModelSweep:
         self.unused[j] = {k for k, g in enumerate(grads) if g is None}
         return dense(grads, params).detach() * self._sign
 
+    def hvp(self, j: int, v: Tensor) -> Tensor:
+        """Refused: the model's own backward pass is not differentiated."""
+        raise ValueError(
+            "precondition='curvature' needs a model that can be cut into stages, and this one runs "
+            "as a whole: use None, 'spectral' or 'adam'"
+        )
+
     @contextmanager
     def _standing_here(self) -> Iterator[None]:
         """Lend the model this point's values, where they are not its own."""
