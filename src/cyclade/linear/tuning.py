@@ -30,10 +30,6 @@ class CostModel:
     row: float = 20.0  # of a loss and its derivatives, per row, as of the logistic loss; 2x: 1.14
     calls: float = 5.0 * 2**19  # of Python and NumPy, about as many as any fit makes
 
-    def check(self, design: Any) -> float:
-        """Of a check of all columns: the loss at every row, and a product with all of X."""
-        return float(design.entries + self.row * design.n)
-
     def is_tall(self, design: Any) -> bool:
         """Whether in a check the product with X costs less than the loss."""
         return bool(design.entries < self.row * design.n)

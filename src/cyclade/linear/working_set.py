@@ -66,8 +66,8 @@ def improve(problem: Problem, state: State, target: float, scale: float, max_pas
     for strategy in STRATEGIES:
         if strategy.suits(problem, state):
             W = strategy.choose(problem, state)
-            goal = how_far(problem, state, W, scale)
-            if strategy.improve(problem, state, W, goal, max_passes):
+            on_W = how_far(problem, state, W, scale)
+            if strategy.improve(problem, state, W, on_W, max_passes):
                 break
     check(problem, state)
 
@@ -153,7 +153,7 @@ def products_are_dear(problem: Problem, state: State) -> bool:
 class Strategy(NamedTuple):
     """A row of the table.
 
-    `improve(problem, state, W, goal, max_passes)` moves the state on W until it is goal-stationary
+    `improve(problem, state, W, target, max_passes)` moves the state on W until it is that near
     there or `state.passes` has come to `max_passes`; it says whether that was worth doing.
     """
 
@@ -205,11 +205,11 @@ class Stopping:
     ) -> None:
         """`scale` is that of distances, and `target` the distance to bring all columns to."""
         self.scale = scale_of_distance(problem, state)
-        goal = tol * self.scale
+        tolerance = tol * self.scale
         if problem.has_dual:  # a gap is a difference of numbers of the size of F, rounded as such
             size = max(abs(state.measured.objective), problem.null.explained[0])
-            goal = max(tol * problem.null.scale, numerics.SUM * size)
-        self.goal, self.kind = goal, "gap" if problem.has_dual else "distance"
+            tolerance = max(tol * problem.null.scale, numerics.SUM * size)
+        self.tolerance, self.kind = tolerance, "gap" if problem.has_dual else "distance"
         self.max_passes, self.report = max_passes, report
         self.tuning: Tuning = problem.tuning
         self.target = np.inf
@@ -228,7 +228,7 @@ class Stopping:
         now, tuning = state.measured, self.tuning
         self._dual = max(self._dual, now.dual)
         value = max(now.objective - self._dual, 0.0) if self.kind == "gap" else now.certified
-        self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
+        self.certificate = Certificate(self.kind, value, self.tolerance)  # type: ignore[arg-type]
         row = {"objective": now.objective, self.kind: value, "passes": state.passes,
                "working": state.working.size}  # fmt: skip
         state.history.append(row)
@@ -245,7 +245,7 @@ class Stopping:
         self._stalled = 0 if better else self._stalled + 1
         self._best, self._lowest = min(self._best, value), min(self._lowest, now.objective)
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
-        part = self.goal / max(value, self.goal, numerics.TINY)
+        part = self.tolerance / max(value, self.tolerance, numerics.TINY)
         self.target = min(self.target, 0.5 * part * now.distance)
         if self._idle:  # what was asked for was there already
             self.target *= tuning.forcing
@@ -269,7 +269,7 @@ class Stopping:
         value = max(rank - self._dual, 0.0) if self.kind == "gap" else rank
         if value < self.certificate.value:
             state.return_to(point)
-            self.certificate = Certificate(self.kind, value, self.goal)  # type: ignore[arg-type]
+            self.certificate = Certificate(self.kind, value, self.tolerance)  # type: ignore[arg-type]
 
 
 def scale_of_distance(problem: Any, state: Any = None) -> float:

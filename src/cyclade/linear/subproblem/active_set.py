@@ -52,7 +52,7 @@ def price(problem: Problem, x: Array) -> float:
     return k / 8 + k * k / (6.0 * max(e, 1.0))
 
 
-def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+def improve(problem: Problem, state: State, W: Array, target: float, budget: int) -> bool:
     """Newton steps until all columns are at the target distance; whether any step was made.
 
     Every step chooses its own columns and checks all of them, so W is not used.
@@ -75,19 +75,19 @@ class ActiveSetNewton:
         self.true_hessian = False  # whether products have φ'' as it is
         self.fallback = False  # whether that has just failed
 
-    def minimise(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
-        """Steps until the distance is below the goal, or they fail; whether any was made."""
-        moved, begun, goal = False, state.passes, max(goal, numerics.TINY)
+    def minimise(self, problem: Problem, state: State, target: float, budget: int) -> bool:
+        """Steps until the distance is below the target, or they fail; whether any was made."""
+        moved, begun, target = False, state.passes, max(target, numerics.TINY)
         for _ in range(limits.STEPS):
             now, V = state.measured, candidates(problem, state)
-            if now.distance <= goal or state.passes >= budget or not suits(problem, state):
+            if now.distance <= target or state.passes >= budget or not suits(problem, state):
                 break
             if not V.size:
                 break
             self.take(problem, V)
             first = self.distance(now)
             state.passes += 1
-            if not (self.form(problem, state) and self.step(problem, state, goal, budget)):
+            if not (self.form(problem, state) and self.step(problem, state, target, budget)):
                 if not self.true_hessian:
                     break
                 self.fallback = True
@@ -153,16 +153,16 @@ class ActiveSetNewton:
         self.factor[:k, :k] = lower
         return True
 
-    def step(self, problem: Problem, state: State, goal: float, budget: int) -> bool:
+    def step(self, problem: Problem, state: State, target: float, budget: int) -> bool:
         """To the minimum of the model, or part of the way; False if F does not fall."""
         penalty, now, V, tuning = problem.penalty, state.measured, self.cols, problem.tuning
         x, lam = state.x[V], penalty.zero_threshold[V]
         new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
-        goal = max(tuning.inner_part * goal, tuning.forcing * now.distance)
+        target = max(tuning.inner_part * target, tuning.forcing * now.distance)
         S, order = np.flatnonzero(new), np.empty(V.size, np.int64)
         order[: S.size] = S
         made, _, kept_out = pivots(
-            self.G, c, new, lam, self.factor, order, S.size, budget - state.passes, goal
+            self.G, c, new, lam, self.factor, order, S.size, budget - state.passes, target
         )
         state.passes += int(made)
         dx = new - x

@@ -42,7 +42,7 @@ class Products:
         far = self.penalty.distances(W, self.x, g.reshape(-1))
         self.downhill, self.distance = -centred.reshape(-1), float(far.max(initial=0.0))
 
-    def minimise(self, goal: float, budget: int) -> int:
+    def minimise(self, target: float, budget: int) -> int:
         """To a small part of the first distance: cycles on products are cheap."""
         G, b = self.products()
         T, W, x = self.penalty.T, self.W, self.begun.reshape(-1)
@@ -51,8 +51,8 @@ class Products:
             gram = Gram.of(G, b, x, np.repeat(W, T), self.penalty.scalar, self.tuning)
         else:
             gram = RowGram(G, b, x, T, np.ascontiguousarray(self.penalty.table[W, 0]))
-        aim = max(self.tuning.model_precision * self.distance, self.tuning.forcing * goal)
-        done = int(gram.minimise(aim, min(limits.CYCLES, budget)))
+        target = max(self.tuning.model_precision * self.distance, self.tuning.forcing * target)
+        done = int(gram.minimise(target, min(limits.CYCLES, budget)))
         self.x.reshape(-1, T)[W] = gram.x.reshape(-1, T)
         return done
 

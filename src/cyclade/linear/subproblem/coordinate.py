@@ -35,11 +35,11 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 Array = NDArray[Any]
 
 
-def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
-    """Minimise over the coordinates W and the intercept until they are goal-stationary."""
+def improve(problem: Problem, state: State, W: Array, target: float, budget: int) -> bool:
+    """Minimise over the coordinates W and the intercept until they are stationary to the target."""
     state.working = W
     if problem.loss.quadratic:
-        minimise_squares(problem, state, W, goal, budget)
+        minimise_squares(problem, state, W, target, budget)
         return True
     columns = state.kept.get("columns")
     if columns is None or not np.isin(W, columns.cols, assume_unique=True).all():
@@ -48,9 +48,9 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
             columns = design.unweighted(W, problem.fit_intercept)
         state.kept["columns"] = columns
     if columns is not None:
-        minimise_by_products(problem, state, columns, goal, budget)
+        minimise_by_products(problem, state, columns, target, budget)
     else:
-        minimise_models(problem, state, W, goal, budget)
+        minimise_models(problem, state, W, target, budget)
     return True
 
 
@@ -64,7 +64,7 @@ def gradient_on(problem: Problem, state: State, W: Array) -> Array:
 # --- the squared loss ---------------------------------------------------------------------------
 
 
-def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budget: int) -> None:
+def minimise_squares(problem: Problem, state: State, W: Array, target: float, budget: int) -> None:
     """One model, which is exact, on a panel that is kept from one working set to the next."""
     solver, now = state.kept.get("panel_solver"), state.measured
     if solver is None:
@@ -75,7 +75,7 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
     solver.start(state.x, now.loss_at.slopes, now.slope)
     cols = panel.cols[at]
     made = solver.minimise(
-        problem.penalty, at, goal, budget - state.passes,
+        problem.penalty, at, target, budget - state.passes,
         correlations=panel.means[at] * now.slope - now.gradient.exactly(cols),
         once=state.on_path or 2 * panel.entries(at) > problem.design.entries,
         final=state.target,
@@ -92,7 +92,7 @@ def minimise_squares(problem: Problem, state: State, W: Array, goal: float, budg
 
 
 def minimise_by_products(
-    problem: Problem, state: State, columns: Columns, goal: float, budget: int
+    problem: Problem, state: State, columns: Columns, target: float, budget: int
 ) -> None:
     """Models whose cycles read no row; a pass over the rows per model is all that is paid.
 
@@ -109,10 +109,10 @@ def minimise_by_products(
             g = columns.slopes(here.slopes)
         distances = problem.penalty.distances(W, x, g + columns.centres * slope)
         worst = max(float(distances.max(initial=0.0)), abs(slope))
-        if worst <= goal:
+        if worst <= target:
             return
         model = Model(problem, here, damping, state.trust)
-        tolerance = max(tuning.inner_part * goal, tuning.model_precision * worst)
+        tolerance = max(tuning.inner_part * target, tuning.model_precision * worst)
         least = tuning.rough * worst if check_is_cheap else tuning.forcing * tolerance
         moving = np.flatnonzero((x != 0) | (distances > least))
         dx, dc, made = minimise_model(
@@ -136,7 +136,7 @@ def minimise_by_products(
         elif problem.loss.convex and not problem.penalty.convex:
             # A model has minima too, and cycles may leap to one where the loss is not what it says:
             # where classes are far apart and φ'' is tiny, to zero. Newton steps do not leap.
-            newton_steps(problem, state, W[x != 0], goal, budget)
+            newton_steps(problem, state, W[x != 0], target, budget)
         damping = next_damping(state, damping, t, tuning)
         if damping > 1.0 / numerics.FLAT or (check_is_cheap and t > 0):
             return
@@ -168,13 +168,13 @@ def minimise_model(
 # --- curved losses, on weighted copies of columns -----------------------------------------------
 
 
-def minimise_models(problem: Problem, state: State, W: Array, goal: float, budget: int) -> None:
+def minimise_models(problem: Problem, state: State, W: Array, target: float, budget: int) -> None:
     """Models on panels of their own; Newton steps once a support has settled."""
     tuning, damping, spent, wait = problem.tuning, 1.0, 0, 1
     forcing = tuning.forcing
     ahead = 2 * math.ceil(tuning.burst * math.log(1 / forcing))  # cycles, at most
     while state.passes < budget:
-        V = moving_columns(problem, state, W, goal, forcing)
+        V = moving_columns(problem, state, W, target, forcing)
         if not V.size:
             return
         model, every = Model(problem, state.loss_at, damping, state.trust), np.arange(V.size)
@@ -183,7 +183,9 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         if panel.gram_breakeven_cycles(every, every) < ahead:
             solver.spent = ahead
         panel.start(model.start(), x)
-        made = solver.minimise(problem.penalty, every, goal, budget - state.passes, forcing=forcing)
+        made = solver.minimise(
+            problem.penalty, every, target, budget - state.passes, forcing=forcing
+        )
         if not made:
             return  # the intercept alone is off, or rounding: a check of all columns decides
         state.passes, spent = state.passes + made, spent + made
@@ -206,22 +208,24 @@ def minimise_models(problem: Problem, state: State, W: Array, goal: float, budge
         settled = np.array_equal(np.sign(state.x[V]), np.sign(x))
         if settled and long and solvable(problem, state.x[V], V, inside):
             spent, wait = 0, 2 * wait
-            newton_steps(problem, state, V[inside], goal, budget)
+            newton_steps(problem, state, V[inside], target, budget)
 
 
-def moving_columns(problem: Problem, state: State, W: Array, goal: float, forcing: float) -> Array:
+def moving_columns(
+    problem: Problem, state: State, W: Array, target: float, forcing: float
+) -> Array:
     """The columns of W that a model is made of: the support, and those that violate.
 
-    None if W and the intercept are goal-stationary. A model has a copy of its columns under its own
-    weights, so it has no others; they may come in with the next.
+    None if W and the intercept are stationary to the target. A model has a copy of its columns
+    under its own weights, so it has no others; they may come in with the next.
     """
     x = state.x[W]
     distances = problem.penalty.distances(W, x, gradient_on(problem, state, W))
     worst = max(float(distances.max(initial=0.0)), abs(problem.slope(state.loss_at)))
-    if worst <= goal:
+    if worst <= target:
         return NO_COLUMNS
     tuning = problem.tuning
-    least = tuning.forcing * max(tuning.inner_part * goal, forcing * worst)
+    least = tuning.forcing * max(tuning.inner_part * target, forcing * worst)
     return np.asarray(W[(x != 0) | (distances > least)])
 
 
@@ -232,13 +236,13 @@ def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
     return inside.size > 0 and float(problem.penalty.derivatives(W[inside], x[inside])[1].min()) > 0
 
 
-def newton_steps(problem: Problem, state: State, S: Array, goal: float, budget: int) -> None:
+def newton_steps(problem: Problem, state: State, S: Array, target: float, budget: int) -> None:
     """Newton steps on a support that has settled, while they lower F and it is not stationary.
 
     Of a convex F they are few. Where φ'' < 0 they may be short, and many.
     """
     while S.size and (problem.loss.convex or state.passes < budget):
-        step = polish(Model(problem, state.loss_at, 1.0, state.trust), state.x[S], S, goal)
+        step = polish(Model(problem, state.loss_at, 1.0, state.trust), state.x[S], S, target)
         if step is None:
             return
         dx, state.loss_at, dc = step
@@ -264,16 +268,16 @@ class PanelSolver:
         self.rate = 1.0 if panel.choice_is_free else float(tuning.burst)
 
     def minimise(
-        self, penalty: BoundPenalty, at: Array, goal: float, budget: int, *, forcing: float = 0.0,
+        self, penalty: BoundPenalty, at: Array, target: float, budget: int, *, forcing: float = 0.0,
         correlations: Array | None = None, once: bool = False, final: float = np.inf,
     ) -> int:  # fmt: skip
-        """Cycle over the active columns of `at` until all are goal-stationary; the cycles made.
+        """Cycle over the active columns of `at` until all are near the target; the cycles made.
 
-        None are made if the columns are goal-stationary at the start.
+        None are made if the columns are stationary to the target at the start.
 
         Parameters
         ----------
-        penalty, at, goal, budget
+        penalty, at, target, budget
             The penalty, columns of the panel, a distance from stationary, and the most cycles.
         forcing : float
             For a model that is not exact, the factor by which its first distance is brought down;
@@ -288,7 +292,7 @@ class PanelSolver:
         """
         panel, gram, tuning = self.panel, self.gram, self.tuning
         cols, burst, done, made, before = panel.cols[at], tuning.burst, 0, 0, 0.0
-        goal = limit = max(goal, self._rounding())
+        target = limit = max(target, self._rounding())
         while done < budget:
             x = panel.x[at]
             if correlations is None:
@@ -303,7 +307,7 @@ class PanelSolver:
                 self.rate = made / max(math.log(before / worst), made / tuning.burst)
             before, made = worst, 0
             if done == 0 and forcing:
-                limit = max(tuning.inner_part * goal, forcing * worst)
+                limit = max(tuning.inner_part * target, forcing * worst)
                 budget = min(budget, limits.CYCLES)
             active = at[(x != 0) | (distances > tuning.forcing * limit)]
             left, ahead = budget - done, 0.0

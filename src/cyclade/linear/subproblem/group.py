@@ -33,21 +33,21 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 Array = NDArray[Any]
 
 
-def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
-    """Minimise over the blocks W and the intercept until they are goal-stationary."""
+def improve(problem: Problem, state: State, W: Array, target: float, budget: int) -> bool:
+    """Minimise over the blocks W and the intercept until they are stationary to the target."""
     state.working = W
     tuning, damping, best, stalled = problem.tuning, 1.0, np.inf, 0
     make: type[Cycles | Products] = Cycles
     if problem.loss.softmax and W.size * problem.penalty.T <= tuning.most_columns:
         # Such models are Newton's, and cheap beside a check.
-        make, goal = Products, state.target
+        make, target = Products, state.target
     while state.passes < budget:
         model = make(problem, state, W, damping)
         stalled = 0 if model.distance < tuning.stall_drop * best else stalled + 1
         best = min(best, model.distance)
-        if model.distance <= goal or stalled > limits.IDLE:
+        if model.distance <= target or stalled > limits.IDLE:
             break
-        state.passes += max(1, model.minimise(goal, budget - state.passes))
+        state.passes += max(1, model.minimise(target, budget - state.passes))
         end = problem.loss_at(state.loss_at.z + model.moved())
         if problem.loss.quadratic:
             state.x, state.loss_at = model.x, end
@@ -93,12 +93,12 @@ class Cycles:
         """All coefficients, flat."""
         return np.asarray(self.panel.x.reshape(-1))
 
-    def minimise(self, goal: float, budget: int) -> int:
-        """To the goal if the model is exact, else to a part of the first distance; cycles made."""
+    def minimise(self, target: float, budget: int) -> int:
+        """To the target if the model is exact, else to a part of the distance; cycles made."""
         if not self.exact:
-            goal = max(self.tuning.forcing * self.distance, 0.5 * goal)
+            target = max(self.tuning.forcing * self.distance, 0.5 * target)
         return self.descent.run(
-            self.W, goal, budget, self.far, trust=self.exact, bursts=self.bursts
+            self.W, target, budget, self.far, trust=self.exact, bursts=self.bursts
         )
 
     def moved(self) -> Array:
@@ -168,25 +168,25 @@ class Descent:
         return self.panel.loss() + float(self.penalty.total(blocks, self.panel.x.reshape(-1)))
 
     def run(
-        self, blocks: Array, goal: float, budget: int, distances: Array | None = None, *,
+        self, blocks: Array, target: float, budget: int, distances: Array | None = None, *,
         trust: bool = False, bursts: int = 1,
     ) -> int:  # fmt: skip
-        """Cycle until all of the blocks are goal-stationary; the cycles made.
+        """Cycle until all of the blocks are stationary to the target; the cycles made.
 
         `distances` are those of the blocks at the start, where they are known. With `trust`, small
         moves are taken for stationarity: for callers that check all blocks next. `bursts` of cycles
         are made before the blocks are checked for the first time.
         """
-        panel, tolerance = self.panel, self.tuning.inner_part * goal
+        panel, tolerance = self.panel, self.tuning.inner_part * target
         done, stalled, best = 0, 0, np.inf
         while True:
             far = self.distances(blocks) if distances is None else distances
             distances, worst = None, float(far.max(initial=0.0))
             stalled = 0 if worst < self.tuning.stall_drop * best else stalled + 1
             best = min(best, worst)
-            if done >= budget or worst <= goal or stalled > limits.IDLE:
+            if done >= budget or worst <= target or stalled > limits.IDLE:
                 return done
-            active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.forcing * goal)
+            active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.forcing * target)
             chosen = blocks[active]
             panel.choose(chosen)
             for _ in range(bursts):

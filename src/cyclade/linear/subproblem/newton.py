@@ -26,13 +26,13 @@ from cyclade.linear.state import State
 Array = NDArray[Any]
 
 
-def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
+def improve(problem: Problem, state: State, W: Array, target: float, budget: int) -> bool:
     """One step on the columns W; whether F fell."""
     design: Any = problem.design  # by columns
     penalty, here, tuning = problem.penalty, state.loss_at, problem.tuning
     X, begun = SparseX(*design.storage[2:]), state.x[W]
-    target = tuning.forcing * float(state.measured.distances.sum())
-    target, damping = state.kept.get("newton", (target, 1.0))
+    enough = tuning.forcing * float(state.measured.distances.sum())
+    enough, damping = state.kept.get("newton", (enough, 1.0))
     state.working, t = W, 0.0
 
     def r(t: float) -> float:
@@ -44,8 +44,8 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         model = ModelAt(here.slopes.copy(), w, mass, W, np.empty(W.size), np.empty(W.size))
         weigh(X, model, numerics.FLAT)
         x, shift = state.x.copy(), 0.0
-        made, target = penalty.functions["newton_cycles"](
-            X, model, x, penalty.parameters, penalty.zero_threshold, target, tuning.forcing,
+        made, enough = penalty.functions["newton_cycles"](
+            X, model, x, penalty.parameters, penalty.zero_threshold, enough, tuning.forcing,
             min(budget - state.passes, limits.CYCLES),
         )  # fmt: skip
         dx, state.passes = x[W] - begun, state.passes + made
@@ -54,7 +54,7 @@ def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) 
         end = problem.loss_at(problem.predict(x, state.c + shift))
         t, there = line_search(problem, here, end, r, halvings=20)
         damping = next_damping(state, damping, t, tuning)
-    state.kept["newton"] = target, min(damping, 1.0 / numerics.FLAT)
+    state.kept["newton"] = enough, min(damping, 1.0 / numerics.FLAT)
     if 0.0 < t < 1.0:
         x[W] = begun + t * dx
     if t > 0.0:

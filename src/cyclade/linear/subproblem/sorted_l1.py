@@ -30,22 +30,22 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 Array = NDArray[Any]
 
 
-def improve(problem: Problem, state: State, W: Array, goal: float, budget: int) -> bool:
-    """Minimise over the coordinates W and the intercept until they are goal-stationary."""
+def improve(problem: Problem, state: State, W: Array, target: float, budget: int) -> bool:
+    """Minimise over the coordinates W and the intercept until they are stationary to the target."""
     penalty: Any = problem.penalty
     tuning = problem.tuning
     lam, damping, state.working = penalty.lam[: W.size], 1.0, W
     while state.passes < budget and W.size:
         worst = distance_on(problem, state, W)
-        if worst <= goal:
+        if worst <= target:
             break
         model = Model(problem, state.loss_at, damping, state.trust)
         descent = descent_over(problem, state, W, model.w, lam)
-        aim = tuning.inner_part * goal
+        inner_target = tuning.inner_part * target
         if not model.exact:
-            aim = max(aim, tuning.forcing * worst)
+            inner_target = max(inner_target, tuning.forcing * worst)
         x = state.x[W]
-        new, made = descent.minimise(model.start(), x, aim, budget - state.passes)
+        new, made = descent.minimise(model.start(), x, inner_target, budget - state.passes)
         if not made:
             break  # the intercept alone is off, or rounding: a check of all columns decides
         state.passes += made
@@ -95,8 +95,8 @@ class Descent:
         self.spent, self.entries = 0.0, panel.entries(self.every)
         self.known, self.place, self.G = self.every[:0], np.full(k, -1), np.empty((0, 0))
 
-    def minimise(self, R: Array, x: Array, goal: float, budget: int) -> tuple[Array, int]:
-        """From x with residual R until dist(∂, 0) ≤ goal in every entry; x and the passes made."""
+    def minimise(self, R: Array, x: Array, target: float, budget: int) -> tuple[Array, int]:
+        """From x with residual R until each dist(∂, 0) ≤ target; x and the passes made."""
         self.panel.start(R, x)
         x, passes, best, stalled = x.copy(), 0, np.inf, 0
         while passes < budget:
@@ -105,11 +105,11 @@ class Descent:
             stalled = 0 if distance < self.tuning.stall_drop * best else stalled + 1
             best = min(best, distance)
             # Stalled at rounding level: the check of all columns decides.
-            if distance <= goal or stalled == limits.STALLED:
+            if distance <= target or stalled == limits.STALLED:
                 break
             x = self.split(x, pull)
             few = min(self.tuning.burst, budget - passes)
-            x, made = self.cycle(x, few, self.tuning.forcing * goal)
+            x, made = self.cycle(x, few, self.tuning.forcing * target)
             passes += 1 + made
             self.spent += 2.0 * (1 + made) * self.entries
             if self.newton_pays(x):
