@@ -222,3 +222,9 @@ def test_a_scalar_start_takes_a_gradient_of_one_entry() -> None:
     res = minimize(lambda x: float(x) ** 2, 3.0, jac=lambda x: np.array([2.0 * float(x)]))
     assert res.success
     assert res.x.shape == ()
+
+
+def test_jax_arrays_are_refused_with_what_to_do() -> None:
+    Array = type("ArrayImpl", (), {"__module__": "jaxlib._jax", "shape": (3,)})
+    with pytest.raises(TypeError, match=r"JAX array: give numpy\.asarray\(x0\)"):
+        minimize(lambda x: 0.0, Array(), jac=lambda x: x)

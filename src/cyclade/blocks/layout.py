@@ -401,6 +401,11 @@ def _as_array(a: Any, label: str, whole: str = "x0") -> Array:
             raise TypeError(f"{name} must be a tensor with data, got one on the meta device")
         a = a.detach()
         size = a.element_size()
+    elif type(a).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        raise TypeError(
+            f"{name} is a JAX array: give numpy.asarray({whole}), with jax.jit(fun) and "
+            "jac=jax.jit(jax.grad(fun)), which take NumPy arrays; the result is in NumPy"
+        )
     else:
         a = unmasked(name, a)
         try:
