@@ -11,7 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from cyclade._checks import positive, require
-from cyclade.linear.losses import FURTHER, Array, Loss, _Signs, exp, expit, rows, softplus, xlogx
+from cyclade.linear.losses import (
+    FURTHER,
+    Array,
+    Gamma,
+    Loss,
+    Poisson,
+    _LogLink,
+    _Signs,
+    demand,
+    exp,
+    expit,
+    rows,
+    softplus,
+    xlogx,
+)
 
 __all__ = [
     "BY_NAME", "Binomial", "ComplementaryLogLog", "InverseGaussian", "NegativeBinomial", "Probit",
@@ -19,14 +33,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def demand(owner: object, y: Array, valid: Array, accepted: str) -> None:
-    """Raise ValueError unless all y are finite and valid."""
-    if not (np.isfinite(y).all() and valid.all()):
-        raise ValueError(f"{type(owner).__name__}: y must hold finite numbers {accepted}")
-
-
 @dataclass(frozen=True)
-class Tweedie(Loss):
+class Tweedie(_LogLink):
     """Half the Tweedie deviance of power 1 ≤ p ≤ 2 at the mean e^z, for y ≥ 0.
 
     φ = e^{(2−p)z}/(2 − p) + y e^{−(p−1)z}/(p − 1) − y^{2−p}/((p − 1)(2 − p)) for 1 < p < 2. Power 1
@@ -39,17 +47,14 @@ class Tweedie(Loss):
     """
 
     power: float = 1.5
-    flat = False
 
     def __post_init__(self) -> None:
         require(1 <= self.power <= 2, "Tweedie: power", self.power, "between 1 and 2")
 
     def value(self, y: Array, z: Array) -> Array:
         p = self.power
-        if p == 1.0:
-            return rows(exp(z) - y * z + (xlogx(y) - y))
-        if p == 2.0:
-            return rows(y * exp(-z) + z - np.log(y) - 1.0)
+        if p in (1.0, 2.0):
+            return (Poisson() if p == 1.0 else Gamma()).value(y, z)
         best = y ** (2.0 - p) / ((p - 1.0) * (2.0 - p))
         return rows(exp((2.0 - p) * z) / (2.0 - p) + y * exp((1.0 - p) * z) / (p - 1.0) - best)
 
@@ -64,12 +69,9 @@ class Tweedie(Loss):
         zero = self.power < 2.0
         demand(self, y, y >= 0 if zero else y > 0, ">= 0" if zero else "> 0")
 
-    def mean(self, z: Array) -> Array:
-        return exp(z)
-
 
 @dataclass(frozen=True)
-class NegativeBinomial(Loss):
+class NegativeBinomial(_LogLink):
     """Half the deviance of counts with the mean μ = e^z and the variance μ + κμ².
 
     φ = (y + 1/κ) log((1 + κμ)/(1 + κy)) − y log(μ/y), κ = `dispersion`.
@@ -81,7 +83,6 @@ class NegativeBinomial(Loss):
     """
 
     dispersion: float = 1.0
-    flat = False
 
     def __post_init__(self) -> None:
         positive("NegativeBinomial: dispersion", self.dispersion)
@@ -114,12 +115,9 @@ class NegativeBinomial(Loss):
     def check(self, y: Array) -> None:
         demand(self, y, y >= 0, ">= 0")
 
-    def mean(self, z: Array) -> Array:
-        return exp(z)
-
 
 @dataclass(frozen=True)
-class InverseGaussian(Loss):
+class InverseGaussian(_LogLink):
     """Half the inverse Gaussian deviance (y − μ)²/(2yμ²) at the mean μ = e^z, for y > 0.
 
     It is not convex in z: a stationary point is found.
@@ -130,7 +128,7 @@ class InverseGaussian(Loss):
     array([0.  , 0.25])
     """
 
-    convex, flat = False, False
+    convex = False
 
     @np.errstate(over="ignore")  # a line search turns back from inf
     def value(self, y: Array, z: Array) -> Array:
@@ -150,9 +148,6 @@ class InverseGaussian(Loss):
 
     def check(self, y: Array) -> None:
         demand(self, y, y > 0, "> 0")
-
-    def mean(self, z: Array) -> Array:
-        return exp(z)
 
 
 @dataclass(frozen=True)

@@ -477,8 +477,23 @@ def exp(z: Array) -> Array:
     return found
 
 
+def demand(owner: object, y: Array, valid: Array, accepted: str) -> None:
+    """Raise ValueError unless all y are finite and valid."""
+    if not (np.isfinite(y).all() and valid.all()):
+        raise ValueError(f"{type(owner).__name__}: y must hold finite numbers {accepted}")
+
+
+class _LogLink(Loss):
+    """A loss whose prediction for y is e^z."""
+
+    flat = False
+
+    def mean(self, z: Array) -> Array:
+        return exp(z)
+
+
 @dataclass(frozen=True)
-class Poisson(Loss):
+class Poisson(_LogLink):
     """φ(y, z) = e^z − yz + y log y − y for y ≥ 0: half the Poisson deviance at the mean e^z.
 
     Examples
@@ -486,8 +501,6 @@ class Poisson(Loss):
     >>> Poisson().value(np.array([1.0, 0.0]), np.zeros(2))
     array([0., 1.])
     """
-
-    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         return rows(exp(z) - y * z + (xlogx(y) - y))
@@ -506,15 +519,11 @@ class Poisson(Loss):
         return rows(np.where(inside, xlogx(a) - a - xlogx(y) + y, np.inf))
 
     def check(self, y: Array) -> None:
-        if not (np.isfinite(y).all() and (y >= 0).all()):
-            raise ValueError("Poisson: y must hold finite numbers >= 0")
-
-    def mean(self, z: Array) -> Array:
-        return exp(z)
+        demand(self, y, y >= 0, ">= 0")
 
 
 @dataclass(frozen=True)
-class Gamma(Loss):
+class Gamma(_LogLink):
     """φ(y, z) = y e^{−z} + z − log y − 1 for y > 0: half the gamma deviance at the mean e^z.
 
     Examples
@@ -522,8 +531,6 @@ class Gamma(Loss):
     >>> Gamma().value(np.array([1.0, 2.0]), np.array([0.0, np.log(2.0)]))
     array([0., 0.])
     """
-
-    flat = False
 
     def value(self, y: Array, z: Array) -> Array:
         return rows(y * exp(-z) + z - namespace(z).log(y) - 1.0)
@@ -542,11 +549,7 @@ class Gamma(Loss):
         return rows(np.where(inside, xlogx(a) - a + u * np.log(y) + 1.0, np.inf))
 
     def check(self, y: Array) -> None:
-        if not (np.isfinite(y).all() and (y > 0).all()):
-            raise ValueError("Gamma: y must hold finite numbers > 0")
-
-    def mean(self, z: Array) -> Array:
-        return exp(z)
+        demand(self, y, y > 0, "> 0")
 
 
 @dataclass(frozen=True)
