@@ -26,7 +26,7 @@ are its arguments (in quotes where they hold spaces)::
     linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
     minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is
-    cell net-defaults SCCD "digits, MLP, 15 epochs"      one cell: its column, how its row begins
+    cell net-defaults SGD "digits, MLP, 15 epochs"       one cell: its column, how its row begins
     net-rates                                            accuracies of net-rates.csv by epochs
     rows net-routes                                      how many rows
     rows-pay table, rows-pay ahead saga held, …          of rows.csv: VRO-CCD and the others

@@ -97,11 +97,15 @@ def by_hand(reading: str, net: str, step: str) -> str:
 # ----------------------------------------------------------------------------------- deep nets
 
 
-def deep(task: str, optimizer: str) -> str:
-    """The study of orders on deep nets: every setting of an optimizer at its best learning rate."""
+def deep(task: str, optimizer: str, blocks: str = "") -> str:
+    """The study of orders on deep nets: every setting of an optimizer at its best learning rate.
+
+    With `blocks` those of so many blocks alone, and the simultaneous step.
+    """
     from studies.deep.report import HEAD, rows
 
-    return table(HEAD, rows(_deep(), task, optimizer))
+    found = rows(_deep(), task, optimizer)
+    return table(HEAD, [row for row in found if not blocks or row[0] in ("1", blocks)])
 
 
 def deep_rates(task: str, optimizer: str, blocks: str) -> str:

@@ -1,11 +1,11 @@
-"""Default learning rates of `cyclade.optim` against torch's Adam with its own, after equal epochs.
+"""Default rates of the steps of `cyclade.optim` beside torch's Adam, after equal epochs.
 
     python benchmarks/net_defaults.py                     # digits, which come with scikit-learn
     python benchmarks/net_defaults.py --mnist FILE.npz --cifar10 FOLDER --csv net-defaults.csv
     python benchmarks/net_defaults.py --tasks digits mnist --mnist FILE.npz --csv net-peers.csv \\
-        --methods "torch Adam" SCCD "SCCD adam" "schedule_free AdamW" BAdam
+        --methods "torch Adam" "SCCD adagrad" "SCCD adam" "schedule_free AdamW" BAdam
     python benchmarks/net_defaults.py --tasks cifar10-whole --cifar10 FOLDER --device cuda \\
-        --rates "torch SGD" SCCD --csv net-rates.csv
+        --rates "torch SGD" "SCCD adagrad" --csv net-rates.csv
 
 FILE.npz holds x_train, y_train, x_test and y_test; FOLDER the official binary files of CIFAR-10.
 Prints test accuracies, means of the seeds, at the epochs that a task names. With --rates methods
@@ -88,7 +88,7 @@ METHODS = {
     "torch SGD": Method(partial(_on_parameters, torch.optim.SGD), _PLAIN, torch=True),
     "schedule_free AdamW": Method(_schedule_free, (), torch=True),
     "BAdam": Method(_badam, (), torch=True),
-    "SCCD": Method(SCCD, _PLAIN),
+    "SCCD adagrad": Method(partial(SCCD, adagrad_norm=1.0), _PLAIN),
     "SCCD momentum": Method(partial(SCCD, momentum=0.9), (0.00125, 0.0025, 0.005, 0.01, 0.02)),
     "SCCD spectral": Method(partial(SCCD, precondition="spectral"), _PLAIN),
     "SCCD curvature": Method(partial(SCCD, precondition="curvature"), (0.25, 0.5, 1.0, 2.0)),
@@ -121,7 +121,7 @@ METHODS |= {
     for kind, (rates, norms) in RULES.items()
     for c in norms
 }
-SHOWN = ("torch Adam", "SCCD", "SCCD momentum", "SCCD spectral", "SCCD adam", "SGD")
+SHOWN = ("torch Adam", "SCCD adagrad", "SCCD momentum", "SCCD spectral", "SCCD adam", "SGD")
 
 
 # ------------------------------------------------------------------------------------------- tasks

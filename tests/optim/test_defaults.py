@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from cyclade.optim import SCCD, SGD, VROCCD
+from cyclade import L1
+from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, PageBatchSampler
 
 EPOCHS, BATCH, TRAIN = 15, 32, 1400
 
@@ -56,7 +57,7 @@ def torch_adam() -> float:
 
 @pytest.mark.parametrize(
     ("cls", "options"),
-    [(SCCD, {}), (SCCD, {"precondition": "spectral"}), (SCCD, {"precondition": "adam"}),
+    [(SCCD, {}), (SCCD, {"adagrad_norm": 1.0}), (SCCD, {"precondition": "spectral"}),
      (SCCD, {"momentum": 0.9}), (SGD, {})],
     ids=str,
 )  # fmt: skip
@@ -70,13 +71,25 @@ def test_within_two_points_of_adam(cls: Any, options: Any, torch_adam: float) ->
     assert accuracy(model, x, y) > torch_adam - 0.02
 
 
+@pytest.mark.parametrize("cls", [VROCCD, VRCCD, PAGE])
+def test_variance_reduction_trains_with_its_defaults(cls: Any) -> None:
+    x, y = digits()
+    model = net()
+    opt, sampler = cls(model, F.cross_entropy), PageBatchSampler(TRAIN)
+    assert (opt.b, opt.b_small) == (sampler.b, sampler.b_small) == (64, 16)
+    for _ in range(4):
+        for i in sampler:
+            opt.step(x[i], y[i])
+    assert accuracy(model, x, y) > 0.7  # guessing is right in 0.1
+
+
 def test_the_default_order() -> None:
     orders = {
         (cls.__name__, p): type(cls(net(), F.cross_entropy, precondition=p).order).__name__
         for cls in (SCCD, SGD)
         for p in (None, "spectral", "adam")
     }
-    assert orders.pop(("SCCD", "adam")) == "Shuffled"
+    assert orders.pop(("SCCD", "adam")) == orders.pop(("SCCD", None)) == "Shuffled"
     assert set(orders.values()) == {"Forward"}
 
 
@@ -103,10 +116,25 @@ def test_the_default_rates() -> None:
         found: float = cls(net(), F.cross_entropy, **options).param_groups[0]["lr"]
         return found
 
-    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [0.8, 0.8, 1e-3]
+    assert [rate(SCCD, precondition=p) for p in (None, "spectral", "adam")] == [1e-3, 0.8, 1e-3]
+    assert rate(SCCD, adagrad_norm=1.0) == 0.8
     assert rate(SCCD, momentum=0.9) == rate(SGD, momentum=0.9) == 0.02
-    assert rate(VROCCD, b=8) == pytest.approx(0.005)  # what the paper's LeNet trains with
-    assert rate(VROCCD, b=8, precondition="adam") == 1e-3
+    assert rate(VROCCD) == rate(VRCCD) == rate(PAGE, precondition="adam") == 1e-3
+    assert rate(VROCCD, adagrad_norm=math.inf) == 0.005  # what the paper's LeNet trains with
+
+
+def test_where_nothing_is_said_of_the_steps_they_are_adams() -> None:
+    def steps(cls: Any, model: nn.Module | None = None, **options: Any) -> str | None:
+        opt = cls(model or net(), F.cross_entropy, **options)
+        found: str | None = opt.param_groups[0]["precondition"]
+        return found
+
+    silent = [{}, {"weight_decay": 0.1}, {"clip_norm": 1.0}, {"reg": L1(1e-4)}]
+    assert {steps(cls, **o) for cls in (SCCD, VROCCD, VRCCD, PAGE) for o in silent} == {"adam"}
+    said = [{"lr": 0.1}, {"momentum": 0.9}, {"adagrad_norm": 1.0}, {"adagrad_norm": math.inf}]
+    assert {steps(cls, **o) for cls in (SCCD, VROCCD) for o in said} == {None}
+    assert steps(SGD) is None
+    assert steps(SCCD, nn.Sequential(nn.Linear(4, 2, dtype=torch.complex64))) is None
 
 
 def norms(cls: Any, **options: Any) -> tuple[float | None, float | None]:
@@ -114,22 +142,23 @@ def norms(cls: Any, **options: Any) -> tuple[float | None, float | None]:
     clip, c = (opt.param_groups[0][name] for name in ("clip_norm", "adagrad_norm"))
     assert ("is clipped at norm" in repr(opt)) == (clip is not None)
     assert ("over its cycles, c = " in repr(opt)) == (c is not None)
-    behind = cls is SCCD and not {"lr", "momentum"} & set(options)
-    behind = behind and options.get("precondition") in (None, "spectral")
+    behind = cls is SCCD and ("adagrad_norm" in options or "spectral" in options.values())
     assert ("for the first epochs" in repr(opt)) == behind
     return clip, c
 
 
 def test_default_steps_are_bounded_and_say_so() -> None:
-    assert norms(SCCD) == norms(SCCD, precondition="spectral") == (0.5, 1.0)
+    assert norms(SCCD, adagrad_norm=1.0) == norms(SCCD, precondition="spectral") == (0.5, 1.0)
     assert norms(SCCD, momentum=0.9) == (0.5, None)
     assert norms(SGD) == norms(SGD, momentum=0.9) == (1.0, None)
-    assert norms(SCCD, clip_norm=3.0) == (3.0, 1.0)
-    assert norms(SCCD, clip_norm=math.inf) == norms(SCCD, clip_total_norm=1.0) == (None, 1.0)
+    assert norms(SCCD, clip_norm=3.0, adagrad_norm=2.0) == (3.0, 2.0)
+    assert norms(SCCD, adagrad_norm=1.0, clip_norm=math.inf) == (None, 1.0)
+    assert norms(SCCD, adagrad_norm=1.0, clip_total_norm=1.0) == (None, 1.0)
     assert norms(SCCD, adagrad_norm=math.inf) == (0.5, None)
-    for options in ({"lr": 0.1}, {"precondition": "adam"}, {"precondition": "curvature"}):
+    for options in ({}, {"lr": 0.1}, {"precondition": "adam"}, {"precondition": "curvature"}):
         assert norms(SCCD, **options) == (None, None)
-    assert norms(VROCCD, b=8) == norms(SGD, lr=0.1) == (None, None)
+    assert norms(SCCD, clip_norm=3.0) == (3.0, None)
+    assert norms(VROCCD) == norms(SGD, lr=0.1) == (None, None)
 
 
 def test_a_block_moves_by_no_more_than_lr_times_the_norm() -> None:

@@ -441,8 +441,6 @@ def test_bad_steps() -> None:
         opt.step(x[:2], y[:2])
     with pytest.raises(ValueError, match="cannot see the batch size: give refresh"):
         opt.step(lambda: F.cross_entropy(opt.net.model(x), y))
-    with pytest.raises(ValueError, match="give b=, the size of a large batch"):
-        VROCCD(net(), F.cross_entropy)
     vector = SCCD(net(), lambda out, target: F.cross_entropy(out, target, reduction="none"))
     with pytest.raises(ValueError, match=r"the loss must be a scalar tensor, got shape \(16,\)"):
         vector.step(x, y)

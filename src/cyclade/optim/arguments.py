@@ -24,7 +24,8 @@ LEARNING_RATES: dict[str | None, float] = {
     "curvature": 1.0, "adam": 1e-3,
 }  # fmt: skip
 """Rates that train small nets in the first try (`benchmarks/net_defaults.py`), by preconditioner;
-without one also by what else there is. With momentum β they are multiplied by 1 − β."""
+without one also by what else there is. Where nothing is said of the steps they are Adam's. With
+momentum β they are multiplied by 1 − β."""
 
 ADAGRAD_NORMS: dict[str | None, float] = {None: 1.0, "spectral": 1.0, "spectral-linear": 1.0}
 """c in Λ_j = √(1 + G_j/c²) where no lr is given, with G_j the sum of ‖g^j‖² so far (AdaGrad-Norm by
@@ -240,12 +241,18 @@ class StepOptions:
                 "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
             )
 
-    def complete(self, *, one_block: bool, recursive: bool) -> bool:
+    def complete(self, *, one_block: bool, recursive: bool, imaginary: bool) -> bool:
         """Take defaults where no lr is given; whether that lr is one for the first epochs alone.
 
+        Where nothing is said of the steps they are Adam's: the same rate trains any net, whatever
+        the size of its gradients. Not for `SGD`, and not for complex parameters.
         Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of
         a recursive method has no spikes: their norms have no default (see `docs/nets.md`).
         """
+        silent = self.lr is None and self.precondition is None
+        silent = silent and not self.momentum and self.adagrad_norm is None
+        if silent and not imaginary and (recursive or not one_block):
+            self.precondition = "adam"
         kind = self.precondition
         if kind is None:
             kind = "one block" if one_block else "momentum" if self.momentum else None

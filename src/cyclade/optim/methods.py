@@ -22,25 +22,24 @@ _PARAMETERS = """
         ``loss_fn(output, target)``, a mean over the batch; None if the model returns its own loss.
     lr, weight_decay, momentum, nesterov, maximize:
         As in `torch.optim` (lr may be a list, one per param group). Weight decay is the prox of
-        (weight_decay / 2) ‖x‖². Without lr, one that trains small nets in the first try, times
-        1 − momentum: 0.8 for plain and spectral steps (0.2 with momentum or one block), 1e-3 for
-        Adam's, 0.005 for recursive methods. Plain and spectral steps are then bounded, see
-        `clip_norm` and `adagrad_norm`.
+        (weight_decay / 2) ‖x‖². Where neither lr nor anything else is said of the steps they are
+        Adam's, with 1e-3; those of `SGD` are plain. With an lr they are plain unless you say
+        otherwise. With a preconditioner, momentum or `adagrad_norm`, but without lr, it is one that
+        trains small nets in the first try, times 1 − momentum.
     no_decay:
         "biases" (parameters with fewer than two dimensions) or names: they do not decay.
     clip_norm, clip_total_norm:
         Clip each block's gradient by its norm; by the norm over all blocks, each as last seen.
-        Where no lr is given, plain and spectral steps are clipped at 0.5 (1 with one block;
+        With a default lr, plain and spectral steps are clipped at 0.5 (1 with one block;
         infinity: never). With an lr of yours nothing is, unless you say so.
     adagrad_norm:
         c: divide the lr of block j by √(1 + G_j/c²), with G_j the sum of ‖g^j‖² over all cycles so
-        far (AdaGrad-Norm by blocks). Where no lr is given it is 1 for spectral steps and for plain
-        ones without momentum (infinity: never); with an lr of yours there is none unless
-        you say so.
+        far (AdaGrad-Norm by blocks). With 1 and no lr, plain steps have a rate that goes with it.
+        Where no lr is given it is 1 for spectral steps (infinity: never).
     precondition:
-        Λ_j: None (the identity); "spectral", the spectral norm of linear and convolution weights
-        by a warm power iteration every cycle; "spectral-linear", the same with Λ = 1 for
-        convolutions; "curvature", the norm of the block Hessian (plus
+        Λ_j: None (the identity where lr is given, else "adam"); "spectral", the spectral norm of
+        linear and convolution weights by a warm power iteration every cycle; "spectral-linear", the
+        same with Λ = 1 for convolutions; "curvature", the norm of the block Hessian (plus
         `damping`) by `curvature_iterations` power iterations every `curvature_every` cycles, on a
         large batch; "adam", AdamW's step, with both moments (`betas`, `eps`) and its decoupled
         weight decay.
@@ -116,7 +115,8 @@ class VROCCD(CyclicOptimizer):
 
     A batch of at least `b` samples refreshes the estimates g; one of at least `b_small` corrects
     them by the difference between the current and the lagged point. Feed it from a
-    `PageBatchSampler`. The very first batch must be large: it forms g_{−1} and moves nothing.
+    `PageBatchSampler`. The very first batch must be large: it forms g_{−1} and moves nothing. The
+    paper's steps are one word away: ``lr=0.005``.
     """
 
     name = "VRO-CCD"
@@ -150,6 +150,7 @@ class VRCCD(VROCCD):
     """Variance-reduced cyclic descent with a fresh batch and coin for every block (VR-CCD).
 
     Each step moves one block, the next in the order; a cycle is as many steps as there are blocks.
+    Without `blocks` there are two, as a cycle costs that many batches.
     """
 
     name = "VR-CCD"
@@ -158,8 +159,8 @@ class VRCCD(VROCCD):
 
 _SIZES = """
     b, b_small:
-        The samples of a large batch, which refreshes the estimates, and of a small one (⌊√b⌋),
-        which corrects them."""
+        The samples of a large batch, which refreshes the estimates, and of a small one, which
+        corrects them. Without b they are 64 and 16; with b alone b_small is ⌊√b⌋."""
 
 for _optimizer in (SCCD, SGD, VROCCD, PAGE, VRCCD):
     _sizes = _SIZES if _optimizer.recursive else ""

@@ -112,7 +112,8 @@ class CyclicOptimizer(Resumable):
             self.visit_steps, steps.precondition = int(visit_steps), "adam"
         check_dtypes(model, precondition)
         kind = {"one_block": self.one_block, "recursive": self.recursive}
-        self.for_short_runs = steps.complete(**kind)
+        imaginary = any(p.is_complex() for p in model.parameters())
+        self.for_short_runs = steps.complete(**kind, imaginary=imaginary)
         order = steps.default_order(**kind, capture=capture) if order is None else order
         self._ranks = ranks_of(process_group)
         self._ranks.broadcast_model(model)
@@ -125,6 +126,7 @@ class CyclicOptimizer(Resumable):
             )
         self.partitioning = Partitioning(
             model, self._routes.chain, blocks, max_overhead, order, one_block=self.one_block,
+            alone=self.one_at_a_time or self.visit_steps is not None,
             resident=self.visit_steps is not None,
         )  # fmt: skip
         chain, loss = self._routes.chain, torch.compile(loss_fn) if compile and loss_fn else loss_fn

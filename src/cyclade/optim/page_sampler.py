@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,9 +13,15 @@ from cyclade._checks import whole_number
 from cyclade.ranks import Ranks, initialised
 from cyclade.sampling.samplers import FiniteSum, Page, coin
 
+DEFAULT_B = 64
+"""The large batches of a net where no b is given (`benchmarks/net_defaults.py`)."""
+
 
 class PageBatchSampler(Sampler[list[int]]):
     """Batches for PAGE, VRO-CCD and VR-CCD: b fresh indices with probability p, else b'.
+
+    With b alone the others are the paper's: b' = ⌊√b⌋ and p = b'/(b + b'). Without b they are 64
+    and 16, as in the optimizers.
 
     The first batch ever drawn is a large one, for g_{−1}. Draw k is a function of (seed, k) alone,
     so a run resumes exactly: set `position` to the number of batches used so far (the optimizer's
@@ -36,7 +43,7 @@ class PageBatchSampler(Sampler[list[int]]):
     def __init__(
         self,
         n: int,
-        b: int,
+        b: int | None = None,
         b_small: int | None = None,
         p: float | None = None,
         *,
@@ -44,6 +51,7 @@ class PageBatchSampler(Sampler[list[int]]):
         batches: int | None = None,
         process_group: Any = None,
     ) -> None:
+        b, b_small = default_sizes(b, b_small, n)
         page = Page(n, b, b_small, p)
         self.n, self.b, self.b_small, self.p = n, page.b, page.b_small, page.p
         self._rank, self._ranks, self.seed = _shared_seed(process_group, seed)
@@ -95,12 +103,19 @@ def _shared_seed(process_group: Any, seed: int) -> tuple[int, int, int]:
     return ranks.rank, ranks.size, int(ranks.first(seed))
 
 
+def default_sizes(
+    b: int | None, b_small: int | None, n: float = math.inf
+) -> tuple[int, int | None]:
+    """b and b' as given. Without b, sizes that train nets: 64 (or n), and twice the paper's b'."""
+    if b is not None:
+        return b, b_small
+    b = int(min(n, DEFAULT_B))
+    return b, min(2 * math.isqrt(b), b) if b_small is None else b_small
+
+
 def page_sizes(b: int | None, b_small: int | None) -> tuple[int, int]:
-    """b and b' of an optimizer, checked, with the default b' = ⌊√b⌋."""
-    if b is None:
-        raise ValueError(
-            "give b=, the size of a large batch, so that step can tell it from a small one"
-        )
+    """b and b' of an optimizer, checked."""
+    b, b_small = default_sizes(b, b_small)
     b = whole_number("b", b, 1)
     page = Page(FiniteSum(b), b, b_small)
     return page.b, page.b_small

@@ -28,6 +28,10 @@ DEFAULT_OVERHEAD = 2.0
 RESIDENT_BLOCKS = 8
 """How many blocks of balanced size are visited in turn, where one at a time has Adam's state."""
 
+ALONE_BLOCKS = 2
+"""How many blocks of balanced cost there are where each has a batch of its own (VR-CCD): a cycle
+costs as many batches, so that more blocks mean fewer cycles."""
+
 TWO_BLOCKS = 4 / 3
 """What two blocks cost at least: the stages before the second run forward for both."""
 
@@ -42,7 +46,7 @@ class Partitioning:
 
     def __init__(
         self, model: nn.Module, chain: Chain, blocks: Any, max_overhead: float | None, order: Any,
-        *, one_block: bool = False, resident: bool = False,
+        *, one_block: bool = False, alone: bool = False, resident: bool = False,
     ) -> None:  # fmt: skip
         if blocks is not None and max_overhead is not None and not one_block:
             raise ValueError("give blocks or max_overhead, not both")
@@ -53,10 +57,11 @@ class Partitioning:
         self._number: int | None = None
         self._budget: float | None = None
         layers = layers_of(model, chain)
-        if resident and blocks is None:
-            if max_overhead is not None:
-                raise ValueError("max_overhead is for cycles: with resident='block' give blocks=")
-            blocks = min(RESIDENT_BLOCKS, len(layers))
+        if resident and max_overhead is not None:
+            raise ValueError("max_overhead is for cycles: with resident='block' give blocks=")
+        silent = blocks is None and max_overhead is None
+        if alone and silent and not isinstance(order, list | tuple | Custom):
+            blocks = min(RESIDENT_BLOCKS if resident else ALONE_BLOCKS, len(layers))
         if one_block:
             layers = merged(layers, [0])
         elif isinstance(blocks, int) and not isinstance(blocks, bool):
