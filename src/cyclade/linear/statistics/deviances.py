@@ -78,7 +78,8 @@ def fitted_rows(
     z, b = np.asarray(score(X, offset=data.offset), np.float64), data.offset
     b = np.zeros_like(z) if b is None else b
     s = data.loss.weights if isinstance(data.loss, Cox) else data.weights
-    return FittedRows(data.X, data.targets[0], z, np.asarray(s, np.float64), b, data.loss)
+    X = data.X.astype(np.float64, copy=False)
+    return FittedRows(X, data.targets[0], z, np.asarray(s, np.float64), b, data.loss)
 
 
 def deviance(model: Any, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
