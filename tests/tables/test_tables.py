@@ -37,6 +37,7 @@ from cyclade.linear.penalties import (
     SparseGroup,
     WeightedL1,
 )  # fmt: skip
+from cyclade.linear.penalties.joined import norm_table
 from cyclade.linear.penalty_bound import bind
 from cyclade.tables.chunks import Chunk, SlicedChunks
 from cyclade.tables.fit import begin, minimise
@@ -434,8 +435,8 @@ def test_cycles_over_blocks_follow_the_literal_ones(form):
     T, k = (1, 6) if form == "flat" else (2, 3)
     G = np.stack([M.T @ M / n for M in rng.standard_normal((T, n, k))])
     G = G[:1] if form != "by output" else G
-    starts, table = np.array([0, 2, 6]) if T == 1 else np.array([0, 2, 4, 6]), None
-    table = np.stack([np.full(starts.size - 1, 0.05), np.zeros(starts.size - 1)], axis=1)
+    starts = np.array([0, 2, 6]) if T == 1 else np.array([0, 2, 4, 6])
+    table = norm_table(np.full(starts.size - 1, 0.05))
     whole = np.zeros((6, 6))
     for t in range(T):
         whole[t::T, t::T] = G[t if form == "by output" else 0]
