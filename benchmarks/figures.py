@@ -29,6 +29,7 @@ are its arguments (in quotes where they hold spaces)::
     cell net-defaults SGD "digits, MLP, 15 epochs"       one cell: its column, how its row begins
     net-rates                                            accuracies of net-rates.csv by epochs
     rows net-routes                                      how many rows
+    functions table, functions seconds, …              of functions.csv: VRO-CCD and L-BFGS-B
     rows-pay table, rows-pay ahead saga held, …          of rows.csv: VRO-CCD and the others
     samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
     batch-over 512 curvature SCCD                        seconds of an epoch, over another's

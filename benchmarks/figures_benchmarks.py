@@ -411,7 +411,37 @@ def resident() -> str:
     return table(head, [[str(row[key]) for key in keys] for row in rounded])
 
 
+def functions(what: str = "table") -> str:
+    """Of functions.csv: seconds and passes of every solver, or of VRO-CCD over L-BFGS-B to 1e-3."""
+    found = {(r["line"], r["solver"], r["level"]): r for r in _rows_of("functions")}
+    lines = {line: row for (line, _, _), row in found.items()}
+    over = [
+        float(found[line, "L-BFGS-B", "0.001"][what]) / float(found[line, "VRO-CCD", "0.001"][what])
+        for line in lines
+        if what != "table" and math.isfinite(float(found[line, "VRO-CCD", "0.001"][what]))
+    ]
+    if what != "table":
+        return f"{sum(ratio > 1.0 for ratio in over)} of {len(lines)}"
+
+    def cell(line: str, solver: str) -> str:
+        row = found.get((line, solver, "0.001"))
+        if row is None:
+            return "–"
+        if math.isinf(float(row["seconds"])):
+            return "not reached"
+        return f"{float(row['seconds']):.2f} s / {float(row['passes']):.0f}"
+
+    solvers = ("VRO-CCD", "VRO-CCD, 4 blocks", "P-CCD", "L-BFGS-B")
+    cells = [
+        [f"{line} ({row['half']})", f"{int(row['n']):,}", f"{float(row['gradient_ms']):.0f} ms"]
+        + [cell(line, solver) for solver in solvers]
+        for line, row in lines.items()
+    ]
+    return table(("line", "n", "a full gradient", *solvers), cells)
+
+
 SOURCES: dict[str, Callable[..., str]] = {
+    "functions": functions,
     "rows-pay": rows_pay,
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks,
     "by-hand": by_hand, "resident": resident, "deep": deep, "deep-ms": deep_ms,
