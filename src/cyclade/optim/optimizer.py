@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -159,6 +161,7 @@ class CyclicOptimizer(Resumable):
         self._curvature = (curvature_every, curvature_iterations)
         self._runner: CycleRunner | None = None
         self._warned: set[str] = set()
+        self.seconds: deque[float] = deque(maxlen=10)  # of the last steps, by the clock
         self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
         self._loss: Tensor | None = None  # of the last step
         if self._settled:
@@ -303,8 +306,10 @@ class CyclicOptimizer(Resumable):
             if self._ranks.prove(lambda every: self._prove(batch.batches, every), batch):
                 self._take_proved()
             again = self._rule.refreshes(batch.size, refresh)
+            begun = time.perf_counter()
             with self._drawing():
                 self._loss = self.runner.step(batch.batches, again)
+            self.seconds.append(time.perf_counter() - begun)
         return self._loss
 
     def _global_batch(
