@@ -89,7 +89,8 @@ class SqrtLasso(Regressor, Single):
         """
         options, passes = self._options(data, 0), 0
         goal, low, high, before = self._tolerance(data) * self._null, 0.0, np.inf, None
-        options["tol"] = self._tolerance(data) ** 2  # gradients are as exact as the root of a gap
+        # Gradients are as exact as the root of a gap, which is rounded.
+        options["tol"] = max(self._tolerance(data) ** 2, 1e-15)
         for _ in range(MOST_LASSOS):
             lasso = penalty.scaled(penalty.lam * size)
             coef, intercept = start
