@@ -1,4 +1,4 @@
-"""`minimize` by samples beside P-CCD and L-BFGS-B, on functions with a full gradient of 20 to 70 ms.
+"""`minimize` by samples beside P-CCD and L-BFGS-B, on functions with gradients of 20 to 70 ms.
 
 A function is given as a user would write it, in NumPy or torch, with its gradient. Each solver runs
 as it comes; its iterates are kept by a callback, whose time is not counted, and F is measured
