@@ -223,14 +223,14 @@ class Bent(Literal):
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("name", STRANGERS)
-def test_default_arguments_give_the_literal_cycle(name: str, training: bool) -> None:
+def test_bounded_steps_give_the_literal_cycle(name: str, training: bool) -> None:
     make, loss_fn, batch = STRANGERS[name]
     torch.manual_seed(0)
     model = make().train(training)
     twin = copy.deepcopy(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        opt = SCCD(model, loss_fn)
+        opt = SCCD(model, loss_fn, adagrad_norm=1.0)
         opt.prepare(_batches(opt, *batch(0)))
     literal = Bent(opt, twin, loss_fn)
     assert opt.net.m > 1
