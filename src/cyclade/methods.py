@@ -9,7 +9,15 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from cyclade._checks import meant
 from cyclade.sampling.orders import Order, OrderName
-from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source
+from cyclade.sampling.samplers import (
+    FiniteSum,
+    Full,
+    Minibatch,
+    Page,
+    Sampler,
+    Source,
+    batch_size,
+)
 from cyclade.steps import Eta
 from cyclade.steps.searched import small_batch
 
@@ -187,7 +195,7 @@ def make_sampler(
         _refuse_any({"b_small": b_small, "p": p}, type(method))
         return Minibatch(source, b)
     if b_small is None and searched and isinstance(source, FiniteSum):
-        b_small = small_batch(b)
+        b_small = small_batch(batch_size("b", b, source.n))
     return Page(source, b, b_small, p)
 
 

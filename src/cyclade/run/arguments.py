@@ -312,7 +312,7 @@ def as_limits(stop: Any, n: float | None, **given: Any) -> Limits:
             if given[name] != value:
                 raise ValueError(f"{name} is an option of stop: set it there")
         given = dict(vars(stop))
-    if given["max_cycles"] == "auto":
+    if isinstance(given["max_cycles"], str) and given["max_cycles"] == "auto":
         given["max_cycles"] = CYCLES if n is None else None
         if n is not None and given["max_samples"] is None:
             given["max_samples"] = EPOCHS * n

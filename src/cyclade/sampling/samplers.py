@@ -75,7 +75,7 @@ class FiniteSum:
 
     def take(self, size: int, rng: np.random.Generator) -> Sample:
         """`size` distinct indices; all of them are simply `ALL`."""
-        size = _batch_size("size", size, self.n)
+        size = batch_size("size", size, self.n)
         _require_generator(rng)
         if size == self.n:
             return ALL
@@ -230,7 +230,7 @@ class Minibatch:
 
     def __init__(self, source: int | Source, b: int) -> None:
         self.source = _source(source)
-        self.b = self.b_small = _batch_size("b", b, self.source.n)
+        self.b = self.b_small = batch_size("b", b, self.source.n)
         self.p = 1.0
 
     def __repr__(self) -> str:
@@ -286,7 +286,7 @@ class Page(Minibatch):
     ) -> None:
         super().__init__(source, b)
         if b_small is not None:
-            _batch_size("b_small", b_small, self.b, "b")
+            batch_size("b_small", b_small, self.b, "b")
         chance = None if p is None else as_float(p)
         require(chance is None or 0.0 < chance <= 1.0, "p", p, "in (0, 1]")
         small, chance = page_defaults(self.b, b_small, chance)
@@ -306,7 +306,8 @@ def _source(source: int | Source) -> Source:
         raise ValueError(f"{accepted}: {error}") from None
 
 
-def _batch_size(name: str, size: Any, most: float, most_name: str = "n") -> int:
+def batch_size(name: str, size: Any, most: float, most_name: str = "n") -> int:
+    """`size` as a whole number from 1 to `most`, or a ValueError that names it."""
     number = whole_number(name, size, -math.inf)
     require(1 <= number <= most, name, size, f"between 1 and {most_name} = {most}")
     return number
