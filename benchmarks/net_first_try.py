@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "VRO-CCD": lambda m, loss, lr: VROCCD(m, loss).step,
     "VR-CCD": lambda m, loss, lr: VRCCD(m, loss).step,
 }
+if find_spec("schedulefree") is None:
+    del METHODS["schedule_free"]
 
 
 def run(task: Task, data: Data, name: str, seed: int, lr: float = 0.0) -> list[tuple[float, float]]:
@@ -187,7 +190,8 @@ def counted(epochs: int) -> str:
 def rows_of(key: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """One row after equal epochs, and one after equal seconds."""
     task = TASKS[key]
-    data = task.data(given)
+    x, y, x_test, y_test = task.data(given)
+    data = x[: given.rows], y[: given.rows], x_test[: given.rows], y_test[: given.rows]
     rates = {lr * task.rate: run(task, data, "SGD, best rate", 100, lr * task.rate) for lr in RATES}
     best = max(rates, key=lambda lr: rates[lr][-1][1])
     print(key, {lr: round(found[-1][1], 3) for lr, found in rates.items()}, flush=True)
@@ -216,6 +220,7 @@ def main() -> None:
     parser.add_argument("--a9a", metavar="FILE.npz")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rows", type=int, help="the first rows alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

@@ -115,7 +115,7 @@ def main() -> None:
     results = solve(problem, (15 if options.quick else 150) * problem.n, console)
     show(results, test, y_test, console)
     draw(results, options.out)
-    console.print(f"Picture: {options.out.resolve()}")
+    console.print(f"Picture: {options.out.resolve()}", soft_wrap=True)
 
 
 if __name__ == "__main__":
