@@ -73,6 +73,15 @@ def test_a_run_that_dies_twice_ends_in_the_same_bits(
     same(again, wanted)
 
 
+def test_a_run_that_died_past_its_limit_looks_where_it_stands(tmp_path: Path) -> None:
+    options = {"method": "P-CCD", "accelerate": False, "every": 50}
+    with pytest.raises(Died):
+        run(**options, checkpoint=tmp_path / "run", callback=dying(8))
+    found = run(**options, checkpoint=tmp_path / "run", max_cycles=1)
+    assert found.history["cycle"] == [0, found.cycles]
+    assert found.fun < found.history["fun"][0]
+
+
 def test_torch_and_structures(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     At, yt = torch.tensor(A), torch.tensor(y)
@@ -141,7 +150,7 @@ def test_a_damaged_file_is_skipped_for_the_one_before(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(change: Any, message: str, tmp_path: Path) -> None:
-    run(checkpoint=tmp_path / "run", max_cycles=3)
+    run(checkpoint=tmp_path / "run", max_cycles=1)
     with pytest.raises(ValueError, match=message):
         run(checkpoint=tmp_path / "run", **change)
     with pytest.raises(TypeError, match="checkpoint must be None or a path"):

@@ -169,6 +169,8 @@ class Runner:
                     status, words = self.setup.cut
                     raise Ended(status, self._best(), False, words, resumable=False)
                 self._stop_if_stationary(at_start)
+                if self._spent() is not None and carried.history["cycle"][-1:] != [state.k]:
+                    self._see_last(at_start)  # a run that died between two evaluations
                 self._stop_if_spent(at_start)
                 cycles = self._cycles()
                 while True:
