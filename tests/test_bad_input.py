@@ -49,7 +49,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "order with an unknown name",
         {"x0": {"a": ZEROS, "b": ZEROS}, "order": ["a", "c"]},
-        r"order must list each of the blocks \['a', 'b'\] once",
+        r"order must list each of the blocks \['a', 'b'\] once; 'c' is none of them",
+    ),
+    (
+        "order without a name",
+        {"x0": {"a": ZEROS, "b": ZEROS}, "order": ["a"]},
+        r"order must list each of the blocks \['a', 'b'\] once, got \['a'\]",
     ),
     ("L of zero", {"L": 0.0}, r"L\[0\] must be positive and finite, got 0"),
     ("negative L_j", {"L": [1.0, -1.0], "blocks": 2}, r"L\[1\] must be positive and finite"),

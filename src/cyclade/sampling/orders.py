@@ -188,7 +188,12 @@ def as_order(order: Any, m: int, names: Sequence[str] = ()) -> Order:
         entries = np.atleast_1d(order) if isinstance(order, np.ndarray) else order
         if names and all(isinstance(name, str) for name in entries):
             if sorted(entries) != sorted(names):
-                raise ValueError(f"order must list each of the blocks {list(names)} once")
+                unknown = [name for name in entries if name not in names]
+                wrong = f"; {unknown[0]!r} is none of them" if unknown else f", got {list(entries)}"
+                hint = meant(unknown[0], names) if unknown else ""
+                raise ValueError(
+                    f"order must list each of the blocks {list(names)} once{wrong}{hint}"
+                )
             return Custom([names.index(name) for name in entries])
         sequence = [as_block_number(j) for j in entries]
         if sorted(sequence) != list(range(m)):
