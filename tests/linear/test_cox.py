@@ -180,8 +180,10 @@ def test_float32_meets_its_default_tolerance() -> None:
 def test_strata_are_named_by_number() -> None:
     X, given = draw()
     model = CoxRegression(0.02).fit(X, survival(**given))
-    with pytest.raises(ValueError, match="stratum must be below 3, got 3"):
-        model.survival(X[:1], [1.0], stratum=3)
+    for wrong in (3, None):  # no baseline is taken silently
+        with pytest.raises(ValueError, match=f"stratum must be .* between 0 and 2, got {wrong}"):
+            model.survival(X[:1], [1.0], stratum=wrong)
+    assert model.survival(X[:1], [1.0], stratum=2).shape == (1, 1)
 
 
 def test_concordance_counts_pairs() -> None:

@@ -121,7 +121,7 @@ class CoxRegression(Regressor, Single):
         """z = Xx + offset, the logarithm of the hazard beside the baseline's."""
         return np.asarray(self._linear(X, offset))
 
-    def survival(self, X: Any, times: Any, *, offset: Any = None, stratum: int = 0) -> Array:
+    def survival(self, X: Any, times: Any, *, offset: Any = None, stratum: Any = None) -> Array:
         """P(T > t) for each row of X and each of the times.
 
         Parameters
@@ -132,17 +132,17 @@ class CoxRegression(Regressor, Single):
             The times.
         offset : array of shape (n,), default=None
             As in `fit`.
-        stratum : int, default=0
-            Which baseline, in the order of the sorted labels.
+        stratum : int, default=None
+            Which baseline, in the order of the sorted labels; needed where there are several.
 
         Returns
         -------
         array of shape (n, k)
         """
         check_is_fitted(self, "coef_")
-        if not 0 <= whole_number("stratum", stratum, 0) < len(self.baseline_):
-            raise ValueError(f"stratum must be below {len(self.baseline_)}, got {stratum}")
-        steps, hazard = self.baseline_[stratum]
+        last = len(self.baseline_) - 1
+        chosen = 0 if last == 0 and stratum is None else whole_number("stratum", stratum, 0, last)
+        steps, hazard = self.baseline_[chosen]
         at = np.searchsorted(steps, np.asarray(times, np.float64), side="right")
         passed = np.r_[0.0, hazard][at]
         return np.asarray(np.exp(-np.outer(np.exp(self._linear(X, offset)), passed)))
