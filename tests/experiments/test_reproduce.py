@@ -85,6 +85,7 @@ def test_fig1_is_the_papers() -> None:
         assert plan.tuning(curve).epochs == (30 if c.recursive else 100)
     assert plan.seeds == 3
     shorter = PAPER["fig1"](Settings(tune_epochs=30, seeds=1, dataset="mnist"))
+    assert "Search runs have 30 epochs at most." in shorter.notes
     assert {shorter.tuning(c).epochs for c in shorter.curves} == {30}
     assert (shorter.seeds, shorter.datasets()) == (1, ["mnist"])
 

@@ -91,8 +91,10 @@ def fig1(settings: Settings) -> Plan:
         notes=(
             "Each learning rate was chosen on images held out of the training set; the final runs "
             "train on the whole training set.",
-            f"Search runs are as long as the final ones, but {SEARCH} epochs at most for PAGE and "
-            "VRO-CCD.",
+            f"Search runs have {settings.tune_epochs} epochs at most."
+            if settings.tune_epochs
+            else f"Search runs are as long as the final ones, but {SEARCH} epochs at most for PAGE "
+            "and VRO-CCD.",
             "Spectral normalisation is read as the step η/σ(W_j) of fully connected layers.",
             "An epoch is counted as the paper counts it: a small step is b' samples, although it "
             "evaluates 2b'.",
