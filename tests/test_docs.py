@@ -16,6 +16,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from cyclade.linear import losses, penalties
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 
@@ -33,6 +35,13 @@ def test_readme_examples_run(code: str) -> None:
     exec(compile(code, "README.md", "exec"), names)
     if "res" in names:
         assert names["res"].success  # type: ignore[attr-defined]
+
+
+def test_the_readme_counts_the_losses_and_penalties() -> None:
+    known = {**losses.BY_NAME, **losses.FURTHER}
+    said = re.search(r"There are (\d+) losses and (\d+) penalties", README.read_text("utf-8"))
+    assert said is not None
+    assert (int(said[1]), int(said[2])) == (len(known), len(penalties.BY_NAME))
 
 
 def test_the_first_example_prints_what_the_readme_shows(
