@@ -115,6 +115,8 @@ def test_groups_by_label_size_or_name(kind):
     np.testing.assert_array_equal(found, by_number)
     with pytest.raises(ValueError, match="X has no feature named 'g'"):
         kind(0.1, groups=[["g"], names]).fit(table, Y)
+    with pytest.raises(ValueError, match="groups miss feature 'f5'; they must cover all 8"):
+        kind(0.1, groups=by_name[:2]).fit(table, Y)
     with pytest.raises(ValueError, match="sizes that add up to 8, 8 labels or lists"):
         kind(0.1, groups=[3, 3]).fit(X, Y)
 

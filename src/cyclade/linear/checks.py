@@ -154,12 +154,19 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
 
 
 def named(groups: Any, names: Array) -> Any:
-    """Lists of features with names turned into numbers."""
+    """Lists of features with names turned into numbers; ValueError if names leave one out."""
     known = by_name(names)
-    for feature in (feature for group in groups for feature in group if isinstance(feature, str)):
+    given = [feature for group in groups for feature in group if isinstance(feature, str)]
+    for feature in given:
         if feature not in known:
             raise ValueError(f"groups: X has no feature named {feature!r}")
-    return [[j for feature in group for j in known.get(feature, [feature])] for group in groups]
+    numbered = [[j for feature in group for j in known.get(feature, [feature])] for group in groups]
+    missing = set(range(len(names))).difference(*numbered)
+    if given and missing:
+        raise ValueError(
+            f"groups miss feature {str(names[min(missing)])!r}; they must cover all {len(names)}"
+        )
+    return numbered
 
 
 def by_name(names: Any) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cyclade._checks import above, as_float, fraction, non_negative
+from cyclade._checks import above, as_float, choice, fraction, non_negative
 from cyclade._deprecation import renamed
 from cyclade.linear.checks import by_name
 from cyclade.linear.penalties import formulas
@@ -572,8 +572,7 @@ def get(name: Any, alpha: float | None = None, **options: Any) -> Any:
         return name
     if alpha is None:
         raise ValueError(f"alpha: penalty {name!r} by name needs a λ, such as alpha=0.1")
-    if name not in BY_NAME:
-        raise ValueError(f"penalty must be one of {', '.join(BY_NAME)}, got {name!r}")
+    choice("penalty", name, tuple(BY_NAME))
     try:
         return BY_NAME[name](alpha, **options)
     except TypeError as error:
