@@ -72,7 +72,7 @@ def test_options_are_checked(options, message):
         (linear.QuantileRegression(0.1, smoothing=-1.0), "smoothing must be a finite number > 0"),
         (linear.GeneralizedLinear("logistic"), "is for labels; use GeneralizedLinearClassifier"),
         (linear.GeneralizedLinear("hubber"), "there is no 'hubber'"),
-        (linear.GeneralizedLinear(penalty="l11"), "got 'l11' .did you mean 'l1'"),
+        (linear.GeneralizedLinear(penalty="l11"), "got 'l11' (did you mean 'l1'?)"),
         (linear.GeneralizedLinear(penalty=MCP), "give an object, MCP(...), not the class"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -151,6 +152,9 @@ def test_what_cannot_be_encoded_is_refused():
         linear.Lasso(formula="age").fit(DUMMIES.to_numpy(), REAL)
     with pytest.raises(ValueError, match="formula: must name columns of X alone"):
         linear.Lasso(formula="y ~ age").fit(FRAME, REAL)
+    for wrong in ("age + agee", "age + ("):
+        with pytest.raises(ValueError, match=re.escape(f"formula: {wrong!r} cannot be read")):
+            linear.Lasso(formula=wrong).fit(FRAME, REAL)
     with pytest.raises(ValueError, match="formula must be None for tables in chunks"):
         linear.Lasso(formula="age").fit(linear.RowChunks(DUMMIES.to_numpy()), REAL)
 

@@ -66,7 +66,10 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"formula: must name columns of X alone, without ~ and y, got {self.formula!r}"
                 )
-            made = formulaic.model_matrix(self.formula, X, output="sparse", na_action="raise")
+            try:
+                made = formulaic.model_matrix(self.formula, X, output="sparse", na_action="raise")
+            except formulaic.errors.FormulaicError as error:  # a name that X lacks, bad grammar
+                raise ValueError(f"formula: {self.formula!r} cannot be read: {error}") from None
             self._spec, self._names = made.model_spec, list(made.model_spec.column_names)
             return self
         self._columns, self._names = list(X.columns), []
