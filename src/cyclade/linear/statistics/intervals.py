@@ -171,7 +171,10 @@ def classical(
         H, slopes = information(rows, D, z)
         size = np.sqrt(np.diag(H))
         if not np.linalg.eigvalsh(H / np.outer(size, size))[0] > 1e-13:
-            raise ValueError("X: its columns are dependent: drop some of them")
+            raise ValueError(
+                "X: its columns are dependent: drop some of them; of a category's levels, "
+                "formula= leaves one out"
+            )
         step = -np.linalg.solve(H, D.T @ slopes)
         x = x + step
         if np.max(abs(step)) <= 1e-13 * (1.0 + np.max(abs(x))):
