@@ -75,6 +75,7 @@ def test_a_diverging_run_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixtu
         (f"run --seed {10**23}", "seed must be "),
         ("run --device tpu", "device must be 'auto'"),
         ("run nowhere.toml", "nowhere.toml cannot be read"),
+        ("run batch=64", "--set batch=64 sets a value"),
         ("run --set dataset=mnist --data-dir nowhere", "not found below nowhere"),
         ("run --method SCDD", "(did you mean 'SCCD'?)"),
         ("run --set order=rotate", "(did you mean 'rotated'?)"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cyclade
@@ -269,5 +270,7 @@ def config_of(chosen: argparse.Namespace, method: str | None = None) -> RunConfi
     if method is not None:
         changes["method"] = method
     if chosen.config is not None:
+        if "=" in chosen.config and not Path(chosen.config).exists():
+            raise ConfigError(f"{chosen.config} is no file; --set {chosen.config} sets a value")
         return RunConfig.read(chosen.config, changes)
     return RunConfig.from_dict(changes)
