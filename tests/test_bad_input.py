@@ -77,6 +77,17 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("no jac", {"jac": None}, "a NumPy x0 needs the gradient of fun"),
     ("jac not callable", {"jac": 3}, "jac must be callable"),
     ("fun not callable", {"fun": 3}, "fun must be callable"),
+    ("jac that wants idx", {"jac": lambda x, idx: x}, r"called as jac\(x\).*missing.*'idx'"),
+    (
+        "block_jac without j",
+        {"block_jac": lambda x: x},
+        r"block_jac is called as block_jac\(x, j\), which it does not take",
+    ),
+    (
+        "stream without size",
+        {"stream": lambda: 0},
+        r"stream is called as stream\(rng, size\), which it does not take",
+    ),
     (
         "jac of the wrong length",
         {"jac": lambda x: np.zeros(3)},
@@ -170,6 +181,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("half of a Steps object", {"L": type("Half", (), {"at": print})()}, "L: Half lacks begin"),
 ]
+
+
+def test_functions_that_do_not_take_their_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match=r"fun is called as fun\(x, idx\), which it does not take"):
+        minimize(lambda x: 0.0, ZEROS, jac=jac, n=9)
+    with pytest.raises(TypeError, match=r"fun is called as fun\(x, args\[0\]\).*too many"):
+        minimize(lambda x: 0.0, ZEROS, jac=jac, args=(3,))
 
 
 @pytest.mark.parametrize(("case", "options", "message"), BAD, ids=[case for case, *_ in BAD])

@@ -4,11 +4,12 @@ Each check takes the name of the argument and its value, and returns the value a
 that it stands for (float, int, Generator, float64 array), so that a check reads
 ``self.p = probability("p", p)``. A number may be Python's, NumPy's, or an array or tensor of
 dimension zero; True and False are not numbers. What is not accepted raises ValueError; only
-`function`, which asks for a kind of object rather than a value, raises TypeError.
+`function` and `takes`, which ask for a kind of object rather than a value, raise TypeError.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -147,6 +148,22 @@ def function(name: str, value: Any, form: str = "callable") -> Callable[..., Any
     if not callable(value):
         raise TypeError(f"{name} must be {form}, got {shown(value)}")
     return value  # type: ignore[no-any-return]
+
+
+def takes(name: str, call: Callable[..., Any], *given: str) -> None:
+    """TypeError if `call` cannot be called with as many arguments as `given` names.
+
+    >>> takes("fun", lambda x: 0.0, "x", "idx")
+    Traceback (most recent call last):
+    TypeError: fun is called as fun(x, idx), which it does not take: too many positional arguments
+    """
+    try:
+        inspect.signature(call).bind(*given)
+    except ValueError:  # a compiled function that does not say what it takes
+        return
+    except TypeError as error:
+        how = f"{name} is called as {name}({', '.join(given)})"
+        raise TypeError(f"{how}, which it does not take: {error}") from None
 
 
 def listed(name: str, value: Any, accepted: str) -> list[Any]:

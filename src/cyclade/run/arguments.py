@@ -19,6 +19,7 @@ from cyclade._checks import (
     listed,
     positive,
     shown,
+    takes,
     unmasked,
     whole_number,
 )
@@ -243,6 +244,13 @@ def smooth_part(
         raise TypeError(f"fun must be callable, got {type(fun).__name__}")
     if not isinstance(args, tuple):
         raise TypeError(f"args must be a tuple, got {type(args).__name__}")
+    rows = () if source is None else ("idx",) if math.isfinite(source.n) else ("batch",)
+    others = [f"args[{i}]" for i in range(len(args))]
+    for name, call, given in (
+        ("fun", fun, ("x",)), ("jac", jac, ("x",)), ("block_jac", block_jac, ("x", "j")),
+    ):  # fmt: skip
+        if callable(call):
+            takes(name, call, *given, *rows, *others)
     if block_jac is not None and one_block:
         function("block_jac", block_jac, "callable")
         block_jac = _all_blocks(block_jac, user_layout)

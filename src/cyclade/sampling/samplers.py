@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from cyclade._checks import LARGEST_INDEX, as_float, function, require, shown, whole_number
+from cyclade._checks import LARGEST_INDEX, as_float, function, require, shown, takes, whole_number
 from cyclade.files.objects import stored
 
 Sample = Any
@@ -110,6 +110,7 @@ class Stream:
         self._iterator: Iterator[Any] | None = None
         self._collate = stack if collate is None else function("collate", collate)
         if callable(source):
+            takes("stream", source, "rng", "size")
             self._call = source
         elif not isinstance(source, str | bytes | Mapping):
             with suppress(TypeError):  # not iterable
