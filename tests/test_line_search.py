@@ -275,3 +275,13 @@ def test_a_gradient_that_turns_nan_ends_the_run_by_name(L: Any) -> None:
     assert "the gradient of fun turned NaN or infinite" in res.message
     assert res.fun == fun(res.x) <= fun(np.ones(6))
     assert L is not None or res.fun < fun(np.ones(6))
+
+
+def test_a_wrong_gradient_is_named_with_its_array() -> None:
+    found = minimize(
+        lambda x: 0.5 * float(x["W"] @ x["W"] + x["H"] @ x["H"]),
+        {"W": np.ones(2), "H": np.ones(2)},
+        jac=lambda x: {"W": x["W"], "H": -x["H"]},
+    )
+    assert found.status == "wrong_gradient"
+    assert found.message.endswith("Block 1 is 'H'")

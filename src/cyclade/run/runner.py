@@ -241,7 +241,10 @@ class Runner:
         try:
             next(cycles)
         except (LineSearchError, StreamEnded) as error:
-            raise Ended(error.status, before, False, str(error), resumable=False) from None
+            words, j = str(error), getattr(error, "block", None)
+            if j is not None and (name := before.layout.names[j]) not in (str(j), "x"):
+                words += f". Block {j} is {name!r}"
+            raise Ended(error.status, before, False, words, resumable=False) from None
         finally:
             self.carried.seconds += time.perf_counter() - begun
 

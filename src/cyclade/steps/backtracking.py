@@ -203,7 +203,7 @@ class Backtracking(Rated):
             f"the step of block {j}", FIVE,
         )  # fmt: skip
         if wrong is not None and not wrong.between:
-            raise LineSearchError(str(wrong), "wrong_gradient")
+            raise LineSearchError(str(wrong), "wrong_gradient", j)
         self._compared[j] = True
         # The gradient is right, so values err more than was assumed: believe them less from now on.
         self._unit = max(self._unit, unit)

@@ -65,9 +65,10 @@ class RunSteps(Steps, Protocol):
 class LineSearchError(RuntimeError):
     """No step can be taken: the gradient contradicts f, or F is not finite there."""
 
-    def __init__(self, message: str, status: str = "no_step") -> None:
+    def __init__(self, message: str, status: str = "no_step", block: int | None = None) -> None:
         super().__init__(message)
         self.status = status  # that of the run which it ends, see `Result.status`
+        self.block = block  # where it was found, for the name that the user gave it
 
 
 class Rated:
