@@ -57,7 +57,10 @@ class Linear:
     def oracle(self, layout: Layout) -> LinearOracle:
         """The oracle over the blocks of `layout`."""
         if layout.d != self.d or len(layout.labels) != 1 or layout.labels != [""]:
-            raise ValueError(f"x0 must be one array of {self.d} numbers, as A has columns")
+            given = f"{layout.d} numbers in {len(layout.labels)} array(s)"
+            raise ValueError(
+                f"x0 must be one array of {self.d} numbers, as A has columns, got {given}"
+            )
         return LinearOracle(self, layout)
 
     def sweep(self, x: Blocks, sample: Sample) -> Any:
