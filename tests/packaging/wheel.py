@@ -56,6 +56,7 @@ for line in requires("cyclade"):
                 pass
 """
 BRINGS = {"dask": "dask|linear", "experiments": "experiments|torch"}  # extras within extras
+BESIDE = {"linear": ["pandas"], "dask": ["pandas"]}  # what the install line of README adds
 HEAD = ("python", "versions", "extra", "outcome", "commands", "seconds", "installed")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("start-*.md"))]
 
@@ -96,6 +97,7 @@ def attempt(
         there = Path(folder)
         wanted = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
         install = ["venv/bin/python", "-m", "pip", "install", "--quiet", wanted]
+        install += BESIDE.get(extra, [])
         if constraints is not None:
             install += ["-c", str(constraints.resolve())]
         for command in ([python, "-m", "venv", "venv"], install):
