@@ -187,3 +187,15 @@ def test_fits_of_two_threads_take_the_same_steps(monkeypatch, storage, lam):
     assert [row["passes"] for row in one.history] == [row["passes"] for row in two.history]
     np.testing.assert_allclose(two.coef, one.coef, rtol=0, atol=1e-10)
     assert two.intercept == pytest.approx(one.intercept, abs=1e-10)
+
+
+def test_code_of_others_compiles_beside_our_kernels():
+    import numba
+
+    from cyclade.linear.kernels import jit
+
+    assert jit.compiled
+    names = {"__name__": None}  # as functions that are made by exec
+    exec("def doubled(x):\n    return 2 * x\n", names)
+    assert names["doubled"].__module__ is None
+    assert numba.njit(names["doubled"])(2) == 4

@@ -22,7 +22,8 @@ class Note(event.Listener):
 
     def on_start(self, started: Any) -> None:
         """Say it, and listen no longer."""
-        module = started.data["dispatcher"].py_func.__module__
+        function = getattr(started.data.get("dispatcher"), "py_func", None)
+        module = getattr(function, "__module__", None) or ""  # others' code may have none
         if module.startswith("cyclade.linear."):
             event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
             logging.getLogger("cyclade.linear").warning(
