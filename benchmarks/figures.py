@@ -26,8 +26,7 @@ are its arguments (in quotes where they hold spaces)::
     linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
     minimize, minimize-over nmf                          the table of minimize.csv; its ratios
     csv net-routes                                       docs/benchmarks/net-routes.csv as it is
-    cell net-defaults SGD "digits, MLP, 15 epochs"       one cell: its column, how its row begins
-    net-rates                                            accuracies of net-rates.csv by epochs
+    cell net-routes blocks resnet18                      one cell: its column, how its row begins
     rows net-routes                                      how many rows
     functions table, functions seconds, …              of functions.csv: VRO-CCD and L-BFGS-B
     rows-pay table, rows-pay ahead saga held, …          of rows.csv: VRO-CCD and the others

@@ -171,24 +171,6 @@ def _four_digits(cell: str) -> str:
     return f"{float(cell):.4g}" if re.fullmatch(r"-?\d+\.\d{5,}", cell) else cell
 
 
-def net_rates() -> str:
-    """After how many epochs which accuracy: defaults, and the best rate of a grid."""
-    found = _rows_of("net-rates")
-    methods = list(dict.fromkeys(row["method"] for row in found))
-    cells: dict[str, list[str]] = {}
-    defaults, best = ({row["method"] for row in found if row[key]} for key in ("default", "best"))
-    for row in found:
-        line = cells.setdefault(row["epochs"], [row["epochs"]])
-        if row["method"] in defaults:
-            line.append(row["default"])
-        if row["method"] in best:
-            line.append(f"{row['best']} (lr {row['at lr']})")
-    head = ["epochs"]
-    for name in methods:
-        head += [name] * (name in defaults) + [f"{name}, best"] * (name in best)
-    return table(head, list(cells.values()))
-
-
 def samples_over(method: str, order: str) -> str:
     """Samples over those of VRO-CCD in forward order, from the least data set to the most."""
     ratios, never = [], []
@@ -449,5 +431,5 @@ SOURCES: dict[str, Callable[..., str]] = {
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "linear-half": linear_half, "linear-both": linear_both, "wheels": wheels,
     "minimize": minimize, "minimize-over": minimize_over,
-    "csv": csv_table, "net-rates": net_rates, "cell": cell, "rows": rows,
+    "csv": csv_table, "cell": cell, "rows": rows,
 }  # fmt: skip

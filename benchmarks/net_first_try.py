@@ -19,8 +19,9 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ from torch import Tensor, nn
 import nets_resident
 from cyclade.optim import SCCD, VRCCD, VROCCD, PageBatchSampler
 from measuring import command_line
-from net_defaults import Data, _averaged, _schedule_free, cifar10, lenet, mnist
 from tables import write_csv
 
+Data = tuple[Tensor, Tensor, Tensor, Tensor]
 LOOKS = 3  # in an epoch
 TESTED = 2000
 RATES = (0.05, 0.1, 0.2, 0.4)  # of SGD, times that of the task
@@ -53,6 +54,37 @@ class Task:
     batch: int = 64
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy
     rate: float = 1.0  # of SGD's rates
+
+
+@cache
+def mnist(given: argparse.Namespace) -> Data:
+    """10,000 images to train on, 10,000 to test."""
+    with np.load(given.mnist) as file:
+        images = [torch.tensor(file[key] / 255.0, dtype=torch.float32)[:, None]
+                  for key in ("x_train", "x_test")]  # fmt: skip
+        labels = [torch.tensor(file[key]).long() for key in ("y_train", "y_test")]
+    return images[0][:10000], labels[0][:10000], images[1], labels[1]
+
+
+def cifar10(given: argparse.Namespace, images: int = 5000) -> Data:
+    """Some images to train on, 10,000 to test."""
+
+    def read(name: str) -> tuple[Tensor, Tensor]:
+        rows = torch.tensor(np.fromfile(given.cifar10 / name, np.uint8).reshape(-1, 3073))
+        pixels = rows[:, 1:].float().div_(255).reshape(-1, 3, 32, 32)
+        return pixels.sub_(0.5).div_(0.25), rows[:, 0].long()
+
+    x, y = read("data_batch_1.bin")
+    return x[:images], y[:images], *read("test_batch.bin")
+
+
+def lenet(channels: int = 1) -> nn.Module:
+    """LeNet for 28 x 28 images in grey, or 32 x 32 ones in colour."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 6, 5, padding=2 if channels == 1 else 0), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+    )  # fmt: skip
 
 
 def tabular(given: argparse.Namespace) -> Data:
@@ -105,7 +137,7 @@ TASKS = {
         loss=F.mse_loss, rate=64.0,
     ),
     "cifar10": Task(
-        "CIFAR-10 (5,000), LeNet", False, partial(lenet, 3), partial(cifar10, images=5000), 3
+        "CIFAR-10 (5,000), LeNet", False, partial(lenet, 3), cifar10, 3
     ),
     "characters": Task(
         "characters (4,000 x 32), transformer", False, partial(nets_resident.gpt, 64, 2, 32),
@@ -138,13 +170,34 @@ def torch_step(model: nn.Module, loss_fn: Any, opt: Any) -> Callable[[Tensor, Te
     return step
 
 
+def schedule_free(model: nn.Module) -> Any:
+    """AdamW without a schedule, at its default rate."""
+    from schedulefree import AdamWScheduleFree
+
+    opt = AdamWScheduleFree(model.parameters())
+    opt.train()
+    return opt
+
+
+@contextmanager
+def averaged(step: Any) -> Iterator[None]:
+    """The point that an optimizer is judged at: an average, where it has `eval` and `train`."""
+    opt = getattr(step, "opt", None)
+    if not hasattr(opt, "eval"):
+        yield
+        return
+    opt.eval()
+    yield
+    opt.train()
+
+
 METHODS: dict[str, Callable[..., Any]] = {
     "Adam": lambda m, loss, lr: torch_step(m, loss, torch.optim.Adam(m.parameters())),
     "AdamW": lambda m, loss, lr: torch_step(m, loss, torch.optim.AdamW(m.parameters())),
     "SGD, best rate": lambda m, loss, lr: torch_step(
         m, loss, torch.optim.SGD(m.parameters(), lr=lr)
     ),
-    "schedule_free": lambda m, loss, lr: torch_step(m, loss, _schedule_free(m)),
+    "schedule_free": lambda m, loss, lr: torch_step(m, loss, schedule_free(m)),
     "SCCD": lambda m, loss, lr: SCCD(m, loss).step,
     "VRO-CCD": lambda m, loss, lr: VROCCD(m, loss).step,
     "VR-CCD": lambda m, loss, lr: VRCCD(m, loss).step,
@@ -165,7 +218,7 @@ def run(task: Task, data: Data, name: str, seed: int, lr: float = 0.0) -> list[t
         for i in indices:
             step(x[i], y[i])
         spent += time.process_time() - begun
-        with _averaged(step):
+        with averaged(step):
             found.append((spent, score(task, model, x_test, y_test)))
     return found
 

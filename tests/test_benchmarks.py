@@ -32,7 +32,6 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "linear_products": "--rows 400",
     "linear_threads": "--rounds 1 --only lasso",
     "minimize": "--repeats 1 --only nmf",
-    "net_defaults": "--tasks digits --methods SCCD --epochs 1 --seeds 1",
     "net_first_try": "--tasks characters --seeds 1 --rows 128",
     "net_routes": "resnet18" if find_spec("torchvision") else "",
     "nets": "--models mlp lenet --repeats 1 --batch 64",
