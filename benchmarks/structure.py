@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     {"_arrays", "_checks", "_extras", "files"},
     set(),  # every room that is named nowhere here: the method itself
-    {"problems", "optim", "linear"},
+    {"decomposition", "problems", "optim", "linear"},
     {"tables", "rows"},
     {"experiments"},
     {"cli"},

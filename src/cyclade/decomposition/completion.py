@@ -1,0 +1,94 @@
+"""Low-rank matrix completion by alternating exact least squares."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from cyclade._checks import non_negative, require, whole_number
+from cyclade.decomposition.base import MatrixDecomposition, factors
+from cyclade.decomposition.blocks import Array, Separable
+
+
+class MatrixCompletion(MatrixDecomposition):
+    """A matrix X of low rank from some of its entries: x_ij ≈ u_i·v_j.
+
+    F(U, V) = ½ Σ_seen s_ij (u_i·v_j − x_ij)² + ½ alpha (‖U‖² + ‖V‖²)
+
+    At its minimum over U and V the penalty is alpha times the nuclear norm of UVᵀ. The blocks are
+    the u_i and the v_j; each is minimised over exactly, by its normal equations of k unknowns.
+
+    Missing are NaN in a dense X, and what a sparse X does not store: a stored zero is seen. A row
+    or column of which nothing is seen gets zeros where alpha > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.decomposition import MatrixCompletion
+    >>> X = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, -1.0, 2.0])
+    >>> X[0, 2] = X[3, 0] = np.nan
+    >>> model = MatrixCompletion(rank=1, alpha=1e-6, tol=1e-8, random_state=0).fit(X)
+    >>> model.predict([0, 3], [2, 0]).round(3)
+    array([2., 4.])
+    """
+
+    rank: Annotated[int, "k, at most min(n, p)."] = field(default=1, kw_only=False)
+    alpha: Annotated[float, "Weight ≥ 0 of the squared factors."] = field(
+        default=0.1, kw_only=False
+    )
+
+    row_factors_: Annotated[Array, "array of shape (n, k)", "U; Vᵀ is `components_`."] = field(
+        init=False
+    )
+    _absent_is_zero = False
+
+    def fit_transform(self, X: Any, y: Any = None, weights: Any = None) -> Array:
+        """Fit as `fit` does, and return U."""
+        X, S, r = self._entries(X, weights, reset=True)
+        k = whole_number("rank", self.rank, 1, min(X.shape))
+        random = check_random_state(self.random_state)
+        scale = (S.multiply(X.power(2)).sum() / S.sum() / k) ** 0.25
+        U, V = (scale * random.standard_normal((size, k)).astype(X.dtype) for size in X.shape)
+        descent = self._descent(X, S, U, V.T, r, r)
+        self._fit(descent)
+        self.row_factors_, self.components_ = factors(descent)
+        return self.row_factors_
+
+    def transform(self, X: Any, weights: Any = None) -> Array:
+        """Factors of rows of X, which may be new, given `components_`."""
+        check_is_fitted(self)
+        return self._codes(*self._entries(X, weights, reset=False))
+
+    def predict(self, rows: Any, cols: Any) -> Array:
+        """Entries (rows_e, cols_e) of UVᵀ for the rows that were fitted."""
+        check_is_fitted(self)
+        sizes = len(self.row_factors_), self._n_features
+        rows, cols = (
+            place(name, index, size)
+            for name, index, size in zip(("rows", "cols"), (rows, cols), sizes, strict=True)
+        )
+        require(rows.shape == cols.shape, "cols", cols, f"of the shape {rows.shape} of rows")
+        return np.einsum("ek,ke->e", self.row_factors_[rows], self.components_[:, cols])
+
+    @property
+    def _n_features(self) -> int:
+        return int(self.components_.shape[1])
+
+    def _entries(self, X: Any, weights: Any, reset: bool) -> tuple[Any, Any, Separable]:
+        r = Separable(l2=non_negative("alpha", self.alpha))
+        X, S = self._checked(X, weights, reset)
+        S = sparse.csr_matrix(np.ones(X.shape, X.dtype)) if S is None else S
+        return sparse.csr_matrix(X), S, r
+
+
+def place(name: str, index: Any, size: int) -> Array:
+    """An index of so many rows or columns."""
+    index = np.asarray(index)
+    ok = index.ndim == 1 and index.dtype.kind in "iu" and ((index >= 0) & (index < size)).all()
+    require(bool(ok), name, index, f"a vector of integers between 0 and {size - 1}")
+    return index

@@ -1,0 +1,156 @@
+"""Compiled block minimisers: cycles on products, least squares on seen entries, atoms in a ball."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cyclade.linear.kernels.jit import compiled, inner
+from cyclade.linear.kernels.linalg import factor, substitute
+
+STRIP = 256  # columns of Z that stay in the nearest cache with all their rows
+
+
+@inner
+def shrunk(v: float, l1: float, positive: bool) -> float:
+    """The minimiser of ½(z − v)² + l1 |z|, over z ≥ 0 if `positive`."""
+    if v > l1:
+        return v - l1
+    return v + l1 if v < -l1 and not positive else 0.0 * v
+
+
+@compiled
+def cycles(G: Any, C: Any, Z: Any, l1: float, positive: bool, passes: int) -> None:
+    """Minimise ½ tr ZᵀGZ − tr CᵀZ + l1 Σ|Z| over row after row of Z (k, n), `passes` times.
+
+    Each row is minimised over exactly. Columns of Z do not meet, so all is done to a strip of them
+    before the next; a row is then a loop over neighbours in memory. A row with G_tt = 0 moves only
+    where the penalty wants it at zero.
+    """
+    k, n = Z.shape
+    g = np.empty(STRIP, Z.dtype)
+    A = G.copy()
+    for t in range(k):
+        A[t, t] = 0.0
+    for first in range(0, n, STRIP):
+        last = min(first + STRIP, n)
+        m = last - first
+        for _ in range(passes):
+            for t in range(k):
+                z, c, a = Z[t, first:last], C[t, first:last], A[t]
+                for i in range(m):
+                    g[i] = c[i]
+                four = k - k % 4
+                for s in range(0, four, 4):
+                    z0, z1 = Z[s, first:last], Z[s + 1, first:last]
+                    z2, z3 = Z[s + 2, first:last], Z[s + 3, first:last]
+                    a0, a1, a2, a3 = a[s], a[s + 1], a[s + 2], a[s + 3]
+                    for i in range(m):
+                        g[i] -= a0 * z0[i] + a1 * z1[i] + a2 * z2[i] + a3 * z3[i]
+                for s in range(four, k):
+                    z0, a0 = Z[s, first:last], a[s]
+                    for i in range(m):
+                        g[i] -= a0 * z0[i]
+                q = G[t, t]
+                if q > 0.0:
+                    for i in range(m):
+                        z[i] = shrunk(g[i], l1, positive) / q
+                elif l1 > 0.0:
+                    for i in range(m):
+                        z[i] = 0.0
+
+
+@compiled
+def ball_cycles(G: Any, C: Any, Z: Any, passes: int) -> None:
+    """As `cycles` without l1, with each row of Z in the unit ball; a row with G_tt = 0 stays."""
+    k, n = Z.shape
+    g = np.empty(n, Z.dtype)
+    for _ in range(passes):
+        for t in range(k):
+            q, square = G[t, t], 0.0 * G[t, t]
+            if q <= 0.0:
+                continue
+            for i in range(n):
+                g[i] = C[t, i] / q
+            for s in range(k):
+                a, row = G[t, s] / q, Z[s]
+                if s != t:
+                    for i in range(n):
+                        g[i] -= a * row[i]
+            for i in range(n):
+                square += g[i] * g[i]
+            size = max(np.sqrt(square), 1.0 + 0.0 * square)
+            for i in range(n):
+                Z[t, i] = g[i] / size
+
+
+@compiled
+def seen_rows(
+    seen: Any, B: Any, A: Any, l1: float, l2: float, positive: bool, passes: int
+) -> None:
+    """Minimise ½ Σ_e s_e (a_i·b_j − x_e)² + l1 Σ|A| + ½ l2 ‖A‖² over each row a_i of A (n, k).
+
+    `seen` holds the entries e = (i, j) by rows: where rows start, j, s and x. Without l1 and signs
+    a row is minimised over as a whole; else, and where its products are singular, over coordinate
+    after coordinate, `passes` times.
+    """
+    starts, columns, weights, values = seen
+    k = A.shape[1]
+    G, H, c = np.empty((k, k), A.dtype), np.empty((k, k), A.dtype), np.empty(k, A.dtype)
+    for i in range(A.shape[0]):
+        a = A[i]
+        G[:], c[:] = 0.0, 0.0
+        last = starts[i + 1] - 1
+        for e in range(starts[i], starts[i + 1], 4):  # so that G is read and written less often
+            e1, e2, e3 = min(e + 1, last), min(e + 2, last), min(e + 3, last)
+            b0, b1, b2, b3 = B[columns[e]], B[columns[e1]], B[columns[e2]], B[columns[e3]]
+            s0, s1 = weights[e], weights[e1] * (e < last)
+            s2, s3 = weights[e2] * (e + 1 < last), weights[e3] * (e + 2 < last)
+            for t in range(k):
+                d0, d1, d2, d3 = s0 * b0[t], s1 * b1[t], s2 * b2[t], s3 * b3[t]
+                c[t] += d0 * values[e] + d1 * values[e1] + d2 * values[e2] + d3 * values[e3]
+                row = G[t]
+                for r in range(k):
+                    row[r] += d0 * b0[r] + d1 * b1[r] + d2 * b2[r] + d3 * b3[r]
+        for t in range(k):
+            G[t, t] += l2
+        H[:] = G
+        if l1 == 0.0 and not positive and factor(H):
+            substitute(H, c, k)
+            a[:] = c
+            continue
+        for _ in range(passes):
+            for t in range(k):
+                g, row = c[t], G[t]
+                for r in range(k):
+                    if r != t:
+                        g -= row[r] * a[r]
+                if row[t] > 0.0:
+                    a[t] = shrunk(g, l1, positive) / row[t]
+                elif l1 > 0.0:
+                    a[t] = 0.0
+
+
+@compiled
+def seen_gradient(seen: Any, B: Any, A: Any, out: Any) -> tuple[float, float]:
+    """out_i = Σ_e s_e (a_i·b_j − x_e) b_j; returns ½ Σ_e s_e (a_i·b_j − x_e)² and Σ_i ‖Σ_e s_e x_e b_j‖²."""
+    starts, columns, weights, values = seen
+    k, loss, size = A.shape[1], 0.0, 0.0
+    c = np.empty(k, A.dtype)
+    for i in range(A.shape[0]):
+        a, g = A[i], out[i]
+        g[:], c[:] = 0.0, 0.0
+        for e in range(starts[i], starts[i + 1]):
+            b, r = B[columns[e]], -values[e]
+            for t in range(k):
+                r += a[t] * b[t]
+            loss += 0.5 * weights[e] * r * r
+            r *= weights[e]
+            d = weights[e] * values[e]
+            for t in range(k):
+                g[t] += r * b[t]
+                c[t] += d * b[t]
+        for t in range(k):
+            size += c[t] * c[t]
+    return loss, size
