@@ -1,10 +1,10 @@
-"""What the estimators share: their checks, cycles until the certificate holds, and codes of rows."""
+"""What the estimators share: checks, cycles until the certificate holds, and codes of rows."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
@@ -18,19 +18,6 @@ from cyclade.linear.estimators.declare import Declared
 from cyclade.linear.results import Certificate
 
 EVERY = 5  # cycles between measurements
-
-
-class Descent(Protocol):
-    """F along a cyclic descent."""
-
-    def cycle(self) -> None:
-        """Minimise over each block in turn."""
-
-    def measure(self) -> tuple[float, float]:
-        """dist(0, ∂F) here, and the size it is compared to."""
-
-    def values(self) -> tuple[float, float]:
-        """The loss and the penalty here."""
 
 
 class Decomposition(Declared):
@@ -54,8 +41,12 @@ class Decomposition(Declared):
     objective_: Annotated[float, "F at the factors returned."] = field(init=False)
     n_iter_: Annotated[int, "Cycles made."] = field(init=False)
 
-    def _descend(self, descent: Descent) -> tuple[int, Certificate]:
-        """Cycle until dist(0, ∂F) is small; a warning where it does not become so."""
+    def _descend(self, descent: Any) -> tuple[int, Certificate]:
+        """Cycle until dist(0, ∂F) is small; a warning where it does not become so.
+
+        A descent has `cycle`; `measure`, dist(0, ∂F) and the size it is compared to; and `values`,
+        the loss and the penalties.
+        """
         tol, most = non_negative("tol", self.tol), whole_number("max_iter", self.max_iter, 1)
         for done in range(1, most + 1):
             descent.cycle()
@@ -73,10 +64,10 @@ class Decomposition(Declared):
             )
         return done, found
 
-    def _fit(self, descent: Descent) -> float:
+    def _fit(self, descent: Any) -> float:
         """Descend, and return the loss without the penalties."""
         self.n_iter_, self.certificate_ = self._descend(descent)
-        loss, penalty = descent.values()
+        loss, penalty = map(float, descent.values())
         self.objective_ = loss + penalty
         return loss
 
@@ -87,6 +78,7 @@ class MatrixDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Dec
     components_: Annotated[Array, "array of shape (n_components, p)", "H."] = field(init=False)
     _absent_is_zero = True  # in a sparse X
     _missing = True  # whether entries may be
+    _on_entries = Entries  # F where not all of X is seen
 
     def fit(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit to X, (n, p); `options` as in `fit_transform`."""
@@ -140,7 +132,8 @@ class MatrixDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Dec
 
     def _shaped(self, weights: Any, X: Any) -> Any:
         if not sparse.issparse(weights):
-            weights = real_array("weights", np.multiply(weights, 1))  # a mask may be boolean
+            mask = getattr(weights, "dtype", None) in (bool, np.bool_)
+            weights = real_array("weights", weights * 1.0 if mask else weights)
         require(weights.shape == X.shape, "weights", weights, f"of the shape {X.shape} of X")
         return weights
 
@@ -155,7 +148,8 @@ class MatrixDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Dec
         """F on all of X, or on entries; W and H are copied."""
         if S is None:
             return Products(X, np.array(W.T, order="C"), np.array(H, order="C"), w, h)
-        return Entries(taken(X, S), S, np.array(W, order="C"), np.array(H.T, order="C"), w, h)
+        W, H = np.array(W, order="C"), np.array(H.T, order="C")
+        return self._on_entries(taken(X, S), S, W, H, w, h)
 
 
 def factors(descent: Any) -> tuple[Array, Array]:

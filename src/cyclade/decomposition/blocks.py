@@ -53,8 +53,11 @@ class UnitBall:
         return 0.0
 
     def minimise(self, G: Array, C: Array, Z: Array, passes: int) -> None:
-        """Cycles over the rows of Z."""
-        kernels.ball_cycles(G, C, Z, passes)
+        """Cycles over the rows of Z; one that no code uses stays."""
+        for _ in range(passes):
+            for t in np.flatnonzero(np.diag(G)):
+                z = Z[t] + (C[t] - G[t] @ Z) / G[t, t]
+                Z[t] = z / max(1.0, norm(z))
 
     def distance(self, g: Array, Z: Array) -> float:
         """dist(−g, normal cones of the ball at the rows of Z): on the sphere these are rays."""
@@ -73,7 +76,9 @@ class Products:
     def __init__(self, X: Any, A: Array, B: Array, a: Separable, b: Any) -> None:
         self.X, self.A, self.B, self.a, self.b = X, A, B, a, b
         k, (n, p) = len(A), X.shape
-        self.passes_A, self.passes_B = (1 + min(size // (2 * k), MOST_PASSES - 1) for size in (p, n))
+        self.passes_A, self.passes_B = (
+            1 + min(size // (2 * k), MOST_PASSES - 1) for size in (p, n)
+        )
         self.BX, self.BB = times(B, X.T), B @ B.T
 
     def cycle(self) -> None:

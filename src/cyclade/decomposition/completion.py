@@ -12,7 +12,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from cyclade._checks import non_negative, require, whole_number
 from cyclade.decomposition.base import MatrixDecomposition, factors
-from cyclade.decomposition.blocks import Array, Separable
+from cyclade.decomposition.blocks import Array, Entries, Separable
+
+
+class Balanced(Entries):
+    """Ends each cycle by minimising over all U T, V T⁻ᵀ, which have the same product.
+
+    With UVᵀ = P diag(s) Qᵀ these are P diag(√s) and Q diag(√s), whose squares sum to 2 Σ s.
+    Cycles over U and V alone take some 1/alpha turns to come there.
+    """
+
+    def cycle(self) -> None:
+        """One minimisation over U, V and T."""
+        super().cycle()
+        if self.b is not None:
+            (P, R), (Q, T) = np.linalg.qr(self.A), np.linalg.qr(self.B)
+            left, s, right = np.linalg.svd(R @ T.T)
+            self.A[:], self.B[:] = P @ (left * np.sqrt(s)), Q @ (right.T * np.sqrt(s))
 
 
 class MatrixCompletion(MatrixDecomposition):
@@ -21,7 +37,8 @@ class MatrixCompletion(MatrixDecomposition):
     F(U, V) = ½ Σ_seen s_ij (u_i·v_j − x_ij)² + ½ alpha (‖U‖² + ‖V‖²)
 
     At its minimum over U and V the penalty is alpha times the nuclear norm of UVᵀ. The blocks are
-    the u_i and the v_j; each is minimised over exactly, by its normal equations of k unknowns.
+    the u_i and the v_j; each is minimised over exactly, by its normal equations of k unknowns. So
+    is F over all U and V of the same product, at the end of each cycle.
 
     Missing are NaN in a dense X, and what a sparse X does not store: a stored zero is seen. A row
     or column of which nothing is seen gets zeros where alpha > 0.
@@ -46,6 +63,7 @@ class MatrixCompletion(MatrixDecomposition):
         init=False
     )
     _absent_is_zero = False
+    _on_entries = Balanced
 
     def fit_transform(self, X: Any, y: Any = None, weights: Any = None) -> Array:
         """Fit as `fit` does, and return U."""
@@ -73,7 +91,8 @@ class MatrixCompletion(MatrixDecomposition):
             for name, index, size in zip(("rows", "cols"), (rows, cols), sizes, strict=True)
         )
         require(rows.shape == cols.shape, "cols", cols, f"of the shape {rows.shape} of rows")
-        return np.einsum("ek,ke->e", self.row_factors_[rows], self.components_[:, cols])
+        product = self.row_factors_[rows] * self.components_.T[cols]
+        return np.asarray(product.sum(axis=1))
 
     @property
     def _n_features(self) -> int:
@@ -91,4 +110,4 @@ def place(name: str, index: Any, size: int) -> Array:
     index = np.asarray(index)
     ok = index.ndim == 1 and index.dtype.kind in "iu" and ((index >= 0) & (index < size)).all()
     require(bool(ok), name, index, f"a vector of integers between 0 and {size - 1}")
-    return index
+    return np.asarray(index)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from cyclade._checks import non_negative, require, whole_number
+from cyclade._checks import non_negative, real_array, require, whole_number
 from cyclade.decomposition.base import Decomposition
 from cyclade.decomposition.blocks import MOST_PASSES, Array, Separable, norm
 from cyclade.linear.checks import check_flag
@@ -53,8 +53,7 @@ class CP(Decomposition):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit to the tensor X."""
-        X = np.asarray(X)
-        X = X if X.dtype == np.float32 else X.astype(np.float64)
+        X = X if getattr(X, "dtype", None) == np.float32 else real_array("X", X)
         require(3 <= X.ndim <= len(LETTERS) and X.size > 0, "X", X, "a tensor of 3 or more ways")
         require(bool(np.isfinite(X).all()), "X", X, "a tensor of finite numbers")
         check_flag("nonnegative", self.nonnegative)
@@ -112,7 +111,18 @@ class Alternating:
         head = np.tensordot(self.factors[0].T, self.X, 1)
         self.M = contracted(np.moveaxis(head, 0, -1), self.factors[1:], last - 1)
         self._minimise(last, self.M)
+        self._balance()
         self._contract()
+
+    def _balance(self) -> None:
+        """Minimise the squares over the scales of a component in its factors: all norms equal."""
+        norms = np.array([np.linalg.norm(A, axis=0) for A in self.factors])
+        norms[:, (norms == 0).any(axis=0)] = 1.0
+        scales = np.exp(np.log(norms).mean(axis=0)) / norms
+        for A, scale in zip(self.factors, scales.astype(self.X.dtype), strict=True):
+            A *= scale
+        self.grams = [A.T @ A for A in self.factors]
+        self.M /= scales[-1].astype(self.X.dtype)
 
     def _products(self, mode: int) -> Array:
         """M_n of a mode before the last."""

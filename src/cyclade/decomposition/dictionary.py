@@ -85,4 +85,4 @@ class DictionaryLearning(MatrixDecomposition):
             nonzero = rows[rows.any(axis=1)]
             V[: len(nonzero)] = nonzero
             V /= np.linalg.norm(V, axis=1, keepdims=True)
-        return V.astype(X.dtype)
+        return np.asarray(V, X.dtype)

@@ -1,4 +1,4 @@
-"""Compiled block minimisers: cycles on products, least squares on seen entries, atoms in a ball."""
+"""Compiled block minimisers: cycles on products, and least squares on the entries seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, inner
 from cyclade.linear.kernels.linalg import factor, substitute
+from cyclade.linear.numerics import ROOT
 
 STRIP = 256  # columns of Z that stay in the nearest cache with all their rows
 
@@ -17,7 +18,7 @@ def shrunk(v: float, l1: float, positive: bool) -> float:
     """The minimiser of ½(z − v)² + l1 |z|, over z ≥ 0 if `positive`."""
     if v > l1:
         return v - l1
-    return v + l1 if v < -l1 and not positive else 0.0 * v
+    return v + l1 if v < -l1 and not positive else v - v
 
 
 @compiled
@@ -62,33 +63,7 @@ def cycles(G: Any, C: Any, Z: Any, l1: float, positive: bool, passes: int) -> No
 
 
 @compiled
-def ball_cycles(G: Any, C: Any, Z: Any, passes: int) -> None:
-    """As `cycles` without l1, with each row of Z in the unit ball; a row with G_tt = 0 stays."""
-    k, n = Z.shape
-    g = np.empty(n, Z.dtype)
-    for _ in range(passes):
-        for t in range(k):
-            q, square = G[t, t], 0.0 * G[t, t]
-            if q <= 0.0:
-                continue
-            for i in range(n):
-                g[i] = C[t, i] / q
-            for s in range(k):
-                a, row = G[t, s] / q, Z[s]
-                if s != t:
-                    for i in range(n):
-                        g[i] -= a * row[i]
-            for i in range(n):
-                square += g[i] * g[i]
-            size = max(np.sqrt(square), 1.0 + 0.0 * square)
-            for i in range(n):
-                Z[t, i] = g[i] / size
-
-
-@compiled
-def seen_rows(
-    seen: Any, B: Any, A: Any, l1: float, l2: float, positive: bool, passes: int
-) -> None:
+def seen_rows(seen: Any, B: Any, A: Any, l1: float, l2: float, positive: bool, passes: int) -> None:
     """Minimise ½ Σ_e s_e (a_i·b_j − x_e)² + l1 Σ|A| + ½ l2 ‖A‖² over each row a_i of A (n, k).
 
     `seen` holds the entries e = (i, j) by rows: where rows start, j, s and x. Without l1 and signs
@@ -116,7 +91,10 @@ def seen_rows(
         for t in range(k):
             G[t, t] += l2
         H[:] = G
-        if l1 == 0.0 and not positive and factor(H):
+        regular = l1 == 0.0 and not positive and factor(H)
+        for t in range(k if regular else 0):
+            regular = regular and H[t, t] * H[t, t] > ROOT * G[t, t]
+        if regular:
             substitute(H, c, k)
             a[:] = c
             continue
@@ -134,7 +112,10 @@ def seen_rows(
 
 @compiled
 def seen_gradient(seen: Any, B: Any, A: Any, out: Any) -> tuple[float, float]:
-    """out_i = Σ_e s_e (a_i·b_j − x_e) b_j; returns ½ Σ_e s_e (a_i·b_j − x_e)² and Σ_i ‖Σ_e s_e x_e b_j‖²."""
+    """out_i = Σ_e s_e r_e b_j with r_e = a_i·b_j − x_e.
+
+    Returns ½ Σ_e s_e r_e² and Σ_i ‖Σ_e s_e x_e b_j‖².
+    """
     starts, columns, weights, values = seen
     k, loss, size = A.shape[1], 0.0, 0.0
     c = np.empty(k, A.dtype)

@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import Annotated, Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
@@ -73,7 +72,7 @@ class NMF(MatrixDecomposition):
         descent = self._descent(X, S, *self._start(X, S, k, W, H), w, h)
         self.reconstruction_err_ = float(np.sqrt(2.0 * self._fit(descent)))
         (W, self.components_), self.n_components_ = factors(descent), k
-        return W
+        return np.asarray(W)
 
     def transform(self, X: Any, weights: Any = None) -> Array:
         """W for rows of X, which may be new, given H."""
@@ -131,7 +130,7 @@ def given(name: str, Z: Any, shape: tuple[int, int], dtype: Any) -> Array:
     Z = np.asarray(Z, dtype) if Z is not None else np.empty(0)
     ok = Z.shape == shape and bool(np.isfinite(Z).all()) and bool((Z >= 0).all())
     require(ok, name, Z, f"an array of shape {shape} with finite numbers >= 0")
-    return Z
+    return np.asarray(Z)
 
 
 def nndsvd(X: Any, k: int, random: Any, fill: float) -> tuple[Array, Array]:
@@ -145,5 +144,6 @@ def nndsvd(X: Any, k: int, random: Any, fill: float) -> tuple[Array, Array]:
         scale = np.sqrt(s[t] * size) if size else 0.0
         W[:, t] = scale * u / (np.linalg.norm(u) or 1.0)
         H[t] = scale * v / (np.linalg.norm(v) or 1.0)
-    W[W == 0], H[H == 0] = fill, fill
+    for Z in (W, H):
+        Z[1e-6 * Z.max() >= Z] = fill  # signs of less are rounding
     return W, H
