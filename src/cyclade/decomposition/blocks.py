@@ -126,7 +126,7 @@ class Entries:
 
     def _minimise(self, seen: Any, fixed: Array, moving: Array, r: Separable) -> None:
         l1, l2 = moving.dtype.type(r.l1), moving.dtype.type(r.l2)
-        kernels.seen_rows(seen, fixed, moving, l1, l2, r.positive, MOST_PASSES)
+        kernels.seen_rows(seen, fixed, moving, l1, l2, r.positive)
 
     def measure(self) -> tuple[float, float]:
         """dist(0, ∂F), and the norm of the gradient's part that X enters."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, inner
-from cyclade.linear.kernels.linalg import factor, substitute
+from cyclade.linear.kernels.linalg import dot, factor, substitute, subtract
 from cyclade.linear.numerics import ROOT
 
 STRIP = 256  # columns of Z that stay in the nearest cache with all their rows
@@ -63,51 +63,68 @@ def cycles(G: Any, C: Any, Z: Any, l1: float, positive: bool, passes: int) -> No
 
 
 @compiled
-def seen_rows(seen: Any, B: Any, A: Any, l1: float, l2: float, positive: bool, passes: int) -> None:
+def seen_rows(seen: Any, B: Any, A: Any, l1: float, l2: float, positive: bool) -> None:
     """Minimise ½ Σ_e s_e (a_i·b_j − x_e)² + l1 Σ|A| + ½ l2 ‖A‖² over each row a_i of A (n, k).
 
     `seen` holds the entries e = (i, j) by rows: where rows start, j, s and x. Without l1 and signs
     a row is minimised over as a whole; else, and where its products are singular, over coordinate
-    after coordinate, `passes` times.
+    after coordinate, along the residuals r of its entries.
     """
     starts, columns, weights, values = seen
-    k = A.shape[1]
-    G, H, c = np.empty((k, k), A.dtype), np.empty((k, k), A.dtype), np.empty(k, A.dtype)
+    k, widest = A.shape[1], 1
     for i in range(A.shape[0]):
-        a = A[i]
-        G[:], c[:] = 0.0, 0.0
-        last = starts[i + 1] - 1
-        for e in range(starts[i], starts[i + 1], 4):  # so that G is read and written less often
-            e1, e2, e3 = min(e + 1, last), min(e + 2, last), min(e + 3, last)
-            b0, b1, b2, b3 = B[columns[e]], B[columns[e1]], B[columns[e2]], B[columns[e3]]
-            s0, s1 = weights[e], weights[e1] * (e < last)
-            s2, s3 = weights[e2] * (e + 1 < last), weights[e3] * (e + 2 < last)
+        widest = max(widest, starts[i + 1] - starts[i])
+    b, sb = np.empty((k, widest), A.dtype), np.empty((k, widest), A.dtype)
+    r, c = np.empty(widest, A.dtype), np.empty(k, A.dtype)
+    G, H = np.empty((k, k), A.dtype), np.empty((k, k), A.dtype)
+    for i in range(A.shape[0]):
+        a, first, m = A[i], starts[i], starts[i + 1] - starts[i]
+        if l1 == 0.0 and not positive:
+            normal_equations(seen, B, i, G, c)
             for t in range(k):
-                d0, d1, d2, d3 = s0 * b0[t], s1 * b1[t], s2 * b2[t], s3 * b3[t]
-                c[t] += d0 * values[e] + d1 * values[e1] + d2 * values[e2] + d3 * values[e3]
-                row = G[t]
-                for r in range(k):
-                    row[r] += d0 * b0[r] + d1 * b1[r] + d2 * b2[r] + d3 * b3[r]
+                G[t, t] += l2
+            H[:] = G
+            regular = factor(H)
+            for t in range(k if regular else 0):
+                regular = regular and H[t, t] * H[t, t] > ROOT * G[t, t]
+            if regular:
+                substitute(H, c, k)
+                a[:] = c
+                continue
+        for e in range(m):
+            row, s, left = B[columns[first + e]], weights[first + e], values[first + e]
+            for t in range(k):
+                b[t, e], sb[t, e] = row[t], s * row[t]
+                left -= a[t] * row[t]
+            r[e] = left
         for t in range(k):
-            G[t, t] += l2
-        H[:] = G
-        regular = l1 == 0.0 and not positive and factor(H)
-        for t in range(k if regular else 0):
-            regular = regular and H[t, t] * H[t, t] > ROOT * G[t, t]
-        if regular:
-            substitute(H, c, k)
-            a[:] = c
-            continue
-        for _ in range(passes):
-            for t in range(k):
-                g, row = c[t], G[t]
-                for r in range(k):
-                    if r != t:
-                        g -= row[r] * a[r]
-                if row[t] > 0.0:
-                    a[t] = shrunk(g, l1, positive) / row[t]
-                elif l1 > 0.0:
-                    a[t] = 0.0
+            new, q = a[t], dot(sb[t], b[t], m)
+            if q + l2 > 0.0:
+                new = shrunk(dot(sb[t], r, m) + q * a[t], l1, positive) / (q + l2)
+            elif l1 > 0.0:
+                new = 0.0 * l1
+            if new != a[t]:
+                subtract(r, b[t], new - a[t], m)
+                a[t] = new
+
+
+@inner
+def normal_equations(seen: Any, B: Any, i: int, G: Any, c: Any) -> None:
+    """G = Σ_e s_e b_j b_jᵀ and c = Σ_e s_e x_e b_j over the entries e = (i, j) of row i."""
+    starts, columns, weights, values = seen
+    G[:], c[:] = 0.0, 0.0
+    last = starts[i + 1] - 1
+    for e in range(starts[i], starts[i + 1], 4):  # so that G is read and written less often
+        e1, e2, e3 = min(e + 1, last), min(e + 2, last), min(e + 3, last)
+        b0, b1, b2, b3 = B[columns[e]], B[columns[e1]], B[columns[e2]], B[columns[e3]]
+        s0, s1 = weights[e], weights[e1] * (e < last)
+        s2, s3 = weights[e2] * (e + 1 < last), weights[e3] * (e + 2 < last)
+        for t in range(c.shape[0]):
+            d0, d1, d2, d3 = s0 * b0[t], s1 * b1[t], s2 * b2[t], s3 * b3[t]
+            c[t] += d0 * values[e] + d1 * values[e1] + d2 * values[e2] + d3 * values[e3]
+            row = G[t]
+            for r in range(c.shape[0]):
+                row[r] += d0 * b0[r] + d1 * b1[r] + d2 * b2[r] + d3 * b3[r]
 
 
 @compiled
