@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {  # what an example may import with each extra, beside cyclade and NumPy
     "core": set(),
-    "linear": {"cyclade.linear", "sklearn"},
+    "linear": {"cyclade.linear", "cyclade.decomposition", "sklearn", "scipy"},
     "dask": {"cyclade.linear", "sklearn", "dask"},
     "torch": {"torch", "cyclade.optim"},
     "experiments": {"torch", "cyclade.optim", "cyclade.experiments", "sklearn"},

@@ -1,12 +1,11 @@
 """Non-negative matrix factorisation: ½ ‖X − WH‖² over W, H ≥ 0."""
 
-from base import Cyclade, SufficientProgressCriterion, np
+from base import Cyclade, SufficientProgressCriterion, warnings
 
 
 class Solver(Cyclade):
-    """Cycles over components: each is minimised over exactly."""
+    """Cycles over columns of W and rows of H: each is minimised over exactly."""
 
-    requirements = ["pip::cyclade"]  # noqa: RUF012
     sampling_strategy = "iteration"
     stopping_criterion = SufficientProgressCriterion(patience=7, strategy="iteration")
 
@@ -15,15 +14,14 @@ class Solver(Cyclade):
         return factors_init is None, "starts from the shared factors"
 
     def set_objective(self, X, rank, factors_init):
-        """Columns of W, then rows of H."""
-        from cyclade.problems import NMF
+        """The table and where all solvers start."""
+        from cyclade.decomposition import NMF
 
-        self.problem = NMF(X, rank, blocks="components")
-        W, H = factors_init
-        self.x0 = np.r_[W.T.ravel(), H.ravel()]
+        self.model = NMF(rank, init="custom", tol=0.0)
+        self.X, self.start = X, factors_init
 
     def warm_up(self):
-        """Imports."""
+        """Compile kernels, or read them from their cache."""
         self.run(2)
 
     @staticmethod
@@ -33,11 +31,15 @@ class Solver(Cyclade):
 
     def run(self, cycles):
         """So many cycles from the given start."""
-        self.x = self.x0
+        W, H = self.start
         if cycles:
-            self.x = self.problem.minimize(self.x0, max_cycles=cycles, tol=None, returns="last").x
+            self.model.max_iter = cycles
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # no cycles suffice for a tolerance of zero
+                W = self.model.fit_transform(self.X, W=W, H=H)
+            H = self.model.components_
+        self.found = {"W": W, "H": H}
 
     def get_result(self):
         """The factors."""
-        W, H = self.problem.factors(self.x)
-        return {"W": W, "H": H}
+        return self.found
