@@ -22,6 +22,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "classes": "--only iris l1 10 --rounds 1 --limit 5",
     "distributed": "--ranks 1 --batch 64 --repeats 1",
     "distributed_tables": f"{TABLES} --losses squared",
+    "factorisation": "--repeats 1 --half tuned --only 40,",
     "figures": "--check",
     "frames": "--rows 3000 --rounds 1",
     "functions": "--seeds 1 --seconds 1 --only Poisson",

@@ -15,7 +15,7 @@ from cyclade.blocks import Blocks, Layout
 from cyclade.methods import as_method
 from cyclade.run.result import Result
 from cyclade.sampling.orders import Greedy
-from cyclade.steps import Eta, Rated, Steps
+from cyclade.steps import Eta, Rated
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
@@ -90,14 +90,11 @@ class Problem(abc.ABC):
             options.pop("L", None)
             if self.L is not None:
                 options["L"] = self.L
-            elif not joined and self._knows_local_L(start):
+            elif not joined and self.local_L(0, self.layout.point(start)) is not None:
                 eta = options.pop("eta", None) or (1.0 if method.deterministic else 0.3)
                 options["L"] = LocalCurvature(self.local_L, self.layout.m, eta)
         given = {"blocks": self.blocks, "reg": self.reg, "jac": self.jac, "n": self.n}
         return minimize(self.fun, start, **(given | options))
-
-    def _knows_local_L(self, x0: Any) -> bool:
-        return self.local_L(0, self.layout.point(x0)) is not None
 
     def _chosen(self, idx: Indices | None) -> Indices | None:
         """`idx`, or None where it is all n terms."""
@@ -157,10 +154,6 @@ class LocalCurvature(Rated):
         """Go on from these Λ_j."""
         super().recall(memory)
         self.Lambda = list(memory["Lambda"])
-
-
-def _is_steps(steps: LocalCurvature) -> Steps:
-    return steps  # LocalCurvature is a Steps; the type checker says so
 
 
 def positive_or_one(value: float) -> float:
