@@ -198,7 +198,9 @@ NOT_LISTED = {
 }
 
 
-@pytest.mark.parametrize("module", ["cyclade.optim", "cyclade.decomposition", "cyclade.theory", *NOT_LISTED])
+@pytest.mark.parametrize(
+    "module", ["cyclade.optim", "cyclade.decomposition", "cyclade.theory", *NOT_LISTED]
+)
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     listed, current = set(), ""
     for path in sorted((ROOT / "docs" / "api").glob("*.rst")):

@@ -7,7 +7,8 @@ separable with a prox. Start with `minimize`.
   its slow twin.
 - What a problem is made of: `blocks`, `oracles`, `regularisers`, `steps`; `problems` has examples.
 - What a run is: `run` and its result, `certificates`; `ranks` for several processes.
-- Applications: `linear` (with `tables` and `rows`), `decomposition`, `optim` (nets), `experiments` and `cli`.
+- Applications: `linear` (with `tables` and `rows`), `decomposition`, `optim` (nets), `experiments`
+  and `cli`.
 - Under all of it: `files`. Beside it: `theory`, the constants and bounds of the paper.
 
 `docs/design.md` has a picture of the rooms.

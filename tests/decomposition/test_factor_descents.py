@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from literal import (
+from literal_factors import (
     atoms,
     ball_distance,
     components,
