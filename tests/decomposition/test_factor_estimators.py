@@ -185,6 +185,15 @@ def test_completion_penalty_is_the_nuclear_norm_at_the_minimum():
     assert model.objective_ == pytest.approx(nuclear, rel=1e-6)
 
 
+def test_completion_starts_where_a_product_of_wrong_signs_is_far():
+    rows, cols = np.array([0, 0, 1, 1, 2, 3, 3]), np.array([0, 1, 0, 2, 1, 1, 2])
+    stars = np.array([5.0, 3.0, 4.0, 1.0, 4.0, 2.0, 1.0])
+    X = sparse.coo_matrix((stars, (rows, cols)), shape=(4, 3))
+    for seed in range(5):  # random signs end at -23.5 from some
+        model = MatrixCompletion(1, alpha=0.1, random_state=seed).fit(X)
+        assert 0 < model.predict([2], [0])[0] < 10
+
+
 def test_codes_are_lassos_on_atoms_of_length_at_most_one():
     model = DictionaryLearning(10, alpha=0.3, tol=1e-6, random_state=0, max_iter=5000)
     U = model.fit_transform(DIGITS)
@@ -279,7 +288,8 @@ REFUSED = {
     r"weights must be of the shape \(4, 3\)": lambda: NMF(1).fit(ONES, weights=[1.0, 2.0]),
     "weights must be finite numbers >= 0": lambda: NMF(1).fit(ONES, weights=-ONES),
     "weights must be an array of real numbers": lambda: NMF(1).fit(ONES, weights="all"),
-    "weights must be positive for an entry": lambda: NMF(1).fit(ONES, weights=0 * ONES),
+    "X must have an entry that .* weights > 0": lambda: NMF(1).fit(ONES, weights=0 * ONES),
+    "X must have an entry that is not missing": lambda: MatrixCompletion(1).fit(np.nan * ONES),
     "rank must be an integer between 1 and 3, got 4": lambda: MatrixCompletion(4).fit(ONES),
     "alpha must be a finite number >= 0": lambda: MatrixCompletion(1, alpha=-1).fit(ONES),
     "rows must be a vector of integers between 0 and 3": lambda: (

@@ -125,7 +125,8 @@ class MatrixDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Dec
                 "finite numbers >= 0")  # fmt: skip
         S.sum_duplicates()
         S.eliminate_zeros()
-        require(S.nnz > 0, "weights", weights, "positive for an entry of X that is not missing")
+        if S.nnz == 0:
+            raise ValueError("X must have an entry that is not missing, with weights > 0")
         if S.nnz == X.shape[0] * X.shape[1] and (S.data == 1.0).all():
             return X, None
         return X, S

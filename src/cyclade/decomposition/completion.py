@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from cyclade._checks import non_negative, require, whole_number
@@ -69,10 +70,7 @@ class MatrixCompletion(MatrixDecomposition):
         """Fit as `fit` does, and return U."""
         X, S, r = self._entries(X, weights, reset=True)
         k = whole_number("rank", self.rank, 1, min(X.shape))
-        random = check_random_state(self.random_state)
-        scale = (S.multiply(X.power(2)).sum() / S.sum() / k) ** 0.25
-        U, V = (scale * random.standard_normal((size, k)).astype(X.dtype) for size in X.shape)
-        descent = self._descent(X, S, U, V.T, r, r)
+        descent = self._descent(X, S, *self._start(X, S, k), r, r)
         self._fit(descent)
         self.row_factors_, self.components_ = factors(descent)
         return self.row_factors_
@@ -97,6 +95,15 @@ class MatrixCompletion(MatrixDecomposition):
     @property
     def _n_features(self) -> int:
         return int(self.components_.shape[1])
+
+    def _start(self, X: Any, S: Any, k: int) -> tuple[Array, Array]:
+        """Singular vectors of what is seen, scaled up for what is not, and a little noise."""
+        random = check_random_state(self.random_state)
+        U, s, V = randomized_svd(S.multiply(X).tocsr(), k, random_state=random)
+        s = np.sqrt(s * (X.shape[0] * X.shape[1] / S.sum()))
+        noise = 0.01 * s.max() / np.sqrt(max(X.shape))
+        U, V = (Z + noise * random.standard_normal(Z.shape) for Z in (U * s, (V.T * s).T))
+        return U.astype(X.dtype), V.astype(X.dtype)
 
     def _entries(self, X: Any, weights: Any, reset: bool) -> tuple[Any, Any, Separable]:
         r = Separable(l2=non_negative("alpha", self.alpha))
