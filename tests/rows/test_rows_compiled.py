@@ -38,7 +38,7 @@ def test_rows_are_drawn_without_replacement_and_uniformly() -> None:
     rng, places, counts = np.random.default_rng(0), np.arange(12), np.zeros(12)
     for _ in range(6000):
         out = np.empty(5, np.int64)
-        kernels.distinct(rng.random(5), places, out)
+        kernels.distinct(rng, places, out)
         assert len(set(out.tolist())) == 5
         counts[out] += 1
     np.testing.assert_array_equal(places, np.arange(12))
@@ -111,7 +111,7 @@ def test_columns_that_stay_zero_are_left_alone(monkeypatch, penalty, method) -> 
     init = compiled._Cycles.__init__
     monkeypatch.setattr(
         compiled._Cycles, "__init__",
-        lambda self, *args: (init(self, *args), made.append(self.sparse_moves))[0],
+        lambda self, *args: (init(self, *args), made.append(self.blocks.sparse_moves))[0],
     )  # fmt: skip
     options = {"tol": 0.0, "epochs": 6.0, "method": method, "every": 1.7, "b_small": 12}
     literal, fit = literal_and_compiled(monkeypatch, X, y, "logistic", penalty, **options)

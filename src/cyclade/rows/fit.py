@@ -200,7 +200,14 @@ def solve_rows(
     kind = certifier.kind
     told = None if callback is None else _at_evaluations(callback, carried, kind)
     runner = Runner(setup, carried, Limits(max_samples=epochs * n), EverySamples(every * n), told)
-    setup.iterate = compiled_cycles(model, oracle, setup, runner.due)
+
+    def due() -> float:
+        """The component gradients at which F is looked at next."""
+        first, last = (carried.history["samples"][i] for i in (0, -1))
+        rounds = math.floor((last - first) / n / every * (1 + 1e-12)) + 1
+        return min(first + rounds * n * every, epochs * n) * (1 - 1e-12)
+
+    setup.iterate = compiled_cycles(model, oracle, setup, due)
     ending = runner.run()
     if ending.interrupted:
         raise KeyboardInterrupt

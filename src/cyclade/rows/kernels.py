@@ -5,11 +5,13 @@ to move both. What is drawn comes from outside, so a compiled run draws as the l
 
 Columns lie block after block; the intercept is coordinate p, a column of ones, and moves with the
 last block. X is a table, or the entries of a CSR matrix with the bounds of every block in a row.
+The rows of a batch lie far apart: their first and last entries are read before they are needed, so
+that the processor waits for many of them at once.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -128,6 +130,22 @@ def add(X: Any, idx: Any, i: int, lo: int, hi: int, r: float, d: Any) -> None:
 
 
 @compiled
+def read_ahead(X: Any, idx: Any, ends: Any, S: Any, cut: Any) -> float:
+    """Copy the bounds of the rows S to cut, and read where these rows begin and end."""
+    total = 0.0
+    if X.ndim == 2:
+        for i in S:
+            total += X[i, 0]
+    elif X.shape[0] > 0:
+        for a in range(S.shape[0]):
+            cut[a] = ends[S[a]]
+        for a in range(S.shape[0]):
+            first, last = cut[a, 0], max(cut[a, cut.shape[1] - 1] - 1, 0)
+            total += X[first] + X[last] + idx[first] + idx[last]
+    return total
+
+
+@compiled
 def bounds(indptr: Any, idx: Any, starts: Any, ends: Any) -> None:
     """ends_ij: where block j begins among the entries of row i, which are sorted by column."""
     m = starts.shape[0] - 1
@@ -155,12 +173,58 @@ def moments(X: Any, idx: Any, indptr: Any, w: Any, out: Any) -> None:
             out[3, c] += w[i] * square * square
 
 
+class Table(NamedTuple):
+    """The data: entries of X with their columns and the bounds of blocks, and what rows have."""
+
+    X: Any  # (n, p), or (entries,) of a CSR matrix
+    idx: Any  # columns of the entries, unsigned: an index that may be negative takes twice as long
+    ends: Any  # (n, m + 1): where the blocks of a row begin among the entries
+    y: Any
+    weight: Any
+    offset: Any  # empty: none
+
+
+class Blocks(NamedTuple):
+    """What moves when: block j has the columns starts[j], …, starts[j + 1] − 1."""
+
+    cols: Any  # by which the penalty knows a column
+    starts: Any
+    turns: Any
+    shares: Any  # of a block in a component gradient
+    intercept: bool  # whether column p moves with the last block
+    sparse_moves: bool  # whether columns at zero may be left alone
+
+
+class Draws(NamedTuple):
+    """Samples of cycles k, k + 1, … until so many gradients are counted: see `cycles`."""
+
+    b: int
+    b_small: int
+    p: float
+    early: tuple[int, int]  # cycles (from 1) that refresh for sure; 0 is none
+    per_cycle: int
+    k: int
+    gradients: float
+    until: float
+
+
+class Search(NamedTuple):
+    """How β_j is searched: the constants of `cyclade.steps.searched`."""
+
+    large: float  # samples of so many rows are not looked at
+    shrink: float
+    slack: float
+    rounded: float
+    least: float
+    most: int
+
+
 @compiled
-def distinct(u: Any, places: Any, out: Any) -> None:
-    """len(u) distinct numbers below n, from uniform u; `places` is 0, …, n − 1 before and after."""
-    n, b = places.shape[0], u.shape[0]
+def distinct(rng: Any, places: Any, out: Any) -> None:
+    """Distinct numbers below n, uniformly; `places` is 0, …, n − 1 before and after."""
+    n, b = places.shape[0], out.shape[0]
     for i in range(b):
-        k = i + int(u[i] * (n - i))
+        k = i + int(rng.random() * (n - i))
         out[i], places[k] = places[k], places[i]
         places[i] = out[i]
     for i in range(b):
@@ -170,80 +234,87 @@ def distinct(u: Any, places: Any, out: Any) -> None:
 
 @compiled
 def cycles(
-    table: Any, loss: Any, penalty: Any, cols: Any, starts: Any, turns: Any, per_draw: int,
-    free_last: bool, shares: Any, point: Any, before: Any, metric: Any, beta: Any, top: Any,
-    rule: Any, draws: Any, everyone: Any, rooms: Any,
-) -> float:  # fmt: skip
-    """Algorithm 2, lines 4 to 8, for each of the draws; returns the terms that searches looked at.
+    table: Any, loss: Any, penalty: Any, blocks: Any, point: Any, steps: Any, search: Any,
+    draws: Any, rng: Any, rooms: Any,
+) -> tuple[int, float, float]:  # fmt: skip
+    """Algorithm 2, lines 4 to 8, cycle after cycle.
 
-    `before` becomes x at the beginning of the last cycle. With `sparse_moves` (sparse X, convex
+    Returns the cycles made, the component gradients so far, and the terms that searches looked at.
+
+    `point` is x, the lagged point, g, and what becomes x at the beginning of the last cycle. `steps`
+    are D, β_j, the largest β_j so far, and η of each cycle. With `sparse_moves` (sparse X, convex
     r), coordinates that are zero, stayed so, and are in no row of the batch are left alone: whether
     zero is where the prox leads depends on g alone, not on the step.
     """
-    X, idx, ends, y_all, w_all, shift_all = table
-    x, xl, g = point
-    large, shrink, slack, rounded, least, most, sparse_moves = rule
-    sizes, refreshes, etas, samples = draws
-    n, p, m = y_all.shape[0], x.shape[0] - 1, starts.shape[0] - 1
-    dense = X.ndim == 2
+    X, idx, ends = table.X, table.idx, table.ends
+    cols, starts, turns, shares = blocks.cols, blocks.starts, blocks.turns, blocks.shares
+    x, xl, g, before = point
+    metric, beta, top, rates = steps
+    places, taken, cut_room, room = rooms
+    n, p, m = places.shape[0], x.shape[0] - 1, starts.shape[0] - 1
+    dense, per_draw = X.ndim == 2, m // draws.per_cycle
     d, du, dl = np.zeros(p + 1), np.zeros(p + 1), np.zeros(p + 1)
-    used, visit, tried = 0, 0, 0.0
-    listed, inside = np.empty(p, np.int64), np.zeros(p, np.bool_)  # by block, from starts[j] on
-    count, known = np.zeros(m, np.int64), np.zeros(m, np.bool_)
-    for draw in range(sizes.shape[0]):
-        b, refresh, eta = sizes[draw], refreshes[draw], etas[draw]
-        if visit % m == 0 and (sizes.shape[0] - draw) * per_draw <= m:
-            before[:] = x
-        if b == n:
-            S = everyone[:n]
-            for a in range(n):
-                S[a] = a
-        else:
-            S = samples[used : used + b]
-            used += b
-        z, zl, y, w, rz = rooms[0, :b], rooms[1, :b], rooms[2, :b], rooms[3, :b], rooms[4, :b]
-        rl, new, along, there = rooms[5, :b], rooms[6, :b], rooms[7, :b], rooms[8, :b]
-        e, room = rooms[9, :b], rooms[10, :b]
-        for a in range(b):
-            i = S[a]
-            lo, hi = (0, p) if dense else (ends[i, 0], ends[i, m])
-            shift = shift_all[i] if shift_all.shape[0] > 0 else 0.0
-            y[a], w[a] = y_all[i], w_all[i] * (n / b)
-            if refresh:
-                z[a] = dot(X, idx, i, lo, hi, x) + x[p] + shift
-            else:
-                s, q = dots(X, idx, i, lo, hi, x, xl)
-                z[a], zl[a] = s + x[p] + shift, q + xl[p] + shift
-        slopes(loss, y, z, w, rz, e, room)
-        looks = b < large
-        for turn in range(per_draw):
-            j, more = turns[visit % m], turn < per_draw - 1
-            visit += 1
-            first, last = starts[j], starts[j + 1]
-            free = free_last and j == m - 1  # the intercept moves with this block
-            if not refresh:
-                slopes(loss, y, zl, w, rl, e, room)
-            lean = sparse_moves and known[j] and not refresh
-            if lean:  # those that may move, and those that the batch touches
+    listed, inside = np.arange(p), np.zeros(p, np.bool_)  # by block, from starts[j] on
+    count, known = starts[1:] - starts[:-1], np.zeros(m, np.bool_)
+    gradients, tried, touched, made = draws.gradients, 0.0, 0.0, 0
+    while made == 0 or gradients < draws.until:
+        before[:] = x
+        eta, cycle = rates[made], draws.k + made + 1
+        for visit in range(m):
+            j = turns[visit]
+            if visit % per_draw == 0:  # a sample, and z and φ' on it
+                refresh = draws.p == 1.0 or rng.random() < draws.p
+                refresh = refresh or cycle == draws.early[0] or cycle == draws.early[1]
+                b = draws.b if refresh else draws.b_small
+                z, zl, rz, rl = room[0, :b], room[1, :b], room[2, :b], room[3, :b]
+                new, along, there = room[4, :b], room[5, :b], room[6, :b]
+                e, more_room = room[7, :b], room[8, :b]
+                S, y, w, cut = places[:b], table.y[:b], table.weight[:b], ends
+                if b < n:
+                    S, y, w, cut = taken[:b], room[9, :b], room[10, :b], cut_room
+                    distinct(rng, places, S)
+                    for a in range(b):
+                        y[a], w[a] = table.y[S[a]], table.weight[S[a]] * (n / b)
+                    touched += read_ahead(X, idx, ends, S, cut)
                 for a in range(b):
-                    for k in range(ends[S[a], j], ends[S[a], j + 1]):
+                    i = S[a]
+                    lo, hi = (0, p) if dense else (cut[a, 0], cut[a, m])
+                    shift = table.offset[i] if table.offset.shape[0] > 0 else 0.0
+                    if refresh:
+                        z[a] = dot(X, idx, i, lo, hi, x) + x[p] + shift
+                    else:
+                        s, q = dots(X, idx, i, lo, hi, x, xl)
+                        z[a], zl[a] = s + x[p] + shift, q + xl[p] + shift
+                slopes(loss, y, z, w, rz, e, more_room)
+                share = 1.0 if draws.per_cycle == 1 else shares[j]
+                gradients += b * share * (1.0 if refresh else 2.0)
+            more, looks = visit % per_draw < per_draw - 1, b < search.large
+            first, last = starts[j], starts[j + 1]
+            free = blocks.intercept and j == m - 1  # the intercept moves with this block
+            if not refresh:
+                slopes(loss, y, zl, w, rl, e, more_room)
+            if blocks.sparse_moves and known[j] and not refresh:
+                for a in range(b):  # those that may move, and those that the batch touches
+                    for k in range(cut[a, j], cut[a, j + 1]):
                         if not inside[idx[k]]:
                             inside[idx[k]] = True
                             listed[first + count[j]] = idx[k]
                             count[j] += 1
-            width = count[j] if lean else last - first
-            for q in range(width):
-                d[listed[first + q] if lean else first + q] = 0.0
+            elif blocks.sparse_moves:
+                count[j] = last - first
+                for c in range(first, last):
+                    listed[c] = c
+            own = listed[first : first + count[j]]
+            for c in own:
+                d[c] = 0.0
             total = 0.0
             for a in range(b):
                 r = rz[a] if refresh else rz[a] - rl[a]
                 if r != 0.0:
-                    i = S[a]
-                    lo, hi = (first, last) if dense else (ends[i, j], ends[i, j + 1])
-                    add(X, idx, i, lo, hi, r, d)
+                    lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
+                    add(X, idx, S[a], lo, hi, r, d)
                     total += r
-            for q in range(width):
-                c = listed[first + q] if lean else first + q
+            for c in own:
                 g[c] = d[c] if refresh else g[c] + d[c]
                 dl[c] = x[c] - xl[c]
             if free:
@@ -253,8 +324,7 @@ def cycles(
             trials = 0
             while True:
                 length, step = 0.0, eta / beta[j]
-                for q in range(width):
-                    c = listed[first + q] if lean else first + q
+                for c in own:
                     t = step / metric[c]
                     du[c] = prox(penalty, x[c] - t * g[c], t, cols[c]) - x[c]
                     length += metric[c] * du[c] * du[c]
@@ -264,20 +334,19 @@ def cycles(
                 moves = not length <= 0.0  # or is not finite
                 if follows or (moves and (more or looks)):
                     for a in range(b):
-                        i = S[a]
-                        lo, hi = (first, last) if dense else (ends[i, j], ends[i, j + 1])
+                        lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
                         if follows:
-                            s, s_lag = dots(X, idx, i, lo, hi, du, dl)
+                            s, s_lag = dots(X, idx, S[a], lo, hi, du, dl)
                             zl[a] += s_lag + (dl[p] if free else 0.0)
                         else:
-                            s = dot(X, idx, i, lo, hi, du)
+                            s = dot(X, idx, S[a], lo, hi, du)
                         along[a] = s + (du[p] if free else 0.0)
                     follows = False
                 if not moves or not (more or looks):
                     break
                 for a in range(b):
                     there[a] = z[a] + along[a]
-                slopes(loss, y, there, w, new, e, room)
+                slopes(loss, y, there, w, new, e, more_room)
                 if not looks:
                     break
                 tried += b * shares[j]
@@ -285,29 +354,28 @@ def cycles(
                 for a in range(b):
                     bend += (new[a] - rz[a]) * along[a]
                     size += abs(rz[a] * along[a])
-                if abs(bend) <= rounded * size:
+                if abs(bend) <= search.rounded * size:
                     break
                 bend /= length
                 trials += 1
-                if bend <= slack * beta[j]:
+                if bend <= search.slack * beta[j]:
                     top[0] = max(top[0], beta[j])
-                    beta[j] = max(max(shrink * beta[j], bend), least * top[0])
+                    beta[j] = max(max(search.shrink * beta[j], bend), search.least * top[0])
                     break
                 most_now = 16.0 * beta[j]
                 beta[j] = most_now if np.isnan(bend) else min(max(2.0 * beta[j], bend), most_now)
-                if trials == most:
+                if trials == search.most:
                     break
-            for q in range(width):
-                c = listed[first + q] if lean else first + q
+            for c in own:
                 xl[c] = x[c]
                 x[c] += du[c]
-            if sparse_moves:  # a zero that stayed with its gradient stays until that changes
+            if blocks.sparse_moves:  # a zero that stayed stays until its gradient changes
                 kept = 0
-                for q in range(width):
-                    c = listed[first + q] if lean else first + q
+                for q in range(own.shape[0]):
+                    c = own[q]
                     inside[c] = x[c] != 0.0 or xl[c] != 0.0
                     if inside[c]:
-                        listed[first + kept] = c
+                        own[kept] = c
                         kept += 1
                     else:
                         d[c], du[c], dl[c] = 0.0, 0.0, 0.0
@@ -318,4 +386,6 @@ def cycles(
             if moves and more:
                 for a in range(b):
                     z[a], rz[a] = there[a], new[a]
-    return tried
+        made += 1
+    room[0, 0] = touched  # so that the reads ahead are not dropped
+    return made, gradients, tried

@@ -243,7 +243,7 @@ class FewRows(FiniteSum):
         if size == self.n:
             return ALL
         out = np.empty(size, np.int64)
-        distinct(rng.random(size), self._places, out)
+        distinct(rng, self._places, out)
         return out
 
 
@@ -253,6 +253,7 @@ class EarlyRefresh(Page):
     def __init__(self, page: Page, draws: int, done: int = 0) -> None:
         super().__init__(page.source, page.b, page.b_small, page.p)
         self.draws, self.drawn = draws, done * draws  # draws in a cycle, and so far
+        self.early = TUNING.early_refreshes
 
     def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
         """The coin, or a large sample early on."""

@@ -31,7 +31,7 @@ class Tuning:
     saga's epochs and seconds, on the same lines: 1 (PAGE) 1.17 and 0.59, 2: 0.91 and 0.51, 3: 0.90
     and 0.62, 4 (with 3√b): 0.80 and 0.57."""
 
-    early_refreshes: tuple[int, ...] = (8, 64)
+    early_refreshes: tuple[int, int] = (8, 64)
     """Cycles (from 1) that take a large sample whatever the coin says. The first cycles move far,
     and what they add to the error of the recursive gradient stays until the next refresh, which
     chance brings about √n cycles later. Costs two large batches. Without them VRO-CCD needs 1.3 to
