@@ -5,7 +5,8 @@ to move both. What is drawn comes from outside, so a compiled run draws as the l
 
 Columns lie block after block; the intercept is coordinate p, a column of ones, and moves with the
 last block. X is a table, or the entries of a CSR matrix with the bounds of every block in a row.
-The rows of a batch lie far apart: their first and last entries are read before they are needed, so
+Rows and vectors are cut to size before a loop: of what might be a negative index the compiler makes
+no vectors. The rows of a batch lie far apart: their first and last entries are read before they are needed, so
 that the processor waits for many of them at once.
 """
 
@@ -95,9 +96,10 @@ def dots(X: Any, idx: Any, i: int, lo: int, hi: int, x: Any, v: Any) -> tuple[fl
     """Row i times x, and times v, over its entries (or columns) from lo to hi."""
     s, q = 0.0, 0.0
     if X.ndim == 2:
-        for c in range(lo, hi):
-            s += X[i, c] * x[c]
-            q += X[i, c] * v[c]
+        row, x, v = X[i, lo:hi], x[lo:hi], v[lo:hi]
+        for c in range(row.shape[0]):
+            s += row[c] * x[c]
+            q += row[c] * v[c]
     else:
         for k in range(lo, hi):
             s += X[k] * x[idx[k]]
@@ -110,8 +112,9 @@ def dot(X: Any, idx: Any, i: int, lo: int, hi: int, x: Any) -> float:
     """Row i times x over its entries (or columns) from lo to hi."""
     s = 0.0
     if X.ndim == 2:
-        for c in range(lo, hi):
-            s += X[i, c] * x[c]
+        row, x = X[i, lo:hi], x[lo:hi]
+        for c in range(row.shape[0]):
+            s += row[c] * x[c]
     else:
         for k in range(lo, hi):
             s += X[k] * x[idx[k]]
@@ -122,8 +125,9 @@ def dot(X: Any, idx: Any, i: int, lo: int, hi: int, x: Any) -> float:
 def add(X: Any, idx: Any, i: int, lo: int, hi: int, r: float, d: Any) -> None:
     """d += r times row i over its entries (or columns) from lo to hi."""
     if X.ndim == 2:
-        for c in range(lo, hi):
-            d[c] += r * X[i, c]
+        row, d = X[i, lo:hi], d[lo:hi]
+        for c in range(row.shape[0]):
+            d[c] += r * row[c]
     else:
         for k in range(lo, hi):
             d[idx[k]] += r * X[k]
@@ -161,16 +165,17 @@ def bounds(indptr: Any, idx: Any, starts: Any, ends: Any) -> None:
 @compiled
 def moments(X: Any, idx: Any, indptr: Any, w: Any, out: Any) -> None:
     """Σ_i w_i a_ik^q of every column k for q = 0 (where a_ik ≠ 0), 1, 2 and 4, added to out."""
+    some, first, second, fourth = out[0], out[1], out[2], out[3]
     for i in range(w.shape[0]):
-        dense = X.ndim == 2
-        for k in range(0 if dense else indptr[i], X.shape[1] if dense else indptr[i + 1]):
-            c = k if dense else idx[k]
-            entry = float(X[i, k]) if X.ndim == 2 else float(X[k])
+        row = X[i] if X.ndim == 2 else X[indptr[i] : indptr[i + 1]]
+        for k in range(row.shape[0]):
+            c = k if X.ndim == 2 else idx[indptr[i] + k]
+            entry = float(row[k])
             square = entry * entry
-            out[0, c] += w[i] if entry != 0.0 else 0.0
-            out[1, c] += w[i] * entry
-            out[2, c] += w[i] * square
-            out[3, c] += w[i] * square * square
+            some[c] += w[i] if entry != 0.0 else 0.0
+            first[c] += w[i] * entry
+            second[c] += w[i] * square
+            fourth[c] += w[i] * square * square
 
 
 class Table(NamedTuple):

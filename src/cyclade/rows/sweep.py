@@ -117,7 +117,9 @@ class Rows:
 
     def predict(self, coef: Array, intercept: Array | None) -> Array:
         """z = X_S x + c + offset, freshly computed."""
-        z = np.asarray(self.X @ coef)
+        z = np.zeros((self.n, *coef.shape[1:]), np.result_type(self.X.dtype, coef.dtype))
+        if coef.any():
+            z = np.asarray(self.X @ coef)
         if intercept is not None:
             z = z + intercept
         return z if self.offset is None else z + self.offset
