@@ -16,7 +16,6 @@ from cyclade.rows import kernels
 from cyclade.rows.steps import RowSearch, RowSteps
 from cyclade.run.runner import Setup
 from cyclade.sampling.orders import Backward, Forward
-from cyclade.steps.searched import LEAST, MOST_TRIALS, ROUNDED, SHRINK, SLACK
 
 
 def compiled_cycles(
@@ -47,7 +46,7 @@ class _Cycles:
     ) -> None:
         self.setup, self.until, self.loss, self.penalty = setup, until, loss, setup.reg.bound
         features, n, X, sampler = model.features, int(oracle.n), oracle.X, setup.sampler
-        sets, p = features.sets(), features.p
+        self.searches, sets, p = type(setup.steps) is RowSearch, features.sets(), features.p
         m, self.order = len(sets), np.concatenate(sets)
         cols = self.order[self.order < p]
         self.places = np.append(np.arange(p), -1)[: len(self.order)]  # of the order, in the kernel
@@ -65,8 +64,9 @@ class _Cycles:
         )  # fmt: skip
         early = getattr(sampler, "early", (0, 0))
         self.draws = kernels.Draws(
-            b, small, getattr(sampler, "p", 1.0), early, model.draws, 0, 0.0, 0.0
-        )
+            b, small, getattr(sampler, "p", 1.0), early, model.draws, 0, 0.0, 0.0,
+            getattr(setup.steps, "large", 0.0) if self.searches else 0.0,
+        )  # fmt: skip
         ends = np.empty((max(b, small), m + 1), self.table.ends.dtype)
         self.rooms = np.arange(n), np.empty(max(b, small), np.int64), ends, np.empty((11, b))
 
@@ -82,39 +82,30 @@ class _Cycles:
             for k in range(most):
                 steps.begin(state.k + k)
                 rates[k] = steps.rate
-            search = type(steps) is RowSearch
-            metric = np.ones(self.table_width)
+            metric = np.ones(len(self.blocks.cols) + 1)
             metric[self.places] = np.concatenate(steps.D)
-            beta = np.array(steps.beta) if search else np.full(len(steps.D), steps.beta)
-            top = np.array([steps.top if search else 0.0])
-            rule = kernels.Search(
-                steps.large if search else 0.0, SHRINK, SLACK, ROUNDED, LEAST, MOST_TRIALS
-            )
+            beta = np.array(steps.beta) if self.searches else np.full(len(steps.D), steps.beta)
+            top = np.array([steps.top if self.searches else 0.0])
             point = self._packed(state)
             made, counts.gradients, tried = kernels.cycles(
                 self.table, self.loss, self.penalty.parameters, self.blocks, point,
-                (metric, beta, top, rates), rule,
+                (metric, beta, top, rates),
                 draws._replace(k=state.k, gradients=counts.gradients, until=until),
                 state.sample_rng, self.rooms,
             )  # fmt: skip
             counts.hvps += tried
             steps.rate = rates[made - 1]
-            if search:
+            if self.searches:
                 steps.beta, steps.top = beta.tolist(), float(top[0])
             self._unpack(state, point)
             state.k += made
             yield state
 
-    @property
-    def table_width(self) -> int:
-        """Columns, and that of ones."""
-        return len(self.blocks.cols) + 1
-
     def _packed(self, state: State) -> tuple[Array, Array, Array, Array]:
         """x, the lagged point, g, and room for another; the last entry is the intercept's."""
         recursive = not isinstance(state.lag, NoEstimate)
         x = state.x.view()[self.order]
-        found = np.zeros((4, self.table_width))
+        found = np.zeros((4, len(self.blocks.cols) + 1))
         found[0, self.places] = x
         found[1, self.places] = state.lag.point.view()[self.order] if recursive else x
         if recursive:

@@ -21,6 +21,7 @@ from cyclade.linear import losses
 from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.shipped import prox
 from cyclade.linear.kernels.smooth_losses import exponentials
+from cyclade.steps.searched import LEAST, MOST_TRIALS, ROUNDED, SHRINK, SLACK
 
 SQUARED, HUBER, QUANTILE, HINGE, LOGISTIC, POISSON, GAMMA, CAUCHY, WELSCH, GEMAN, TUKEY = range(11)
 LOOSE = {"reassoc", "contract", "nsz"}  # sums in any order; what calls others must not have it
@@ -211,17 +212,7 @@ class Draws(NamedTuple):
     k: int
     gradients: float
     until: float
-
-
-class Search(NamedTuple):
-    """How β_j is searched: the constants of `cyclade.steps.searched`."""
-
-    large: float  # samples of so many rows are not looked at
-    shrink: float
-    slack: float
-    rounded: float
-    least: float
-    most: int
+    large: float  # steps are not searched on samples of so many rows
 
 
 @compiled
@@ -239,8 +230,8 @@ def distinct(rng: Any, places: Any, out: Any) -> None:
 
 @compiled
 def cycles(
-    table: Any, loss: Any, penalty: Any, blocks: Any, point: Any, steps: Any, search: Any,
-    draws: Any, rng: Any, rooms: Any,
+    table: Any, loss: Any, penalty: Any, blocks: Any, point: Any, steps: Any, draws: Any, rng: Any,
+    rooms: Any,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Algorithm 2, lines 4 to 8, cycle after cycle.
 
@@ -293,7 +284,7 @@ def cycles(
                 slopes(loss, y, z, w, rz, e, more_room)
                 share = 1.0 if draws.per_cycle == 1 else shares[j]
                 gradients += b * share * (1.0 if refresh else 2.0)
-            more, looks = visit % per_draw < per_draw - 1, b < search.large
+            more, looks = visit % per_draw < per_draw - 1, b < draws.large
             first, last = starts[j], starts[j + 1]
             free = blocks.intercept and j == m - 1  # the intercept moves with this block
             if not refresh:
@@ -359,17 +350,17 @@ def cycles(
                 for a in range(b):
                     bend += (new[a] - rz[a]) * along[a]
                     size += abs(rz[a] * along[a])
-                if abs(bend) <= search.rounded * size:
+                if abs(bend) <= ROUNDED * size:
                     break
                 bend /= length
                 trials += 1
-                if bend <= search.slack * beta[j]:
+                if bend <= SLACK * beta[j]:
                     top[0] = max(top[0], beta[j])
-                    beta[j] = max(max(search.shrink * beta[j], bend), search.least * top[0])
+                    beta[j] = max(max(SHRINK * beta[j], bend), LEAST * top[0])
                     break
                 most_now = 16.0 * beta[j]
                 beta[j] = most_now if np.isnan(bend) else min(max(2.0 * beta[j], bend), most_now)
-                if trials == search.most:
+                if trials == MOST_TRIALS:
                     break
             for c in own:
                 xl[c] = x[c]

@@ -277,16 +277,20 @@ class Queue:
     def __init__(self, recursive: bool, b: int, b_small: int, p: float, draws: int) -> None:
         self.recursive, self.draws = recursive, draws
         self.b, self.b_small, self.p = b, b_small, p if recursive else 1.0
-        self.chunks: list[tuple[Any, ...]] = []
-        self.rows = 0
-        self.coins: list[bool] = []
-        self.tossed = 0
+        self.waiting: tuple[Any, ...] | None = None  # X, y, weights, offset; used from `at` on
+        self.at, self.tossed, self.coins = 0, 0, list[bool]()
+
+    @property
+    def rows(self) -> int:
+        """Rows that wait."""
+        return 0 if self.waiting is None else len(self.waiting[1]) - self.at
 
     def add(self, *chunk: Any) -> None:
         """Rows (X, y, weights, offset) join the queue."""
-        if chunk[0].shape[0]:
-            self.chunks.append(chunk)
-            self.rows += chunk[0].shape[0]
+        if self.rows and self.waiting is not None:
+            pairs = zip(self.waiting, chunk, strict=True)
+            chunk = tuple(_joined(old[self.at :], new) for old, new in pairs)
+        self.waiting, self.at = chunk, 0
 
     def ready(self, rng: np.random.Generator) -> bool:
         """Whether the rows of a cycle are there."""
@@ -310,29 +314,20 @@ class Queue:
 
     def first(self) -> StreamBatch:
         """The next b rows, which stay in the queue."""
-        kept, rows = list(self.chunks), self.rows
         batch = self._take(self.b)
-        self.chunks, self.rows = kept, rows
+        self.at -= self.b
         return batch
 
     def _take(self, size: int) -> StreamBatch:
-        parts, missing = [], size
-        while missing:
-            chunk = self.chunks.pop(0)
-            if chunk[0].shape[0] > missing:
-                self.chunks.insert(0, tuple(part[missing:] for part in chunk))
-                chunk = tuple(part[:missing] for part in chunk)
-            parts.append(chunk)
-            missing -= chunk[0].shape[0]
-        self.rows -= size
-        return StreamBatch(tuple(_joined(column) for column in zip(*parts, strict=True)), size)
+        assert self.waiting is not None
+        rows = slice(self.at, self.at + size)
+        self.at += size
+        return StreamBatch(tuple(part[rows] for part in self.waiting), size)
 
 
-def _joined(parts: tuple[Any, ...]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
+def _joined(old: Any, new: Any) -> Any:
+    if isinstance(old, np.ndarray):
+        return np.concatenate([old, new])
     from scipy.sparse import vstack
 
-    return vstack(parts, format="csr")
+    return vstack([old, new], format="csr")
