@@ -107,10 +107,6 @@ def test_value_gradient_and_curvature_of_a_sweep(T: int | None) -> None:
                 np.testing.assert_allclose(trial_grad, jac(there, idx)[index], atol=1e-13)
                 assert at.value() == pytest.approx(fun(x, idx), rel=1e-12)  # and it has not moved
                 np.testing.assert_array_equal(at.get(j), x[index])
-            value, gradient = oracle.evaluate(features.layout.point(x), sample)
-            assert value == pytest.approx(fun(x, idx), rel=1e-12)
-            for part, index in zip(gradient, features.layout.flat_index(), strict=True):
-                np.testing.assert_allclose(part, jac(x, idx)[index], atol=1e-13)
 
 
 def test_a_block_costs_its_own_columns_on_its_own_rows() -> None:

@@ -149,11 +149,6 @@ class LinearOracle:
         z = rows.predict(*self.features.read(x))
         return LinearSweep(x, rows, self.loss, self.features.shapes, z)
 
-    def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
-        """f_S(x), and ∇f_S(x) by blocks."""
-        at = self.sweep(x, sample)
-        return at.value(), [at.grad(j) for j in range(self.features.layout.m)]
-
     def rows(self, sample: Sample) -> Rows:
         """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
         members = self.features.members

@@ -14,7 +14,7 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.rows.sweep import Columns, Rows
 from cyclade.rows.tuning import TUNING
-from cyclade.steps import Eta, Rated, Searched, power_iteration
+from cyclade.steps import Eta, Rated, Searched
 
 
 class RowSearch(Searched):
@@ -138,7 +138,10 @@ def diagonal(
     λ and ρ are measured on `rows`; `n` may be infinite, for a stream. `width` is the number of
     outputs of each feature; with `even`, D = I (penalties on groups need that).
     """
-    _need_finite(bound)
+    if not math.isfinite(bound):
+        raise ValueError(
+            "the loss has no finite bound on its second derivative, so there is no L_j: give steps"
+        )
     columns, weight = rows.columns(j), rows.weight
     squared = columns.squared()
     squares = squared.back(weight)
@@ -157,27 +160,25 @@ def diagonal(
 
 def _norm(columns: Columns, rows: Rows, scale: Array) -> float:
     """λ_max of A_jᵀ W A_j with rows and columns divided by √scale."""
-    root, weight = np.sqrt(scale), rows.weight
-    if columns.size <= TUNING.gram_columns:
-        gram = columns.gram(weight) / np.outer(root, root)
-        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
+    root = np.sqrt(scale)
 
     def apply(v: Array) -> Array:
         z = np.zeros(rows.n, v.dtype)
         columns.move(z, v / root)
-        return columns.back(weight * z) / root
+        return columns.back(rows.weight * z) / root
 
     start = np.random.default_rng(0).standard_normal(columns.size)
-    return TUNING.power_margin * power_iteration(apply, start, TUNING.power_iterations)[0]
+    there = apply(start)
+    if columns.size == 1 or not there.any():
+        return float(there[0] / start[0])
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    shape: Any = (columns.size, columns.size)
+    operator = LinearOperator(shape, apply, dtype=start.dtype)
+    return float(eigsh(operator, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
 
 
 def _sigma(b: float, n: float) -> float:
     """(n − b) / (b (n − 1)): the variance of a mean over b of n rows, beside that of one."""
     return 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
 
-
-def _need_finite(bound: float) -> None:
-    if not math.isfinite(bound):
-        raise ValueError(
-            "the loss has no finite bound on its second derivative, so there is no L_j: give steps"
-        )

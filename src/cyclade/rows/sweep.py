@@ -53,19 +53,6 @@ class Columns:
                 return A.indices
         return EVERY_ROW
 
-    def gram(self, weight: Array) -> Array:
-        """A_jᵀ diag(w) A_j."""
-        if self.size == 1:
-            return self.squared().back(weight)[:, None]
-        if self.sparse:
-            inner = (self.A.T @ self.A.multiply(weight[:, None])).toarray()
-        else:
-            inner = (self.A * weight[:, None]).T @ self.A
-        if not self.ones:
-            return inner
-        border = self.back(weight)[:, None]
-        return np.block([[inner, border[:-1]], [border.T]])
-
     def squared(self) -> Columns:
         """The columns with every entry squared."""
         return Columns(self.A.multiply(self.A) if self.sparse else self.A**2, self.ones)
@@ -180,8 +167,7 @@ class LinearSweep:
 
     def bend(self, j: int, u: Array) -> tuple[float, float]:
         """⟨∇^j f_S with block j at `u` less that here, the move⟩, from z alone; and Σ|r · move|."""
-        along = np.zeros_like(self._z)
-        self.rows.columns(j).move(along, (u - self._x.get(j)).reshape(self._shapes[j]))
+        along = self._along(j, u - self._x.get(j))
         turned = self._loss.gradient(self.rows.y, self._z + along) * self._weight - self._r
         return float((turned * along).sum()), float(abs(self._r * along).sum())
 
@@ -192,16 +178,18 @@ class LinearSweep:
 
     def hvp(self, j: int, v: Array) -> Array:
         """A_jᵀ diag(w φ'') A_j v; for nonconvex losses with the weights of their majoriser."""
-        columns, along = self.rows.columns(j), np.zeros_like(self._z)
-        columns.move(along, v.reshape(self._shapes[j]))
         curvature = self._weight * self._loss.curvature(self.rows.y, self._z)
-        return columns.back(curvature * along).reshape(-1)
+        return self.rows.columns(j).back(curvature * self._along(j, v)).reshape(-1)
 
     def _value_at(self, z: Array) -> float:
         return float(self.rows.weight @ self._loss.value(self.rows.y, z))
 
     def _moved(self, j: int, u: Array) -> Array:
         """z with block j at `u`."""
-        z = self._z.copy()
-        self.rows.columns(j).move(z, (u - self._x.get(j)).reshape(self._shapes[j]))
-        return z
+        return self._z + self._along(j, u - self._x.get(j))
+
+    def _along(self, j: int, du: Array) -> Array:
+        """A_j du."""
+        along = np.zeros_like(self._z)
+        self.rows.columns(j).move(along, du.reshape(self._shapes[j]))
+        return along
