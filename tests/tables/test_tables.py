@@ -340,7 +340,7 @@ class Counted(SlicedChunks):
             self.sent.append(sum(np.size(v) for k, v in sums.items() if not k.startswith("list")))
             return sums
 
-        self.tasks.append(task)
+        self.tasks += [task] * with_X
         return super().reduce(watched, with_X)
 
 

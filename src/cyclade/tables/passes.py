@@ -1,8 +1,8 @@
-"""What is summed over the rows of a table: three tasks, each a function of one chunk.
+"""What is summed over the rows of a table: two tasks, each a function of one chunk.
 
-`RowCheck` checks what belongs to the rows, `NullPass` is the loss at one intercept, and neither
-reads X; `Pass` is everything that an outer iteration needs: the loss, the gradient, what a dual
-value is made of, and the products of the working set. A chunk keeps nothing: z is computed again
+`RowCheck` checks what belongs to the rows, and does not read X; `Pass` is everything that an outer
+iteration needs: the loss, the gradient, what a dual value is made of, and the products of the
+working set. Without X it is that of the null model. A chunk keeps nothing: z is computed again
 from x, which is short.
 """
 
@@ -18,8 +18,8 @@ from cyclade.linear.checks import numbers
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Loss
 from cyclade.linear.quadratic import curvatures
-from cyclade.tables.chunks import Chunk, Sums, merge
-from cyclade.tables.products import Buffers, blocks, combine, correlate, products, spans
+from cyclade.tables.chunks import Chunk, Sums
+from cyclade.tables.products import Buffers, blocks, combine, correlate, products
 from cyclade.tables.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -113,35 +113,6 @@ def _like(b: Array, y: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class NullPass:
-    """The loss at x = 0 and an intercept c, its derivatives in c, and φ*(0) of a perfect fit."""
-
-    column: Column
-    c: Any
-    tuning: Tuning
-
-    def __call__(self, chunk: Chunk) -> Sums:
-        """The sums of a chunk."""
-        parts = spans(len(chunk.y), self.tuning.chunk_rows)
-        return merge([self._block(*self.column.rows(chunk, part)) for part in parts])
-
-    def _block(self, y: Array, s: Array, b: Array | None) -> Sums:
-        loss, z = self.column.loss, np.zeros(self.column.shape(len(y))) + self.c
-        at = loss_at(loss, y, s, z if b is None else z + b)
-        sums = {"value": at.value, "slope": at.slopes.sum(axis=0)}
-        sums["size"] = np.abs(at.slopes).sum(axis=0)
-        if loss.softmax:
-            sums["bend"] = np.tensordot(s, softmax_hessians(loss.mean(at.z)), 1)
-        else:
-            sums["bend"] = s @ (at.second if loss.convex else at.majoriser)
-        with np.errstate(invalid="ignore"):  # weights of zero times infinity
-            sums["bound"] = s @ at.majoriser
-        if loss.convex and hasattr(loss, "conjugate"):
-            sums["perfect"] = -at.perfect
-        return sums
-
-
-@dataclass(frozen=True)
 class Pass:
     """Everything at one point, from each row once."""
 
@@ -162,6 +133,8 @@ class Pass:
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
         n = len(chunk.y)
+        if chunk.X is None:
+            chunk = chunk._replace(X=np.zeros((n, 1)))
         if chunk.X.shape[0] != n:
             raise ValueError(
                 f"y: chunk {chunk.number} of X has {chunk.X.shape[0]} rows, that of y has {n}"

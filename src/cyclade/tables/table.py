@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
+from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.losses import Loss
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import units_of
 from cyclade.linear.quadratic import lowered
 from cyclade.linear.state import exceeds, in_units
 from cyclade.tables.chunks import Chunks, Sums
-from cyclade.tables.passes import Column, NullPass, Pass, RowCheck
+from cyclade.tables.passes import Column, Pass, RowCheck, unpacked
 from cyclade.tables.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -214,13 +215,12 @@ class TableNull:
 
     def __init__(self, table: TableProblem) -> None:
         self.c: Any = 0.0 if table.column.outputs is None else np.zeros(table.T)
-        if table.at_zero is not None and table.has_dual:
-            value, perfect = table.at_zero["value"], table.at_zero["dual"][:, 2].sum()
-        else:
-            sums = self._minimised(table)
-            value, perfect = sums["value"], sums.get("perfect", np.inf)
-        self.value, perfect = float(value), -float(perfect)
-        self.scale = self.value - perfect if np.isfinite(perfect) else abs(self.value)
+        known = table.at_zero is not None and table.has_dual
+        sums: Any = table.at_zero if known else self._minimised(table)
+        self.value, perfect = float(sums["value"]), np.inf
+        if "dual" in sums:
+            perfect = float(sums["dual"][:, 2].sum())  # φ*(0) is −min φ
+        self.scale = self.value + perfect if np.isfinite(perfect) else abs(self.value)
 
     def _minimised(self, table: TableProblem) -> Sums:
         """The sums at the best intercept, by Newton's method."""
@@ -229,7 +229,11 @@ class TableNull:
             slope = sums["slope"]
             if not exceeds(slope, numerics.SOLVED * sums["size"]):
                 break
-            d = -newton(sums["bend"], sums["bound"], slope)
+            if table.loss.softmax:
+                d = -pseudo_inverse(unpacked(sums["products"], table.T, table.T)[0]) @ slope
+            else:
+                bend = np.maximum(sums["products"][:, 0], numerics.TINY)
+                d = -slope / (bend if np.ndim(slope) else float(bend[0]))
             for t in limits.LENGTHS:
                 new = self._at(table, self.c + t * d)
                 if lowered(sums["value"], 0.0, t, new["value"]):
@@ -241,16 +245,11 @@ class TableNull:
 
     @staticmethod
     def _at(table: TableProblem, c: Any) -> Sums:
-        return table.chunks.reduce(NullPass(table.column, c, table.tuning), with_X=False)
-
-
-def newton(bend: Any, bound: Any, slope: Any) -> Any:
-    """slope / bend, by outputs or with a matrix; where that is not positive, slope / bound."""
-    if np.ndim(bend) == 2:
-        return pseudo_inverse(bend) @ slope
-    bend = np.where(np.asarray(bend) > 0, bend, bound)
-    d = slope / np.maximum(bend, max(numerics.FLAT * float(np.max(bend)), numerics.TINY))
-    return d if np.ndim(slope) else float(d)
+        """The loss at x = 0 with its slope in the intercept, and the product of ones with ones."""
+        dual = table.loss.convex and hasattr(table.loss, "conjugate")
+        task = Pass(table.column, table.tuning, np.empty(0, np.int64), np.empty(0), c, dual=dual,
+                    new=np.array([ONES]))  # fmt: skip
+        return table.chunks.reduce(task, with_X=False)
 
 
 def pseudo_inverse(H: Array) -> Array:
