@@ -56,15 +56,15 @@ LINES = [
     Line("scaled 60k", "tuned", "scaled", "logistic", "l1", 9),
     Line("phishing", "tuned", "phishing", "logistic", "l1"),
     Line("news20", "held", "news20_counts", "logistic", "l1"),
-    Line("sparse 120k, draw 3", "held", "sparse", "logistic", "l1", 311),
-    Line("dense 100k", "held", "dense", "logistic", "l1", 312),
-    Line("cover-like 200k", "held", "cover", "logistic", "l1", 313),
-    Line("text-like 100k", "held", "text", "logistic", "l1", 314),
+    Line("sparse 120k, draw 4", "held", "sparse", "logistic", "l1", 411),
+    Line("dense 100k", "held", "dense", "logistic", "l1", 412),
+    Line("cover-like 200k", "held", "cover", "logistic", "l1", 413),
+    Line("text-like 100k", "held", "text", "logistic", "l1", 414),
     Line("a9a, elastic net", "held", "a9a", "logistic", "elastic_net"),
-    Line("dense 100k, elastic net", "held", "dense", "logistic", "elastic_net", 315),
+    Line("dense 100k, elastic net", "held", "dense", "logistic", "elastic_net", 415),
     Line("w8a, squared hinge", "held", "w8a", "squared_hinge", "l1"),
-    Line("dense 100k, Huber", "held", "dense", "huber", "l1", 316),
-    Line("dense 100k, Welsch", "held", "dense", "welsch", "l1", 317),
+    Line("dense 100k, Huber", "held", "dense", "huber", "l1", 416),
+    Line("dense 100k, Welsch", "held", "dense", "welsch", "l1", 417),
     Line("a9a, MCP", "held", "a9a", "logistic", "mcp"),  # stationary points differ in F
 ]
 

@@ -6,8 +6,8 @@ to move both. What is drawn comes from outside, so a compiled run draws as the l
 Columns lie block after block; the intercept is coordinate p, a column of ones, and moves with the
 last block. X is a table, or the entries of a CSR matrix with the bounds of every block in a row.
 Rows and vectors are cut to size before a loop: of what might be a negative index the compiler makes
-no vectors. The rows of a batch lie far apart: their first and last entries are read before they are needed, so
-that the processor waits for many of them at once.
+no vectors. The rows of a batch lie far apart: their first and last entries are read before they are
+needed, so that the processor waits for many of them at once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cyclade.linear.kernels.smooth_losses import exponentials
 from cyclade.steps.searched import LEAST, MOST_TRIALS, ROUNDED, SHRINK, SLACK
 
 SQUARED, HUBER, QUANTILE, HINGE, LOGISTIC, POISSON, GAMMA, CAUCHY, WELSCH, GEMAN, TUKEY = range(11)
+CHUNK = 256  # rows whose z, φ' and entries stay in a cache
 LOOSE = {"reassoc", "contract", "nsz"}  # sums in any order; what calls others must not have it
 KINDS: dict[type, Any] = {
     losses.Squared: lambda loss: (SQUARED, 1.0, 1.0),
@@ -237,8 +238,8 @@ def cycles(
 
     Returns the cycles made, the component gradients so far, and the terms that searches looked at.
 
-    `point` is x, the lagged point, g, and what becomes x at the beginning of the last cycle. `steps`
-    are D, β_j, the largest β_j so far, and η of each cycle. With `sparse_moves` (sparse X, convex
+    `point` is x, the lagged point, g, and what becomes x at the beginning of the last cycle;
+    `steps` are D, β_j, the largest β_j so far, and η of each cycle. With `sparse_moves` (sparse X, convex
     r), coordinates that are zero, stayed so, and are in no row of the batch are left alone: whether
     zero is where the prox leads depends on g alone, not on the step.
     """
@@ -253,6 +254,7 @@ def cycles(
     listed, inside = np.arange(p), np.zeros(p, np.bool_)  # by block, from starts[j] on
     count, known = starts[1:] - starts[:-1], np.zeros(m, np.bool_)
     gradients, tried, touched, made = draws.gradients, 0.0, 0.0, 0
+    before_j, one, one_lag = 0, 0.0, 0.0
     while made == 0 or gradients < draws.until:
         before[:] = x
         eta, cycle = rates[made], draws.k + made + 1
@@ -272,23 +274,12 @@ def cycles(
                     for a in range(b):
                         y[a], w[a] = table.y[S[a]], table.weight[S[a]] * (n / b)
                     touched += read_ahead(X, idx, ends, S, cut)
-                for a in range(b):
-                    i = S[a]
-                    lo, hi = (0, p) if dense else (cut[a, 0], cut[a, m])
-                    shift = table.offset[i] if table.offset.shape[0] > 0 else 0.0
-                    if refresh:
-                        z[a] = dot(X, idx, i, lo, hi, x) + x[p] + shift
-                    else:
-                        s, q = dots(X, idx, i, lo, hi, x, xl)
-                        z[a], zl[a] = s + x[p] + shift, q + xl[p] + shift
-                slopes(loss, y, z, w, rz, e, more_room)
                 share = 1.0 if draws.per_cycle == 1 else shares[j]
+                looks = b < draws.large
                 gradients += b * share * (1.0 if refresh else 2.0)
-            more, looks = visit % per_draw < per_draw - 1, b < draws.large
+            fresh, more = visit % per_draw == 0, visit % per_draw < per_draw - 1
             first, last = starts[j], starts[j + 1]
             free = blocks.intercept and j == m - 1  # the intercept moves with this block
-            if not refresh:
-                slopes(loss, y, zl, w, rl, e, more_room)
             if blocks.sparse_moves and known[j] and not refresh:
                 for a in range(b):  # those that may move, and those that the batch touches
                     for k in range(cut[a, j], cut[a, j + 1]):
@@ -304,12 +295,37 @@ def cycles(
             for c in own:
                 d[c] = 0.0
             total = 0.0
-            for a in range(b):
-                r = rz[a] if refresh else rz[a] - rl[a]
-                if r != 0.0:
-                    lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
-                    add(X, idx, S[a], lo, hi, r, d)
-                    total += r
+            for begin in range(0, b, CHUNK):  # of rows that stay in a cache
+                part = slice(begin, min(begin + CHUNK, b))
+                for a in range(part.start, part.stop):
+                    i = S[a]
+                    if fresh:
+                        lo, hi = (0, p) if dense else (cut[a, 0], cut[a, m])
+                        shift = table.offset[i] if table.offset.shape[0] > 0 else 0.0
+                        if refresh:
+                            z[a] = dot(X, idx, i, lo, hi, x) + x[p] + shift
+                        else:
+                            s, q = dots(X, idx, i, lo, hi, x, xl)
+                            z[a], zl[a] = s + x[p] + shift, q + xl[p] + shift
+                    elif not looks:  # the block before has moved
+                        lo, hi = starts[before_j], starts[before_j + 1]
+                        if not dense:
+                            lo, hi = cut[a, before_j], cut[a, before_j + 1]
+                        if refresh:
+                            z[a] += dot(X, idx, i, lo, hi, du) + one
+                        else:
+                            s, q = dots(X, idx, i, lo, hi, du, dl)
+                            z[a], zl[a] = z[a] + s + one, zl[a] + q + one_lag
+                if fresh or not looks:
+                    slopes(loss, y[part], z[part], w[part], rz[part], e, more_room)
+                if not refresh:
+                    slopes(loss, y[part], zl[part], w[part], rl[part], e, more_room)
+                for a in range(part.start, part.stop):
+                    r = rz[a] if refresh else rz[a] - rl[a]
+                    if r != 0.0:
+                        lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
+                        add(X, idx, S[a], lo, hi, r, d)
+                        total += r
             for c in own:
                 g[c] = d[c] if refresh else g[c] + d[c]
                 dl[c] = x[c] - xl[c]
@@ -328,23 +344,21 @@ def cycles(
                     du[p] = -step / metric[p] * g[p]
                     length += metric[p] * du[p] * du[p]
                 moves = not length <= 0.0  # or is not finite
-                if follows or (moves and (more or looks)):
-                    for a in range(b):
-                        lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
-                        if follows:
-                            s, s_lag = dots(X, idx, S[a], lo, hi, du, dl)
-                            zl[a] += s_lag + (dl[p] if free else 0.0)
-                        else:
-                            s = dot(X, idx, S[a], lo, hi, du)
-                        along[a] = s + (du[p] if free else 0.0)
-                    follows = False
-                if not moves or not (more or looks):
+                if not looks or not (moves or follows):
                     break
                 for a in range(b):
+                    lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
+                    if follows:
+                        s, s_lag = dots(X, idx, S[a], lo, hi, du, dl)
+                        zl[a] += s_lag + (dl[p] if free else 0.0)
+                    else:
+                        s = dot(X, idx, S[a], lo, hi, du)
+                    along[a] = s + (du[p] if free else 0.0)
                     there[a] = z[a] + along[a]
-                slopes(loss, y, there, w, new, e, more_room)
-                if not looks:
+                follows = False
+                if not moves:
                     break
+                slopes(loss, y, there, w, new, e, more_room)
                 tried += b * shares[j]
                 bend, size = 0.0, 0.0
                 for a in range(b):
@@ -373,13 +387,12 @@ def cycles(
                     if inside[c]:
                         own[kept] = c
                         kept += 1
-                    else:
-                        d[c], du[c], dl[c] = 0.0, 0.0, 0.0
                 count[j], known[j] = kept, True
             if free:
                 xl[p] = x[p]
                 x[p] += du[p]
-            if moves and more:
+            before_j, one, one_lag = j, du[p] if free else 0.0, dl[p] if free else 0.0
+            if looks and moves and more:
                 for a in range(b):
                     z[a], rz[a] = there[a], new[a]
         made += 1

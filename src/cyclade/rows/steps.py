@@ -181,4 +181,3 @@ def _norm(columns: Columns, rows: Rows, scale: Array) -> float:
 def _sigma(b: float, n: float) -> float:
     """(n − b) / (b (n − 1)): the variance of a mean over b of n rows, beside that of one."""
     return 0.0 if n == 1 else (1.0 / b if math.isinf(n) else (n - b) / (b * (n - 1)))
-
