@@ -146,15 +146,6 @@ def test_a_compiled_run_resumes_exactly() -> None:
     np.testing.assert_array_equal(whole.state.state.x.view(), rest.state.state.x.view())
 
 
-def test_what_kernels_do_not_know_runs_all_the_same() -> None:
-    case = Case("squared", n=150, T=3, seed=3)
-    fit = solve_rows(case.X, case.y, "squared", "rows", alpha=0.05, tol=1e-4, epochs=200)
-    assert fit.certificate.reached
-    assert fit.objective == pytest.approx(
-        solve(case.X, case.y, "squared", "rows", alpha=0.05, tol=1e-9).objective, rel=1e-3
-    )
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("hard", ["far counts", "one steep row", "large", "heavy tails", "tiny b'"])
 def test_searched_steps_never_end_above_the_start(hard: str, seed: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from literal_ccd import exact
-from rows_cases import Case, halved
+from rows_cases import Case
 
 from cyclade.core import iterate, start
 from cyclade.linear import solve
@@ -137,23 +137,6 @@ def test_early_cycles_refresh_for_sure(draws: int) -> None:
     assert {sampler.size(sample) for sample, coin in coins if coin} == {200.0}
     later = EarlyRefresh(Page(600, 200, 20, 1e-9), draws, done=8)
     assert not any(later.draw(rng)[1] for _ in range(55 * draws))
-
-
-def test_coefficients_have_the_precision_of_x() -> None:
-    X, y = data()
-    fit = solve_rows(X.astype(np.float32), y, "squared", L1(0.02), epochs=2)
-    assert fit.coef.dtype == np.float32
-
-
-@pytest.mark.parametrize("stored", ["csr", "csc"])
-def test_duplicate_entries_are_added(stored: str) -> None:
-    X, y = data()
-    twice, before = halved(X, stored), halved(X, stored).nnz
-    options = {"tol": 0.0, "epochs": 4}
-    fit = solve_rows(twice, y, "squared", L1(0.02), **options)
-    whole = solve_rows(X, y, "squared", L1(0.02), **options)
-    np.testing.assert_allclose(fit.coef, whole.coef, atol=1e-12)
-    assert twice.nnz == before  # X is left as it was
 
 
 def test_integers_do_not_overflow() -> None:

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from literal_ccd import run
 from rows_cases import Case
 
-from cyclade.linear.losses import get
 from cyclade.linear.penalties import (
     L1,
     MCP,
@@ -154,9 +153,3 @@ def test_compiled_proxes_are_the_literal_ones(penalty: object) -> None:
         u = rng.normal(size=size)
         for t in (0.3, rng.uniform(0.1, 5.0, size=size)):
             np.testing.assert_allclose(fast.prox(j, u, t), slow.prox(j, u, t), rtol=1e-14)
-
-
-def test_loss_objects_and_integers_in_x() -> None:
-    X = np.array([[1, 0], [0, 2], [1, 1]])
-    seen = run(X, [1.0, 2.0, 3.0], get("squared"), L1(0.01), K=200)
-    assert seen[-1].distance < 1e-10

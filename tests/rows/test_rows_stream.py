@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from rows_cases import halved
 
 from cyclade.linear.penalties import L1, Rows
 from cyclade.rows.fit import RowStream
@@ -93,14 +92,6 @@ def test_sparse_rows_are_dense_rows_and_may_be_mixed() -> None:
         mixed = RowStream("squared", L1(0.05), b=100).partial_fit(first[:730], y[:730])
         mixed.partial_fit(second[730:], y[730:])
         np.testing.assert_allclose(mixed.coef, dense.coef, atol=1e-12)
-
-
-@pytest.mark.parametrize("stored", ["csr", "csc"])
-def test_duplicate_entries_are_added(stored: str) -> None:
-    X, y = rows(600)
-    twice = RowStream("squared", L1(0.05), b=50).partial_fit(halved(X, stored), y)
-    whole = RowStream("squared", L1(0.05), b=50).partial_fit(X, y)
-    np.testing.assert_allclose(twice.coef, whole.coef, atol=1e-12)
 
 
 def test_curvature_that_shows_up_late_shortens_the_steps() -> None:

@@ -239,9 +239,9 @@ def cycles(
     Returns the cycles made, the component gradients so far, and the terms that searches looked at.
 
     `point` is x, the lagged point, g, and what becomes x at the beginning of the last cycle;
-    `steps` are D, β_j, the largest β_j so far, and η of each cycle. With `sparse_moves` (sparse X, convex
-    r), coordinates that are zero, stayed so, and are in no row of the batch are left alone: whether
-    zero is where the prox leads depends on g alone, not on the step.
+    `steps` are D, β_j, the largest β_j so far, and η of each cycle. With `sparse_moves` (sparse X,
+    convex r), coordinates that are zero, stayed so, and are in no row of the batch are left alone:
+    whether zero is where the prox leads depends on g alone, not on the step.
     """
     X, idx, ends = table.X, table.idx, table.ends
     cols, starts, turns, shares = blocks.cols, blocks.starts, blocks.turns, blocks.shares
