@@ -197,15 +197,28 @@ def solve_rows(
         carried = model.begin(setup, ALL, seed, coef, intercept, float(n))
     else:
         steps.recall(carried.steps)
-    kind = certifier.kind
-    told = None if callback is None else _at_evaluations(callback, carried, kind)
-    runner = Runner(setup, carried, Limits(max_samples=epochs * n), EverySamples(every * n), told)
+
+    def row(i: int) -> dict[str, float]:
+        """Row i of the history."""
+        of = {name: float(column[i]) for name, column in carried.history.items()}
+        seen = {"cycles": of["cycle"], "epochs": of["samples"] / n, "objective": of["fun"]}
+        return seen | {certifier.kind: of["squared_distance"]}
+
+    def told(report: Report) -> Any:
+        """Runners call back after each cycle; here it is done where F was looked at."""
+        if callback is None or carried.history["cycle"][-1] != report.cycle:
+            return False
+        return callback(row(-1))
+
+    limits = Limits(max_samples=epochs * n)
+    watched = None if callback is None else told
+    runner = Runner(setup, carried, limits, EverySamples(every * n), watched)
 
     def due() -> float:
         """The component gradients at which F is looked at next."""
         first, last = (carried.history["samples"][i] for i in (0, -1))
         rounds = math.floor((last - first) / n / every * (1 + 1e-12)) + 1
-        return min(first + rounds * n * every, epochs * n) * (1 - 1e-12)
+        return float(min(first + rounds * n * every, epochs * n) * (1 - 1e-12))
 
     setup.iterate = compiled_cycles(model, oracle, setup, due)
     ending = runner.run()
@@ -214,28 +227,9 @@ def solve_rows(
     return RowsSolution(
         *features.fitted(ending.x, design.given), *certifier(ending.x), carried.gradients / n,
         carried.state.k, chosen.name, ending.message,
-        [_row(carried, i, kind) for i in range(len(carried.history["cycle"]))],
+        [row(i) for i in range(len(carried.history["cycle"]))],
         carried if ending.resumable else None,
     )  # fmt: skip
-
-
-def _at_evaluations(
-    callback: Callable[[dict[str, float]], Any], carried: Carried, kind: str
-) -> Callable[[Report], Any]:
-    """A callback for each row of the history, as a `Runner` takes them: for each cycle."""
-
-    def told(report: Report) -> Any:
-        evaluated = carried.history["cycle"][-1] == report.cycle
-        return callback(_row(carried, -1, kind)) if evaluated else False
-
-    return told
-
-
-def _row(carried: Carried, i: int, kind: str) -> dict[str, float]:
-    """Row i of the history of a fit."""
-    of = {name: column[i] for name, column in carried.history.items()}
-    row = {"cycles": float(of["cycle"]), "epochs": of["samples"] / carried.n}
-    return row | {"objective": of["fun"], kind: of["squared_distance"]}
 
 
 @renamed(lam="alpha")
