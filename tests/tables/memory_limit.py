@@ -1,20 +1,18 @@
-"""A fit of rows that are larger than the memory allowed: python tests/tables/memory_limit.py.
+"""A fit of rows that are larger than the memory allowed.
 
-Rows are written to a file (`--gib 4`), then a child process is given a limit on its own memory
-(`--limit-gib 1`, RLIMIT_DATA: what it allocates; pages of the mapped file belong to the system) and
-fits a Lasso and an l1 logistic regression to the file by `RowChunks`. Its peak is printed. The
-limit is shown to be real: reading the whole file into an array must fail in the child.
+Rows are written to a file, then a child process is given a limit on its own memory (RLIMIT_DATA:
+what it allocates; pages of the mapped file belong to the system) and fits a Lasso and an l1
+logistic regression to the file by `RowChunks`. Its peak is printed. The limit is shown to be real:
+reading the whole file into an array must fail in the child.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -86,7 +84,7 @@ def child(place: Path, limit: float) -> None:
 
 def run(place: Path, limit: float) -> dict[str, object]:
     """What the child says."""
-    command = [sys.executable, __file__, "--child", str(place), "--limit-gib", str(limit)]
+    command = [sys.executable, __file__, str(place), str(limit)]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # every thread has its buffers
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env={**os.environ, **threads}
@@ -95,24 +93,5 @@ def run(place: Path, limit: float) -> dict[str, object]:
     return found
 
 
-def main() -> None:
-    """Write, fit, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gib", type=float, default=4.0)
-    parser.add_argument("--limit-gib", type=float, default=1.0)
-    parser.add_argument("--child", type=Path)
-    options = parser.parse_args()
-    if options.child:
-        child(options.child, options.limit_gib)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), options.gib)
-        found = run(Path(folder), options.limit_gib)
-    print(found)
-    print(f"peak {found['peak'] / 2**20:.0f} MiB for {found['bytes of X'] / 2**30:.2f} GiB of rows")
-    assert found["limit is real"]
-    assert found["reached"] == [True, True]
-
-
 if __name__ == "__main__":
-    main()
+    child(Path(sys.argv[1]), float(sys.argv[2]))

@@ -144,12 +144,6 @@ def test_every_storage_agrees_with_memory(store, loss):
     assert found.objective == pytest.approx(inside.objective, rel=SAME)
 
 
-def test_memory_mapped_files_agree_with_memory(tmp_path):
-    np.save(tmp_path / "X.npy", DENSE)
-    X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    both(TARGETS["real"], "squared", L1(0.03), X=X)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("penalty", [L1(1.0), GroupL2(1.0, 3)], ids=["l1", "groups"])
 def test_paths_agree_with_memory(loss, penalty):
