@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from literal_ccd import exact
 from rows_cases import Case
 
-from cyclade.core import iterate, start
 from cyclade.linear import solve
 from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
 from cyclade.rows.fit import solve_rows
-from cyclade.rows.oracle import Features, LinearOracle, by_blocks
-from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
+from cyclade.rows.oracle import Features, LinearOracle
+from cyclade.rows.setup import EarlyRefresh
 from cyclade.rows.steps import diagonal
-from cyclade.sampling.orders import Forward
 from cyclade.sampling.samplers import ALL, Page
 from cyclade.steps import Fixed
 
@@ -108,24 +105,6 @@ def test_a_run_resumes_exactly(method: str, loss: str) -> None:
     for fit in (pickled, again):
         np.testing.assert_array_equal(fit.state.state.x.whole(), whole.state.state.x.whole())
         assert fit.cycles == whole.cycles
-
-
-def test_it_is_core_iterate_and_nothing_else() -> None:
-    X, y = data()
-    features = Features(15, 4, fit_intercept=True)
-    oracle = LinearOracle(X, y, Squared(), features)
-    steps = Fixed(exact(oracle.rows(ALL), 1.0, features.layout.m), 0.3)
-    fit = solve_rows(
-        X, y, "squared", L1(0.02), b=200, b_small=20, p=0.2, blocks=4, steps=steps, seed=7, tol=0.0,
-        epochs=3,
-    )  # fmt: skip
-    sampler = EarlyRefresh(Page(FewRows(600), 200, 20, 0.2), 1)
-    x0 = features.point(None, null_intercept(Squared(), oracle.rows(ALL)))
-    state = start(oracle, x0, sampler, np.random.default_rng(7))
-    run = iterate(state, oracle, by_blocks(L1(0.02), features), steps, sampler, Forward())
-    for _ in range(fit.cycles):
-        next(run)
-    np.testing.assert_allclose(fit.state.state.x.whole(), state.x.whole(), atol=1e-12)
 
 
 @pytest.mark.parametrize("draws", [1, 3])
