@@ -11,7 +11,6 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
-from cyclade.linear.api import solve, unannounced
 from cyclade.linear.checks import as_data, as_floats, check_finite, check_shape, in_chunks
 from cyclade.linear.penalties import L1, BlockPenalty
 from cyclade.linear.problem import Problem, as_design, as_problems
@@ -134,10 +133,8 @@ def null_intercept(loss: Any, rows: Rows) -> Any:
     """
     if loss.target == "signs" and np.ptp(rows.y) == 0:
         return None
-    nothing = np.zeros((rows.n, 1))
-    return unannounced(solve)(
-        nothing, rows.y, loss, L1(1.0), sample_weight=rows.weight, offset=rows.offset
-    ).intercept
+    design, data = as_design(np.zeros((rows.n, 1))), (rows.weight, rows.offset, True)
+    return as_problems(design, rows.y, loss, L1(1.0), data)[0].null.c
 
 
 def as_table(X: Any) -> tuple[Any, Any]:
