@@ -15,10 +15,9 @@ changed are an error. Checkpoints are not kept, so only runs that have ended can
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,13 @@ from typing import Any
 from cyclade.experiments import folder as run_folders
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
-from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, RunResult
-from cyclade.files.disk import as_json, read, read_text, write
+from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunResult
+from cyclade.files.disk import as_json, digest, read, read_text, write
 from cyclade.files.names import inside, is_plain
 
 RUNS, HISTORIES = "runs.jsonl", "histories.csv"
 TUNE = "tune"
+Cells = tuple[str, ...]
 BESIDE = ("plan.json", "timing.json", f"{TUNE}/tuned.json")
 """What is kept as it is."""
 
@@ -51,30 +51,22 @@ class _Record:
     config: Mapping[str, Any]
     done: Mapping[str, Any]
     about: Mapping[str, Any]
-    columns: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
+    columns: Cells
+    cells: tuple[Cells, ...]
 
     def line(self) -> str:
         """The line of ``runs.jsonl``."""
-        kept = {
-            "run": self.folder,
-            "config": self.config,
-            "done": self.done,
-            "rows": len(self.cells),
-            "digest": self.digest(),
-            "about": self.about,
-        }
+        kept: dict[str, Any] = {"run": self.folder, "config": self.config, "done": self.done}
+        kept |= {"rows": len(self.cells), "digest": self.digest(), "about": self.about}
         return json.dumps(kept, ensure_ascii=False)
 
     def history(self) -> str:
         """The text of ``history.csv``."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.cells])
-        return text.getvalue()
+        return _table([self.columns, *self.cells])
 
     def digest(self) -> str:
         """Of the history."""
-        return hashlib.sha256(self.history().encode()).hexdigest()[:16]
+        return digest(self.history().encode())[:16]
 
 
 def find_runs(root: str | Path) -> list[RunResult]:
@@ -110,19 +102,8 @@ def starts(run: RunResult) -> list[Mapping[str, Any]]:
 def pack(source: str | Path, target: str | Path) -> Path:
     """Write the runs at or below `source` into `target` as two tables, with plan and times.
 
-    Nothing in `source` is touched. The tables of a target that has some already are replaced.
-
-    Parameters
-    ----------
-    source:
-        A folder with runs, as `reproduce` makes it, or packed results.
-    target:
-        The folder for ``runs.jsonl``, ``histories.csv`` and the files in `BESIDE`.
-
-    Returns
-    -------
-    Path
-        The target.
+    `source` is a folder with runs, as `reproduce` makes it, or packed results. Nothing in it is
+    touched. Tables that `target` has already are replaced. Returns the target.
     """
     source, target = Path(source), Path(target)
     records = list(_records(source))
@@ -131,7 +112,7 @@ def pack(source: str | Path, target: str | Path) -> Path:
         raise FolderError(f"there is nothing to pack: {source} holds no runs")
     if records:
         write(target / RUNS, "".join(f"{record.line()}\n" for record in records).encode())
-        write(target / HISTORIES, _table(records).encode())
+        write(target / HISTORIES, _histories(records).encode())
     for name in BESIDE:
         if (source / name).exists() and source.resolve() != target.resolve():
             write(target / name, read(source / name))
@@ -154,8 +135,8 @@ def unpack(source: str | Path, target: str | Path) -> Path:
         for name, text in (
             (CONFIG, config.to_toml()),
             (HISTORY, record.history()),
-            (DONE, _json(record.done, None)),
-            (ABOUT, _json(record.about, 2)),  # with this it counts as a run
+            (DONE, _json(record.done)),
+            (ABOUT, _json(record.about)),  # with this it counts as a run
         ):
             write(place / name, text.encode())
     for name in beside:
@@ -176,10 +157,8 @@ def _inside(target: Path, name: str) -> Path:
         raise FolderError(str(error)) from error
 
 
-def _json(content: Mapping[str, Any], indent: int | None) -> str:
-    """As the file was laid out: all alike once they carry a digest, each its own way before."""
-    indent = 1 if "sha256" in content else indent
-    return json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 # ------------------------------------------------------------------------------ from run folders
@@ -191,8 +170,8 @@ def _records(root: Path) -> Iterator[_Record]:
     for run in run_folders.find_runs(root):
         if run.status == "unfinished":
             raise FolderError(f"{run.folder} has not ended: go on with it, or delete it")
-        record = _recorded(run.folder, root)
-        found[record.folder] = record
+        name = run.folder.relative_to(root).as_posix()
+        found[name] = _recorded(run, name)
     for table in sorted(root.rglob(RUNS)):
         prefix = table.parent.relative_to(root)
         for record in _read(table.parent):
@@ -200,32 +179,35 @@ def _records(root: Path) -> Iterator[_Record]:
     yield from (found[name] for name in sorted(found))
 
 
-def _recorded(path: Path, root: Path) -> _Record:
-    config = {k: v for k, v in asdict(RunFolder(path).config()).items() if v is not None}
+def _recorded(run: RunResult, name: str) -> _Record:
+    path = run.folder
+    config = {k: v for k, v in asdict(run.config).items() if v is not None}
     try:
         done, about = as_json(read(path / DONE)), as_json(read(path / ABOUT))
         columns, *cells = map(tuple, _csv(path / HISTORY))
     except (OSError, ValueError, csv.Error) as error:
         raise FolderError(f"{path} cannot be packed: {error}") from error
-    name = path.relative_to(root).as_posix()
     _check(name, f"{path} cannot be packed")
     if TUNE in Path(name).parts[:-1]:
         cells = cells[-1:]
     return _Record(name, config, done, about, columns, tuple(cells))
 
 
-def _table(records: Sequence[_Record]) -> str:
+def _histories(records: Sequence[_Record]) -> str:
     """``histories.csv``."""
     columns = records[0].columns
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("run", *columns))
     for record in records:
         if record.columns != columns:
             raise FolderError(
                 f"{record.folder} has other columns than {records[0].folder}: pack them apart"
             )
-        table.writerows((record.folder, *row) for row in record.cells)
+    rows = ((record.folder, *row) for record in records for row in record.cells)
+    return _table([("run", *columns), *rows])
+
+
+def _table(rows: Iterable[Cells]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -234,8 +216,8 @@ def _table(records: Sequence[_Record]) -> str:
 
 def _read(folder: Path) -> list[_Record]:
     """The runs in the tables of a folder, each checked against its count of rows and digest."""
-    rows: dict[str, list[tuple[str, ...]]] = {}
-    path = folder / HISTORIES
+    rows: dict[str, list[Cells]] = {}
+    path, runs = folder / HISTORIES, folder / RUNS
     try:
         (_, *columns), *lines = _csv(path)
     except (OSError, ValueError, csv.Error) as error:
@@ -245,8 +227,8 @@ def _read(folder: Path) -> list[_Record]:
             raise FolderError(f"{path}: a row of {line[0] if line else '?'} is cut short")
         rows.setdefault(line[0], []).append(tuple(line[1:]))
     records = [
-        _parsed(text, f"{folder / RUNS}, line {number}", tuple(columns), rows)
-        for number, text in enumerate(_lines(folder / RUNS), 1)
+        _parsed(text, f"{runs}, line {number}", tuple(columns), rows)
+        for number, text in enumerate(read_text(runs).splitlines(), 1)
     ]
     if rows:
         raise FolderError(f"{path} has rows of {next(iter(rows))}, which {RUNS} does not name")
@@ -257,29 +239,18 @@ def _csv(path: Path) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(read_text(path), newline=""))
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return read_text(path).splitlines()
-    except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error}") from error
-
-
-def _parsed(
-    text: str,
-    where: str,
-    columns: tuple[str, ...],
-    rows: dict[str, list[tuple[str, ...]]],
-) -> _Record:
+def _parsed(text: str, where: str, columns: Cells, rows: dict[str, list[Cells]]) -> _Record:
+    """A line of ``runs.jsonl``, with its rows, which are taken out of `rows`."""
     try:
         found = as_json(text)
-        name, count, digest = str(found["run"]), int(found["rows"]), str(found["digest"])
+        name, count, packed = str(found["run"]), int(found["rows"]), str(found["digest"])
         cells = tuple(rows.pop(name, ()))
         record = _Record(name, found["config"], found["done"], found["about"], columns, cells)
         str(record.done["status"])
     except (ValueError, KeyError, TypeError) as error:
         raise FolderError(f"{where} cannot be read: {error!r}") from error
     _check(name, f"{where} cannot be read")
-    if len(cells) != count or record.digest() != digest:
+    if len(cells) != count or record.digest() != packed:
         raise FolderError(
             f"{where}: the history of {name} in {HISTORIES} is not the one that was packed "
             f"({len(cells)} rows, {count} then)"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ TIMED_BY = ("dataset", "method", "spectral", "precondition", "order", "blocks", 
 
 SEEDS = 2**63 - 1
 """The largest seed: what TOML and torch can hold."""
+BATCH = 2**31 - 1
 THREADS = 256
 """The most CPU threads: far more make torch crash."""
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -47,29 +48,28 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Key:
-    """A key of the config: its kind, what it accepts, as code and in words; what it means.
+    """A key of the config: its kind, what it means, what it accepts, in words and as code.
 
     `usual` says where the default comes from, if that is not one value; `choices` are the words
     that are accepted, if there are only these.
     """
 
     kind: str
-    fits: Callable[[Any], bool]
-    accepted: str
     meaning: str
+    accepted: str
+    fits: Callable[[Any], bool] = lambda value: True
     usual: str = ""
     optional: bool = False
     choices: tuple[str, ...] = ()
 
     def read(self, value: Any) -> Any:
         """The value that a user meant; ValueError or TypeError for what is not accepted."""
-        if self.optional and (
-            value is None or (isinstance(value, str) and value.lower() == "none")
-        ):
+        none = value is None or (isinstance(value, str) and value.lower() == "none")
+        if self.optional and none:
             return None
-        wrong = isinstance(value, bool) and self.kind != "boolean"
-        right: bool = isinstance(value, _TYPES[self.kind])
-        if wrong or not right:
+        if not isinstance(value, _TYPES[self.kind]):
+            raise TypeError
+        if isinstance(value, bool) and self.kind != "boolean":
             raise TypeError
         if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
             raise ValueError
@@ -78,40 +78,32 @@ class Key:
         return tuple(value) if isinstance(value, list) else value
 
 
-def _key(default: Any, kind: str, *about: Any, **more: Any) -> Any:
-    return field(default=default, metadata={"key": Key(kind, *about, **more)})
+def _key(default: Any, kind: str, meaning: str, accepted: str, *about: Any, **more: Any) -> Any:
+    if more.get("optional") and "choices" not in more:
+        accepted += ", or none"
+    return field(default=default, metadata={"key": Key(kind, meaning, accepted, *about, **more)})
 
 
 def _choice(default: str | None, meaning: str, *choices: str | None) -> Any:
     words = ", ".join("none" if one is None else repr(one) for one in choices)
     named = tuple(one for one in choices if one is not None)
-    optional = None in choices
-    return _key(
-        default, "text", choices.__contains__, f"one of {words}", meaning, "", optional, named
-    )
+    more = {"optional": None in choices, "choices": named}
+    return _key(default, "text", meaning, f"one of {words}", choices.__contains__, **more)
 
 
-def _integer(
-    default: Any, meaning: str, least: int, most: int, usual: str = "", optional: bool = False
-) -> Any:
-    words = f"an integer from {least} to {most}{', or none' if optional else ''}"
-    return _key(default, "integer", lambda v: least <= v <= most, words, meaning, usual, optional)
+def _integer(default: Any, meaning: str, least: int, most: int, **more: Any) -> Any:
+    words = f"an integer from {least} to {most}"
+    return _key(default, "integer", meaning, words, lambda v: least <= v <= most, **more)
 
 
 def _number(
-    default: Any,
-    meaning: str,
-    words: str,
-    fits: Callable[[float], bool],
-    usual: str = "",
-    optional: bool = False,
+    default: Any, meaning: str, words: str, fits: Callable[[float], bool], **more: Any
 ) -> Any:
-    words = f"a number {words}{', or none' if optional else ''}"
-    return _key(default, "number", fits, words, meaning, usual, optional)
+    return _key(default, "number", meaning, f"a number {words}", fits, **more)
 
 
 def _switch(default: bool, meaning: str) -> Any:
-    return _key(default, "boolean", lambda v: True, "true or false", meaning)
+    return _key(default, "boolean", meaning, "true or false")
 
 
 def _all_of(value: Any, kind: type) -> bool:
@@ -146,40 +138,36 @@ class RunConfig:
     dataset: str = "digits"
     method: str = _choice("SCCD", "the algorithm", *METHODS)
     lr: float = _number(
-        None, "the initial learning rate", "above 0", lambda v: v > 0, "by dataset and method"
+        None, "the initial learning rate", "above 0", lambda v: v > 0, usual="by dataset and method"
     )
     schedule: str = _choice(
         "cosine", "cosine takes lr to 0 over the run, step by step", "cosine", "constant"
     )
-    batch: int = _integer(None, "b, the images of a step", 1, 2**31 - 1, "by dataset and method")
+    batch: int = _integer(None, "b, the images of a step", 1, BATCH, usual="by dataset and method")
     b_small: int | None = _integer(
-        None, "b' of the recursive methods", 1, 2**31 - 1, "by dataset, else ⌊√b⌋", True
+        None, "b' of the recursive methods", 1, BATCH, usual="by dataset, else ⌊√b⌋", optional=True
     )
     p: float | None = _number(
-        None,
-        "the chance of a large batch in the recursive methods",
-        "in (0, 1]",
-        lambda v: 0 < v <= 1,
-        "none: b'/(b + b')",
-        True,
-    )
+        None, "the chance of a large batch in the recursive methods", "in (0, 1]",
+        lambda v: 0 < v <= 1, usual="none: b'/(b + b')", optional=True,
+    )  # fmt: skip
     epochs: int = _integer(100, "passes over the training images; a small step counts b'", 1, MOST)
     weight_decay: float = _number(5e-4, "as in cyclade.optim", "of at least 0", lambda v: v >= 0)
     momentum: float = _number(0.0, "as in cyclade.optim", "in [0, 1)", lambda v: 0 <= v < 1)
     order: str | tuple[int, ...] = _key(
         "forward",
         "text or list",
-        lambda v: v in ORDERS if isinstance(v, str) else _all_of(v, int),
-        f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
         "of the blocks of the cyclic methods",
+        f"one of {', '.join(map(repr, ORDERS))}, or a list of block numbers",
+        lambda v: v in ORDERS if isinstance(v, str) else _all_of(v, int),
         choices=ORDERS,
     )
     blocks: int | tuple[str, ...] | None = _key(
         None,
         "integer or list",
-        lambda v: v >= 1 if isinstance(v, int) else _all_of(v, str),
-        "a number of blocks, a list of layer names, or none",
         "of the cyclic methods; a number merges layers by cost",
+        "a number of blocks, a list of layer names",
+        lambda v: v >= 1 if isinstance(v, int) else _all_of(v, str),
         "none: one per layer",
         optional=True,
     )
@@ -202,9 +190,9 @@ class RunConfig:
     device: str = _key(
         "auto",
         "text",
-        _is_device,
-        "'auto', 'cpu', 'cuda' or 'cuda:N'",
         "where to train; auto: CUDA if it is there",
+        "'auto', 'cpu', 'cuda' or 'cuda:N'",
+        _is_device,
     )
     capture: bool = _switch(True, "on CUDA, a cycle is captured as one graph")
     compile: bool = _switch(
@@ -287,7 +275,9 @@ class RunConfig:
     def to_toml(self) -> str:
         """One line per key; a key that is None is left out, as TOML has no word for it."""
         return "".join(
-            f"{key} = {_toml(value)}\n" for key, value in asdict(self).items() if value is not None
+            f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+            for key, value in asdict(self).items()
+            if value is not None
         )
 
     @property
@@ -321,24 +311,8 @@ def value_of(text: str) -> Any:
         return text
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    if isinstance(value, tuple):
-        return f"[{', '.join(_toml(one) for one in value)}]"
-    return repr(value)
-
-
 def keys() -> dict[str, Key]:
     """Every key of the config; the data sets are those that there are now."""
-    return _keys(names())
-
-
-@cache
-def _keys(datasets: tuple[str, ...]) -> dict[str, Key]:
     found = {one.name: one.metadata.get("key") for one in fields(RunConfig)}
-    dataset = _choice(None, "what is learnt, with the network for it", *datasets)
+    dataset = _choice(None, "what is learnt, with the network for it", *names())
     return {**found, "dataset": dataset.metadata["key"]}

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -153,19 +153,6 @@ class Draws:
             first, at = last, end
 
 
-class Sampling(Protocol):
-    """Where the batches of a run come from."""
-
-    steps: int
-    """In an epoch."""
-
-    def epoch(self, number: int) -> Draws:
-        """The batches of one epoch, counted from 0."""
-
-    def first(self) -> Draws | None:
-        """The large batch that forms g_{−1}, for methods that have one."""
-
-
 class EpochShuffle:
     """Every image once an epoch, in a new order: SGD and SCCD.
 
@@ -179,15 +166,13 @@ class EpochShuffle:
         self.steps = -(-n // b)
 
     def epoch(self, number: int) -> Draws:
-        """A permutation of all images."""
+        """The batches of one epoch, counted from 0: a permutation of all images."""
         indices = np.random.default_rng([self.seed, _SHUFFLE, number]).permutation(self.n)
-        sizes = [self.b] * (self.n // self.b)
-        if self.n % self.b:
-            sizes.append(self.n % self.b)
+        sizes = [min(self.b, self.n - start) for start in range(0, self.n, self.b)]
         return Draws(indices, sizes, [True] * self.steps)
 
     def first(self) -> Draws | None:
-        """None: there is no g."""
+        """The large batch that forms g_{−1}: there is no g."""
         return None
 
 
@@ -203,7 +188,7 @@ class Coins:
         self.steps = max(1, round(n / (self.p * self.b + (1 - self.p) * self.b_small)))
 
     def epoch(self, number: int) -> Draws:
-        """The coins first, then the images."""
+        """The batches of one epoch: the coins first, then the images."""
         coins = np.random.default_rng([self.seed, _COINS, number])
         refresh = [coin(coins, self.p) for _ in range(self.steps)]
         rng = np.random.default_rng([self.seed, _BATCHES, number])
@@ -213,12 +198,16 @@ class Coins:
         return Draws(np.concatenate(batches), [len(batch) for batch in batches], refresh)
 
     def first(self) -> Draws | None:
-        """b images at x_0."""
+        """The large batch that forms g_{−1}: b images at x_0."""
         rng = np.random.default_rng([self.seed, _FIRST])
         return Draws(self._large(rng), [self.b], [True])
 
     def _large(self, rng: np.random.Generator) -> Indices:
         return rng.choice(self.n, self.b, replace=False, shuffle=False)
+
+
+Sampling = EpochShuffle | Coins
+"""Where the batches of a run come from."""
 
 
 def distinct(rng: np.random.Generator, n: int, rows: int, size: int) -> Indices:

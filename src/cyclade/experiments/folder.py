@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,11 @@ from cyclade.files.disk import (
     read,
     read_json,
     read_text,
-    sweep,
     write,
     write_json,
 )
 from cyclade.files.errors import printable
-from cyclade.files.lock import LOCK, locked
+from cyclade.files.lock import LOCK
 
 CONFIG, ABOUT, HISTORY, CHECKPOINT, DONE = (
     "config.toml", "about.json", "history.csv", "checkpoint.pt", "done",
@@ -92,10 +91,6 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Hold the folder against other processes; a second one gets an error."""
-        return locked(self.path)
-
     def claim(self, config: RunConfig) -> None:
         """Make the folder this config's, or make sure that it is; else nothing is touched."""
         self.check(config)
@@ -107,19 +102,14 @@ class RunFolder:
         if not holds(self.path, CONFIG):
             return
         there = self.config()
-        different = config.differences(there)
-        if different:
-            changes = ", ".join(
-                f"{key} = {getattr(there, key)!r} there, {getattr(config, key)!r} here"
-                for key in different
-            )
+        changes = ", ".join(
+            f"{key} = {getattr(there, key)!r} there, {getattr(config, key)!r} here"
+            for key in config.differences(there)
+        )
+        if changes:
             raise FolderError(
                 f"{self.path} holds a run of another config ({changes}): give another folder"
             )
-
-    def sweep(self) -> None:
-        """Remove what writes that were cut off left behind."""
-        sweep(self.path)
 
     def config(self) -> RunConfig:
         """The config this folder belongs to."""
@@ -153,16 +143,11 @@ class RunFolder:
 
     def finish(self, status: str, epoch: int) -> None:
         """Mark the run as ended, with its history and its checkpoint as they stand."""
-        content = {
-            "status": status,
-            "epoch": epoch,
-            "run": self.config().identity,
-            "history": digest(read(self.path / HISTORY)),
-        }
+        run = self.config().identity
+        content: dict[str, Any] = {"status": status, "epoch": epoch, "run": run}
+        content["history"] = digest(read(self.path / HISTORY))
         if (self.path / CHECKPOINT).exists():
-            content["checkpoint"] = digest(
-                sealed.checked(self.path / CHECKPOINT, self.config().identity)
-            )
+            content["checkpoint"] = digest(sealed.checked(self.path / CHECKPOINT, run))
         write_json(self.path / DONE, content)
 
     def problems(self) -> list[str]:
@@ -174,10 +159,13 @@ class RunFolder:
             config, done = self.config(), self.done()
             if done is None:
                 return ["not done"]
-            found = [self._contradiction(config, done, self.history())]
+            found = [
+                self._contradiction(config, done, self.history()),
+                self._about_problem(),
+                self._checkpoint_problem(config, done),
+            ]
         except FolderError as error:
             return [str(error)]
-        found += [self._about_problem(), self._checkpoint_problem(config, done)]
         return [problem for problem in found if problem is not None]
 
     def _about_problem(self) -> str | None:
@@ -226,13 +214,13 @@ class RunFolder:
 
     def add_start(self, about: dict[str, Any]) -> None:
         """Note where and with what the run was started, or resumed."""
+        starts: list[dict[str, Any]] = []
         try:
             starts = self._starts()
         except FileNotFoundError:
-            starts = []
+            pass
         except FolderError as error:
             _log.warning("%s: what it said of earlier starts is lost", error)
-            starts = []
         content = {"run": self.config().identity, "starts": [*starts, about]}
         write_json(self.path / ABOUT, content)
 
@@ -331,16 +319,15 @@ def rows_of(text: str) -> list[Row]:
 def _row(number: int, cells: list[str]) -> Row:
     if len(cells) != len(COLUMNS):
         raise ValueError(f"line {number} has {len(cells)} cells instead of {len(COLUMNS)}")
-    values: dict[str, Any] = {}
+    values: list[Any] = []
     for field, text in zip(fields(Row), cells, strict=True):
         try:
-            if text == "" and "None" in str(field.type):
-                values[field.name] = None
-            else:
-                values[field.name] = int(text) if field.type == "int" else float(text)
+            empty = text == "" and "None" in str(field.type)
+            kind = int if field.type == "int" else float
+            values.append(None if empty else kind(text))
         except ValueError:
             raise ValueError(f"line {number}: {field.name} is {text[:50]!r}") from None
-    return Row(**values)
+    return Row(*values)
 
 
 def row_of(values: Any) -> Row:
@@ -371,8 +358,8 @@ def holds(path: Path, *names: str) -> bool:
         raise FolderError(f"{path} is a file, not a folder")
     if any((path / name).exists() for name in names):
         return True
-    entries = path.iterdir() if path.exists() else ()
-    if any(entry.name != LOCK and not is_temporary(entry.name) for entry in entries):
+    entries = os.listdir(path) if path.exists() else ()
+    if any(entry != LOCK and not is_temporary(entry) for entry in entries):
         raise FolderError(f"{path} is not empty and holds no {names[0]}: give a new folder")
     return False
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cyclade.experiments.datasets import find
-from cyclade.experiments.errors import DataError, FolderError
+from cyclade.experiments.errors import DataError
 from cyclade.files.disk import read, write
 
 LARGEST = 2**32  # bytes of a download
@@ -46,10 +46,8 @@ class OfficialFile:
             raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
         if len(content) != self.size:
             what = "is cut short" if len(content) < self.size else "is too long"
-            raise _damaged(
-                path,
-                f"{what}: {len(content):,} bytes where the official {self.name} has {self.size:,}",
-            )
+            what += f": {len(content):,} bytes where the official {self.name} has {self.size:,}"
+            raise _damaged(path, what)
         check_hash(path, self.hash, content)
         return gzip.decompress(content) if packed else content
 
@@ -73,6 +71,14 @@ class Download:
     name: str
     urls: tuple[str, ...]
     hash: str
+
+
+def downloads(hosts: tuple[str, ...], hashes: dict[str, str]) -> tuple[Download, ...]:
+    """Files by name and hash, each of which all of these hosts have."""
+    return tuple(
+        Download(name, tuple(f"{host}{name}" for host in hosts), official)
+        for name, official in hashes.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -150,9 +156,7 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
         return None
     root = data_folder(data_dir)
     there = official.locate(root)
-    if all(there.values()):
-        return verify(name, root)
-    for download in official.downloads:
+    for download in () if all(there.values()) else official.downloads:
         if download.name.endswith(".tar.gz"):
             archive = root / download.name
             given = archive.exists()
@@ -165,18 +169,11 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
     return verify(name, root)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return read(path, LARGEST)
-    except FolderError as error:
-        raise DataError(str(error)) from error
-
-
 def _retrieve(download: Download, folder: Path, progress: bool) -> None:
     """One download, from the first address that gives the right file."""
     path = folder / download.name
     if path.exists():  # the user's own
-        check_hash(path, download.hash, _read(path))
+        check_hash(path, download.hash, read(path, LARGEST))
         return
     try:
         pooch: Any = import_module("pooch")
@@ -208,8 +205,6 @@ def _unpack(archive: Path, official: Official, target: Path) -> None:
                 stream = tar.extractfile(f"{official.folder}/{file.name}")
                 if stream is not None:
                     write(target / file.name, stream.read(file.size + 1))
-    except FolderError as error:
-        raise DataError(str(error)) from error
     except (KeyError, tarfile.TarError, EOFError, OSError) as error:
         raise DataError(
             f"{archive} cannot be unpacked: {error}. Delete it and try again"

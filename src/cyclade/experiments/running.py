@@ -42,6 +42,8 @@ from cyclade.experiments.folder import (
     warnings_shown,
 )
 from cyclade.experiments.training import Training
+from cyclade.files.disk import sweep
+from cyclade.files.lock import locked
 from cyclade.optim.capture.graphs import alone
 
 _log = logging.getLogger("cyclade.experiments")
@@ -81,7 +83,7 @@ def run(
     with repeatable(config.threads, config.tf32), on(device):
         with alone:  # initial weights come from torch's one generator
             training = Training(config, prepared(config, data_dir), device)
-        with place.locked():
+        with locked(place.path):
             return _trained(training, place, watch, side_by_side)
 
 
@@ -94,7 +96,7 @@ def _trained(
     problems = place.problems()
     if not problems:  # another process has just ended it
         return place.result()
-    place.sweep()
+    sweep(place.path)
     if (place.path / DONE).exists():
         for problem in problems:
             _log.warning("%s: made again from the last good checkpoint", problem)
@@ -240,12 +242,8 @@ def _one_by_one(
     failures: dict[RunConfig, Exception] = {}
     for config in configs:
         try:
-            run(
-                config,
-                root / config.slug(),
-                data_dir=data_dir,
-                watch=partial(display.show, config),
-            )
+            watch = partial(display.show, config)
+            run(config, root / config.slug(), data_dir=data_dir, watch=watch)
         except Exception as error:
             failures[config] = error
         display.end(config)
@@ -365,9 +363,6 @@ def _one_error(failures: dict[RunConfig, Exception]) -> Exception:
     if len(failures) == 1:
         return next(iter(failures.values()))
     lines = "; ".join(f"{config.slug()}: {error}" for config, error in failures.items())
-    kind = (
-        ExperimentError
-        if all(isinstance(e, ExperimentError) for e in failures.values())
-        else RuntimeError
-    )
+    named = all(isinstance(error, ExperimentError) for error in failures.values())
+    kind = ExperimentError if named else RuntimeError
     return kind(f"{len(failures)} runs failed: {lines}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cyclade.experiments.datasets import Bytes, Contents, DatasetInfo, Parts
-from cyclade.experiments.official import Download, Official, OfficialFile
+from cyclade.experiments.official import Official, OfficialFile, downloads
 
 if TYPE_CHECKING:
     from torch import nn
@@ -76,9 +76,6 @@ DATASET = DatasetInfo(
         folder="MNIST/raw",
         also=("", "mnist", "MNIST"),
         files=tuple(OfficialFile(name, size, f"sha256:{sha}") for name, size, sha, _ in FILES),
-        downloads=tuple(
-            Download(f"{name}.gz", tuple(f"{host}{name}.gz" for host in HOSTS), f"md5:{md5}")
-            for name, _, _, md5 in FILES
-        ),
+        downloads=downloads(HOSTS, {f"{name}.gz": f"md5:{md5}" for name, _, _, md5 in FILES}),
     ),
 )
