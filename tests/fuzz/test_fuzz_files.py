@@ -28,7 +28,7 @@ from cyclade.experiments.config import value_of
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, Row, RunFolder, rows_of, table
 from cyclade.experiments.plans import PAPER, Settings
 from cyclade.experiments.report.files import read_plan, read_searches, read_timing
-from cyclade.experiments.reproduce import _check_folder, _described
+from cyclade.experiments.reproduce import _check_folder
 from cyclade.files import objects, sealed
 from cyclade.files.arrays import Kept
 from cyclade.files.disk import as_json, as_toml, write, write_json
@@ -212,7 +212,7 @@ def test_plans_times_and_searches(data: Any, tmp_path_factory: Any) -> None:
     root = tmp_path_factory.mktemp("plan")
     found = {"config": asdict(GOOD), "at_edge": False, "tried": [{"lr": 0.1, "status": "finished"}]}
     files = {
-        "plan.json": json.loads(json.dumps(_described(PLAN, "cyclade reproduce fig1"))),
+        "plan.json": json.loads(json.dumps(PLAN.described("cyclade reproduce fig1"))),
         "timing.json": {
             "rows": [{"method": "SGD", "seconds_per_epoch": 1.0, "seconds_per_iteration": 0.1}],
             "device": "cpu", "paper": {"SGD": [1.0, 2.0]},

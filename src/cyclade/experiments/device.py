@@ -6,7 +6,7 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime, timezone
 from typing import Any
 
@@ -67,13 +67,10 @@ def about(device: torch.device, epoch: int) -> dict[str, Any]:
 
 def _processor() -> str:
     """The name of the CPU, where the system tells it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor()
 
 

@@ -55,10 +55,8 @@ def findings(root: str | Path) -> str:
     lines = []
     for claim in board.plan.paper:
         lines.append(claim.claim)
-        lines += [
-            f"  {one.verdict}: {one.compared}{f': {one.seen}' if one.seen else ''}"
-            for one in answers(board, claim.checks)
-        ]
+        for one in answers(board, claim.checks):
+            lines.append(f"  {one.verdict}: {one.compared}{f': {one.seen}' if one.seen else ''}")
     return "\n".join(["What was seen, claim by claim:", *lines]) if lines else ""
 
 
@@ -115,11 +113,8 @@ def _probe(config: RunConfig) -> tuple[float, float]:
     began = time.perf_counter()
     with repeatable(config.threads, config.tf32):
         share = n / info.images[0]
-        data = Dataset(
-            config.dataset,
-            _made_up(n, info),
-            _made_up(max(1, round(share * info.images[1])), info),
-        )
+        tests = max(1, round(share * info.images[1]))
+        data = Dataset(config.dataset, _made_up(n, info), _made_up(tests, info))
         training = Training(config, data, device)
         training.start()
         training.train_epoch()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,13 @@ class _Maker:
 
     def _make(self, plan: Plan, root: Path) -> Path:
         sweep(root)
-        write_json(root / PLAN, _described(plan, self.command))
+        write_json(root / PLAN, plan.described(self.command))
         for other in plan.shows:
             self.make(other)
             _copy_results(other, self.out / other.name, root)
         curves, notes = self._tune(plan, root)
-        write_json(root / PLAN, _described(replace(plan, notes=plan.notes + notes), self.command))
+        plan = replace(plan, notes=plan.notes + notes)
+        write_json(root / PLAN, plan.described(self.command))
         runs = [run for curve in curves for run in plan.runs(curve)]
         if runs:
             made = sum(_reuse(run, self.out, root) for run in runs)
@@ -126,16 +127,13 @@ def check(
 ) -> None:
     """What cannot work is an error here, and nothing has been touched yet."""
     check_jobs(jobs)
-    for one in _whole(plan):
-        for config in (*(curve.config for curve in one.curves), *one.timed):
-            resolve(config.device)
-        _check_folder(one, Path(out) / one.name)
+    for config in (*(curve.config for curve in plan.curves), *plan.timed):
+        resolve(config.device)
+    _check_folder(plan, Path(out) / plan.name)
+    for other in plan.shows:
+        check(other, out, data_dir=data_dir, jobs=jobs)
     for name in plan.datasets():
         verify(name, data_dir)
-
-
-def _whole(plan: Plan) -> list[Plan]:
-    return [plan, *(inner for other in plan.shows for inner in _whole(other))]
 
 
 def _check_folder(plan: Plan, root: Path) -> None:
@@ -158,37 +156,19 @@ def _check_folder(plan: Plan, root: Path) -> None:
 
 def _differences(there: Any, here: Any, name: str = "") -> list[str]:
     """Where two plain values differ, in words."""
+    if there == here:
+        return []
     if isinstance(there, dict) and isinstance(here, dict) and there.keys() == here.keys():
         return [line for key in here for line in _differences(there[key], here[key], key)]
     if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        lines = [
-            line for a, b in zip(there, here, strict=True) for line in _differences(a, b, name)
-        ]
-        return list(dict.fromkeys(lines))
-    if there == here:
-        return []
+        lines = (_differences(a, b, name) for a, b in zip(there, here, strict=True))
+        return list(dict.fromkeys(line for some in lines for line in some))
     if isinstance(here, list | dict):
         return [f"other {name}"]
     return [f"{name} = {there!r} there, {here!r} here"]
 
 
 # ------------------------------------------------------------------------------ files and words
-
-
-def _described(plan: Plan, command: str) -> dict[str, Any]:
-    """The plan as ``plan.json`` holds it."""
-    return {
-        "name": plan.name,
-        "title": plan.title,
-        "question": plan.question,
-        "command": command,
-        "quick": plan.quick,
-        "datasets": plan.datasets(),
-        "panels": {"split_by": plan.split_by, "x": plan.x, "y": list(plan.y)},
-        "paper": [asdict(claim) for claim in plan.paper],
-        "notes": list(plan.notes),
-        "content": plan.content(),
-    }
 
 
 def _copy_results(plan: Plan, source: Path, target: Path) -> None:

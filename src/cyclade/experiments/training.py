@@ -107,11 +107,7 @@ class Training:
         began = time.perf_counter()
         if self.epoch == 0:
             self._form()
-        losses = (
-            self._steps(draws, rates)
-            if self._several is None
-            else self._several_at_once(draws, rates)
-        )
+        losses = self._steps(draws, rates)
         self._synchronise()
         self.seconds += time.perf_counter() - began
         done = len(losses)
@@ -130,13 +126,11 @@ class Training:
             return None
         return MultiStep(self.optimizer, self.data.train.images, self.data.train.labels)
 
-    def _several_at_once(self, draws: Draws, rates: list[float]) -> Tensor:
-        assert self._several is not None
-        indices = torch.from_numpy(draws.indices)
-        return self._several.run(indices, draws.sizes, draws.refresh, rates)
-
     def _steps(self, draws: Draws, rates: list[float]) -> Tensor:
-        """Step by step; the losses up to the first that is not finite."""
+        """The losses of the steps, up to the first that is not finite."""
+        if self._several is not None:
+            indices = torch.from_numpy(draws.indices)
+            return self._several.run(indices, draws.sizes, draws.refresh, rates)
         losses: list[Tensor] = []
         try:
             batches = draws.gathered(self.data.train)

@@ -122,7 +122,7 @@ def tune(
                 for search in searches:
                     search.extend()
         tuned = _outcomes(searches)
-        _write(root / SUMMARY, tuned)
+        write_json(root / SUMMARY, {"tuned": [*map(_row, tuned)]})
     return tuned
 
 
@@ -201,11 +201,10 @@ def _rank(one: Tried) -> tuple[float, float, float]:
 
 def _judged(lr: float, results: list[RunResult]) -> Tried:
     """A learning rate by its runs."""
-    ended = [result.last for result in results if result.status == "finished"]
-    accuracies = [row.held_out_accuracy for row in ended if row.held_out_accuracy is not None]
-    if len(accuracies) < len(results):
+    if any(result.status != "finished" for result in results):
         return Tried(lr, "diverged", None)
-    return Tried(lr, "finished", fmean(accuracies), fmean(row.train_loss for row in ended))
+    accuracy = fmean(result.last.held_out_accuracy or 0.0 for result in results)
+    return Tried(lr, "finished", accuracy, fmean(result.last.train_loss for result in results))
 
 
 def _outcomes(searches: list[_Search]) -> list[Tuned]:
@@ -230,14 +229,8 @@ def _grid(lrs: Grid, base: RunConfig) -> list[float]:
     return grid
 
 
-def _write(path: Path, tuned: list[Tuned]) -> None:
-    """The outcome, for people and for the report."""
-    rows = [
-        {
-            **{key: value for key, value in asdict(one).items() if key != "config"},
-            "lr": one.lr,
-            "config": {k: v for k, v in asdict(one.config).items() if k not in ("device", "seed")},
-        }
-        for one in tuned
-    ]
-    write_json(path, {"tuned": rows})
+def _row(one: Tuned) -> dict[str, Any]:
+    """An outcome as ``tuned.json`` has it, for people and for the report."""
+    found = asdict(one)
+    config = {k: v for k, v in found.pop("config").items() if k not in ("device", "seed")}
+    return {**found, "lr": one.lr, "config": config}

@@ -163,9 +163,20 @@ class Plan:
         """The data sets it needs."""
         configs = [*(curve.config for curve in self.curves), *self.timed]
         names = [config.dataset for config in configs]
-        for other in self.shows:
-            names += other.datasets()
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(sum((other.datasets() for other in self.shows), names)))
+
+    def described(self, command: str) -> dict[str, Any]:
+        """The plan as ``plan.json`` holds it."""
+        words = {key: getattr(self, key) for key in ("name", "title", "question")}
+        return words | {
+            "command": command,
+            "quick": self.quick,
+            "datasets": self.datasets(),
+            "panels": {"split_by": self.split_by, "x": self.x, "y": list(self.y)},
+            "paper": [asdict(claim) for claim in self.paper],
+            "notes": list(self.notes),
+            "content": self.content(),
+        }
 
     def content(self) -> dict[str, Any]:
         """What its results depend on, as plain values: two plans with the same are the same."""
@@ -173,11 +184,7 @@ class Plan:
             "seeds": self.seeds if isinstance(self.seeds, int) else list(self.seeds),
             "tune_epochs": self.tune_epochs,
             "curves": [
-                {
-                    "config": _without_device(c.config),
-                    "lrs": c.lrs and list(c.lrs),
-                    "tune_epochs": c.tune_epochs,
-                }
+                {**vars(c), "config": _without_device(c.config), "lrs": c.lrs and list(c.lrs)}
                 for c in self.curves
             ],
             "timed": [_without_device(config) for config in self.timed],

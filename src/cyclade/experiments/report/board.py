@@ -146,7 +146,9 @@ def read(root: str | Path) -> Board:
     only_timed = final if plan.times else []  # runs that were made to be timed have no curves
     final = [] if plan.times else final
     if not any(run.history for run in final) and not (plan.times and timing):
-        raise ExperimentError(f"there is nothing to report: {root} holds {_none_begun(final)}")
+        none = "1 run, which has not begun" if final else "no runs"
+        none = f"{len(final)} runs, none of which has begun" if len(final) > 1 else none
+        raise ExperimentError(f"there is nothing to report: {root} holds {none}")
     groups = gather(final)
     split = split_keys(groups) if plan.split_by is None else plan.split_by
     called = names(groups, split)
@@ -184,19 +186,10 @@ def read(root: str | Path) -> Board:
     )
 
 
-def _none_begun(runs: list[RunResult]) -> str:
-    if len(runs) == 1:
-        return "1 run, which has not begun"
-    return f"{len(runs)} runs, none of which has begun" if runs else "no runs"
-
-
 def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], list[RunResult]]:
     """The runs to show, and those that served to tune; where there are only these, they show."""
-    final: list[RunResult] = []
-    tuning: list[RunResult] = []
-    for run in runs:
-        (tuning if of_search(run, root) else final).append(run)
-    return (final, tuning) if final else (tuning, [])
+    final = [run for run in runs if not of_search(run, root)]
+    return (final, [run for run in runs if of_search(run, root)]) if final else (runs, [])
 
 
 # ------------------------------------------------------------------ how far an axis may reach
@@ -281,15 +274,13 @@ def styles(methods: Sequence[str]) -> list[Style]:
     >>> [style.light for style in styles(["SCCD", "SCCD"])]
     ['#044481', '#AD361E']
     """
-    taken: list[Style | None] = []
-    used = set()
-    for method in methods:
-        own = _METHODS[method]
-        taken.append(None if own in used else own)
-        used.add(own)
+    used = {_METHODS[method] for method in methods}
     colours_in_use = {style.light for style in used}
     free = [Style(*c, d) for d in _DASHES for c in _COLOURS]
     free = [style for style in free if style not in used]
     free.sort(key=lambda style: (style.light in colours_in_use, len(style.dash) > 0))
     spare = iter(free)
-    return [style or next(spare, _METHODS["SGD"]) for style in taken]
+    return [
+        _METHODS[method] if method not in methods[:i] else next(spare, _METHODS["SGD"])
+        for i, method in enumerate(methods)
+    ]

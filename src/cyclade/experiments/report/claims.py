@@ -306,7 +306,7 @@ def _found(board: Board, wanted: Mapping[str, Any]) -> list[Group]:
 
 def _name(check: Check) -> str:
     """The two curves and what is compared: what they share is said once."""
-    shared = {k: v for k, v in check.mine.items() if k in check.other and check.other[k] == v}
+    shared = dict(item for item in check.mine.items() if item in check.other.items())
     pair = " / ".join(
         ", ".join(
             words_of(key, v)

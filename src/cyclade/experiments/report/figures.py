@@ -17,11 +17,6 @@ WITHOUT = (
     "pip install 'cyclade[experiments]'"
 )
 _ENDS = "ends"
-_SUFFIX = {
-    "samples_paper": "by-samples-paper", "samples": "by-samples",
-    "multiply_adds": "by-multiply-adds", "seconds": "by-seconds", ALONE: "by-seconds-alone",
-    "epoch": "by-epoch",
-}  # fmt: skip
 _RC: dict[Any, Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "axes.edgecolor": "#888888",
@@ -89,17 +84,12 @@ def smaller(png: bytes) -> bytes:
 def _wanted(board: Board, data: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The plan's own axis under the plan's name, then the other axes."""
     name = re.sub(r"[^\w.-]+", "-", board.plan.name).strip("-.") or "curves"
-    own = board.x
-    if data["overview"]:
-        yield name, _ENDS
-        yield f"{name}-{_SUFFIX[own]}", own
-    else:
-        yield name, own
-    if not board.packed:
-        shown = ALONE if ALONE in board.x_keys else "seconds"
-        for x in ("epoch", "samples", "multiply_adds", shown):
-            if x != own:
-                yield f"{name}-{_SUFFIX[x]}", x
+    yield name, _ENDS if data["overview"] else board.x
+    seconds = ALONE if ALONE in board.x_keys else "seconds"
+    others = [] if board.packed else ["epoch", "samples", "multiply_adds", seconds]
+    own = [board.x] if data["overview"] else []
+    for x in [*own, *(other for other in others if other != board.x)]:
+        yield f"{name}-by-{x.replace('_', '-')}", x
 
 
 def _draw(figure_class: Any, board: Board, data: dict[str, Any], x: str) -> Any:

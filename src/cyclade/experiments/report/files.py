@@ -133,9 +133,8 @@ def _description(found: dict[str, Any]) -> Description:
     split, y = panels.get("split_by"), panels.get("y", Description.y)
     if isinstance(y, str):
         raise ExperimentError(f"panels.y must be a list, got {y!r}")
-    words = {key: str(found.get(key) or "") for key in ("name", "title", "question", "command")}
     return Description(
-        **words,
+        *(str(found.get(key) or "") for key in ("name", "title", "question", "command")),
         quick=bool(found.get("quick", False)),
         split_by=() if split is None else (split,) if isinstance(split, str) else tuple(split),
         x=panels.get("x", "epoch"),
@@ -150,11 +149,10 @@ def _description(found: dict[str, Any]) -> Description:
 def _claim(found: Mapping[str, Any]) -> Claim:
     checks = []
     for check in found.get("checks") or ():
-        curves = {
-            side: {key: plain_value(v) for key, v in check[side].items()}
-            for side in ("mine", "other")
-        }
-        checks.append(Check(**{**check, **curves}))
+        mine, other = (
+            {key: plain_value(v) for key, v in check[side].items()} for side in ("mine", "other")
+        )
+        checks.append(Check(**{**check, "mine": mine, "other": other}))
     value = found.get("value")
     return Claim(str(found["claim"]), None if value is None else str(value), tuple(checks))
 
@@ -164,19 +162,14 @@ def _timing(found: dict[str, Any]) -> Timing:
     for row in rows:
         row["method"], float(row["seconds_per_epoch"]), float(row["seconds_per_iteration"])
     paper = (found.get("paper") or {}).items()
-    return Timing(
-        rows,
-        str(found.get("device") or ""),
-        {str(method): (float(pair[0]), float(pair[1])) for method, pair in paper},
-    )
+    pairs = {str(method): (float(pair[0]), float(pair[1])) for method, pair in paper}
+    return Timing(rows, str(found.get("device") or ""), pairs)
 
 
 def _searches(found: dict[str, Any]) -> list[SearchOutcome]:
-    return [
-        SearchOutcome(
-            RunConfig.from_dict(row["config"]),
-            bool(row.get("at_edge")),
-            tuple({**one, "lr": float(one["lr"])} for one in row["tried"]),
-        )
-        for row in found["tuned"]
-    ]
+    outcomes = []
+    for row in found["tuned"]:
+        tried = tuple({**one, "lr": float(one["lr"])} for one in row["tried"])
+        config = RunConfig.from_dict(row["config"])
+        outcomes.append(SearchOutcome(config, bool(row.get("at_edge")), tried))
+    return outcomes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from cyclade.experiments.folder import RunResult
@@ -33,7 +34,8 @@ def payload(board: Board) -> dict[str, Any]:
                 "title": panel.title,
                 "subtitle": panel.subtitle,
                 "limits": {
-                    key: _numbers(limits(board, panel, key) or ()) or None for key in board.y_keys
+                    key: [*map(_number, limits(board, panel, key) or ())] or None
+                    for key in board.y_keys
                 },
                 "series": [_series(board, number, group) for number, group in panel.members],
             }
@@ -74,7 +76,7 @@ def _overview(board: Board) -> dict[str, Any] | None:
         runs = [ended(group) for _, group in some]
         mean = {
             "epochs": [at for at, _ in some],
-            "x": {key: [_place(at) for at, _ in some]},
+            "x": {key: [_number(math.log2(at)) for at, _ in some]},  # batches grow by factors
             "y": {y: _columns(last(one, value(y)) for one in runs) for y in board.y_keys},
         }
         series.append({"entry": number, "seeds": max(map(len, runs)), "mean": mean, "runs": []})
@@ -86,15 +88,10 @@ def _overview(board: Board) -> dict[str, Any] | None:
         "axis": {
             "key": key,
             "label": _NUMBER_LABELS.get(key, key),
-            "ticks": [[_place(at), f"{at:,g}"] for at in values],
+            "ticks": [[_number(math.log2(at)), f"{at:,g}"] for at in values],
         },
         "series": series,
     }
-
-
-def _place(number: float) -> float | None:
-    """Where a value lies on the axis: batches grow by factors."""
-    return _number(math.log2(number))
 
 
 def _mean(runs: list[RunResult], xs: dict[str, Value], ys: dict[str, Value]) -> dict[str, Any]:
@@ -102,7 +99,7 @@ def _mean(runs: list[RunResult], xs: dict[str, Value], ys: dict[str, Value]) -> 
     epochs = sorted({row.epoch for run in runs for row in run.history})
 
     def spreads(key: Value) -> list[Spread | None]:
-        found = {point.epoch: point.y for point in curve(runs, _always, key)}
+        found = {point.epoch: point.y for point in curve(runs, attrgetter("epoch"), key)}
         return [found.get(epoch) for epoch in epochs]
 
     return {
@@ -127,14 +124,6 @@ def _single(run: RunResult, xs: dict[str, Value], ys: dict[str, Value]) -> dict[
         "x": {key: [_number(x(row)) for row in run.history] for key, x in xs.items()},
         "y": {key: [_number(y(row)) for row in run.history] for key, y in ys.items()},
     }
-
-
-def _always(_: object) -> float:
-    return 0.0
-
-
-def _numbers(values: Iterable[float]) -> list[float | None]:
-    return [_number(value) for value in values]
 
 
 def _number(number: float | None) -> float | None:
