@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from typing import Any
 
+import numpy as np
+
+from cyclade.experiments.display import aligned
 from studies.deep.record import TOGETHER, Setting
 
 Record = dict[str, Any]
 ORDERS = (TOGETHER, "forward", "shuffled")
-HEAD = (
-    "blocks",
-    "order",
-    "lr",
-    "seeds",
-    "loss by steps",
-    "loss by seconds",
-    "ms",
-    "cosine",
-    "moved",
-)
+HEAD = ("blocks", "order", "lr", "seeds", "loss by steps", "loss by seconds", "ms")
+HEAD += ("cosine", "moved")
 
 
 def groups(records: list[Record]) -> dict[Setting, list[Record]]:
@@ -55,16 +50,8 @@ def at_seconds(record: Record, seconds: float) -> float:
     ms = record["ms"]
     if ms is None or final(record) == math.inf:
         return math.inf
-    steps = 1e3 * seconds / ms
-    before: tuple[float, float] | None = None
-    for step, loss in record["val"]:
-        if step >= steps:
-            if before is None:
-                return math.nan  # earlier than the first look
-            share = (steps - before[0]) / (step - before[0])
-            return float(before[1] + share * (loss - before[1]))
-        before = (step, loss)
-    return before[1] if before else math.nan
+    steps, losses = zip(*record["val"], strict=True)
+    return float(np.interp(1e3 * seconds / ms, steps, losses, left=math.nan))
 
 
 def seconds_of(runs: list[Record]) -> float:
@@ -110,12 +97,9 @@ def by_rate(records: list[Record], task: str, optimizer: str, blocks: int) -> li
     made = []
     for lr, runs in sorted(found.items()):
         if all(order in runs for order in ORDERS):
-            cells = [
-                cell
-                for order in ORDERS
-                for cell in (_mean([final(runs[order])]), _plain(_later(runs[order]), "+.2f"))
-            ]
-            made.append([f"{lr:.1g}", *cells])
+            made.append([f"{lr:.1g}"])
+            for run in (runs[order] for order in ORDERS):
+                made[-1] += [_mean([final(run)]), _plain(_later(run), "+.2f")]
     return made
 
 
@@ -141,10 +125,6 @@ def table(records: list[Record]) -> str:
     lines = []
     for task in dict.fromkeys(r["task"] for r in records):
         for optimizer in dict.fromkeys(r["optimizer"] for r in records if r["task"] == task):
-            body = rows(records, task, optimizer)
-            widths = [max(len(cell) for cell in column) for column in zip(HEAD, *body, strict=True)]
-            lines.append(f"{task}, {optimizer}")
-            for row in (HEAD, *body):
-                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-                lines.append("  " + "  ".join(cells).rstrip())
+            body = aligned([HEAD, *rows(records, task, optimizer)])
+            lines += [f"{task}, {optimizer}", textwrap.indent(body, "  ")]
     return "\n".join(lines)

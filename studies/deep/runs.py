@@ -70,12 +70,13 @@ def study(
             task = load_task(name, quick, data_dir, device)
             wanted = settings(name)[:3] if quick else settings(name)
             first, rest = wanted[:MAIN], wanted[MAIN:]  # what is cut short has the most telling
-            for plan, some in (
-                (_search, first), (_repeat, first), (_below, () if quick else wanted[:3]),
-                (_search, rest), (_repeat, rest),
-            ):  # fmt: skip
+            below = () if quick else wanted[:3]
+            plans = (_search, first), (_repeat, first), (_below, below)
+            for plan, some in (*plans, (_search, rest), (_repeat, rest)):
                 for setting in some:
                     for lr, seed in plan(setting, shelf, seeds):
+                        if _has(shelf, setting, lr, seed):
+                            continue
                         shelf.add(run(setting, task, lr, seed, device))
                         say(line_of(shelf.records[-1]))
     return shelf.records
@@ -116,7 +117,7 @@ class _Shelf:
 
 
 Runs = Iterator[tuple[float, int]]
-"""The learning rates and seeds of runs that are still missing."""
+"""Learning rates and seeds; runs that are there already are left out."""
 
 
 def _search(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
@@ -124,8 +125,7 @@ def _search(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
     middle = RATES[setting.task, setting.optimizer.split()[0]]
     # Small ones belong to it: cyclic steps may have one minimum there and a worse one above.
     for lr in (middle, middle / FACTOR, middle * FACTOR, middle / FACTOR**2):
-        if not _has(shelf, setting, lr, seeds[0]):
-            yield lr, seeds[0]
+        yield lr, seeds[0]
     for _ in range(2):
         searched = sorted({r["lr"] for r in shelf.of(setting) if r["seed"] == seeds[0]})
         chosen = best_rate(shelf.of(setting), seeds[0])
@@ -138,16 +138,14 @@ def _repeat(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
     """The other seeds at the best of them."""
     chosen = best_rate(shelf.of(setting), seeds[0])
     for seed in seeds[1:]:
-        if not _has(shelf, setting, chosen, seed):
-            yield chosen, seed
+        yield chosen, seed
 
 
 def _below(setting: Setting, shelf: _Shelf, seeds: Sequence[int]) -> Runs:
     """Steps far below those that train best: does the lock vanish under the edge of stability?"""
     middle = RATES[setting.task, setting.optimizer.split()[0]]
-    for lr in (middle / factor for factor in BELOW):
-        if not _has(shelf, setting, lr, seeds[0]):
-            yield lr, seeds[0]
+    for factor in BELOW:
+        yield middle / factor, seeds[0]
 
 
 def _has(shelf: _Shelf, setting: Setting, lr: float, seed: int) -> bool:

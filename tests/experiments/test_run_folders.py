@@ -309,8 +309,6 @@ def test_what_a_killed_write_leaves_is_removed(folder: Path, made: Path) -> None
     here = disk._place()
     left = {
         f".history.csv.{gone.pid}-{here}-01234567.tmp": 0.0,
-        f".checkpoint.pt.{gone.pid}": 2 * disk.STALE,  # an earlier version
-        f".history.csv.{gone.pid}.tmp": 2 * disk.STALE,
         f".history.csv.{gone.pid}-{'0' * 8}-01234567.tmp": 2 * disk.STALE,  # another host
     }
     lives = {

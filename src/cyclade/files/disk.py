@@ -18,7 +18,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -33,11 +33,7 @@ STALE = 24 * 3600.0
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # never an existing file, never through a link
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)(-(?P<place>[0-9a-f]{8})-[0-9a-f]{8})?\.tmp")
-_FORMER = re.compile(  # as earlier versions named them
-    r"\.(?P<name>config\.toml|about\.json|history\.csv|checkpoint\.pt|done|plan\.json|timing\.json"
-    r"|tuned\.json)\.(?P<pid>\d+)(?P<place>)"
-)
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)-(?P<place>[0-9a-f]{8})-[0-9a-f]{8}\.tmp")
 
 TEXT = 2**28
 """The most bytes of a text file."""
@@ -138,7 +134,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
     """
     with suppress(OSError):
         for entry in list(folder.iterdir()):
-            found = _parsed(entry.name)
+            found = _TEMPORARY.fullmatch(entry.name)
             if found is None or name not in (None, found["name"]):
                 continue
             with suppress(OSError):
@@ -151,11 +147,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
 
 def is_temporary(name: str) -> bool:
     """Whether a file is what a write that was cut off left behind."""
-    return _parsed(name) is not None
-
-
-def _parsed(name: str) -> re.Match[str] | None:
-    return _TEMPORARY.fullmatch(name) or _FORMER.fullmatch(name)
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1)
@@ -169,12 +161,11 @@ def _place() -> str:
 
 
 def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # somebody else's
-        return True
+    with suppress(PermissionError):  # it is somebody else's
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
     return True
 
 
@@ -243,10 +234,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def as_json(text: str | bytes) -> Any:
     """What a JSON text says; ValueError if it is none, or too deep."""
-    try:
-        return _shallow(json.loads(text))
-    except RecursionError:
-        raise _too_deep() from None
+    return _shallow(json.loads, text)
 
 
 def as_toml(text: str) -> dict[str, Any]:
@@ -255,27 +243,22 @@ def as_toml(text: str) -> dict[str, Any]:
         toml: Any = import_module("tomllib")
     except ImportError:  # Python 3.10
         toml = import_module("tomli")
-    try:
-        found: dict[str, Any] = _shallow(toml.loads(text))
-        return found
-    except RecursionError:
-        raise _too_deep() from None
+    found: dict[str, Any] = _shallow(toml.loads, text)
+    return found
 
 
-def _shallow(found: Any) -> Any:
-    """`found`, if nothing in it lies too deep for code that follows it down."""
-    level = [found]
-    for _ in range(DEPTH):
-        level = [
-            below
-            for one in level
-            if isinstance(one, dict | list)
-            for below in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not level:
-            return found
-    raise _too_deep()
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"lists and objects lie more than {DEPTH} deep")
+def _shallow(loads: Callable[[Any], Any], text: str | bytes) -> Any:
+    """What `loads` reads, if nothing in it lies too deep for code that follows it down."""
+    with suppress(RecursionError):
+        found = loads(text)
+        level = [found]
+        for _ in range(DEPTH):
+            level = [
+                below
+                for one in level
+                if isinstance(one, dict | list)
+                for below in (one.values() if isinstance(one, dict) else one)
+            ]
+            if not level:
+                return found
+    raise ValueError(f"lists and objects lie more than {DEPTH} deep")
