@@ -93,12 +93,6 @@ def test_a_results_folder_of_another_plan(
     assert contents(tmp_path) == before
 
 
-def test_no_runs_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    failing(capsys, "report", str(tmp_path / "nowhere"))
-    failing(capsys, "report", str(tmp_path))
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_names_on_the_command_line() -> None:
     from cyclade.cli import plans as command
 
@@ -154,16 +148,13 @@ def test_wrong_seeds(
     assert message in failing(capsys, *command, *words, "--out", str(tmp_path / "out"))
 
 
-def test_seeds_of_plans() -> None:
+def test_seeds_and_epochs_of_plans() -> None:
     plan = plans.PAPER["fig1"](plans.Settings(quick=True, seeds=(5, 0)))
     assert [run.seed for run in plan.runs(plan.curves[0])] == [5, 0]
     assert plan.content()["seeds"] == [5, 0]
     counted = plans.PAPER["fig1"](plans.Settings(quick=True, seeds=3))
     assert [run.seed for run in counted.runs(counted.curves[0])] == [0, 1, 2]
     assert counted.content()["seeds"] == 3
-
-
-def test_the_epochs_of_table1() -> None:
     for settings, epochs in ((plans.Settings(), 12), (plans.Settings(epochs=5), 5)):
         assert {c.epochs for c in plans.PAPER["table1"](settings).timed} == {epochs}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -22,7 +21,6 @@ from cyclade.cli import HOMES, main
 from cyclade.experiments import RunConfig, display
 from cyclade.experiments.config import keys
 from cyclade.experiments.datasets import known
-from cyclade.files.lock import locked
 
 QUICK = ["--set", "batch=256", "--set", "epochs=1", "--device", "cpu"]
 
@@ -39,12 +37,14 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_run_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "c.toml"
-    config.write_text('method = "PAGE"\nlr = 0.001\n')
+    config.write_text('method = "PAGE"\nlr = 1e-6\n')
     for name in ("a", "b"):
         out = str(tmp_path / "runs" / name)
-        settings = ["--set", f"seed={ord(name)}", *QUICK]
+        settings = ["--seed", str(ord(name)), *QUICK]
         assert main(["run", str(config), *settings, "--out", out]) == 0
-        assert "PAGE: train loss 2.3" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "PAGE: train loss 2.3" in said
+        assert "Nothing was learnt: guessing gives 0.1." in said
         assert main(["run", str(config), *settings, "--out", out]) == 0  # done: only shown
         assert "after 1 epochs" in capsys.readouterr().out
     assert main(["show", str(tmp_path / "runs")]) == 0
@@ -92,6 +92,7 @@ def test_a_diverging_run_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("tune --set dataset=imagenet", "dataset must be one of"),
         ("tune --set dataset=mnist --data-dir nowhere", "not found below nowhere"),
         ("tune --held-out 1.5", "held_out must be in (0, 1), got 1.5"),
+        ("report nowhere", "nowhere is not a folder"),
     ],
 )
 def test_bad_arguments(
@@ -109,13 +110,6 @@ def test_no_gpu(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     words = [*command.split(), "--device", "cuda", "--out", str(tmp_path / "out")]
     assert "no CUDA GPU can be used here" in failing(capsys, *words)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_of_another_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", *QUICK, "--out", str(tmp_path)]) == 0
-    capsys.readouterr()
-    error = failing(capsys, "run", *QUICK, "--set", "lr=0.3", "--out", str(tmp_path))
-    assert "holds a run of another config (lr = 0.1 there, 0.3 here)" in error
 
 
 def test_truncated_data(
@@ -160,12 +154,6 @@ def test_an_interrupt(
     assert main(["run", *QUICK, "--out", str(tmp_path)]) == 0
 
 
-def test_other_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "unknown data set 'cifar'" in failing(capsys, "data", "cifar")
-    assert "is not a folder" in failing(capsys, "show", str(tmp_path / "nowhere"))
-    assert "no runs in" in failing(capsys, "show", str(tmp_path))
-
-
 @pytest.mark.parametrize("command", ["", *HOMES])
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
@@ -198,23 +186,30 @@ def test_commands_that_are_not_known(
     assert re.search(said, printed)
 
 
-def test_the_data_sets_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_data_sets_are_listed_and_no_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["data", "--data-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(known())
     assert "comes with scikit-learn" in lines[1]
     assert lines[-1].endswith("not there: cyclade data mnist")
+    assert "unknown data set 'cifar'" in failing(capsys, "data", "cifar")
+    assert "is not a folder" in failing(capsys, "show", str(tmp_path / "nowhere"))
+    assert "no runs in" in failing(capsys, "show", str(tmp_path))
 
 
 @pytest.mark.parametrize("order", ["rotated", "reflected"])
 def test_runs_have_folders_by_default(
     order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Options with names of their own reach the config."""
     monkeypatch.chdir(tmp_path)
-    assert main(["run", *QUICK, "--set", f"order={order}", "--quiet"]) == 0
+    command = ["run", *QUICK, "--dataset", "digits", "--method", "SCCD", "--lr", "0.2"]
+    assert main([*command, "--seed", "4", "--set", f"order={order}", "--quiet"]) == 0
     (folder,) = (tmp_path / "out" / "runs").iterdir()
     config = RunConfig.read(folder / "config.toml")
-    assert (config.order, folder.name) == (order, config.slug())
+    assert (config.order, config.lr, config.seed, folder.name) == (order, 0.2, 4, config.slug())
     assert capsys.readouterr().out.startswith("SCCD: train loss ")
 
 
@@ -263,22 +258,6 @@ def test_a_config_to_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert made == RunConfig(dataset="mnist", method="PAGE", p=0.2)
     assert (made.lr, made.batch) == (known()["mnist"].lr_recursive, known()["mnist"].batch)
     assert "p is for PAGE" in failing(capsys, "config", "--set", "p=0.2")
-
-
-def test_options_with_names_of_their_own(tmp_path: Path) -> None:
-    command = ["run", "--dataset", "digits", "--method", "SGD", "--lr", "0.1", "--epochs", "1"]
-    command += ["--seed", "4", "--set", "batch=700", "--device", "cpu", "--quiet"]
-    assert main([*command, "--out", str(tmp_path / "run")]) == 0
-    config = RunConfig.read(tmp_path / "run" / "config.toml")
-    assert (config.method, config.lr, config.epochs, config.seed) == ("SGD", 0.1, 1, 4)
-
-
-def test_a_run_that_learnt_nothing_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = [*QUICK, "--lr", "1e-6", "--quiet"]
-    assert main(["run", *settings, "--out", str(tmp_path / "run")]) == 0
-    assert "Nothing was learnt: guessing gives 0.1." in capsys.readouterr().out
 
 
 def test_plain_lines_where_there_is_no_terminal(
@@ -373,23 +352,6 @@ def test_letters_that_the_locale_does_not_have(tmp_path: Path) -> None:
         assert (found.returncode, found.stderr) == (0, "")
 
 
-def test_a_folder_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with locked(tmp_path / "run"):
-        error = failing(capsys, "run", *QUICK, "--out", str(tmp_path / "run"))
-    assert f"is in use by process {os.getpid()} on " in error
-
-
-def test_a_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(*args: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    error = failing(capsys, "run", *QUICK, "--out", str(tmp_path / "run"))
-    assert "config.toml cannot be written: No space left on device" in error
-
-
 IMPORTING = """
 import os, signal, sys, types
 sys.modules["cyclade.cli"] = types.ModuleType("cyclade.cli")
@@ -414,14 +376,6 @@ def test_an_interrupt_while_cyclade_is_imported(ignored: bool, code: int) -> Non
     """It ends the process without a word; where the shell has it ignored, it stays ignored."""
     found = alone(IMPORTING.format(ignored=ignored))
     assert (found.returncode, found.stderr) == (code, "")
-
-
-def test_names_of_runs_do_not_move_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made_up_runs.make(tmp_path / "\x1b[31mred", RunConfig(epochs=1))
-    assert main(["show", str(tmp_path)]) == 0
-    assert r"\x1b[31mred" in capsys.readouterr().out
 
 
 def test_warnings_and_errors_do_not_move_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,7 @@ def test_diverged_runs_are_left_out_of_means_and_named(tmp_path: Path) -> None:
     (group,) = board.groups
     points = curve(group.averaged, value("epoch"), value("train_loss"))
     assert [p.y.mean for p in points] == [one.train_loss for one in good]
+    assert full_table(board).head[:2] == ("method", "runs")
     (line,) = full_table(board).lines
     assert line[1] == "1 of 2 finished; diverged: seed 7 in epoch 3"
     assert summary(tmp_path).splitlines()[1].split()[-1] == "1"
@@ -132,10 +133,6 @@ def test_the_survivor_of_several_seeds_is_not_the_best(tmp_path: Path) -> None:
     assert {line for line, place in table.best if place == column} == {
         min((i for i in range(3) if i != alone), key=lambda i: float(table.lines[i][column]))
     }
-
-
-def test_how_runs_ended_stands_beside_their_name(tmp_path: Path) -> None:
-    assert full_table(read(fig1(tmp_path))).head[:2] == ("method", "runs")
 
 
 def test_a_spike_does_not_set_the_axis(tmp_path: Path) -> None:
