@@ -48,6 +48,27 @@ def test_packed_runs_are_read_as_their_folders_are(runs: Path, tmp_path: Path) -
     assert sorted(file.name for file in packed.iterdir()) == [HISTORIES, RUNS]
     assert said(find_runs(packed), packed) == said(find_runs(runs), runs)
     assert summary(packed) == summary(runs)
+    twice = pack(packed, tmp_path / "twice")
+    for name in (RUNS, HISTORIES):
+        assert (packed / name).read_bytes() == (twice / name).read_bytes()
+    pack(runs, runs)  # where both forms are there, each run counts once
+    assert len(find_runs(runs)) == 3
+    assert read(runs).copies == 0
+
+
+def test_what_is_not_packed(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FolderError, match="nothing to pack"):
+        pack(tmp_path / "empty", tmp_path / "packed")
+    with pytest.raises(FolderError, match="holds no packed results"):
+        unpack(tmp_path / "empty", tmp_path / "again")
+    make(runs / "x\x1b[2J", replace(BASE, seed=3))  # it could not be unpacked
+    with pytest.raises(FolderError, match=r"cannot be packed: 'x\\x1b\[2J' is not a name"):
+        pack(runs, tmp_path / "packed")
+    make(runs / "more", replace(BASE, seed=5), epochs=2, status="unfinished")
+    with pytest.raises(FolderError, match=r"more has not ended"):
+        pack(runs, tmp_path / "packed")
+    assert not (tmp_path / "packed").exists()
 
 
 def test_unpacked_files_are_the_same_to_the_byte(runs: Path, tmp_path: Path) -> None:
@@ -57,19 +78,8 @@ def test_unpacked_files_are_the_same_to_the_byte(runs: Path, tmp_path: Path) -> 
             assert (again / folder / name).read_bytes() == (runs / folder / name).read_bytes()
     with pytest.raises(FolderError, match="is there already"):
         unpack(tmp_path / "packed", again)
-
-
-def test_packing_what_is_packed_changes_nothing(runs: Path, tmp_path: Path) -> None:
-    once = pack(runs, tmp_path / "once")
-    twice = pack(once, tmp_path / "twice")
-    for name in (RUNS, HISTORIES):
-        assert (once / name).read_bytes() == (twice / name).read_bytes()
-
-
-def test_where_both_forms_are_there_each_run_counts_once(runs: Path) -> None:
-    pack(runs, runs)
-    assert len(find_runs(runs)) == 3
-    assert read(runs).copies == 0
+    alone = unpack(pack(runs / "a", tmp_path / "one"), tmp_path / "alone")
+    assert (alone / HISTORY).read_bytes() == (runs / "a" / HISTORY).read_bytes()
 
 
 def test_plan_times_and_search_are_kept(tmp_path: Path) -> None:
@@ -85,20 +95,6 @@ def test_plan_times_and_search_are_kept(tmp_path: Path) -> None:
     for folder in (packed, root):
         assert sum(not of_search(run, folder) for run in find_runs(folder)) == 8
     assert not (unpack(packed, tmp_path / "again") / "tune" / "runs").exists()
-
-
-def test_a_run_that_has_not_ended_is_not_packed(runs: Path, tmp_path: Path) -> None:
-    make(runs / "more", replace(BASE, seed=5), epochs=2, status="unfinished")
-    with pytest.raises(FolderError, match=r"more has not ended"):
-        pack(runs, tmp_path / "packed")
-    assert not (tmp_path / "packed").exists()
-
-
-def test_nothing_to_pack_or_unpack(tmp_path: Path) -> None:
-    with pytest.raises(FolderError, match="nothing to pack"):
-        pack(tmp_path, tmp_path / "packed")
-    with pytest.raises(FolderError, match="holds no packed results"):
-        unpack(tmp_path, tmp_path / "again")
 
 
 @pytest.mark.parametrize(
@@ -134,10 +130,9 @@ def test_tables_that_were_cut_short_are_an_error(
     (packed / name).write_bytes(content[:-lost].rstrip(b"\n")[:-1])
     with pytest.raises(FolderError):
         find_runs(packed)
-    (packed / name).unlink()
-    if name == HISTORIES:
-        with pytest.raises(FolderError, match="cannot be read"):
-            find_runs(packed)
+    (packed / HISTORIES).unlink()
+    with pytest.raises(FolderError, match="cannot be read"):
+        find_runs(packed)
 
 
 def test_more_seeds_take_the_place_of_fewer(tmp_path: Path) -> None:
@@ -246,14 +241,3 @@ def test_a_link_in_the_target_does_not_lead_out_of_it(runs: Path, tmp_path: Path
             unpack(packed, target)
         assert list(outside.iterdir()) == []
         assert [entry.name for entry in target.iterdir()] == [name]
-
-
-def test_a_run_that_could_not_be_unpacked_is_not_packed(runs: Path, tmp_path: Path) -> None:
-    make(runs / "x\x1b[2J", replace(BASE, seed=3))
-    with pytest.raises(FolderError, match=r"cannot be packed: 'x\\x1b\[2J' is not a name"):
-        pack(runs, tmp_path / "packed")
-
-
-def test_a_run_alone_is_packed_and_unpacked(runs: Path, tmp_path: Path) -> None:
-    again = unpack(pack(runs / "a", tmp_path / "packed"), tmp_path / "again")
-    assert (again / HISTORY).read_bytes() == (runs / "a" / HISTORY).read_bytes()

@@ -46,29 +46,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_run_that_another_experiment_made_is_not_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_report", lambda root: root)
-    shared = Curve(replace(BASE, method="SCCD", lr=0.3))
-    first = Plan(name="first", title="", question="", curves=(shared,))
-    reproduce(first, tmp_path, progress=False)
-    own = Curve(replace(BASE, method="SCCD", lr=0.1))
-    said: list[str] = []
-    again = Plan(name="again", title="", question="", curves=(shared, own))
-    reproduce(again, tmp_path, progress=False, log=said.append)
-    slug = shared.config.slug()
-    taken = contents(tmp_path / "again" / "runs" / slug)
-    made = contents(tmp_path / "first" / "runs" / slug)
-    assert taken == {name: made[name] for name in taken}
-    assert "checkpoint.pt" not in taken
-    assert len(find_runs(tmp_path / "again")) == 2
-    assert said == [f"again: 2 runs, 1 of them made before in {tmp_path}"]
-
-
-# ------------------------------------------------------------------------------- the plans' text
-
-
 def test_fig1_is_the_papers() -> None:
     plan = PAPER["fig1"](Settings())
     assert [(c.config.spectral, c.config.method) for c in plan.curves] == [
@@ -225,6 +202,25 @@ def test_times_of_another_device(tmp_path: Path) -> None:
     (tmp_path / "timing.json").write_text("{")
     with pytest.raises(FolderError, match="cannot be read"):
         time_alone(TIMES.timed, tmp_path)
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_run_that_another_experiment_made_is_not_made_again(tmp_path: Path) -> None:
+    shared = Curve(replace(BASE, method="SCCD", lr=0.3))
+    first = Plan(name="first", title="", question="", curves=(shared,))
+    reproduce(first, tmp_path, progress=False)
+    own, said = Curve(replace(BASE, method="SCCD", lr=0.1)), list[str]()
+    reproduce(
+        replace(first, name="again", curves=(shared, own)),
+        tmp_path,
+        progress=False,
+        log=said.append,
+    )
+    again = contents(tmp_path / "again" / "runs" / shared.config.slug())
+    made = contents(tmp_path / "first" / "runs" / shared.config.slug())
+    assert again == {name: made[name] for name in made if not name.startswith("checkpoint")}
+    assert len(find_runs(tmp_path / "again")) == 2
+    assert said == [f"again: 2 runs, 1 of them made before in {tmp_path}"]
 
 
 # ------------------------------------------------------------------- folders that are not its own

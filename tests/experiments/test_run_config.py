@@ -123,3 +123,14 @@ def test_names_tell_runs_apart() -> None:
     assert replace(CONFIGS[0], device="cpu").slug() == CONFIGS[0].slug()
     assert replace(CONFIGS[0], weight_decay=0.0).slug() != CONFIGS[0].slug()
     assert CONFIGS[0].differences(replace(CONFIGS[0], lr=0.3, seed=3)) == ["lr", "seed"]
+
+
+def test_the_defaults_are_those_of_the_data_set() -> None:
+    for values, wanted in (
+        ({"method": "PAGE"}, (32, 16, 0.06)),
+        ({"method": "PAGE", "dataset": "cifar10"}, (512, None, 0.005)),
+        ({"method": "VR-CCD"}, (16, 8, 0.1)),
+        ({"method": "PAGE", "batch": 8, "lr": 0.3}, (8, 4, 0.3)),
+    ):
+        config = RunConfig.from_dict(values)
+        assert (config.batch, config.b_small, config.lr) == wanted

@@ -130,7 +130,7 @@ def test_the_outcome_is_written(runs: Callable[[Judge], Runs], tmp_path: Path) -
     assert written[1]["config"]["spectral"] == "step"
 
 
-def test_real_runs(tmp_path: Path) -> None:
+def test_real_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bases = [replace(BASE, method=method, epochs=1) for method in ("SGD", "SCCD")]
     tuned = tune(bases, tmp_path, lrs=[0.2, 0.4, 1e6], jobs=1, progress=False)
     found = find_runs(tmp_path / "runs")
@@ -144,36 +144,38 @@ def test_real_runs(tmp_path: Path) -> None:
     (tmp_path / "tuned.json").unlink()  # the runs alone are enough
     assert tune(bases, tmp_path, lrs=[0.2, 0.4, 1e6], jobs=1, progress=False) == tuned
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("history.csv")} == stamps
-
-
-def test_bad_input(tmp_path: Path) -> None:
-    for held_out in (0.0, 1.0, -1.0):
-        with pytest.raises(ConfigError, match="held_out must be in"):
-            tune([BASE], tmp_path / "x", lrs=[0.1], held_out=held_out)
-    with pytest.raises(ConfigError, match="lrs must hold at least one"):
-        tune([BASE], tmp_path / "x", lrs=[])
-    with pytest.raises(ConfigError, match="lr must be a number above 0, got -1"):
-        tune([BASE], tmp_path / "x", lrs=[0.1, -1])
-    with pytest.raises(ConfigError, match="seeds must not be empty"):
-        tune([BASE], tmp_path / "x", lrs=[0.1], seeds=[])
-    assert not (tmp_path / "x").exists()
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(FolderError, match="is not empty and holds no runs"):
-        tune([BASE], tmp_path, lrs=[0.1])
-    with pytest.raises(FolderError, match="is a file"):
-        tune([BASE], tmp_path / "mine.txt", lrs=[0.1])
-    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_finished_runs_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    options: dict[str, Any] = {"lrs": [0.2, 0.4], "jobs": 1, "progress": False}
-    tuned = tune([replace(BASE, epochs=1)], tmp_path, **options)
-    history = next((tmp_path / "runs").glob("*/history.csv"))
-    table = history.read_bytes()
-    history.write_bytes(table.replace(b"2.", b"1.", 1))
-    assert tune([replace(BASE, epochs=1)], tmp_path, **options) == tuned
-    assert history.read_bytes() == table
+    with locked(tmp_path), pytest.raises(FolderError, match=r"is in use by process \d+"):
+        tune(bases, tmp_path, lrs=[0.2, 0.4, 1e6])
+    damaged = next(r for r in found if r.status == "finished").folder / "history.csv"
+    table = damaged.read_bytes()  # finished runs are looked at
+    damaged.write_bytes(table.replace(b"2.", b"1.", 1))
+    assert tune(bases, tmp_path, lrs=[0.2, 0.4, 1e6], jobs=1, progress=False) == tuned
+    assert damaged.read_bytes() == table
     assert "history.csv is not as it was when the run ended" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"held_out": 0.0}, "held_out must be in"),
+        ({"held_out": 1.0}, "held_out must be in"),
+        ({"lrs": []}, "lrs must hold at least one"),
+        ({"lrs": [0.1, -1]}, "lr must be a number above 0, got -1"),
+        ({"seeds": []}, "seeds must not be empty"),
+    ],
+)
+def test_bad_input(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tune([BASE], tmp_path / "x", **{"lrs": [0.1], **options})
+    assert not (tmp_path / "x").exists()
+
+
+def test_folders_that_are_no_searches(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    for folder, message in ((".", "is not empty and holds no runs"), ("mine.txt", "is a file")):
+        with pytest.raises(FolderError, match=message):
+            tune([BASE], tmp_path / folder, lrs=[0.1])
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_ties_at_chance(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
@@ -192,11 +194,3 @@ def test_ties_at_chance(runs: Callable[[Judge], Runs], tmp_path: Path) -> None:
     runs(lambda c: 0.9)
     (found,) = tune([replace(BASE, seed=1)], tmp_path, lrs=[0.05, 0.1, 0.2])
     assert found.learnt
-
-
-def test_two_searches_in_one_folder(tmp_path: Path) -> None:
-    with (
-        locked(tmp_path),
-        pytest.raises(FolderError, match=r"is in use by process \d+"),
-    ):
-        tune([BASE], tmp_path, lrs=[0.1])

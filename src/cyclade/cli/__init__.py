@@ -204,13 +204,8 @@ def add_options(parser: Parser, *names: str, **changes: Any) -> None:
 
 def add_seeds(parser: Parser, what: str, *, former: bool = False) -> None:
     """How many seeds, or which. `former`: several numbers after --seeds are a list."""
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        nargs="+" if former else None,
-        metavar="N",
-        help=f"{what}: N seeds, from 0 on",
-    )
+    counted = {"metavar": "N", "help": f"{what}: N seeds, from 0 on"}
+    parser.add_argument("--seeds", type=int, nargs="+" if former else None, **counted)
     parser.add_argument("--seed-list", metavar="SEED,SEED,…", help="these seeds instead: 0,3,7")
 
 
@@ -243,13 +238,8 @@ def add_config(parser: Parser, *short: str) -> None:
     for key in short or SHORT:
         kind, metavar, meaning = SHORT[key]
         parser.add_argument(f"--{key}", type=kind, metavar=metavar, help=meaning)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="replace any value (`cyclade config` lists the keys)",
-    )
+    meaning = "replace any value (`cyclade config` lists the keys)"
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=meaning)
 
 
 def config_of(chosen: argparse.Namespace, method: str | None = None) -> RunConfig:
@@ -263,12 +253,9 @@ def config_of(chosen: argparse.Namespace, method: str | None = None) -> RunConfi
         if not equals:
             raise ConfigError(f"--set takes key=value, got {setting!r}")
         changes[key.strip()] = value_of(text.strip())
-    for key in (*SHORT, "device"):
-        given = getattr(chosen, key, None)
-        if given is not None:
-            changes[key] = given
-    if method is not None:
-        changes["method"] = method
+    named = {key: getattr(chosen, key, None) for key in (*SHORT, "device")}
+    named["method"] = method or named["method"]
+    changes |= {key: given for key, given in named.items() if given is not None}
     if chosen.config is not None:
         if "=" in chosen.config and not Path(chosen.config).exists():
             raise ConfigError(f"{chosen.config} is no file; --set {chosen.config} sets a value")

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
@@ -61,15 +62,14 @@ def needs(extra: str, required: Iterable[str]) -> list[Need]:
     for line in required:
         requirement, _, condition = line.partition(";")
         of = re.search(r"extra == ['\"](\w+)['\"]", condition)
-        other_python = re.search(r"python_version < ['\"]3\.(\d+)['\"]", condition)
-        name, _, least = requirement.strip().partition(">=")
-        if (of[1] if of else "") != extra or (other_python and _python() >= int(other_python[1])):
+        below = re.search(r"python_version < ['\"]3\.(\d+)['\"]", condition)
+        if (of[1] if of else "") != extra or (below and sys.version_info >= (3, int(below[1]))):
             continue
-        if name.startswith("cyclade["):  # an extra made of others
-            for other in name[len("cyclade[") : -1].split(","):
-                found += needs(other, required)
+        named, _, least = requirement.strip().partition(">=")
+        name, _, extras = named.rstrip("]").partition("[")
+        if name == "cyclade":  # an extra made of others
+            found += [need for other in extras.split(",") for need in needs(other, required)]
         else:
-            name = name.partition("[")[0]  # dask[array]
             found.append(Need(name, least, _version(name)))
     return found
 
@@ -156,7 +156,3 @@ def _numbers(version: str) -> tuple[int, ...]:
     (True, False)
     """
     return tuple(int(n) for n in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
-
-
-def _python() -> int:
-    return int(platform.python_version_tuple()[1])

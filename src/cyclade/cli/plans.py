@@ -82,18 +82,14 @@ def _tune(chosen: argparse.Namespace) -> None:
       cyclade tune --epochs 20 --methods SGD SCCD --lrs 0.05 0.1 0.2 --out out/tune
       cyclade tune run.toml --seeds 3 --device cuda --data-dir data --out out/tune
     """
-    from cyclade.experiments import ConfigError, verify
-    from cyclade.experiments.config import MOST
+    from cyclade.experiments import verify
     from cyclade.experiments.device import resolve
+    from cyclade.experiments.plans import Settings
     from cyclade.experiments.plans.grids import learning_rates
     from cyclade.experiments.tune import tune
 
     bases = [config_of(chosen, method) for method in chosen.methods or [None]]
-    seeds = seeds_of(chosen)
-    if isinstance(seeds, int):
-        if not 1 <= seeds <= MOST:
-            raise ConfigError(f"seeds must be from 1 to {MOST}, got {seeds}")
-        seeds = tuple(range(seeds))
+    seeds = Settings(seeds=seeds_of(chosen)).seeds
     resolve(bases[0].device)
     verify(bases[0].dataset, chosen.data_dir)
     out = Path(chosen.out or "out/tune")
@@ -102,7 +98,7 @@ def _tune(chosen: argparse.Namespace) -> None:
         out,
         lrs=chosen.lrs or learning_rates,
         held_out=chosen.held_out,
-        seeds=seeds,
+        seeds=tuple(range(seeds)) if isinstance(seeds, int) else seeds,
         data_dir=chosen.data_dir,
         jobs=chosen.jobs,
         progress=not chosen.quiet,

@@ -74,9 +74,9 @@ def _listed() -> Iterator[str]:
     for info in known().values():
         usual: dict[str, list[str]] = {}
         for method in METHODS:
-            batch, lr = info.batch_of(method), info.learning_rate(method)
-            b_small = info.b_small_of(method, batch)
-            words = f"batch {batch}{f', b_small {b_small}' if b_small else ''} and lr {lr:g}"
+            made = RunConfig(dataset=info.name, method=method)
+            b_small = f", b_small {made.b_small}" if made.b_small else ""
+            words = f"batch {made.batch}{b_small} and lr {made.lr:g}"
             usual.setdefault(words, []).append(method)
         whole = "; ".join(f"{words} for {', '.join(names)}" for words, names in usual.items())
         yield textwrap.fill(
@@ -110,7 +110,7 @@ def _data(chosen: argparse.Namespace) -> None:
             folder = verify(name, chosen.data_dir)
         else:
             folder = fetch(name, chosen.data_dir, progress=sys.stdout.isatty())
-        where = "comes with scikit-learn" if folder is None else f"complete in {folder}"
+        where = f"complete in {folder}" if folder else "comes with scikit-learn"
         tell(f"{name}: {where}")
 
 
@@ -146,6 +146,7 @@ def _run(chosen: argparse.Namespace) -> None:
       cyclade run run.toml --seed 1 --set batch=256 --device cuda --out out/seed1
     """
     from cyclade.experiments import run
+    from cyclade.experiments.datasets import find
     from cyclade.experiments.display import Display
 
     config = config_of(chosen)
@@ -154,34 +155,23 @@ def _run(chosen: argparse.Namespace) -> None:
         watch = None if display is None else partial(display.show, config)
         result = run(config, folder, data_dir=chosen.data_dir, watch=watch)
     row = result.last
-    if result.status == "diverged":
-        tell(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")
-    else:
-        tell(
-            f"{config.method}: train loss {row.train_loss:.4f}, test accuracy "
-            f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
-            f"({result.folder})"
-        )
-    hint = _hint(result)
-    if hint:
-        tell(hint)
-
-
-def _hint(result: RunResult) -> str:
-    """What to try when nothing was learnt."""
-    from cyclade.experiments.datasets import find
-
-    config = result.config
     info = find(config.dataset)
     usual = f"{info.learning_rate(config.method):g}"
     if result.status == "diverged":
-        return f"A smaller lr may help: {usual} is usual here."
-    if info.learnt(result.last.test_accuracy):
-        return ""
-    return (
-        f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr may "
-        f"help ({usual} at batch {info.batch_of(config.method)} is usual here), or `cyclade tune`."
+        tell(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")
+        tell(f"A smaller lr may help: {usual} is usual here.")
+        return
+    tell(
+        f"{config.method}: train loss {row.train_loss:.4f}, test accuracy "
+        f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
+        f"({result.folder})"
     )
+    if not info.learnt(row.test_accuracy):
+        tell(
+            f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr "
+            f"may help ({usual} at batch {info.batch_of(config.method)} is usual here), or "
+            "`cyclade tune`."
+        )
 
 
 def _show(chosen: argparse.Namespace) -> None:
@@ -223,9 +213,5 @@ def _as_json(result: RunResult) -> dict[str, Any]:
         key: None if isinstance(value, float) and value - value != 0 else value
         for key, value in asdict(result.last).items()
     }
-    return {
-        "folder": str(result.folder),
-        "status": result.status,
-        "config": asdict(result.config),
-        "last": last,
-    }
+    about = {"folder": str(result.folder), "status": result.status}
+    return {**about, "config": asdict(result.config), "last": last}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
@@ -89,6 +89,11 @@ class Claim:
     claim: str
     value: str | None = None
     checks: tuple[Check, ...] = ()
+
+
+def claimed(claim: str, *checks: Sequence[Check], value: str | None = None) -> Claim:
+    """A claim, and all that bears on it."""
+    return Claim(claim, value, tuple(check for some in checks for check in some))
 
 
 def compared(

@@ -9,7 +9,7 @@ from typing import Any
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.datasets import find
 from cyclade.experiments.plans.grids import learning_rates
-from cyclade.experiments.plans.plan import TIMING_LR, Check, Claim, Curve, Plan, Settings
+from cyclade.experiments.plans.plan import TIMING_LR, Check, Curve, Plan, Settings, claimed
 
 ORDERS = ("forward", "backward", "shuffled", "random", "greedy")
 BLOCKS = 5
@@ -52,17 +52,13 @@ def batch(settings: Settings) -> Plan:
         "η/L_j, as the batch grows: accuracy at equal epochs, and the price in seconds.",
         split_by="batch",
         paper=(
-            Claim(
+            claimed(
                 "The cyclic scheme is an alternative for large-batch methods",
-                checks=tuple(
-                    Check(
-                        {key: getattr(one, key) for key in keys},
-                        {"method": "SGD", "batch": one.batch},
-                        "test_accuracy",
-                    )
-                    for one in configs
-                    if one.method != "SGD"
-                ),
+                [
+                    Check(mine, {"method": "SGD", "batch": mine["batch"]}, "test_accuracy")
+                    for mine in ({key: getattr(one, key) for key in keys} for one in configs)
+                    if mine["method"] != "SGD"
+                ],
             ),
         ),
         notes=(
@@ -78,7 +74,8 @@ def order(settings: Settings) -> Plan:
     epochs = settings.length(100, 12)
     sccd = replace(settings.base, batch=find(settings.base.dataset).batch, epochs=epochs)
     vro = replace(sccd, method="VRO-CCD", epochs=max(1, epochs // SHORTER))
-    forward = {"method": "SCCD", "blocks": BLOCKS, "order": "forward"}
+    sccd_alone = {"method": "SCCD"}
+    forward = {**sccd_alone, "blocks": BLOCKS, "order": "forward"}
     return _study(
         settings,
         [
@@ -92,19 +89,13 @@ def order(settings: Settings) -> Plan:
         "each order cost?",
         split_by="method",
         paper=(
-            Claim(
+            claimed(
                 "Asked here: is forward, the paper's order, ahead of the others?",
-                checks=tuple(
-                    Check(forward, {**forward, "order": name}, "test_accuracy")
-                    for name in ORDERS[1:]
-                ),
+                [Check(forward, {**forward, "order": o}, "test_accuracy") for o in ORDERS[1:]],
             ),
-            Claim(
+            claimed(
                 "Asked here: are five blocks ahead of fewer?",
-                checks=tuple(
-                    Check(forward, {"method": "SCCD", "blocks": m}, "test_accuracy")
-                    for m in (1, 2, 3)
-                ),
+                [Check(forward, {**sccd_alone, "blocks": m}, "test_accuracy") for m in (1, 2, 3)],
             ),
         ),
         notes=(
