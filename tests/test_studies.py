@@ -27,10 +27,10 @@ def tiny(steps: int = 6) -> Sources:
     return Sources.load(CPU, size=2, length=16, width=12, depth=1, steps=steps)
 
 
-def images(steps: int = 2) -> Images:
-    torch.manual_seed(0)
-    split = Split(torch.randn(40, 3, 32, 32), torch.randint(0, 10, (40,)))
-    return Images(split, split, size=3, steps=steps)
+def made(setting: Setting, lr: float, seed: int, **changes: Any) -> dict[str, Any]:
+    """The record of a run."""
+    found = {**vars(setting), "lr": lr, "seed": seed, "steps": 4, "val": [[4, 1.0]]}
+    return found | {"cosines": [0.5], "moved": 2.0, "ms": 1.0, "cost": 1.0} | changes
 
 
 @pytest.mark.parametrize("setting", [
@@ -76,7 +76,9 @@ def test_a_run_that_diverges_is_recorded() -> None:
 
 
 def test_images_are_shifted_and_reflected() -> None:
-    task = images()
+    torch.manual_seed(0)
+    split = Split(torch.randn(40, 3, 32, 32), torch.randint(0, 10, (40,)))
+    task = Images(split, split, size=3, steps=2)
     x, y = task.batch(0, 0)
     assert x.shape == (3, 3, 32, 32)
     padded = F.pad(task.train.images, (4, 4, 4, 4))
@@ -87,14 +89,11 @@ def test_images_are_shifted_and_reflected() -> None:
             for dy in range(9)
             for dx in range(9)
             for flip in (False, True)
-            if torch.equal(image, _seen(padded[n, :, dy : dy + 32, dx : dx + 32], flip))
-        ]
+            if torch.equal(image.flip(2) if flip else image,
+                           padded[n, :, dy : dy + 32, dx : dx + 32])
+        ]  # fmt: skip
         assert len(places) == 1
         assert int(task.train.labels[places[0][0]]) == int(label)
-
-
-def _seen(crop: torch.Tensor, flip: bool) -> torch.Tensor:
-    return crop.flip(2) if flip else crop
 
 
 def test_every_setting_has_a_rate_and_the_main_ones_come_first() -> None:
@@ -106,25 +105,24 @@ def test_every_setting_has_a_rate_and_the_main_ones_come_first() -> None:
 
 
 def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
+    ran: list[Any] = []
 
     def run(setting: Setting, task: Any, lr: float, seed: int, device: Any) -> dict[str, Any]:
-        if len(made) == 4:
+        if len(ran) == 4:
             raise KeyboardInterrupt
-        made.append((setting, lr, seed))
-        return {**vars(setting), "lr": lr, "seed": seed, "steps": 6, "val": [[6, lr]],
-                "cosines": [], "moved": 1.0, "ms": 1.0, "cost": 1.0}  # fmt: skip
+        ran.append((setting, lr, seed))
+        return made(setting, lr, seed, val=[[6, lr]], cosines=[])
 
     monkeypatch.setattr("studies.deep.runs.run", run)
     options: dict[str, Any] = {"tasks": ["gpt"], "seeds": (0, 1), "quick": True}
     with pytest.raises(KeyboardInterrupt):
         study(tmp_path, **options)
-    first = list(made)
-    made.append(None)  # from now on it is not stopped
+    first = list(ran)
+    ran.append(None)  # from now on it is not stopped
     records = study(tmp_path, **options)
-    assert made[:4] == first
+    assert ran[:4] == first
     keys = [(r["blocks"], r["order"], r["lr"], r["seed"]) for r in records]
-    assert len(set(keys)) == len(keys) == len(made) - 1
+    assert len(set(keys)) == len(keys) == len(ran) - 1
     # Four rates, two beyond the end that is best, and the other seed there: 7 runs each.
     assert len(records) == 21
     assert min(r["lr"] for r in records) == pytest.approx(RATES["gpt", "adam"] / 81)
@@ -136,8 +134,7 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_small_steps_of_the_main_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(setting: Setting, task: Any, lr: float, seed: int, device: Any) -> dict[str, Any]:
         loss = abs(math.log(lr / RATES["gpt", setting.optimizer.split()[0]]))
-        return {**vars(setting), "lr": lr, "seed": seed, "steps": 6, "val": [[6, loss]],
-                "cosines": [0.1], "moved": 1.0, "ms": 1.0, "cost": 1.0}  # fmt: skip
+        return made(setting, lr, seed, val=[[6, loss]])
 
     monkeypatch.setattr("studies.deep.runs.run", run)
     monkeypatch.setattr("studies.deep.runs.load_task", lambda *a: None)
@@ -153,24 +150,21 @@ def test_small_steps_of_the_main_settings(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_best_rate_is_that_of_all_seeds() -> None:
-    def made(lr: float, seed: int, loss: float) -> dict[str, Any]:
-        return {"task": "gpt", "optimizer": "sgd", "blocks": 1, "order": "together", "fresh": False,
-                "lr": lr, "seed": seed, "steps": 4, "val": [[4, loss]], "cosines": [], "moved": 2.0,
-                "ms": 1.0, "cost": 1.0}  # fmt: skip
-
-    records = [made(0.1, 0, 1.0), made(0.1, 1, 3.0), made(0.3, 0, 1.5), made(0.3, 1, 1.5)]
-    lucky = made(0.9, 0, 0.5)  # one seed alone is not believed
-    (row,) = rows([*records, lucky], "gpt", "sgd")
+    losses = {(0.1, 0): 1.0, (0.1, 1): 3.0, (0.3, 0): 1.5, (0.3, 1): 1.5}
+    losses[0.9, 0] = 0.5  # one seed alone is not believed
+    setting = Setting("gpt", "sgd")
+    records = [made(setting, *key, val=[[4, loss]]) for key, loss in losses.items()]
+    (row,) = rows(records, "gpt", "sgd")
     assert row[2:5] == ["0.3", "2", "1.500 ± 0.000"]
 
 
 def test_the_table_compares_by_steps_and_by_seconds() -> None:
-    def made(order: str, blocks: int, ms: float, *losses: float) -> dict[str, Any]:
-        return {"task": "gpt", "optimizer": "sgd", "blocks": blocks, "order": order, "fresh": False,
-                "lr": 0.1, "seed": 0, "steps": 4, "val": [[2, losses[0]], [4, losses[1]]],
-                "cosines": [0.5], "moved": 2.0, "ms": ms, "cost": 1.0}  # fmt: skip
-
-    records = [made("together", 1, 10.0, 3.0, 2.0), made("shuffled", 4, 40 / 3, 2.6, 1.8)]
+    records = [
+        made(Setting("gpt", "sgd", blocks, order), 0.1, 0, ms=ms, val=[[2, first], [4, last]])
+        for order, blocks, ms, first, last in (
+            ("together", 1, 10.0, 3.0, 2.0), ("shuffled", 4, 40 / 3, 2.6, 1.8),
+        )
+    ]  # fmt: skip
     assert at_seconds(records[1], 0.04) == pytest.approx(2.2)
     assert math.isnan(at_seconds(records[1], 0.01))
     found = rows(records, "gpt", "sgd")

@@ -104,7 +104,7 @@ def test_runs_are_compared_seed_by_seed(tmp_path: Path) -> None:
     assert (back.seeds, back.difference[:1]) == ("0 of 3", "−")
     ends(tmp_path, "PAGE", [0.6], lr=0.005)
     found = answer(tmp_path, Check(SCCD, {"method": "PAGE"}, "lr"))
-    assert (found.seen, found.verdict) == ("lr 0.05 against 0.005", NO)
+    assert (found.seen, found.verdict) == ("lr 0.05 against 0.005", YES)
     board = read(tmp_path)  # a smaller loss is ahead
     losses = {g.config.method: [run.last.train_loss for run in g.runs] for g in board.groups}
     ahead = losses["SGD"][0] > losses["SCCD"][0]

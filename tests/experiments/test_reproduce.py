@@ -160,7 +160,7 @@ def test_from_plan_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page takes longer than such small runs."""
-    monkeypatch.setattr(module, "_report", lambda root: root / "report.html")
+    monkeypatch.setattr(module, "report", lambda root: root / "report.html")
 
 
 @pytest.mark.usefixtures("no_report")

@@ -11,8 +11,10 @@ import os
 import tarfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from cyclade.experiments.datasets import find
@@ -185,7 +187,7 @@ def _retrieve(download: Download, folder: Path, progress: bool) -> None:
     pooch.get_logger().setLevel("ERROR")
     reasons = []
     for url in download.urls:
-        bar = _Progress() if progress else False
+        bar = _bar() if progress else False
         try:
             pooch.retrieve(url, download.hash, download.name, folder, progressbar=bar)
             return
@@ -211,25 +213,13 @@ def _unpack(archive: Path, official: Official, target: Path) -> None:
         ) from error
 
 
-class _Progress:
+def _bar() -> Any:
     """A progress bar as pooch takes one, drawn by rich."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-        self.total = 0  # pooch sets it
-        self._bar = Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._task = self._bar.add_task("", total=None)
-        self._bar.start()
-
-    def update(self, amount: int) -> None:
-        """So many bytes more."""
-        self._bar.update(self._task, total=self.total, advance=amount)
-
-    def reset(self) -> None:
-        """From the beginning."""
-        self._bar.reset(self._task)
-
-    def close(self) -> None:
-        """The end."""
-        self._bar.stop()
+    progress = Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    task = progress.add_task("", total=None)
+    progress.start()
+    bar = SimpleNamespace(total=0, close=progress.stop, reset=partial(progress.reset, task))
+    bar.update = lambda amount: progress.update(task, total=bar.total, advance=amount)
+    return bar

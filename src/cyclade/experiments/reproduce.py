@@ -19,6 +19,8 @@ from cyclade.experiments.errors import FolderError
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, holds
 from cyclade.experiments.official import verify
 from cyclade.experiments.plans import Curve, Plan
+from cyclade.experiments.report import report
+from cyclade.experiments.report.groups import named
 from cyclade.experiments.running import check_jobs
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
@@ -95,7 +97,7 @@ class _Maker:
             self.log(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
             keep = None if plan.curves else root / RUNS
             time_alone(plan.timed, root, keep=keep, data_dir=self.options["data_dir"])
-        return _report(root)
+        return report(root)
 
     def _tune(self, plan: Plan, root: Path) -> tuple[list[Curve], tuple[str, ...]]:
         """The curves with their lr found, and what is to be said of the search."""
@@ -200,34 +202,20 @@ def _copy(run: Path, place: Path) -> None:
         write(place / name, read(run / name))
 
 
-def _report(root: Path) -> Path:
-    from cyclade.experiments.report import report
-
-    return report(root)
-
-
 def _runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
 
 
 def _sentence(tuned: Tuned) -> str:
     """What the search found for one config."""
+    told = ("dataset", "batch", "spectral", "precondition", "order", "blocks")
+    keys = [key for key in told if getattr(tuned.config, key) not in (None, "forward")]
     grid = ", ".join(
         f"{one.lr:g}{' diverged' if one.status == 'diverged' else ''}" for one in tuned.tried
     )
     edge = ", at the edge" if tuned.at_edge else ""
     edge += "" if tuned.learnt else ": nothing learnt"
     return (
-        f"{_label(tuned.config)}: lr {tuned.lr:g} with {tuned.held_out_accuracy:.4f} on the images "
-        f"held out (tried {grid}{edge})"
+        f"{named(tuned.config, keys)}: lr {tuned.lr:g} with {tuned.held_out_accuracy:.4f} on the "
+        f"images held out (tried {grid}{edge})"
     )
-
-
-def _label(config: RunConfig) -> str:
-    """A curve in words."""
-    parts = [config.method, config.dataset, f"b = {config.batch}"]
-    parts += ["spectral normalisation"] if config.spectral else []
-    parts += [config.precondition] if config.precondition else []
-    parts += [str(config.order)] if config.order != "forward" else []
-    parts += [f"m = {config.blocks}"] if config.blocks is not None else []
-    return ", ".join(parts)

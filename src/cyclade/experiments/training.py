@@ -49,11 +49,11 @@ def optimizer(config: RunConfig, model: nn.Module, example: Tensor) -> Any:
         options["damping"] = CURVATURE_DAMPING
     if config.recursive:
         options |= {"b": config.batch, "b_small": config.b_small}
-    order = list(config.order) if isinstance(config.order, tuple) else config.order
-    blocks = list(config.blocks) if isinstance(config.blocks, tuple) else config.blocks or "layers"
+    options["order"] = list(config.order) if isinstance(config.order, tuple) else config.order
+    blocks = list(config.blocks) if isinstance(config.blocks, tuple) else config.blocks
     try:
         return OPTIMIZERS[config.method](
-            model, CrossEntropy(), order=order, blocks=blocks, **options
+            model, CrossEntropy(), blocks=blocks or "layers", **options
         )
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
@@ -81,10 +81,8 @@ class Training:
 
     def __init__(self, config: RunConfig, data: Dataset, device: torch.device) -> None:
         self.config, self.data, self.device = config, data, device
-        self.model = network(
-            config.dataset, seed=config.seed, spectral=config.spectral == "reparam"
-        )
-        self.model.to(device)
+        spectral = config.spectral == "reparam"
+        self.model = network(config.dataset, seed=config.seed, spectral=spectral).to(device)
         self.optimizer = optimizer(config, self.model, data.train.images[:1])
         self.sampling = sampling(config, len(data.train))
         self._prices = Prices(config, self.optimizer, data.train.images[:1])
@@ -245,11 +243,9 @@ class Prices:
         costs = stage_costs(net.chain, Inputs((image,), {}))
         cycle = cycle_cost(costs, net.starts, direction(config.order))
         self._formation = cycle
-        self._step = cycle
-        if config.order == "greedy":
-            self._step = (net.m + 1) * cycle
+        self._step = (net.m + 1) * cycle if config.order == "greedy" else cycle
         if config.method == "VR-CCD":
-            alone = [_alone(costs, net.starts, j) for j in range(net.m)]
+            alone = [cycle_cost(costs, net.starts, [j]) for j in range(net.m)]  # from the images on
             self._step = sum(alone) / net.m
         self._measuring = 0.0
         if config.precondition == "curvature":
@@ -268,8 +264,3 @@ class Prices:
         spent.samples_paper += size
         spent.samples += size
         spent.multiply_adds += size * self._formation
-
-
-def _alone(costs: list[float], starts: list[int], j: int) -> float:
-    """The price of block j by itself, from the images on."""
-    return cycle_cost(costs, starts, [j])

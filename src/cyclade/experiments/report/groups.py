@@ -98,7 +98,7 @@ class Spread:
 
 def spread(values: Iterable[float | None]) -> Spread:
     """The spread of those values that exist and are finite."""
-    kept = [value for value in values if value is not None and _finite(value)]
+    kept = [value for value in values if value is not None and math.isfinite(value)]
     if not kept:
         return Spread(0)
     sd = statistics.stdev(kept) if len(kept) > 1 else None
