@@ -204,8 +204,8 @@ def add_options(parser: Parser, *names: str, **changes: Any) -> None:
 
 def add_seeds(parser: Parser, what: str, *, former: bool = False) -> None:
     """How many seeds, or which. `former`: several numbers after --seeds are a list."""
-    counted = {"metavar": "N", "help": f"{what}: N seeds, from 0 on"}
-    parser.add_argument("--seeds", type=int, nargs="+" if former else None, **counted)
+    nargs, meaning = "+" if former else None, f"{what}: N seeds, from 0 on"
+    parser.add_argument("--seeds", type=int, nargs=nargs, metavar="N", help=meaning)
     parser.add_argument("--seed-list", metavar="SEED,SEED,…", help="these seeds instead: 0,3,7")
 
 

@@ -67,9 +67,8 @@ class Key:
         none = value is None or (isinstance(value, str) and value.lower() == "none")
         if self.optional and none:
             return None
-        if not isinstance(value, _TYPES[self.kind]):
-            raise TypeError
-        if isinstance(value, bool) and self.kind != "boolean":
+        right: bool = isinstance(value, _TYPES[self.kind])
+        if not right or (isinstance(value, bool) and self.kind != "boolean"):
             raise TypeError
         if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
             raise ValueError

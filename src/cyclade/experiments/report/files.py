@@ -133,8 +133,9 @@ def _description(found: dict[str, Any]) -> Description:
     split, y = panels.get("split_by"), panels.get("y", Description.y)
     if isinstance(y, str):
         raise ExperimentError(f"panels.y must be a list, got {y!r}")
+    words = {key: str(found.get(key) or "") for key in ("name", "title", "question", "command")}
     return Description(
-        *(str(found.get(key) or "") for key in ("name", "title", "question", "command")),
+        **words,
         quick=bool(found.get("quick", False)),
         split_by=() if split is None else (split,) if isinstance(split, str) else tuple(split),
         x=panels.get("x", "epoch"),
