@@ -19,6 +19,9 @@ from cyclade.experiments.datasets import DatasetInfo, find
 from cyclade.experiments.device import cores, repeatable, resolve
 from cyclade.experiments.display import duration
 from cyclade.experiments.plans import Make, Plan, Settings
+from cyclade.experiments.report.board import read
+from cyclade.experiments.report.claims import answers
+from cyclade.experiments.report.page import count
 from cyclade.experiments.training import Training
 
 _BATCH = 512  # an image costs the same in larger batches
@@ -29,9 +32,9 @@ def outline(plan: Plan, out: str | Path) -> str:
     parts = [f"{other.name} first, whose runs it shows" for other in plan.shows]
     grids = {plan.tuning(curve): curve.lrs for curve in plan.curves if curve.lrs}
     if grids:
-        count = sum(len(lrs or ()) for lrs in grids.values())
-        curves = f"{len(grids)} curve{'s' if len(grids) > 1 else ''}"
-        parts.append(f"{count} runs to find the learning rates of {curves}")
+        runs = sum(len(lrs or ()) for lrs in grids.values())
+        curves = count(len(grids), "curve")
+        parts.append(f"{runs} runs to find the learning rates of {curves}")
     finals = sum(len(plan.runs(curve)) for curve in plan.curves)
     if finals:
         parts.append(f"{finals} runs with them" if grids else f"{finals} runs")
@@ -48,9 +51,6 @@ def outline(plan: Plan, out: str | Path) -> str:
 
 def findings(root: str | Path) -> str:
     """The verdict on every claim of a plan; empty where it claims nothing."""
-    from cyclade.experiments.report.board import read
-    from cyclade.experiments.report.claims import answers
-
     board = read(root)
     lines = []
     for claim in board.plan.paper:

@@ -21,6 +21,7 @@ from cyclade.experiments.official import verify
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.report import report
 from cyclade.experiments.report.groups import named
+from cyclade.experiments.report.page import count
 from cyclade.experiments.running import check_jobs
 from cyclade.experiments.timing import TIMING, time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
@@ -91,10 +92,10 @@ class _Maker:
         if runs:
             made = sum(_reuse(run, self.out, root) for run in runs)
             there = f", {made} of them made before in {self.out}" if made else ""
-            self.log(f"{plan.name}: {_runs(len(runs))}{there}")
+            self.log(f"{plan.name}: {count(len(runs), 'run')}{there}")
             longest_first(runs, root / RUNS, **self.options)
         if plan.timed:
-            self.log(f"{plan.name}: {_runs(len(plan.timed))} to time, one after the other")
+            self.log(f"{plan.name}: {count(len(plan.timed), 'run')} to time, one after the other")
             keep = None if plan.curves else root / RUNS
             time_alone(plan.timed, root, keep=keep, data_dir=self.options["data_dir"])
         return report(root)
@@ -104,8 +105,8 @@ class _Maker:
         grids = {plan.tuning(curve): curve.lrs for curve in plan.curves if curve.lrs}
         if not grids:
             return list(plan.curves), ()
-        count = sum(map(len, grids.values()))
-        self.log(f"{plan.name}: {_runs(count)} to tune the learning rates of {len(grids)} curves")
+        runs = count(sum(map(len, grids.values())), "run")
+        self.log(f"{plan.name}: {runs} to tune the learning rates of {len(grids)} curves")
         tuned = tune(list(grids), root / TUNE, lrs=lambda base: grids[base] or (), **self.options)
         found = dict(zip(grids, tuned, strict=True))
         for one in tuned:
@@ -200,10 +201,6 @@ def _copy(run: Path, place: Path) -> None:
     """A run that is done, without its checkpoint."""
     for name in _OF_A_RUN:
         write(place / name, read(run / name))
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _sentence(tuned: Tuned) -> str:

@@ -149,7 +149,8 @@ def _resumed(training: Training, place: RunFolder) -> list[Row]:
             if [row.epoch for row in rows] != list(range(training.epoch + 1)):
                 raise ValueError("its history does not lead to its epoch")
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else _first_line(error)
+            reason = (str(error) or repr(error)).splitlines()[0]
+            reason = f"it has no {error}" if isinstance(error, KeyError) else reason
             refused = f"{place.path / name} does not fit this version of cyclade ({reason})"
             _log.warning("%s", refused)
             continue
@@ -174,10 +175,6 @@ def _compare(place: RunFolder, rows: int) -> None:
             "%s goes to epoch %d, the last good checkpoint to epoch %d: training goes on there",
             place.path / HISTORY, there - 1, rows - 1,
         )  # fmt: skip
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or repr(error)).splitlines()[0]
 
 
 # ------------------------------------------------------------------------------------- many runs
@@ -212,7 +209,9 @@ def run_many(
         place = RunFolder(root / config.slug())
         place.check(config)
         if place.problems():  # not done, or to be mended
-            fitting = _streams(config) if device.type == "cuda" else cores() // config.threads
+            fitting = cores() // config.threads
+            if device.type == "cuda":
+                fitting = min(STREAMS, TOGETHER // config.batch)
             key = (device.type, config.threads, config.tf32, max(1, fitting))
             waiting.setdefault(key, []).append(config)
     failures: dict[RunConfig, Exception] = {}
@@ -292,11 +291,6 @@ def _on_streams(
         raise
     pool.shutdown()
     return failures
-
-
-def _streams(config: RunConfig) -> int:
-    """How many runs of this kind share a GPU."""
-    return max(1, min(STREAMS, TOGETHER // config.batch))
 
 
 class _Stopped(Exception):
