@@ -15,6 +15,7 @@ import pytest
 from made_up_runs import fig1, make
 
 from cyclade.experiments import ExperimentError, RunConfig
+from cyclade.experiments.outline import findings
 from cyclade.experiments.plans import PAPER, STUDIES, Check, Claim, Settings
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read
@@ -185,6 +186,14 @@ def test_the_page_sets_what_was_seen_beside_each_claim(
     for part in ("it is &lt;better&gt;", '<td class="word">not decided</td>', RULE):
         assert part in text
     assert "This rule can reject that two methods are equal; it cannot show that they are." in text
+
+
+def test_the_end_of_a_plan_has_a_verdict_on_every_claim(tmp_path: Path) -> None:
+    head, *lines = findings(fig1(tmp_path, epochs=3)).splitlines()
+    assert head == "What was seen, claim by claim:"
+    verdicts = [line.split(":")[0].strip() for line in lines if line.startswith("  ")]
+    assert verdicts
+    assert set(verdicts) <= {"yes", "no", "not decided", "not tested"}
 
 
 def written(root: Path) -> str:

@@ -14,6 +14,7 @@ from test_resuming import assert_same_end
 
 from cyclade.experiments import ConfigError, ExperimentError, FolderError, RunConfig, find_runs
 from cyclade.experiments import reproduce as module
+from cyclade.experiments.outline import outline
 from cyclade.experiments.plans import PAPER, STUDIES, Claim, Curve, Plan, Settings
 from cyclade.experiments.reproduce import check, reproduce
 from cyclade.experiments.timing import time_alone
@@ -104,15 +105,28 @@ def test_the_studies() -> None:
 
 
 @pytest.mark.parametrize("make", [*PAPER.values(), *STUDIES.values()])
-def test_every_plan_in_small(make: Any) -> None:
-    plan = make(Settings(quick=True, device="cpu"))
-    assert plan.datasets() == ["digits"]
-    assert plan.quick
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_plan(make: Any, quick: bool) -> None:
+    plan = make(Settings(quick=quick, device="cpu"))
+    assert plan.quick == quick
+    assert not quick or plan.datasets() == ["digits"]
     assert json.loads(json.dumps(plan.content())) == plan.content()
     for one in (plan, *plan.shows):
         configs = [*(c.config for c in one.curves), *one.timed]
         assert len(set(configs)) == len(configs)
         assert {c.device for c in configs} <= {"cpu"}
+    # It says what it will do before it begins.
+    title, question, done, where = outline(plan, "out").splitlines()
+    assert (title, question) == (plan.title + (", in small" if quick else ""), plan.question)
+    assert done.startswith("What will be done: ")
+    assert str(Path("out") / plan.name) in where
+
+
+def test_the_runs_are_counted() -> None:
+    plan = PAPER["fig1"](Settings(quick=True, seeds=3))
+    count = sum(len(curve.lrs or ()) for curve in plan.curves)
+    words = outline(plan, "out")
+    assert f"{count} runs to find the learning rates of 8 curves; 24 runs with them" in words
 
 
 @pytest.mark.parametrize("key", ["epochs", "tune_epochs", "seeds"])
