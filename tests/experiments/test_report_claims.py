@@ -30,7 +30,7 @@ from cyclade.experiments.report.claims import (
     interval,
     paired,
 )
-from cyclade.experiments.report.page import page, rendered
+from cyclade.experiments.report.page import _templates, page
 from cyclade.experiments.report.payload import payload
 from cyclade.experiments.report.tables import full_table
 
@@ -291,7 +291,7 @@ EXPERIMENTS = sorted(path.parent for path in RESULTS.glob("*/plan.json"))
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
 def test_pages_of_committed_results_say_what_their_tables_say(path: Path) -> None:
-    board = read(path)
+    board, rendered = read(path), _templates().get_template("macros.html").module.table
     text = page(board, payload(board), None)
     assert rendered(claims_table(board), "Claims", "claims") in text
     if board.panels:

@@ -72,7 +72,6 @@ def tune(
     lrs: Grid,
     held_out: float = 0.1,
     seeds: Sequence[int] | None = None,
-    epochs: int | None = None,
     data_dir: str | Path | None = None,
     jobs: int | None = None,
     progress: bool = True,
@@ -100,14 +99,12 @@ def tune(
         The share of the training images on which a learning rate is judged.
     seeds:
         Every lr is run with each, and judged by the mean; default: the base's own seed.
-    epochs:
-        Of the runs that are compared; default: the base's own.
     """
     bases, root = list(bases), Path(root)
     if not 0 < held_out < 1:
         raise ConfigError(f"held_out must be in (0, 1), got {held_out}")
     check_jobs(jobs)
-    searches = [_Search(base, _grid(lrs, base), held_out, seeds, epochs) for base in bases]
+    searches = [_Search(base, _grid(lrs, base), held_out, seeds) for base in bases]
     holds(root, RUNS, SUMMARY)
     with locked(root):
         sweep(root)
@@ -138,18 +135,13 @@ class _Search:
     """One base config and its grid, which may grow."""
 
     def __init__(
-        self,
-        base: RunConfig,
-        grid: list[float],
-        held_out: float,
-        seeds: Sequence[int] | None,
-        epochs: int | None,
+        self, base: RunConfig, grid: list[float], held_out: float, seeds: Sequence[int] | None
     ) -> None:
         self.base, self.grid, self._asked = base, grid, len(grid)
         self._seeds = [base.seed] if seeds is None else list(seeds)
         if not self._seeds:
             raise ConfigError("seeds must not be empty")
-        self._judged = replace(base, held_out=held_out, epochs=epochs or base.epochs)
+        self._judged = replace(base, held_out=held_out)
         self._known: dict[float, Tried] = {}
 
     def runs(self, lr: float) -> list[RunConfig]:

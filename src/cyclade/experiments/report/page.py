@@ -67,12 +67,6 @@ def page(board: Board, data: dict[str, Any], printed: Printed | None) -> str:
     return _templates().get_template("page.html").render(everything)
 
 
-def rendered(table: Table, name: str, kind: str = "") -> str:
-    """A table as it stands in the page."""
-    module: Any = _templates().get_template("macros.html").module
-    return str(module.table(table, name, kind))
-
-
 def count(n: int, what: str) -> str:
     """So many of something.
 
