@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD
 from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, Replay, cut
-from cyclade.optim.stages.chain import PROGRAM
+from cyclade.optim.stages.chain import CUT
 from cyclade.optim.stages.verifying import verify
 
 
@@ -313,7 +313,7 @@ def test_envs_are_not_mixed_up() -> None:
     env = chain.start(images(32))
     with pytest.raises(ValueError, match="does not stand before stage 'fc1'"):
         Replay().run(2, env, {})
-    assert PROGRAM in env
+    assert CUT in env
 
 
 def test_plain_attributes_are_not_frozen_into_the_stages() -> None:

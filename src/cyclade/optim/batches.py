@@ -9,8 +9,8 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.net import Batch
 from cyclade.optim.stages import Inputs
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from cyclade import core
 from cyclade.blocks.layout import NoEstimate
+from cyclade.optim._trees import pytree
 from cyclade.optim.capture.graphs import Recorder, described, static_copies
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch

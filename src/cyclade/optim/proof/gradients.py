@@ -10,8 +10,8 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.cycle.closures import ModelReplay, ModelSweep
 from cyclade.optim.cycle.sweep import StagedSweep
 from cyclade.optim.net import Batch, LivePoint, Net

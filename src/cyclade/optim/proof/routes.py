@@ -14,7 +14,7 @@ from cyclade.optim.blocks.partitioning import Partitioning, placed
 from cyclade.optim.net import Batch, Net
 from cyclade.optim.proof.gradients import Proof, UnprovedError, elsewhere, proving
 from cyclade.optim.stages import Chain, CutWarning, Inputs
-from cyclade.optim.stages.cutting import Attempt, attempt, runs_whole
+from cyclade.optim.stages.cutting import cut, whole
 from cyclade.optim.stages.preserve import in_turn
 from cyclade.optim.stages.structure import Structure
 from cyclade.optim.stages.verifying import verify
@@ -61,7 +61,7 @@ class Routes:
         # Whether to look at a route now and then. CUDA graphs stay as they are, and visits to one
         # block at a time have no memory for the gradients of all.
         self._again = again
-        first = attempt(model, example=example, stages=stages)
+        first = cut(model, example=example, stages=stages, warn=False)
         # Without an example torch.export could not try: it will, on the first batch.
         self._later = example is None and first.needs_example
         if not self._later:
@@ -89,13 +89,13 @@ class Routes:
         assert self.net is not None
         return self.net
 
-    def _ready(self, made: Attempt) -> Chain:
+    def _ready(self, chain: Chain) -> Chain:
         if self._compile:
-            made.chain.compile()
-        return made.chain
+            chain.compile()
+        return chain
 
     def _use(self, chain: Chain) -> None:
-        self.chain = self._net.chain = chain
+        self.chain = self._net.chain = self._ready(chain)
         self._recut = True
 
     def ready(self, batches: Sequence[Batch], step: int) -> bool:
@@ -264,9 +264,7 @@ class Routes:
             self._net.whole_model = False
         if changed is not None or self._later:
             self._later = False
-            made = attempt(self._model, example=inputs, stages=self._stages)
-            made.warn()
-            self._use(self._ready(made))
+            self._use(cut(self._model, example=inputs, stages=self._stages))
 
     def _keep_hooks_whole(self) -> None:
         """Hooks may hand values to the loss, which must then come from the same pass."""
@@ -284,7 +282,7 @@ class Routes:
         if self._stages is not None:
             raise ValueError(f"stages= are not the model: {reason}")
         if self.chain.how != "whole":
-            self._use(self._ready(runs_whole(self._model)))
+            self._use(whole(self._model))
         elif not self._net.whole_model:
             self._net.whole_model = True
         else:

@@ -23,8 +23,8 @@ True
 torch.Size([2, 4])
 """
 
-from cyclade.optim.stages.chain import Chain, Replay
-from cyclade.optim.stages.cutting import CutWarning, cut
+from cyclade.optim.stages.chain import Chain, CutWarning, Replay
+from cyclade.optim.stages.cutting import cut
 from cyclade.optim.stages.inputs import Inputs
 from cyclade.optim.stages.parts import Env, StageInfo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -18,39 +18,7 @@ from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
 from cyclade.optim.stages.parts import Env, Guard, Part, StageInfo
 from cyclade.optim.stages.structure import Mode
 
-PROGRAM = "%program"  # the env's note of the cut it belongs to; no value can have this name
-
-
-class Program:
-    """Parts in execution order, and the ways into and out of their env."""
-
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        enter: Callable[[list[Any]], Env] | None = None,
-        leave: Callable[[Env], Any] = itemgetter("x"),
-        fits: Callable[[list[Any]], bool] | None = None,
-    ) -> None:
-        self.fits = fits  # whether an export may serve a call of other sizes
-        self.parts, self.infos = tuple(parts), [part.info for part in parts]
-        self._enter, self.leave = enter, leave
-        for part in self.parts:
-            part.passes = (*part.passes, PROGRAM)
-
-    def enter(self, inputs: Inputs, leaves: list[Any]) -> Env:
-        """The env before the first stage."""
-        if self._enter is None:  # modules
-            env: Env = {"args": tuple(inputs.args), "kwargs": dict(inputs.kwargs)}
-        else:
-            env = self._enter(leaves)
-        env[PROGRAM] = self
-        return env
-
-
-def shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """The shapes and types of the tensors among ``leaves``, which an export bakes in."""
-    return tuple((v.shape, v.dtype, v.device) if isinstance(v, Tensor) else v for v in leaves)
-
+CUT = "%cut"  # the env's note of the cut it belongs to; no value can have this name
 
 _MOST = 8  # cuts kept for different modes and calls
 _MANY = 16  # cuts that are worth a word
@@ -60,15 +28,29 @@ class CutWarning(UserWarning):
     """A model that is cut often, or that could not be cut, so that every replay runs all of it."""
 
 
-@dataclass
-class _Cut:
-    """A program, and the conditions under which it holds."""
+def _modules_env(inputs: Inputs, leaves: list[Any]) -> Env:
+    return {"args": tuple(inputs.args), "kwargs": dict(inputs.kwargs)}
 
-    mode: tuple[Any, ...]
-    called: Signature | None
-    shapes: tuple[Any, ...]
-    program: Program
-    proved: set[Any] = field(default_factory=set)  # (several micro-batches?, sizes)
+
+class Cut:
+    """Parts in execution order, the ways into and out of their env, and when they hold.
+
+    `fits` says whether an export may serve a call of other sizes. `key` is what the cut depends
+    on: the model's mode, the kind of call, and the sizes that an export bakes in.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        enter: Callable[[Inputs, list[Any]], Env] = _modules_env,
+        leave: Callable[[Env], Any] = itemgetter("x"),
+        fits: Callable[[list[Any]], bool] | None = None,
+    ) -> None:
+        self.parts, self.enter, self.leave, self.fits = tuple(parts), enter, leave, fits
+        self.key: tuple[Any, Signature | None, Any] = (None, None, ())
+        self.proved: set[Any] = set()  # (several micro-batches?, sizes)
+        for part in self.parts:
+            part.passes = (*part.passes, CUT)
 
 
 class Chain:
@@ -76,33 +58,47 @@ class Chain:
 
     ``stages`` lists them with their parameters, ``how`` says how the model was cut. ``build`` cuts
     it anew when its mode (training flags, device, plain attributes) or the kind of call
-    changes; the list of stages must stay the same then.
+    changes; the list of stages must stay the same then. ``reasons`` are the ways that failed, if
+    all did; with ``needs_example`` an example might give more stages.
     """
 
     def __init__(
         self,
         model: nn.Module,
         how: str,
-        build: Callable[[Signature | None, Inputs | None], Program],
+        build: Callable[[Signature | None, Inputs | None], Cut],
         example: Inputs | None = None,
+        reasons: Sequence[str] = (),
+        needs_example: bool = False,
     ) -> None:
+        self.model, self.how, self._build = model, how, build
+        self.reasons, self.needs_example = reasons, needs_example
         called, leaves = (None, []) if example is None else signature(example)
         if called is None and how == "fx":
             called = guess(model)
-        program = build(called, example)
-        self.model, self.how, self._build = model, how, build
-        self.stages: list[StageInfo] = program.infos
-        self._mode = Mode(model, recorded=self._depends)
+        cut = build(called, example)
+        self.stages: list[StageInfo] = [part.info for part in cut.parts]
+        self._recorded = how in ("fx", "export")  # then a cut depends on how the model is called
+        self._mode = Mode(model, recorded=self._recorded)
         self._compile: dict[str, Any] | None = None
         self._alone: set[Any] = set()  # sizes that need an export of their own
         self.cuts_made = 1  # when it grows, an older cut may have been dropped
-        fixed = shapes(leaves) if how == "export" else ()
-        self._cuts = [_Cut(self._mode.now(), called if self._depends else None, fixed, program)]
+        cut.key = self._key(called, leaves)
+        self._cuts = [cut]
 
-    @property
-    def _depends(self) -> bool:
-        """Whether the cut depends on how the model is called."""
-        return self.how in ("fx", "export")
+    def warn(self) -> None:
+        """Say why the model could not be cut, if it could not."""
+        if not self.reasons:
+            return
+        advice = "rewrite forward without control flow on values, or give stages="
+        if self.needs_example:
+            advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
+        warn_user(
+            CutWarning(
+                f"{type(self.model).__name__} could not be cut into stages, so every block pays "
+                f"for a full pass. Tried {'; '.join(self.reasons)}. To cut it: {advice}"
+            )
+        )
 
     @property
     def random(self) -> bool:
@@ -118,7 +114,8 @@ class Chain:
     def start(self, inputs: Inputs) -> Env:
         """The env before the first stage."""
         found, leaves = self._find(inputs)
-        return (found or self._cut_for(inputs)).program.enter(inputs, leaves)
+        cut = found or self._cut_for(inputs)
+        return {**cut.enter(inputs, leaves), CUT: cut}
 
     def serves(self, inputs: Inputs) -> bool:
         """Whether such a call needs no new cut."""
@@ -145,7 +142,7 @@ class Chain:
         """
         found, leaves = self._find(inputs)
         sizes = self._sizes(leaves)
-        if found is None or found.shapes == sizes:
+        if found is None or found.key[2] == sizes:
             return False
         self._alone.add(sizes)
         return True
@@ -168,8 +165,7 @@ class Chain:
 
     def output(self, env: Env) -> Any:
         """What the model returns, from the env after the last stage."""
-        program: Program = env[PROGRAM]
-        return program.leave(env)
+        return env[CUT].leave(env)
 
     def compile(self, **options: Any) -> None:
         """Run every stage through ``torch.compile`` from now on."""
@@ -188,32 +184,30 @@ class Chain:
             self._apply_compile()
 
     def _apply_compile(self) -> None:
-        for cut in self._cuts:
-            for part in cut.program.parts:
-                part.compile(self._compile)
+        for part in (part for cut in self._cuts for part in cut.parts):
+            part.compile(self._compile)
 
-    def _present(self) -> Program:
+    def _present(self) -> Cut:
         """The latest cut for the model's present mode."""
         now = self._mode.now()
         for cut in self._cuts:
-            if cut.mode == now:
-                return cut.program
+            if cut.key[0] == now:
+                return cut
         if self.how == "export":
             raise ValueError(
                 "the model's mode (training or eval, device) has changed since it was exported: "
                 "call start() with a batch first"
             )
-        called = self._cuts[0].called
-        self._cuts.insert(0, _Cut(now, called, (), self._recut(None, called)))
-        return self._cuts[0].program
+        called = self._cuts[0].key[1]
+        self._cuts.insert(0, self._recut(None, (now, called, ())))
+        return self._cuts[0]
 
-    def _cut_for(self, inputs: Inputs) -> _Cut:
+    def _cut_for(self, inputs: Inputs) -> Cut:
         """A new cut, for this call."""
-        called, leaves = signature(inputs)
-        fresh = _Cut(*self._key(called, leaves), self._recut(inputs, called))
+        fresh = self._recut(inputs, self._key(*signature(inputs)))
         self.cuts_made += 1
-        if self.cuts_made == _MANY and self._depends:
-            name = self._mode.changed(self._cuts[0].mode, fresh.mode)
+        if self.cuts_made == _MANY and self._recorded:
+            name = self._mode.changed(self._cuts[0].key[0], fresh.key[0])
             why = "for calls of many kinds"
             if name:
                 why = f"lately because {name!r} changed: make it a buffer, which stages read"
@@ -222,45 +216,49 @@ class Chain:
         del self._cuts[_MOST:]
         return fresh
 
-    def _key(self, called: Signature, leaves: list[Any]) -> tuple[Any, Signature | None, Any]:
-        """What a cut depends on: the mode, the kind of call, and the sizes of an export."""
-        return self._mode.now(), called if self._depends else None, self._sizes(leaves)
+    def _key(
+        self, called: Signature | None, leaves: list[Any]
+    ) -> tuple[Any, Signature | None, Any]:
+        return self._mode.now(), called if self._recorded else None, self._sizes(leaves)
 
     def _sizes(self, leaves: list[Any]) -> tuple[Any, ...]:
-        return shapes(leaves) if self.how == "export" else ()
+        """The shapes and types of the tensors of a call, which an export bakes in."""
+        if self.how != "export":
+            return ()
+        return tuple((v.shape, v.dtype, v.device) if isinstance(v, Tensor) else v for v in leaves)
 
-    def _find(self, inputs: Inputs) -> tuple[_Cut | None, list[Any]]:
+    def _find(self, inputs: Inputs) -> tuple[Cut | None, list[Any]]:
         """The cut that serves a call, which is moved to the front, and the leaves of the call."""
         called, leaves = signature(inputs)
-        now, wanted, sizes = self._key(called, leaves)
-        alike = [cut for cut in self._cuts if cut.mode == now and cut.called == wanted]
-        found = next((cut for cut in alike if cut.shapes == sizes), None)
+        *wanted, sizes = self._key(called, leaves)
+        alike = [cut for cut in self._cuts if [*cut.key[:2]] == wanted]
+        found = next((cut for cut in alike if cut.key[2] == sizes), None)
         if found is None and sizes not in self._alone:
-            serves = (cut for cut in alike if cut.program.fits and cut.program.fits(leaves))
-            found = next(serves, None)
+            found = next((cut for cut in alike if cut.fits and cut.fits(leaves)), None)
         if found is not None and found is not self._cuts[0]:
             self._cuts.remove(found)
             self._cuts.insert(0, found)
         return found, leaves
 
-    def _recut(self, inputs: Inputs | None, called: Signature | None) -> Program:
+    def _recut(self, inputs: Inputs | None, key: tuple[Any, Signature | None, Any]) -> Cut:
         try:
-            program = self._build(called, inputs)
+            cut = self._build(key[1], inputs)
         except Exception as error:
             raise ValueError(
                 f"the model was cut with {self.how!r}, but not in its present mode or for this "
                 f"kind of call: {type(error).__name__}: {error}. Give example= when cutting, in "
                 "the mode used for training"
             ) from error
-        if program.infos != self.stages:
-            old, new = [s.name for s in self.stages], [s.name for s in program.infos]
+        if [part.info for part in cut.parts] != self.stages:
+            old, new = [s.name for s in self.stages], [part.info.name for part in cut.parts]
             raise ValueError(
                 "the model has other stages in its present mode or for this kind of call: "
                 f"{new} instead of {old}. Give example= when cutting, in the mode used for training"
             )
-        for part in program.parts:
+        for part in cut.parts:
             part.compile(self._compile)
-        return program
+        cut.key = key
+        return cut
 
 
 @dataclass
@@ -280,7 +278,7 @@ class Replay:
     """
 
     def __init__(self, undoable: bool = False) -> None:
-        self._program: Program | None = None
+        self._cut: Cut | None = None
         self._memory: dict[int, _Memory] = {}
         self._undoable = undoable
         self._before: list[tuple[Tensor, Tensor]] = []  # buffers that moved, and as they were
@@ -289,25 +287,23 @@ class Replay:
     def spent(cls, env: Env) -> Replay:
         """One in which every stage has run: it moves no buffers. For `repeatable` stages."""
         replay = cls()
-        replay._program = env[PROGRAM]
-        for i, part in enumerate(env[PROGRAM].parts):
+        replay._cut = env[CUT]
+        for i, part in enumerate(env[CUT].parts):
             replay._memory[i] = _Memory(dict.fromkeys(part.state), None, moved=True)
         return replay
 
     def begun_now(self, i: int) -> Replay:
         """One in which stage i began as here, but with its buffers as they stand now."""
-        assert self._program is not None
-        buffers = _copies(self._program.parts[i])
+        assert self._cut is not None
+        buffers = _copies(self._cut.parts[i])
         replay = Replay()
-        replay._program = self._program
+        replay._cut = self._cut
         replay._memory[i] = _Memory(buffers, self._memory[i].rng, moved=True)
         return replay
 
     @torch.no_grad()
     def undo(self) -> None:
         """Put the buffers back as they were before this replay moved them."""
-        if not self._undoable:
-            raise ValueError("only a replay made with undoable=True can be undone")
         for buffer, value in reversed(self._before):
             buffer.copy_(value)
 
@@ -318,13 +314,13 @@ class Replay:
         parameters stand in for missing ones, as constants. With ``live=False`` buffers are not
         moved. The env given is not changed.
         """
-        program: Program = env[PROGRAM]
-        part = program.parts[i]
+        cut: Cut = env[CUT]
+        part = cut.parts[i]
         if part.quiet:
             return part.run(env, tensors, None)
-        if self._program is None:
-            self._program = program
-        elif self._program is not program:
+        if self._cut is None:
+            self._cut = cut
+        elif self._cut is not cut:
             raise ValueError("one Replay serves one batch: call chain.replay() for each")
         memory = self._memory.get(i)
         first = memory is None

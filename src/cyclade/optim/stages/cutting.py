@@ -9,43 +9,24 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.utils import _pytree as pytree
 
-from cyclade.optim._warn import warn_user
+from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
-from cyclade.optim.stages.chain import Chain, CutWarning, Program
+from cyclade.optim.stages.chain import Chain, Cut
 from cyclade.optim.stages.inputs import Inputs, Names, Signature, Slot, parameter_names
-from cyclade.optim.stages.parts import Env, Part, is_plain, layers, link, modules_as_parts, unique
+from cyclade.optim.stages.parts import (
+    Env,
+    Part,
+    is_sequence,
+    layers,
+    link,
+    modules_as_parts,
+    unique,
+)
 from cyclade.optim.stages.recording import Traced, export, is_leaf, trace
 from cyclade.optim.stages.structure import refuse_unrepeatable
 
-__all__ = ["Attempt", "CutWarning", "attempt", "cut", "runs_whole"]
-
-
 _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
-
-
-@dataclass
-class Attempt:
-    """A chain, and for one that could not be cut the ways that were tried."""
-
-    chain: Chain
-    reasons: list[str] = field(default_factory=list)
-    needs_example: bool = False  # whether an example might give more stages
-
-    def warn(self) -> None:
-        """Say why the model could not be cut, if it could not."""
-        if not self.reasons:
-            return
-        advice = "rewrite forward without control flow on values, or give stages="
-        if self.needs_example:
-            advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
-        warn_user(
-            CutWarning(
-                f"{type(self.chain.model).__name__} could not be cut into stages, so every block "
-                "pays for a full pass. Tried " + "; ".join(self.reasons) + f". To cut it: {advice}"
-            )
-        )
 
 
 def cut(
@@ -53,6 +34,7 @@ def cut(
     *,
     example: Inputs | None = None,
     stages: Sequence[nn.Module] | None = None,
+    warn: bool = True,
 ) -> Chain:
     """Cut a model into a chain of stages, one per use of a layer's parameters.
 
@@ -61,58 +43,46 @@ def cut(
     call; and the whole model as a single stage, with a warning. Modules that cannot be replayed
     are refused with a ValueError.
     """
-    made = attempt(model, example=example, stages=stages)
-    made.warn()
-    return made.chain
-
-
-def attempt(
-    model: nn.Module,
-    *,
-    example: Inputs | None = None,
-    stages: Sequence[nn.Module] | None = None,
-) -> Attempt:
-    """The same without the warning."""
     refuse_unrepeatable(model)
     if stages is not None:
-        given = _given(model, stages)
-        return Attempt(Chain(model, "stages", _builder(model, "stages", given)))
+        return Chain(model, "stages", _builder(model, "stages", _given(model, stages)))
     stacked = any(isinstance(m, _STACKS) for m in model.modules())
-    if stacked and example is not None:
-        # One layer to fx, many to export.
-        ways = ["export", "fx"]
-    elif is_plain(model):
+    sequence = is_sequence(model)
+    plain = sequence and all(is_leaf(m) or not [*m.children()] for _, m in layers(model))
+    if stacked and example is not None:  # one layer to fx, many to export
+        ways = ["export", "fx", *(["sequential"] if plain else [])]
+    elif plain:
         ways = ["sequential"]
-    elif isinstance(model, nn.Sequential):
-        # fx may see into blocks that are one stage each otherwise.
-        ways = ["fx", "sequential", "export"]
-    else:
-        ways = ["fx", "export"]
-    if stacked and is_plain(model) and "sequential" not in ways:
-        ways.append("sequential")
+    else:  # fx may see into blocks that are one stage each otherwise
+        ways = ["fx", *(["sequential"] if sequence else []), "export"]
     reasons = []
     for how in ways:
         try:
-            chain = Chain(model, how, _builder(model, how), example)
+            return Chain(
+                model, how, _builder(model, how), example,
+                needs_example=stacked and example is None,
+            )  # fmt: skip
         except Exception as error:
             reasons.append(f"{how}: {_first_line(error)}")
-            continue
-        return Attempt(chain, needs_example=stacked and example is None)
-    return Attempt(runs_whole(model).chain, reasons, needs_example=example is None)
+    chain = whole(model, reasons, needs_example=example is None)
+    if warn:
+        chain.warn()
+    return chain
 
 
-def runs_whole(model: nn.Module) -> Attempt:
+def whole(model: nn.Module, reasons: Sequence[str] = (), needs_example: bool = False) -> Chain:
     """The model as a single stage."""
-    return Attempt(Chain(model, "whole", _builder(model, "whole", [("model", model)])))
+    build = _builder(model, "whole", [("model", model)])
+    return Chain(model, "whole", build, reasons=reasons, needs_example=needs_example)
 
 
 def _builder(
-    model: nn.Module, how: str, stages: Sequence[tuple[str, nn.Module]] | None = None
-) -> Callable[[Signature | None, Inputs | None], Program]:
+    model: nn.Module, how: str, given: Sequence[tuple[str, nn.Module]] | None = None
+) -> Callable[[Signature | None, Inputs | None], Cut]:
     """What cuts the model in one way for a kind of call; it raises where that does not work."""
     names = Names(model)
 
-    def build(called: Signature | None, inputs: Inputs | None) -> Program:
+    def build(called: Signature | None, inputs: Inputs | None) -> Cut:
         refuse_unrepeatable(model)
         if how == "fx":
             assert called is not None
@@ -121,12 +91,12 @@ def _builder(
             if inputs is None:
                 raise ValueError("torch.export needs an example batch (example=Inputs(...))")
             return _traced(export(model, inputs, names), names)
-        return Program(modules_as_parts(layers(model) if stages is None else stages, names))
+        return Cut(modules_as_parts(layers(model) if given is None else given, names))
 
     return build
 
 
-def _traced(traced: Traced, names: Names) -> Program:
+def _traced(traced: Traced, names: Names) -> Cut:
     parts = split(traced, names)
     needed = {*parts[0].reads, *parts[0].passes}
     wanted = [
@@ -136,13 +106,13 @@ def _traced(traced: Traced, names: Names) -> Program:
     ]
     outputs = [_output(value, traced) for value in traced.outputs]
 
-    def enter(leaves: list[Any]) -> Env:
+    def enter(inputs: Inputs, leaves: list[Any]) -> Env:
         return {name: leaves[k] for k, name in wanted}
 
     def leave(env: Env) -> Any:
         return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
 
-    return Program(parts, enter, leave, traced.fits)
+    return Cut(parts, enter, leave, traced.fits)
 
 
 def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
@@ -201,7 +171,7 @@ def split(traced: Traced, names: Names) -> list[Part]:
     changed = _changed_buffers(traced)
     titles = unique(group.name for group in groups)
     parts = [
-        _part(title, k, group, traced, names, home, last, changed)
+        _part(title, k, group.nodes, traced, names, home, last, changed)
         for k, (title, group) in enumerate(zip(titles, groups, strict=True))
     ]
     link(parts, {node.name for node in traced.outputs if _is_value(node, traced)})
@@ -299,7 +269,7 @@ def _changed_buffers(traced: Traced) -> set[Slot]:
 def _part(
     title: str,
     k: int,
-    group: _Group,
+    nodes: list[fx.Node],
     traced: Traced,
     names: Names,
     home: dict[fx.Node, int],
@@ -308,13 +278,13 @@ def _part(
 ) -> Part:
     """Build the executable stage of one group of nodes."""
     modules = traced.modules
-    sources = dict.fromkeys(s for node in group.nodes for s in node.all_input_nodes)
+    sources = dict.fromkeys(s for node in nodes for s in node.all_input_nodes)
     outside = [s for s in sources if home.get(s) != k]
     direct = [s for s in outside if s in traced.direct]
     reads = [s for s in outside if _is_value(s, traced)]
     overwritten = {
         _root_value(target, k, traced, home)
-        for node in group.nodes
+        for node in nodes
         for target in effects.written(node, modules)
     }
     graph = fx.Graph()
@@ -332,7 +302,7 @@ def _part(
             local[source] = graph.call_function(torch.clone, (local[source],))
     called: dict[str, nn.Module] = {}
     short: dict[str, str] = {}
-    for node in group.nodes:
+    for node in nodes:
         local[node] = graph.node_copy(node, local.__getitem__)
         if node.op == "call_module":
             target = str(node.target)
@@ -340,7 +310,7 @@ def _part(
             called[alias] = modules[target]
             local[node].target = alias
     rewritten = [s for s in reads if s in overwritten and last[s] > k]
-    writes = [node for node in group.nodes if last.get(node, -1) > k]
+    writes = [node for node in nodes if last.get(node, -1) > k]
     graph.output(tuple(local[node] for node in (*writes, *rewritten)))
     body = fx.GraphModule({**called, **attributes}, graph)
     slots = [slot for module in called.values() for slot in names.of(module)]
@@ -354,7 +324,7 @@ def _part(
         swapped=slots,
         state=[*(traced.direct[s] for s in direct if traced.direct[s] in changed), *state],
         idle=idle,
-        random=max((_randomness(node, traced) for node in group.nodes), default=0),
+        random=max((_randomness(node, traced) for node in nodes), default=0),
         opaque=not all(is_leaf(module) for module in called.values()),
     )
 

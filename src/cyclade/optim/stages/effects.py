@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.stages.inputs import Names, Slot
 
 NO, MAYBE, YES = 0, 1, 2

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+
+from cyclade.optim._trees import pytree
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.stages.effects import changing, module_randomness
 from cyclade.optim.stages.inputs import Names, Slot, map_leaves, parameter_names
 from cyclade.optim.stages.preserve import version
-from cyclade.optim.stages.recording import is_leaf
 from cyclade.optim.stages.structure import hooked
 
 Env = dict[str, Any]
@@ -173,39 +172,25 @@ class Applied(nn.Module):
         return (value,)
 
 
-def _is_sequence(module: nn.Module) -> bool:
+def is_sequence(module: nn.Module) -> bool:
     """Whether a module is its children one after the other, and nothing else."""
     runs_children = type(module).forward is nn.Sequential.forward
     return isinstance(module, nn.Sequential) and runs_children and not hooked(module)
 
 
-def flatten(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+def layers(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
     """The children of (nested) Sequentials, with their paths, in execution order."""
     for name, child in model._modules.items():
         if child is None:
             continue
         where = f"{path}.{name}" if path else name
-        if _is_sequence(child):
-            yield from flatten(child, where)
+        if is_sequence(child):
+            yield from layers(child, where)
         else:
             yield where, child
 
 
-def is_plain(model: nn.Module) -> bool:
-    """Whether a model is a Sequential of layers that need no finer cut."""
-    return _is_sequence(model) and all(
-        is_leaf(child) or not list(child.children()) for _, child in flatten(model)
-    )
-
-
-def layers(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The children a Sequential is cut into; a ValueError for other models."""
-    if not _is_sequence(model):
-        raise ValueError("the model is not a plain nn.Sequential")
-    return list(flatten(model))
-
-
-def modules_as_parts(modules: Sequence[tuple[str, nn.Module]], names: Names) -> list[Part]:
+def modules_as_parts(modules: Iterable[tuple[str, nn.Module]], names: Names) -> list[Part]:
     """One part per module with parameters; the others join the one before them."""
     groups: list[tuple[str, list[nn.Module]]] = []
     named = False

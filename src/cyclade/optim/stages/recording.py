@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.proxy import TraceError
-from torch.utils import _pytree as pytree
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.inputs import RUNTIME, Inputs, Names, Signature, Slot, without_objects
 from cyclade.optim.stages.preserve import Watch, preserved

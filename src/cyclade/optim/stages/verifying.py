@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
-from torch.utils import _pytree as pytree
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
-from cyclade.optim.stages.chain import PROGRAM, Chain, Program, Replay
+from cyclade.optim.stages.chain import CUT, Chain, Cut, Replay
 from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
 from cyclade.optim.stages.parts import Env
 from cyclade.optim.stages.preserve import Keep, preserved
@@ -46,7 +46,7 @@ def _same_leaf(x: Any, y: Any, loose: float, scale: float = 0.0) -> bool:
             size = max(float(x.abs().max()), scale) if x.numel() else 0.0
             return torch.allclose(x, y, rtol=tolerance, atol=tolerance * size, equal_nan=True)
         return bool(((x == y) | ((x != x) & (y != y))).all())
-    if x is y or isinstance(x, Program):
+    if x is y or isinstance(x, Cut):
         return x is y
     if getattr(type(x), "__eq__", None) is object.__eq__:
         # Nothing to compare by: objects made anew in each run.
@@ -156,11 +156,10 @@ def _check_repeatable(
 def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
     """Run every stage twice in one replay, comparing."""
     env = chain.start(_copied(inputs))
-    program: Program = env[PROGRAM]
     replay = Replay()
     # torch may take another kernel for a detached weight, even without gradients.
     own = dict(chain.model.named_parameters())
-    for i, part in enumerate(program.parts):
+    for i, part in enumerate(env[CUT].parts):
         before = effects.save_rng(effects.devices_of(list(env.values())))
         given = _copy(env)
         after = replay.run(i, env, own)
@@ -186,7 +185,7 @@ def _check_state(
     replay: Replay, i: int, env: Env, after: Env, own: Mapping[str, Tensor], loose: float
 ) -> None:
     """Refuse a stage whose output depends on a buffer that it has itself just moved."""
-    part = env[PROGRAM].parts[i]
+    part = env[CUT].parts[i]
     feeding = [slot for slot in part.state if slot not in part.idle]
     if feeding and not same(replay.begun_now(i).run(i, env, own), after, loose=loose):
         names = ", ".join(repr(slot.name) for slot in feeding)
