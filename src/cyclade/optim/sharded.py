@@ -38,7 +38,6 @@ from cyclade.ranks import Ranks
 from cyclade.sampling.orders import Greedy, as_order
 
 _RATES = ("lr", "weight_decay")
-Shards = list[list[Tensor]]  # by block, by parameter
 
 
 class Unit:
@@ -46,14 +45,14 @@ class Unit:
 
     def __init__(self, name: str, module: nn.Module) -> None:
         self.name, self.module, self.stage = name, module, 0
-        self.places: list[tuple[nn.Module, str]] = []
-        for inner in _own(module):
-            self.places += [(inner, key) for key, p in inner._parameters.items() if p is not None]
+        self._places = [
+            (m, key) for m in _own(module) for key, p in m._parameters.items() if p is not None
+        ]
 
     @property
     def params(self) -> list[Any]:
         """DTensors; inside the module's forward pass, and only there, whole parameters."""
-        return [getattr(inner, key) for inner, key in self.places]
+        return [getattr(inner, key) for inner, key in self._places]
 
     @contextmanager
     def watched(self) -> Iterator[list[Any]]:
@@ -70,37 +69,15 @@ def _own(module: nn.Module) -> Iterator[nn.Module]:
     """A module and all in it that is not in a unit of its own."""
     yield module
     for child in module.children():
-        if not _is_unit(child):
+        if not isinstance(child, FSDPModule):
             yield from _own(child)
-
-
-def _is_unit(module: object) -> bool:
-    return isinstance(module, FSDPModule)
-
-
-def units_of(model: nn.Module) -> tuple[list[Unit], list[nn.Module]]:
-    """The units with parameters, in the order of the model, and the stages it runs through.
-
-    What belongs to the root alone comes last. A `Sequential` whose own parameters all lie in its
-    children's units is run from the middle on; any other model is one stage.
-    """
-    named = list(model.named_modules())
-    units = [Unit(name, module) for name, module in named if _is_unit(module)]
-    units = sorted((unit for unit in units if unit.places), key=lambda u: u.module is model)
-    stages: list[nn.Module] = [model]
-    if isinstance(model, nn.Sequential) and all(unit.module is not model for unit in units):
-        stages = list(model)
-        for unit in units:
-            inside = (s for s, stage in enumerate(stages) if unit.module in set(stage.modules()))
-            unit.stage = next(inside)
-    return units, stages
 
 
 class ShardedPoint:
     """x or the lagged point in shards; a block is one vector, this rank's part of it."""
 
-    def __init__(self, shards: Shards) -> None:
-        self.shards, self.m = shards, len(shards)
+    def __init__(self, shards: list[list[Tensor]]) -> None:
+        self.shards, self.m = shards, len(shards)  # by block, by parameter
         self.layout = self  # as `Lag` asks for the number of blocks
 
     def get(self, j: int) -> Tensor:
@@ -111,12 +88,6 @@ class ShardedPoint:
         """Replace it."""
         pieces = unflatten(u, [shard.shape for shard in self.shards[j]])
         torch._foreach_copy_(self.shards[j], pieces)
-
-    @torch.no_grad()
-    def take(self, other: ShardedPoint) -> None:
-        """The values of another point."""
-        for block, values in zip(self.shards, other.shards, strict=True):
-            torch._foreach_copy_(block, values)
 
     def copy(self) -> ShardedPoint:
         """Shards of its own."""
@@ -172,30 +143,44 @@ def _scattered(g: Tensor, p: Any) -> Tensor:
 
 
 class ShardedNet:
-    """A model in FSDP units, the stages it runs through, and its loss."""
+    """A model in FSDP units, the stages it runs through, and its loss.
+
+    The units with parameters come in the order of the model; what belongs to the root alone comes
+    last. A `Sequential` whose own parameters all lie in its children's units is run from the middle
+    on; any other model is one stage.
+    """
 
     def __init__(self, model: nn.Module, loss_fn: Callable[..., Tensor]) -> None:
         self.model, self.loss_fn = model, loss_fn
-        self.units, self.stages = units_of(model)
+        found = [Unit(name, m) for name, m in model.named_modules() if isinstance(m, FSDPModule)]
+        self.units = sorted((u for u in found if u.params), key=lambda u: u.module is model)
         _check(model, self.units)
-        mesh = self.units[0].params[0].device_mesh
-        self.ranks = Ranks(mesh.get_group())
+        self.stages: list[nn.Module] = [model]
+        if isinstance(model, nn.Sequential) and self.units[-1].module is not model:
+            self.stages = list(model)
+            numbered = reversed(list(enumerate(model)))
+            inside = {m: s for s, stage in numbered for m in stage.modules()}
+            for unit in self.units:
+                unit.stage = inside[unit.module]
+        self.ranks = Ranks(self.units[0].params[0].device_mesh.get_group())
         self.point = ShardedPoint([[p.to_local() for p in unit.params] for unit in self.units])
-        self._lent: ShardedPoint | None = None
         self._begun = len(self.stages) == 1
 
     @contextmanager
     def at(self, point: ShardedPoint) -> Iterator[None]:
         """The model with the parameters of `point`."""
-        if point is self.point:
-            yield
-            return
-        own = self.point.copy()
-        self.point.take(point)
+        own = self.point.copy() if point is not self.point else point
         try:
+            self._take(point)
             yield
         finally:
-            self.point.take(own)
+            self._take(own)
+
+    @torch.no_grad()
+    def _take(self, point: ShardedPoint) -> None:
+        if point is not self.point:
+            for block, values in zip(self.point.shards, point.shards, strict=True):
+                torch._foreach_copy_(block, values)
 
     def run(self, batch: Batch, first: int, h: Any, last: int) -> Any:
         """The value at the input of stage `last`, from that of stage `first`."""
@@ -236,24 +221,8 @@ def _check(model: nn.Module, units: list[Unit]) -> None:
             )
 
 
-class _Plain:
-    """x − lr g, then the prox of weight decay: u / (1 + lr wd)."""
-
-    def __init__(self, group: dict[str, Any]) -> None:
-        self._group = group
-
-    def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, float]:
-        """Direction and step."""
-        return gj, float(self._group["lr"])
-
-    def prox(self, j: int, u: Tensor, t: float) -> Tensor:
-        """Weight decay."""
-        decay = float(self._group["weight_decay"])
-        return u / (1.0 + t * decay) if decay else u
-
-
 class _ShardedOptimizer(torch.optim.Optimizer):
-    """What both methods share."""
+    """What both methods share. To a cycle it is the step x − lr g and the prox of weight decay."""
 
     def __init__(
         self, model: nn.Module, loss_fn: Callable[..., Tensor], rule: EveryBatch | LargeBatches,
@@ -271,62 +240,59 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self._ranks.agree({"seed": seed, **said})
         self._turns = Turns(turns, self.net.ranks.first(seed))
         self._turns.m = len(self.net.units)
-        self._steps: Any = _Plain(self.param_groups[0])
         self.draws = 0
         self._g: Any = NoEstimate()
         self._lag: Any = NoEstimate()
 
+    def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, float]:
+        """Direction and step."""
+        return gj, float(self.param_groups[0]["lr"])
+
+    def prox(self, j: int, u: Tensor, t: float) -> Tensor:
+        """The prox of weight decay: u / (1 + lr wd)."""
+        decay = float(self.param_groups[0]["weight_decay"])
+        return u / (1.0 + t * decay) if decay else u
+
+    @torch.no_grad()
     def step(  # type: ignore[override]  # it takes the batch, and runs the model itself
         self, inputs: Any, target: Any = None, *, refresh: bool | None = None
     ) -> Tensor:
         """One cycle on this rank's part of a batch; the loss of the whole batch at its start."""
+        net, rule = self.net, self._rule
         whole = self._ranks.global_batch(
-            (inputs, target, self.net.loss_fn, None), refresh, ready=lambda batches: True,
+            (inputs, target, net.loss_fn, None), refresh, ready=lambda batches: True,
             draws=self.draws, rates=lambda: sum(map(float, self._rates())),
         )  # fmt: skip
-        again = self._rule.refreshes(whole.size, refresh)
+        again = rule.refreshes(whole.size, refresh)
         self.draws += 1
-        with torch.no_grad():
-            now = ShardedSweep(self.net, self.net.point, whole.batches)
-            if not self._rule.formed:
-                self._form(now)
-            else:
-                self._cycle(now, whole.batches, again)
+        now = ShardedSweep(net, net.point, whole.batches)
+        if not rule.formed:  # Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves
+            self._g = Stored([now.grad(j) for j in range(self._turns.m)])
+            self._lag = Lag(net.point)
+            rule.formed = True
+        else:
+            if not again:
+                self._lag.board(ShardedSweep(net, self._lag.point, whole.batches))
+            turns = self._turns.next()
+            assert turns is not None
+            rule.halfway = rule.recursive
+            core.cycle(turns, now, self._lag, self._g, self, self, again)
+            rule.halfway = False
+            self._lag.trim()
+            self._turns.done()
         assert now.loss is not None
         return now.loss
 
     def _rates(self) -> list[Any]:
         return [self.param_groups[0][name] for name in _RATES]
 
-    def _form(self, now: ShardedSweep) -> None:
-        """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
-        self._g = Stored([now.grad(j) for j in range(self._turns.m)])
-        self._lag = Lag(self.net.point)
-        self._rule.formed = True
-
-    def _cycle(self, now: ShardedSweep, batches: list[Batch], refresh: bool) -> None:
-        if not refresh:
-            self._lag.board(ShardedSweep(self.net, self._lag.point, batches))
-        turns = self._turns.next()
-        assert turns is not None
-        self._rule.halfway = self._rule.recursive
-        core.cycle(turns, now, self._lag, self._g, self._steps, self._steps, refresh)
-        self._rule.halfway = False
-        self._lag.trim()
-        self._turns.done()
-
     def state_dict(self) -> dict[str, Any]:
         """Counters, and this rank's shards of the estimates and of the lagged point."""
-        found: dict[str, Any] = {
-            "draws": self.draws, "turns": self._turns.state(), "rule": self._rule.state(),
-            "rates": self._rates(),
-        }  # fmt: skip
+        found: dict[str, Any] = {"draws": self.draws, "rates": self._rates()}
+        found |= {"turns": self._turns.state(), "rule": self._rule.state()}
         if isinstance(self._lag, Lag):
-            lag = self._lag
-            found |= {
-                "g": list(self._g.arrays), "lag": [lag.point.get(j) for j in range(self._turns.m)],
-                "trail": tape_of(lag),
-            }  # fmt: skip
+            lagged = [self._lag.point.get(j) for j in range(self._turns.m)]
+            found |= {"g": list(self._g.arrays), "lag": lagged, "trail": tape_of(self._lag)}
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
